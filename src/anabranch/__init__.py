@@ -1,0 +1,34 @@
+"""Anabranch: stateful stream programs that give the sequential answer, however they run."""
+
+from __future__ import annotations
+
+from anabranch.errors import AnabranchError
+from anabranch.model.dependence import Dependence, depends
+from anabranch.model.events import FOREVER, Event, Heartbeat, Malformed
+from anabranch.model.handlers import on
+from anabranch.model.maps import Map
+from anabranch.model.program import ForkJoin, Program, State
+from anabranch.model.slices import Shard, Slice, Slices, take
+from anabranch.model.targets import load
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "FOREVER",
+    "AnabranchError",
+    "Dependence",
+    "Event",
+    "ForkJoin",
+    "Heartbeat",
+    "Malformed",
+    "Map",
+    "Program",
+    "Shard",
+    "Slice",
+    "Slices",
+    "State",
+    "depends",
+    "load",
+    "on",
+    "take",
+]

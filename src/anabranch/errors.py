@@ -1,0 +1,73 @@
+"""Errors a user can meet, each written by one formula.
+
+What is wrong; where (the user's own file and line); what was expected; what was found; what to do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Location:
+    """A place in the user's source."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+class AnabranchError(Exception):
+    """The root of every error that Anabranch raises on purpose."""
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: Location | str | None = None,
+        expected: str | None = None,
+        got: str | None = None,
+        cure: str | None = None,
+    ) -> None:
+        self.what = what
+        self.where = where
+        self.expected = expected
+        self.got = got
+        self.cure = cure
+        super().__init__(self._compose())
+
+    def _compose(self) -> str:
+        rows = [("at", self.where), ("expected", self.expected), ("got", self.got)]
+        lines = [self.what, *(f"  {label + ':':<10}{text}" for label, text in rows if text)]
+        if self.cure:
+            lines.append(f"  {'to do:':<10}{self.cure}")
+        return "\n".join(lines)
+
+
+class ProgramError(AnabranchError, ValueError):
+    """A program was refused when it was built: it contradicts itself."""
+
+
+class PlanError(AnabranchError, ValueError):
+    """A plan was refused: it is not a tree of workers, or it is not valid for its program."""
+
+
+class InputError(AnabranchError, ValueError):
+    """An input file, a source declaration or an event could not be used."""
+
+
+class TargetError(AnabranchError, LookupError):
+    """A target such as `file.py:name` does not lead to a program."""
+
+
+class ConservationError(AnabranchError, AssertionError):
+    """Events went missing or were counted twice: the ledger does not balance.
+
+    This is a defect of the runtime, never of the program. The run stops.
+    """
+
+
+class MissingExtraError(AnabranchError, ImportError):
+    """An optional library is needed for what was asked, and is not installed."""

@@ -1,0 +1,1 @@
+"""Event time: frontiers, lateness, and the ledger of what became of every event."""

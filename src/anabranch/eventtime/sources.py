@@ -1,0 +1,160 @@
+"""Sources and their frontiers: what a source has promised, and which of its events break that.
+
+Lateness is judged against the event's own source, in the source's own sequence. So what is late
+is a function of the sources alone: batches, restarts and interleavings do not show in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from anabranch.errors import InputError
+from anabranch.model.events import FOREVER, Event, Heartbeat, Item, Malformed, Tag
+
+NEVER = -(1 << 63)
+"""The frontier of a source that has promised nothing yet."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a source promises about time.
+
+    `lateness` is how far an event may lie behind the largest time seen and still be on time; 0
+    means in order, equal times allowed. None means that only heartbeats move the frontier. With
+    `strict` no two events have one time, so that each event moves the frontier up to itself.
+    An event more than `ahead` beyond the largest time seen is rejected: it would drag the
+    frontier into the future and make everything after it late.
+    """
+
+    name: str
+    lateness: int | None = 0
+    strict: bool = False
+    ahead: int | None = None
+
+    def __post_init__(self) -> None:
+        for label, value in (("lateness", self.lateness), ("ahead", self.ahead)):
+            if value is not None and (not isinstance(value, int) or value < 0):
+                raise InputError(
+                    f"{label} of source {self.name!r} is not a distance in time",
+                    expected="an integer of 0 or more, in the unit of your event times, or None",
+                    got=repr(value),
+                )
+        if self.strict and self.lateness != 0:
+            raise InputError(
+                f"source {self.name!r} can't be strict and late at once",
+                expected="strict=True with lateness=0",
+                got=f"lateness={self.lateness}",
+            )
+
+
+class Late(NamedTuple):
+    """An event that its source had promised not to bring, and how far behind it lies."""
+
+    event: Event
+    distance: int
+
+
+class Rejected(NamedTuple):
+    """An input that could not be used, as it came, with the reason."""
+
+    item: Event | Malformed
+    reason: str
+
+
+@dataclass
+class Watch:
+    """Follow one source, item by item, in its own sequence."""
+
+    source: Source
+    frontier: int = NEVER
+    largest: int | None = field(default=None)
+
+    def see(self, item: Item, tags: Iterable[Tag]) -> Event | Late | Rejected | None:
+        """Judge the next item; return the event if it is good, None for a heartbeat."""
+        if isinstance(item, Heartbeat):
+            self.frontier = max(self.frontier, item.time)
+            return None
+        if isinstance(item, Malformed):
+            return Rejected(item, item.reason)
+        reason = self._find_fault(item, tags)
+        if reason is not None:
+            return Rejected(item, reason)
+        time = item.time
+        if time <= self.frontier:
+            return Late(item, self.frontier - time)
+        self.largest = time if self.largest is None else max(self.largest, time)
+        if self.source.lateness is not None:
+            # An event exactly `lateness` behind is still on time, hence one less.
+            behind = 0 if self.source.strict else self.source.lateness + 1
+            self.frontier = max(self.frontier, self.largest - behind)
+        return item
+
+    def _find_fault(self, event: Event, tags: Iterable[Tag]) -> str | None:
+        if type(event.data) not in tags:
+            known = ", ".join(tag.__name__ for tag in tags)
+            return f"unknown tag {type(event.data).__name__}; the program knows {known}"
+        time: Any = event.data.time
+        if not isinstance(time, int) or isinstance(time, bool):
+            return f"time is {time!r}, not an integer"
+        if not NEVER < time < FOREVER:
+            return f"time {time} does not fit into 64 bits"
+        ahead = self.source.ahead
+        if ahead is not None and self.largest is not None and time > self.largest + ahead:
+            return f"time {time} is {time - self.largest} ahead of the source; at most {ahead}"
+        return None
+
+
+def read_sources(
+    items: Iterable[Item], declared: Iterable[Source]
+) -> tuple[dict[str, Source], dict[str, list[Item]]]:
+    """Sort items by source, each in its own sequence; a source nobody declared is in order.
+
+    Items without a sequence keep the order in which they came.
+    """
+    sources: dict[str, Source] = {}
+    for source in declared:
+        if source.name in sources:
+            raise InputError(f"source {source.name!r} is declared twice")
+        sources[source.name] = source
+    brought: dict[str, list[Item]] = {name: [] for name in sources}
+    for item in items:
+        if item.source not in brought:
+            sources[item.source] = Source(item.source)
+            brought[item.source] = []
+        brought[item.source].append(item)
+    for name, mine in brought.items():
+        _check_sequence(name, mine)
+        if mine and mine[0].seq is not None:
+            mine.sort(key=lambda item: item.seq or 0)
+    return sources, brought
+
+
+def _check_sequence(name: str, items: list[Item]) -> None:
+    numbered = sum(item.seq is not None for item in items)
+    if numbered not in (0, len(items)):
+        raise InputError(
+            f"source {name!r} numbers only some of its items",
+            expected="a sequence number on every item of a source, or on none",
+            got=f"{numbered} of {len(items)}",
+        )
+    events = [item.seq for item in items if not isinstance(item, Heartbeat)]
+    if numbered and len(set(events)) < len(events):
+        raise InputError(f"source {name!r} gives one sequence number to two items")
+
+
+def min_frontier(watches: Mapping[str, Watch]) -> int:
+    """Return the program's frontier: the least that any source has promised."""
+    return min((watch.frontier for watch in watches.values()), default=FOREVER)
+
+
+def end_sources(items: Iterable[Item], declared: Iterable[Source] = ()) -> list[Item]:
+    """Return a bounded input: the items, then each source's word that it has ended."""
+    bounded = list(items)
+    last: dict[str, int | None] = {source.name: None for source in declared}
+    for item in bounded:
+        seen = last.get(item.source)
+        last[item.source] = item.seq if seen is None else max(seen, item.seq or 0)
+    ends = [Heartbeat(FOREVER, name, None if s is None else s + 1) for name, s in last.items()]
+    return [*bounded, *ends]

@@ -1,0 +1,1 @@
+"""The language: events, dependence, programs. Standard library only."""

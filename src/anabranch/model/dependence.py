@@ -1,0 +1,166 @@
+"""Dependence: which events must keep their order. Symmetric by construction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from anabranch.errors import Location, ProgramError
+from anabranch.model.events import LANE, Event, Tag, field_names
+from anabranch.model.locations import locate_caller
+from anabranch.model.slices import Choice, Equals, Slice, choices_overlap, field_value
+
+Same = tuple[str, ...]
+"""Fields that must be equal for two events to depend on each other; () means always."""
+
+
+@dataclass(frozen=True)
+class Depends:
+    """The statement that a tag depends on others. Made by `depends`."""
+
+    tag: Tag
+    others: tuple[Tag, ...]
+    same: Same = ()
+    where: Location | None = None
+
+
+def depends(tag: Tag, *others: Tag, same: str | Iterable[str] = ()) -> Depends:
+    """State that events of `tag` depend on events of each of `others`, and these on them.
+
+    With `same`, only on those with equal fields: `depends(View, Update, same="page")`.
+    """
+    fields = (same,) if isinstance(same, str) else tuple(sorted(same))
+    where = locate_caller()
+    if not others:
+        raise ProgramError(
+            "depends() names one tag and nothing that it depends on",
+            where=where,
+            expected="depends(Report, Temp, Report): a tag, then what it depends on",
+            got="one tag",
+            cure="if the tag depends on itself, name it twice: depends(Report, Report)",
+        )
+    return Depends(tag, others, fields, where)
+
+
+class Dependence:
+    """A symmetric relation on tags, each pair optionally restricted to equal fields."""
+
+    __slots__ = ("_table", "lanes", "tags")
+
+    def __init__(
+        self, tags: Iterable[Tag], statements: Iterable[Depends], lanes: int | None = None
+    ) -> None:
+        self.tags = tuple(tags)
+        self.lanes = lanes
+        table: dict[tuple[Tag, Tag], frozenset[Same]] = {}
+        for statement in statements:
+            for other in statement.others:
+                _check_pair(self.tags, statement, other)
+                for pair in ((statement.tag, other), (other, statement.tag)):
+                    table[pair] = _weaken(table.get(pair, frozenset()) | {statement.same})
+        self._table = table
+
+    def restrictions(self, a: Tag, b: Tag) -> frozenset[Same]:
+        """Return under which equal fields two tags depend on each other; empty if never."""
+        return self._table.get((a, b), frozenset())
+
+    def depend(self, a: Any, b: Any) -> bool:
+        """Say whether two events depend on each other, or two slices or tags may.
+
+        Each side is an event, an event's data, a `Slice`, or a tag.
+        """
+        restrictions = self._table.get((_tag_of(a), _tag_of(b)))
+        if restrictions is None:
+            return False
+        return any(all(self._may_agree(field, a, b) for field in same) for same in restrictions)
+
+    def independent(self, a: Any, b: Any) -> bool:
+        """Say the opposite of `depend`."""
+        return not self.depend(a, b)
+
+    def neighbours(self, tag: Tag) -> tuple[Tag, ...]:
+        """Return the tags that a tag depends on, itself included if it does."""
+        return tuple(other for other in self.tags if (tag, other) in self._table)
+
+    def components(self, parts: Iterable[Slice | Tag] | None = None) -> tuple[frozenset[Any], ...]:
+        """Return the connected components of the dependence graph on slices (default: the tags).
+
+        Nothing in one component depends on anything in another: they can run apart.
+        """
+        left = list(self.tags if parts is None else parts)
+        found: list[frozenset[Any]] = []
+        while left:
+            component, queue = [left[0]], [left.pop(0)]
+            while queue:
+                current = queue.pop()
+                near = [part for part in left if self.depend(current, part)]
+                left = [part for part in left if part not in near]
+                component += near
+                queue += near
+            found.append(frozenset(component))
+        return tuple(found)
+
+    def _may_agree(self, field: str, a: Any, b: Any) -> bool:
+        return choices_overlap(field, self._choice(field, a), self._choice(field, b))
+
+    def _choice(self, field: str, part: Any) -> Choice | None:
+        if isinstance(part, Slice):
+            return part.choice(field)
+        if isinstance(part, Event):
+            return Equals(field_value(part, field, self.lanes))
+        if isinstance(part, type) or field == LANE:
+            return None
+        return Equals(getattr(part, field))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Dependence) and self._table == other._table
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._table.items()))
+
+    def __repr__(self) -> str:
+        pairs = []
+        for (a, b), restrictions in self._table.items():
+            if self.tags.index(a) <= self.tags.index(b):
+                for same in sorted(restrictions):
+                    cut = f" same {', '.join(same)}" if same else ""
+                    pairs.append(f"{a.__name__}–{b.__name__}{cut}")
+        return f"Dependence({'; '.join(pairs) or 'none'})"
+
+
+def _tag_of(part: Any) -> Tag:
+    if isinstance(part, Slice):
+        return part.tag
+    if isinstance(part, Event):
+        return type(part.data)
+    return part if isinstance(part, type) else type(part)
+
+
+def _weaken(restrictions: frozenset[Same]) -> frozenset[Same]:
+    # A pair that depends when `a` is equal depends a fortiori when `a` and `b` are.
+    return frozenset(
+        same for same in restrictions if not any(set(o) < set(same) for o in restrictions)
+    )
+
+
+def _check_pair(tags: tuple[Tag, ...], statement: Depends, other: Tag) -> None:
+    for tag in (statement.tag, other):
+        if tag not in tags:
+            raise ProgramError(
+                f"a dependence names {getattr(tag, '__name__', tag)!r}, which the program "
+                "does not know",
+                where=statement.where,
+                expected=f"one of {', '.join(known.__name__ for known in tags)}",
+                got=str(getattr(tag, "__name__", tag)),
+                cure=f"add `on({getattr(tag, '__name__', tag)}, ...)`, or drop the dependence",
+            )
+        for field in statement.same:
+            if field != LANE and field not in field_names(tag):
+                raise ProgramError(
+                    f"a dependence asks for equal `{field}`, which {tag.__name__} does not have",
+                    where=statement.where,
+                    expected=f"a field of both {statement.tag.__name__} and {other.__name__}",
+                    got=f"{tag.__name__} has {', '.join(field_names(tag))}",
+                    cure=f"add `{field}` to {tag.__name__}, or leave out `same`",
+                )

@@ -1,0 +1,134 @@
+"""Events: what a source brings.
+
+An event type is the user's own `NamedTuple` or frozen dataclass with a field `time`; the class is
+the event's *tag*. Which source brought an event, and as which in its sequence, stands beside the
+fields, in `Event`, because no update may look at it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import zlib
+from typing import Any, NamedTuple, get_type_hints
+
+from anabranch.errors import Location, ProgramError
+
+Tag = type
+"""An event type. The class itself is the tag."""
+
+FOREVER = (1 << 63) - 1
+"""The frontier of a source that has ended."""
+
+LANE = "@lane"
+"""The pseudo-field by which independent events are spread; no event type can have it."""
+
+
+class Event(NamedTuple):
+    """One event of one source: the user's fields, and where they came from.
+
+    `seq` is the event's place in its source's own sequence (a row number, an offset). A source
+    without one leaves it None; ties are then broken by content, never by arrival.
+    """
+
+    data: Any
+    source: str = "input"
+    seq: int | None = None
+
+    @property
+    def time(self) -> int:
+        """Return the event's time."""
+        return self.data.time  # type: ignore[no-any-return]
+
+    @property
+    def tag(self) -> Tag:
+        """Return the event's type."""
+        return type(self.data)
+
+
+class Heartbeat(NamedTuple):
+    """A source's word that it brings nothing more at or before `time`."""
+
+    time: int
+    source: str = "input"
+    seq: int | None = None
+
+
+class Malformed(NamedTuple):
+    """Input that is no event: kept as it came, with the reason."""
+
+    raw: Any
+    reason: str
+    source: str = "input"
+    seq: int | None = None
+
+
+Item = Event | Heartbeat | Malformed
+"""Anything a source may bring."""
+
+
+def spread(event: Event) -> int:
+    """Return a number that spreads events evenly over lanes and depends on the event alone."""
+    base = zlib.crc32(event.source.encode())
+    if event.seq is None:
+        return base + zlib.crc32(content_of(event).encode())
+    return base + event.seq
+
+
+def content_of(event: Event) -> str:
+    """Return the text of an event's fields: the last resort when two events tie."""
+    return repr(event.data)
+
+
+def field_names(tag: Tag) -> tuple[str, ...]:
+    """Return the field names of an event type, in order."""
+    if dataclasses.is_dataclass(tag):
+        return tuple(field.name for field in dataclasses.fields(tag))
+    return tuple(tag._fields)  # type: ignore[attr-defined]
+
+
+def field_types(tag: Tag) -> dict[str, Any]:
+    """Return the annotated type of each field; Any where the annotation can't be read."""
+    try:
+        hints = get_type_hints(tag)
+    except (NameError, TypeError):
+        hints = {}
+    return {name: hints.get(name, Any) for name in field_names(tag)}
+
+
+def check_event_type(tag: object, where: Location | None) -> None:
+    """Refuse anything that can't be an event type."""
+    if not isinstance(tag, type):
+        raise ProgramError(
+            f"{tag!r} is not an event type",
+            where=where,
+            expected="a class: a NamedTuple or a frozen dataclass with a field `time`",
+            got=f"a {type(tag).__name__}",
+            cure="pass the class itself, not an instance or a string",
+        )
+    named = issubclass(tag, tuple) and hasattr(tag, "_fields")
+    dataclass = dataclasses.is_dataclass(tag)
+    if not named and not (dataclass and tag.__dataclass_params__.frozen):  # type: ignore[attr-defined]
+        raise ProgramError(
+            f"event type {tag.__name__} can be changed after it was made",
+            where=where,
+            expected="a NamedTuple or a frozen dataclass",
+            got="a dataclass that is not frozen" if dataclass else "an ordinary class",
+            cure=f"write `class {tag.__name__}(NamedTuple):` or `@dataclass(frozen=True)`",
+        )
+    if "time" not in field_names(tag):
+        raise ProgramError(
+            f"event type {tag.__name__} has no time",
+            where=where,
+            expected="a field `time: int`",
+            got=f"fields {', '.join(field_names(tag)) or '(none)'}",
+            cure="add `time: int`: microseconds UTC, or any integer you count in",
+        )
+    annotated = field_types(tag)["time"]
+    if annotated not in (int, Any):
+        raise ProgramError(
+            f"the time of event type {tag.__name__} is not an integer",
+            where=where,
+            expected="`time: int`",
+            got=f"`time: {getattr(annotated, '__name__', annotated)}`",
+            cure="count in whole units; timestamps are microseconds UTC",
+        )

@@ -1,0 +1,80 @@
+"""Handlers: what a program does on each tag."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from anabranch.errors import Location, ProgramError
+from anabranch.model.events import Tag, check_event_type
+from anabranch.model.locations import locate_caller, locate_function
+
+Update = Callable[[Any, Any], Any]
+Output = Callable[[Any, Any], Any]
+
+
+@dataclass(frozen=True)
+class Handler:
+    """What happens on events of one tag. Made by `on`.
+
+    `enters` names the fields and lanes by which the handler sees one entry only of its state.
+    """
+
+    tag: Tag
+    update: Update | None = None
+    output: Output | None = None
+    whole: bool = False
+    where: Location | None = None
+    enters: frozenset[str] = frozenset()
+
+
+def on(
+    tag: Tag,
+    *,
+    update: Update | None = None,
+    output: Output | None = None,
+    whole: bool = False,
+) -> Handler:
+    """Say what an event of `tag` does: `update(state, event) -> state`, `output(state, event)`.
+
+    The output sees the state *before* the update. It returns a list of outputs, or one output, or
+    None for nothing. Without an update the state stays as it is. With `whole=True` the handler
+    sees the whole state even where the state has one entry per key.
+    """
+    where = locate_caller()
+    check_event_type(tag, where)
+    for role, function in (("update", update), ("output", output)):
+        if function is not None:
+            check_arity(f"the {role} of {tag.__name__}", function, ("state", "event"), where)
+    return Handler(tag, update, output, whole, where)
+
+
+def check_arity(
+    role: str, function: object, arguments: tuple[str, ...], where: Location | None
+) -> None:
+    """Refuse what can't be called with these positional arguments, without calling it."""
+    shape = f"a function of ({', '.join(arguments)})"
+    if not callable(function):
+        raise ProgramError(
+            f"{role} is not a function",
+            where=where,
+            expected=shape,
+            got=repr(function),
+            cure="pass a function or a lambda; a constant state is `lambda state, event: 0`",
+        )
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return  # A builtin such as max tells nothing of its arguments; the checker will.
+    try:
+        signature.bind(*arguments)
+    except TypeError:
+        raise ProgramError(
+            f"{role} takes other arguments than it will be given",
+            where=locate_function(function) or where,
+            expected=shape,
+            got=f"a function of {signature}",
+            cure=f"write it with {len(arguments)} positional arguments",
+        ) from None

@@ -1,0 +1,40 @@
+"""Where in the user's source a part of a program was written."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from anabranch.errors import Location
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_EXAMPLES = os.path.join(_PACKAGE, "_examples")
+
+
+def locate_caller() -> Location | None:
+    """Return the innermost place outside this package on the current stack."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        ours = file.startswith(_PACKAGE) and not file.startswith(_EXAMPLES)
+        if not ours and not file.startswith("<frozen"):
+            return Location(_shorten(file), frame.f_lineno)
+        frame = frame.f_back
+    return None
+
+
+def locate_function(function: Callable[..., Any]) -> Location | None:
+    """Return where a function was written, if Python knows."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return None
+    return Location(_shorten(code.co_filename), code.co_firstlineno)
+
+
+def _shorten(file: str) -> str:
+    # A path below the working directory reads better, and stays the same on another machine.
+    relative = os.path.relpath(file) if os.path.isabs(file) else file
+    return file if relative.startswith("..") else relative

@@ -1,0 +1,116 @@
+"""A persistent map: the state of programs that keep one entry per key."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Generic, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class _Absent:
+    """The old value of a key that an older version did not have."""
+
+
+_ABSENT = _Absent()
+
+
+class Map(Mapping[K, V], Generic[K, V]):
+    """Hold entries that never change; `set` and `remove` return a new map.
+
+    The newest version owns a plain dict, and an older one keeps only how it differs from a newer
+    (Baker's rerooting). So a fold that moves forward pays for a dict assignment, not for a copy,
+    and an old version that somebody kept, a snapshot, still reads as it did.
+
+    >>> one = Map({"a": 1}); two = one.set("a", 2)
+    >>> one["a"], two["a"]
+    (1, 2)
+    """
+
+    __slots__ = ("_entries", "_key", "_newer", "_old")
+
+    def __init__(self, entries: Mapping[K, V] | Iterable[tuple[K, V]] = ()) -> None:
+        self._entries: dict[K, V] | None = dict(entries)
+        self._newer: Map[K, V] | None = None
+        self._key: K | None = None
+        self._old: V | _Absent = _ABSENT
+
+    def set(self, key: K, value: V) -> Map[K, V]:
+        """Return this map with one entry more, or changed."""
+        return self._follow(key, value)
+
+    def remove(self, key: K) -> Map[K, V]:
+        """Return this map without the entry of `key`, if there is one."""
+        return self._follow(key, _ABSENT) if key in self else self
+
+    def _follow(self, key: K, value: V | _Absent) -> Map[K, V]:
+        entries = self._read()
+        newer: Map[K, V] = Map.__new__(Map)
+        newer._newer, newer._key, newer._old, newer._entries = None, None, _ABSENT, entries
+        old: V | _Absent = entries.get(key, _ABSENT)
+        self._entries, self._newer, self._key, self._old = None, newer, key, old
+        _assign(entries, key, value)
+        return newer
+
+    def _read(self) -> dict[K, V]:
+        if self._entries is None:
+            self._reroot()
+        assert self._entries is not None
+        return self._entries
+
+    def _reroot(self) -> None:
+        # Walk to the version that owns the dict, then turn the chain round, one link at a time.
+        chain: list[Map[K, V]] = [self]
+        while chain[-1]._entries is None:
+            newer = chain[-1]._newer
+            assert newer is not None
+            chain.append(newer)
+        while len(chain) > 1:
+            owner, older = chain.pop(), chain[-1]
+            entries, key, old = owner._entries, older._key, older._old
+            assert entries is not None
+            owner._entries, owner._newer, owner._key = None, older, key
+            owner._old = entries.get(key, _ABSENT)  # type: ignore[arg-type]
+            _assign(entries, key, old)  # type: ignore[arg-type]
+            older._entries, older._newer = entries, None
+
+    def __getitem__(self, key: K) -> V:
+        return self._read()[key]
+
+    def get(self, key: K, default: V | None = None) -> V | None:  # type: ignore[override]
+        """Return the entry of `key`, or `default`."""
+        return self._read().get(key, default)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._read()
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(list(self._read()))
+
+    def __len__(self) -> int:
+        return len(self._read())
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Map):
+            return self is other or dict(self._read()) == dict(other._read())
+        return self._read() == other if isinstance(other, dict) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Map[K, V]:
+        return Map(copy.deepcopy(self._read(), memo))
+
+    def __reduce__(self) -> tuple[type[Map[K, V]], tuple[dict[K, V]]]:
+        return Map, (dict(self._read()),)
+
+    def __repr__(self) -> str:
+        return f"Map({self._read()!r})"
+
+
+def _assign(entries: dict[K, V], key: K, value: V | _Absent) -> None:
+    if isinstance(value, _Absent):
+        entries.pop(key, None)
+    else:
+        entries[key] = value

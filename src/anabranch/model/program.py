@@ -1,0 +1,313 @@
+"""Programs: a sequential fold over events, plus the promise that lets it be cut apart.
+
+A `Program` is frozen data. Building one runs none of the user's functions and checks everything
+that can be checked without running them; `anabranch.laws` checks the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+from anabranch.errors import Location, ProgramError
+from anabranch.model import markers, refusals
+from anabranch.model.dependence import Dependence, Depends
+from anabranch.model.events import LANE, Event, Tag, field_names
+from anabranch.model.handlers import Handler, check_arity
+from anabranch.model.locations import locate_caller
+from anabranch.model.order import OrderKey, order_key
+from anabranch.model.shapes import MISSING, Fork, Join, LanedShape, Shape, AnyState, WrittenShape
+from anabranch.model.slices import Slice, Slices
+from anabranch.model.step import Outputs, step
+
+
+
+@dataclass(frozen=True)
+class StateType:
+    """A type of state: how it starts, forks and joins, and the tags it may handle."""
+
+    name: str
+    shape: Shape
+    handlers: Mapping[Tag, Handler]
+    where: Location | None = field(default=None, compare=False)
+
+    def handles(self, tags: Iterable[Tag]) -> bool:
+        """Say whether every one of these tags may be handled by this state type."""
+        return all(tag in self.handlers for tag in tags)
+
+    def step(self, state: AnyState, event: Event) -> tuple[AnyState, Outputs]:
+        """Return the state after an event, and the outputs."""
+        return step(self.shape, self.handlers[type(event.data)], state, event)
+
+
+@dataclass(frozen=True)
+class ForkJoin:
+    """A way to cut a state of one type into two, and to put them together again.
+
+    `fork(state, left, right)` is told, as `Slices`, which events will go left and which right.
+    """
+
+    parent: str
+    left: str
+    right: str
+    fork: Fork
+    join: Join
+    where: Location | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.where is None:
+            object.__setattr__(self, "where", locate_caller())
+        name = f"of {self.parent} -> {self.left}, {self.right}"
+        check_arity(f"the fork {name}", self.fork, ("state", "left", "right"), self.where)
+        check_arity(f"the join {name}", self.join, ("left", "right"), self.where)
+
+
+class State:
+    """Declare a state type of a program that has several: `State("temps", on(...), init=...)`."""
+
+    __slots__ = ("handlers", "name", "shape", "where")
+
+    def __init__(
+        self,
+        name: str,
+        *handlers: Handler,
+        init: AnyState = MISSING,
+        zero: AnyState = MISSING,
+        fork: Fork | None = None,
+        join: Join | None = None,
+        same: Callable[[AnyState, AnyState], bool] | None = None,
+        state: Shape | None = None,
+    ) -> None:
+        self.name = name
+        self.handlers = handlers
+        self.where = locate_caller()
+        self.shape = read_shape(state, init, zero, fork, join, same, self.where)
+
+
+@dataclass(frozen=True, init=False)
+class Program:
+    """A stream program. See `docs/language.md`; the parts are `on`, `depends`, `State`, `ForkJoin`.
+
+    Give the state as `init` (with `fork`, `join`, `zero`, `same` as far as there are), or ready-made
+    as `state=`. `lanes` fixes the number of logical lanes where float arithmetic needs it. `rank`
+    orders tags at equal times; by default markers come first.
+    """
+
+    name: str
+    state_types: tuple[StateType, ...]
+    forks: tuple[ForkJoin, ...]
+    dependence: Dependence
+    rank: tuple[Tag, ...]
+    lanes: int | None
+    where: Location | None = field(compare=False)
+    _parts: tuple[Any, ...] = field(repr=False, compare=False)
+    _options: Mapping[str, Any] = field(repr=False, compare=False)
+    ranks: Mapping[Tag, int] = field(repr=False, compare=False)
+
+    def __init__(  # noqa: PLR0913 - these are the words of the language
+        self,
+        *parts: Handler | Depends | State | ForkJoin,
+        init: AnyState = MISSING,
+        zero: AnyState = MISSING,
+        fork: Fork | None = None,
+        join: Join | None = None,
+        same: Callable[[AnyState, AnyState], bool] | None = None,
+        state: Shape | None = None,
+        lanes: int | None = None,
+        rank: Iterable[Tag] = (),
+        name: str = "program",
+    ) -> None:
+        where = locate_caller()
+        handlers = [part for part in parts if isinstance(part, Handler)]
+        statements = [part for part in parts if isinstance(part, Depends)]
+        declared = [part for part in parts if isinstance(part, State)]
+        forks = [part for part in parts if isinstance(part, ForkJoin)]
+        refusals.check_parts(parts, (Handler, Depends, State, ForkJoin), where)
+        one = any(x is not MISSING for x in (init, zero)) or any((fork, join, same, state))
+        refusals.check_state_is_given_once(bool(handlers) or one, bool(declared), where)
+        if not declared:
+            shape = read_shape(state, init, zero, fork, join, same, where)
+            only = State("state", *handlers, state=shape)
+            only.where = where
+            declared = [only]
+        tags = refusals.check_handlers(declared, where)
+        refusals.check_names(tags, where)
+        dependence = Dependence(tags, statements)
+        laned = markers.laned_tags(dependence)
+        if lanes is not None:
+            refusals.check_lanes(lanes, declared, dependence, laned, where)
+            dependence = Dependence(
+                tags, [*statements, *markers.lane_statements(declared, laned)], lanes
+            )
+        types = tuple(_build_type(d, lanes, laned) for d in declared)
+        all_forks = (*forks, *_own_forks(types, forks))
+        refusals.check_forks(types, all_forks)
+        refusals.check_entries(types, where)
+        ordered = markers.rank_tags(dependence, tuple(rank), where)
+        options = {
+            "init": init, "zero": zero, "fork": fork, "join": join, "same": same,
+            "state": state, "lanes": lanes, "rank": tuple(rank), "name": name,
+        }  # fmt: skip
+        values = {
+            "name": name, "state_types": types, "forks": all_forks, "dependence": dependence,
+            "rank": ordered, "lanes": lanes, "where": where, "_parts": parts,
+            "_options": MappingProxyType(options),
+            "ranks": MappingProxyType({tag: place for place, tag in enumerate(ordered)}),
+        }  # fmt: skip
+        for key, value in values.items():
+            object.__setattr__(self, key, value)
+
+    def changed(self, *more: Any, **options: Any) -> Program:
+        """Return this program with other options (`lanes=4`, `zero=…`), or with more parts."""
+        program = Program(*self._parts, *more, **{**self._options, **options})
+        object.__setattr__(program, "where", self.where)
+        return program
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (self._parts, dict(self._options), self.where)
+
+    @property
+    def tags(self) -> tuple[Tag, ...]:
+        """Return every tag, in the order in which the program was written."""
+        return self.dependence.tags
+
+    @property
+    def initial(self) -> StateType:
+        """Return the state type that a run starts with; it handles every tag."""
+        return self.state_types[0]
+
+    @property
+    def init(self) -> AnyState:
+        """Return the state a run starts from."""
+        return self.initial.shape.init
+
+    @property
+    def markers(self) -> tuple[Tag, ...]:
+        """Return the tags that synchronise others, in their order at equal times."""
+        return tuple(tag for tag in self.rank if markers.is_marker(self.dependence, tag))
+
+    def tag(self, name: str) -> Tag:
+        """Return the tag of that name."""
+        for tag in self.tags:
+            if tag.__name__ == name:
+                return tag
+        raise KeyError(f"{self.name} has no tag {name!r}; it has {_names(self.tags)}")
+
+    def state_type(self, name: str) -> StateType:
+        """Return the state type of that name."""
+        for state_type in self.state_types:
+            if state_type.name == name:
+                return state_type
+        known = ", ".join(state_type.name for state_type in self.state_types)
+        raise KeyError(f"{self.name} has no state type {name!r}; it has {known}")
+
+    def find_fork(self, parent: str, left: str, right: str) -> ForkJoin | None:
+        """Return the fork and join between these state types, if the program has one."""
+        for fork in self.forks:
+            if (fork.parent, fork.left, fork.right) == (parent, left, right):
+                return fork
+        return None
+
+    def order(self, event: Event) -> OrderKey:
+        """Return an event's place in the total order."""
+        return order_key(event, self.ranks)
+
+    def step(self, state: AnyState, event: Any) -> tuple[AnyState, Outputs]:
+        """Return the initial type's state after an event (or its data), and the outputs."""
+        return self.initial.step(state, event if isinstance(event, Event) else Event(event))
+
+    def update(self, state: AnyState, event: Any) -> AnyState:
+        """Return the state after an event."""
+        return self.step(state, event)[0]
+
+    def output(self, state: AnyState, event: Any) -> Outputs:
+        """Return what an event says of a state."""
+        return self.step(state, event)[1]
+
+    def fork(
+        self, state: AnyState, left: Iterable[Slice | Tag], right: Iterable[Slice | Tag], kind: str = ""
+    ) -> tuple[AnyState, AnyState]:
+        """Fork a state by the program's (first) fork of its type."""
+        return self._first_fork(kind).fork(state, Slices(left), Slices(right))
+
+    def join(self, left: AnyState, right: AnyState, kind: str = "") -> AnyState:
+        """Join two states by the program's (first) join of that type."""
+        return self._first_fork(kind).join(left, right)
+
+    def _first_fork(self, kind: str) -> ForkJoin:
+        for fork in self.forks:
+            if fork.parent == (kind or self.initial.name):
+                return fork
+        raise ProgramError(f"{self.name} has no fork and join", where=self.where)
+
+    def __str__(self) -> str:
+        return f"{self.name} ({_names(self.tags)})"
+
+
+def read_shape(  # noqa: PLR0913 - one place reads what two constructors take
+    shape: Shape | None,
+    init: AnyState,
+    zero: AnyState,
+    fork: Fork | None,
+    join: Join | None,
+    same: Callable[[AnyState, AnyState], bool] | None,
+    where: Location | None,
+) -> Shape:
+    """Make a shape of what a user gave, or refuse it."""
+    if shape is None:
+        refusals.check_fork_and_join(fork, join, where)
+        return WrittenShape(init, zero, fork, join, same)
+    refusals.check_shape(shape, where)
+    given = [fork, join, same] if init is MISSING else [fork, join, same, init]
+    refusals.check_state_is_given_once(any(x is not None for x in given), True, where)
+    return shape
+
+
+def _build_type(declared: State, lanes: int | None, laned: tuple[Tag, ...]) -> StateType:
+    shape = declared.shape
+    own = tuple(tag for tag in laned if any(h.tag is tag for h in declared.handlers))
+    if lanes is not None and own:
+        shape = _lane_innermost(shape, lanes, own)
+    handlers = {h.tag: _mark_entries(h, shape, laned) for h in declared.handlers}
+    return StateType(declared.name, shape, MappingProxyType(handlers), declared.where)
+
+
+def _lane_innermost(shape: Shape, lanes: int, laned: tuple[Tag, ...]) -> Shape:
+    if shape.by is None:
+        return LanedShape(shape, lanes, laned)
+    inner = _lane_innermost(shape.inner, lanes, laned)  # type: ignore[attr-defined]
+    return replace(shape, inner=inner)  # type: ignore[type-var]
+
+
+def _mark_entries(handler: Handler, shape: Shape, laned: tuple[Tag, ...]) -> Handler:
+    enters: set[str] = set()
+    inner: Any = shape
+    while inner is not None and inner.by is not None:
+        by = inner.by
+        if handler.tag in laned if by == LANE else by in field_names(handler.tag):
+            enters.add(by)
+        inner = getattr(inner, "inner", None)
+    return replace(handler, enters=frozenset() if handler.whole else frozenset(enters))
+
+
+def _own_forks(types: tuple[StateType, ...], given: list[ForkJoin]) -> list[ForkJoin]:
+    """Return the forks that state types bring themselves, into two of the same type."""
+    taken = {(fork.parent, fork.left, fork.right) for fork in given}
+    return [
+        ForkJoin(t.name, t.name, t.name, t.shape.fork, t.shape.join, t.where)
+        for t in types
+        if t.shape.fork is not None and t.shape.join is not None
+        if (t.name, t.name, t.name) not in taken
+    ]
+
+
+def _rebuild(parts: tuple[Any, ...], options: dict[str, Any], where: Location | None) -> Program:
+    program = Program(*parts, **options)
+    object.__setattr__(program, "where", where)
+    return program
+
+
+def _names(tags: Iterable[Tag]) -> str:
+    return ", ".join(tag.__name__ for tag in tags)

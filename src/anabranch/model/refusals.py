@@ -1,0 +1,227 @@
+"""Refusals: what a program may not be, each with the place, what was expected, and the cure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from anabranch.errors import Location, ProgramError
+from anabranch.model.dependence import Dependence
+from anabranch.model.events import LANE, Tag, field_names
+from anabranch.model.handlers import Handler, check_arity
+from anabranch.model.shapes import MISSING, Shape
+
+
+def check_parts(parts: Sequence[Any], kinds: tuple[type, ...], where: Location | None) -> None:
+    """Refuse parts of a program that are no parts."""
+    for part in parts:
+        if not isinstance(part, kinds):
+            raise ProgramError(
+                f"{part!r} is not a part of a program",
+                where=where,
+                expected="on(...), depends(...), State(...) or ForkJoin(...)",
+                got=f"a {type(part).__name__}",
+                cure="wrap an event type as on(EventType, update=..., output=...)",
+            )
+
+
+def check_state_is_given_once(first: bool, second: bool, where: Location | None) -> None:
+    """Refuse a state described in two ways."""
+    if first and second:
+        raise ProgramError(
+            "the state is described twice",
+            where=where,
+            expected="either `init` (with fork, join, zero, same), or `state=`, or `State(...)`",
+            got="more than one of them",
+            cure="keep one; handlers of a program with several `State` go inside them",
+        )
+
+
+def check_fork_and_join(fork: Any, join: Any, where: Location | None) -> None:
+    """Refuse a fork without a join, or either that takes other arguments."""
+    if (fork is None) != (join is None):
+        given, absent = ("fork", "join") if join is None else ("join", "fork")
+        raise ProgramError(
+            f"the state has a {given} and no {absent}",
+            where=where,
+            expected="both, or neither",
+            got=f"only `{given}`",
+            cure=f"add `{absent}`; `anabranch check --synthesise` can look for a pair",
+        )
+    if fork is not None:
+        check_arity("the fork", fork, ("state", "left", "right"), where)
+        check_arity("the join", join, ("left", "right"), where)
+
+
+def check_shape(shape: Any, where: Location | None) -> None:
+    """Refuse a `state=` that is no shape."""
+    if isinstance(shape, type) or not isinstance(shape, Shape):
+        name = shape.__name__ if isinstance(shape, type) else repr(shape)
+        raise ProgramError(
+            f"state={name} is not a state",
+            where=where,
+            expected="a ready-made state such as Sum() or MapOf(Count(), by='key')",
+            got="a class, not an instance" if isinstance(shape, type) else type(shape).__name__,
+            cure=f"write state={name}()" if isinstance(shape, type) else "or give init=",
+        )
+
+
+def check_handlers(declared: Sequence[Any], where: Location | None) -> tuple[Tag, ...]:
+    """Refuse state types that handle nothing, twice, or more than the first; return the tags."""
+    first = declared[0]
+    if first.shape.init is MISSING:
+        raise ProgramError(
+            "the program has no state to start from",
+            where=first.where or where,
+            expected="init=..., or state=Sum() or the like",
+            got="neither",
+            cure="a program that keeps nothing says init=None",
+        )
+    names = [states.name for states in declared]
+    if len(set(names)) < len(names):
+        raise ProgramError("two state types have one name", where=where, got=", ".join(names))
+    for states in declared:
+        _check_own_handlers(states, where)
+    tags = tuple(handler.tag for handler in first.handlers)
+    for states in declared[1:]:
+        for handler in states.handlers:
+            if handler.tag not in tags:
+                raise ProgramError(
+                    f"state type {states.name!r} handles {handler.tag.__name__}, which the first "
+                    f"state type {first.name!r} does not",
+                    where=handler.where,
+                    expected=f"one of {', '.join(tag.__name__ for tag in tags)}",
+                    got=handler.tag.__name__,
+                    cure=f"add on({handler.tag.__name__}, ...) to {first.name!r}: every event "
+                    "can reach the state that a run starts from",
+                )
+    return tags
+
+
+def _check_own_handlers(states: Any, where: Location | None) -> None:
+    seen: dict[Tag, Handler] = {}
+    for handler in states.handlers:
+        if not isinstance(handler, Handler):
+            raise ProgramError(
+                f"{handler!r} is not a handler",
+                where=states.where,
+                expected="on(EventType, update=..., output=...)",
+                got=f"a {type(handler).__name__}",
+            )
+        if handler.tag in seen:
+            raise ProgramError(
+                f"{handler.tag.__name__} is handled twice by one state type",
+                where=handler.where,
+                expected="one on(...) per tag",
+                got=f"another one at {seen[handler.tag].where}",
+                cure="put update and output into one on(...)",
+            )
+        seen[handler.tag] = handler
+    if not seen:
+        raise ProgramError(
+            f"state type {states.name!r} handles nothing",
+            where=states.where or where,
+            expected="at least one on(EventType, ...)",
+            got="none",
+        )
+
+
+def check_names(tags: Sequence[Tag], where: Location | None) -> None:
+    """Refuse two event types of one name: files of events tell them apart by name."""
+    names = [tag.__name__ for tag in tags]
+    for name in names:
+        if names.count(name) > 1:
+            raise ProgramError(
+                f"two event types are called {name}",
+                where=where,
+                expected="a name of its own for each event type",
+                got=", ".join(f"{tag.__module__}.{tag.__qualname__}" for tag in tags),
+            )
+
+
+def check_forks(types: Sequence[Any], forks: Sequence[Any]) -> None:
+    """Refuse forks between state types that do not exist or do not fit."""
+    known = {state_type.name: state_type for state_type in types}
+    for fork in forks:
+        for name in (fork.parent, fork.left, fork.right):
+            if name not in known:
+                raise ProgramError(
+                    f"a fork names state type {name!r}, which the program does not have",
+                    where=fork.where,
+                    expected=f"one of {', '.join(map(repr, known))}",
+                    got=repr(name),
+                )
+        parent = known[fork.parent]
+        for side in (fork.left, fork.right):
+            extra = [tag.__name__ for tag in known[side].handlers if tag not in parent.handlers]
+            if extra:
+                raise ProgramError(
+                    f"the fork {fork.parent} -> {fork.left}, {fork.right} does not fit: "
+                    f"{side!r} handles what {fork.parent!r} can't take back",
+                    where=fork.where,
+                    expected=f"{side!r} to handle only tags of {fork.parent!r}",
+                    got=", ".join(extra),
+                    cure=f"add on({extra[0]}, ...) to {fork.parent!r}, or fork from another type",
+                )
+    triples = [(fork.parent, fork.left, fork.right) for fork in forks]
+    for fork in forks:
+        if triples.count((fork.parent, fork.left, fork.right)) > 1:
+            raise ProgramError(
+                f"two forks {fork.parent} -> {fork.left}, {fork.right}", where=fork.where
+            )
+
+
+def check_entries(types: Sequence[Any], where: Location | None) -> None:
+    """Refuse a state per value of a field that no event has."""
+    for state_type in types:
+        by = state_type.shape.by
+        if by not in (None, LANE) and not any(by in h.enters for h in state_type.handlers.values()):
+            fields = sorted({name for tag in state_type.handlers for name in field_names(tag)})
+            raise ProgramError(
+                f"the state has one entry per {by!r}, and no event names one",
+                where=state_type.where or where,
+                expected=f"an event type with a field {by!r}",
+                got=f"fields {', '.join(fields)}",
+            )
+
+
+def check_lanes(
+    lanes: Any,
+    declared: Sequence[Any],
+    dependence: Dependence,
+    laned: tuple[Tag, ...],
+    where: Location | None,
+) -> None:
+    """Refuse lanes where events can't be spread over them."""
+    if not isinstance(lanes, int) or isinstance(lanes, bool) or not 1 <= lanes <= 65536:  # noqa: PLR2004
+        raise ProgramError(
+            "lanes is not a number of lanes",
+            where=where,
+            expected="an integer from 1 to 65536",
+            got=repr(lanes),
+        )
+    tied = [(a, b) for a in laned for b in laned if dependence.depend(a, b)]
+    if not laned or tied:
+        got = (
+            f"{tied[0][0].__name__} and {tied[0][1].__name__} depend on each other"
+            if tied
+            else "every tag depends on itself"
+        )
+        raise ProgramError(
+            "no events can be spread over lanes",
+            where=where,
+            expected="some tags whose events are all independent of each other",
+            got=got,
+            cure="leave out lanes=; this program folds in order anyway",
+        )
+    for states in declared:
+        inner = states.shape
+        while inner.by is not None:
+            inner = inner.inner
+        if any(h.tag in laned for h in states.handlers) and inner.fork is None:
+            raise ProgramError(
+                "lanes need a state that forks and joins",
+                where=states.where or where,
+                expected="fork= and join=, or a ready-made state that has them",
+                got="neither",
+            )

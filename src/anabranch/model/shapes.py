@@ -1,0 +1,155 @@
+"""Shapes: how a state starts, forks and joins, apart from what events do to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from anabranch.model.events import LANE, Tag
+from anabranch.model.maps import Map
+from anabranch.model.slices import Equals, Slice, Slices
+
+AnyState = Any
+"""A value of a state type. It is never changed in place."""
+
+Fork = Callable[[AnyState, Slices, Slices], tuple[AnyState, AnyState]]
+Join = Callable[[AnyState, AnyState], AnyState]
+
+
+class _Missing:
+    """Stand for what a user did not give, where None could be meant."""
+
+    def __repr__(self) -> str:
+        return "(none)"
+
+    def __reduce__(self) -> str:
+        return "MISSING"
+
+
+MISSING: Any = _Missing()
+
+
+@runtime_checkable
+class Shape(Protocol):
+    """What a state type is made of. The ready-made ones live in `anabranch.state`.
+
+    `zero` is the identity of `join`, or MISSING. `fork` and `join` are None where a state can't
+    be cut. `by` names the field whose values the state has one entry for, or is None.
+    """
+
+    @property
+    def init(self) -> AnyState: ...
+    @property
+    def zero(self) -> AnyState: ...
+    @property
+    def fork(self) -> Fork | None: ...
+    @property
+    def join(self) -> Join | None: ...
+    @property
+    def by(self) -> str | None: ...
+    def same(self, a: AnyState, b: AnyState) -> bool: ...
+
+
+@runtime_checkable
+class EntryShape(Shape, Protocol):
+    """A shape with one entry per value of `by`."""
+
+    @property
+    def inner(self) -> Shape: ...
+    def collapse(self, state: AnyState) -> AnyState: ...
+    def expand(self, state: AnyState) -> AnyState: ...
+
+
+@dataclass(frozen=True)
+class WrittenShape:
+    """A shape put together from a user's own functions."""
+
+    init: AnyState = MISSING
+    zero: AnyState = MISSING
+    fork: Fork | None = None
+    join: Join | None = None
+    equal: Callable[[AnyState, AnyState], bool] | None = None
+    by: str | None = None
+
+    def same(self, a: AnyState, b: AnyState) -> bool:
+        """Compare two states, exactly unless the user said otherwise."""
+        return bool(a == b) if self.equal is None else bool(self.equal(a, b))
+
+
+@dataclass(frozen=True)
+class LanedShape:
+    """A state held as a fixed number of lanes: `lanes` is part of the program's meaning.
+
+    Each independent event changes one lane, chosen by the event alone; whoever needs the whole
+    sees the lanes joined in order. So float sums come out the same to the bit, however many
+    workers share the lanes.
+    """
+
+    inner: Shape
+    lanes: int
+    tags: tuple[Tag, ...]
+    by: str = LANE
+
+    @property
+    def init(self) -> Map[int, AnyState]:
+        """Return the inner start, spread over the lanes."""
+        return self.expand(self.inner.init)
+
+    @property
+    def zero(self) -> Map[int, AnyState]:
+        """Return no lane at all."""
+        return Map()
+
+    def collapse(self, state: Map[int, AnyState]) -> AnyState:
+        """Join the lanes in order."""
+        join = self.inner.join
+        assert join is not None
+        lanes = sorted(state)
+        whole = state[lanes[0]]
+        for lane in lanes[1:]:
+            whole = join(whole, state[lane])
+        return whole
+
+    def expand(self, state: AnyState) -> Map[int, AnyState]:
+        """Fork a whole state into lanes, one after the other."""
+        fork = self.inner.fork
+        assert fork is not None
+        entries = {}
+        for lane in range(self.lanes - 1):
+            rest = self._slices_of(range(lane + 1, self.lanes))
+            entries[lane], state = fork(state, self._slices_of([lane]), rest)
+        entries[self.lanes - 1] = state
+        return Map(entries)
+
+    def _slices_of(self, lanes: Iterable[int]) -> Slices:
+        return Slices(Slice(tag, ((LANE, Equals(n)),)) for n in lanes for tag in self.tags)
+
+    def fork(
+        self, state: Map[int, AnyState], left: Slices, right: Slices
+    ) -> tuple[Map[int, AnyState], Map[int, AnyState]]:
+        """Give each lane to the side that its events come to."""
+        lefts = {lane: state[lane] for lane in state if left.has_value(LANE, lane)}
+        return Map(lefts), Map({lane: state[lane] for lane in state if lane not in lefts})
+
+    def join(self, a: Map[int, AnyState], b: Map[int, AnyState]) -> Map[int, AnyState]:
+        """Put the lanes of two sides together."""
+        return join_entries(self.inner, a, b)
+
+    def same(self, a: Map[int, AnyState], b: Map[int, AnyState]) -> bool:
+        """Compare lane by lane."""
+        return set(a) == set(b) and all(self.inner.same(a[lane], b[lane]) for lane in a)
+
+
+def join_entries(inner: Shape, a: Map[Any, AnyState], b: Map[Any, AnyState]) -> Map[Any, AnyState]:
+    """Join two maps of states: keys of one side are kept, keys of both are joined."""
+    small, large, flipped = (a, b, True) if len(a) < len(b) else (b, a, False)
+    joined = dict(large)
+    for key, entry in small.items():
+        if key not in joined:
+            joined[key] = entry
+            continue
+        assert inner.join is not None, "both sides hold a key whose state has no join"
+        other = joined[key]
+        joined[key] = inner.join(entry, other) if flipped else inner.join(other, entry)
+    return Map(joined)

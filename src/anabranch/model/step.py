@@ -1,0 +1,56 @@
+"""One step of the fold: what an event does to a state, and what it says."""
+
+from __future__ import annotations
+
+from types import GeneratorType
+from typing import Any, cast
+
+from anabranch.model.events import LANE, Event
+from anabranch.model.handlers import Handler
+from anabranch.model.shapes import MISSING, EntryShape, Shape, AnyState
+from anabranch.model.slices import field_value
+
+Outputs = tuple[Any, ...]
+
+
+def step(shape: Shape, handler: Handler, state: AnyState, event: Event) -> tuple[AnyState, Outputs]:
+    """Return the state after an event, and the outputs, which saw the state before it.
+
+    A state with entries is entered down to the one that the event's fields name; a handler that
+    stands above the entries (a marker without the field) sees the whole.
+    """
+    by = shape.by
+    if by is None:
+        return run(handler, state, event.data)
+    shape = cast(EntryShape, shape)
+    if by not in handler.enters:
+        whole, outputs = run(handler, shape.collapse(state), event.data)
+        return shape.expand(whole), outputs
+    lanes = getattr(shape, "lanes", None) if by == LANE else None
+    key = field_value(event, by, lanes)
+    entry = state.get(key, MISSING)
+    if entry is MISSING:
+        entry = shape.inner.init
+    changed, outputs = step(shape.inner, handler, entry, event)
+    return state.set(key, changed), outputs
+
+
+def run(handler: Handler, state: AnyState, data: Any) -> tuple[AnyState, Outputs]:
+    """Call a handler's own two functions."""
+    outputs = collect(handler.output(state, data)) if handler.output is not None else ()
+    if handler.update is not None:
+        state = handler.update(state, data)
+    return state, outputs
+
+
+def collect(said: Any) -> Outputs:
+    """Read what an output function returned: None is nothing, a list or generator is many.
+
+    >>> collect(None), collect([1, 2]), collect((1, 2)), collect("ab")
+    ((), (1, 2), ((1, 2),), ('ab',))
+    """
+    if said is None:
+        return ()
+    if isinstance(said, list | GeneratorType):
+        return tuple(said)
+    return (said,)

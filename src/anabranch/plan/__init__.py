@@ -1,0 +1,1 @@
+"""Plans: trees of workers, and what makes one valid for a program."""

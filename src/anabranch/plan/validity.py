@@ -1,0 +1,91 @@
+"""Validity: the two rules that make a plan right for a program. Part of the trusted kernel.
+
+**V1** (typing): a worker's state type exists and handles its tags; the root's is the type that a
+run starts from; a worker with children has a fork and join to their types.
+
+**V2** (independence): workers that are not above one another answer for disjoint and independent
+slices.
+
+Nothing else is needed. An event that no worker answers for goes to the root, which handles every
+tag and stands above every other worker, so V1 and V2 hold for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from anabranch.errors import PlanError
+from anabranch.model.program import Program
+from anabranch.plan.tree import Plan, Worker
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A reason why a plan is not valid."""
+
+    rule: str
+    worker: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.rule} at worker {self.worker}: {self.reason}"
+
+
+def find_faults(program: Program, plan: Plan) -> list[Fault]:
+    """Return every reason why a plan is not valid for a program; none if it is."""
+    faults = [*_check_root(program, plan.root)]
+    for path, worker in plan.root.walk():
+        faults += _check_types(program, path, worker)
+        faults += _check_independence(program, path, worker)
+    return faults
+
+
+def check_plan(program: Program, plan: Plan) -> Plan:
+    """Return the plan if it is valid for the program, or refuse it with every reason."""
+    faults = find_faults(program, plan)
+    if faults:
+        raise PlanError(
+            f"plan {plan.name!r} is not valid for {program.name}",
+            where=program.where,
+            expected="V1 (state types fit) and V2 (workers side by side are independent)",
+            got="; ".join(map(str, faults)),
+            cure="move dependent slices to one worker, or to one above the other",
+        )
+    return plan
+
+
+def _check_root(program: Program, root: Worker) -> Iterator[Fault]:
+    if root.state != program.initial.name:
+        yield Fault(
+            "V1", "0", f"the root's state type is {root.state!r}, not {program.initial.name!r}"
+        )
+
+
+def _check_types(program: Program, path: str, worker: Worker) -> Iterator[Fault]:
+    if worker.state not in {known.name for known in program.state_types}:
+        yield Fault("V1", path, f"the program has no state type {worker.state!r}")
+        return
+    handled = program.state_type(worker.state).handlers
+    for tag in sorted(worker.slices.tags(), key=lambda tag: tag.__name__):
+        if tag not in handled:
+            yield Fault("V1", path, f"state type {worker.state!r} does not handle {tag.__name__}")
+    if worker.children:
+        left, right = (child.state for child in worker.children)
+        if program.find_fork(worker.state, left, right) is None:
+            yield Fault("V1", path, f"there is no fork {worker.state} -> {left}, {right}")
+
+
+def _check_independence(program: Program, path: str, worker: Worker) -> Iterator[Fault]:
+    # Two workers that are not above one another part ways at exactly one worker: this one.
+    if not worker.children:
+        return
+    left, right = worker.children
+    for left_path, a in left.walk(f"{path}.0"):
+        for right_path, b in right.walk(f"{path}.1"):
+            for x in a.slices:
+                for y in b.slices:
+                    if x.overlaps(y):
+                        yield Fault("V2", left_path, f"{x} is also with {right_path} as {y}")
+                    elif program.dependence.depend(x, y):
+                        yield Fault("V2", left_path, f"{x} depends on {y} with {right_path}")

@@ -1,0 +1,1 @@
+"""The truth: the sequential fold, and the simulator that runs plans against it."""

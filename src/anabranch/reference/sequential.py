@@ -1,0 +1,128 @@
+"""The sequential fold: what every program means. Part of the trusted kernel.
+
+Every other runtime is right if and only if it says what this one says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from anabranch.eventtime.ledger import Ledger
+from anabranch.eventtime.sources import Late, Rejected, Source, Watch, min_frontier, read_sources
+from anabranch.model.events import Event, Item
+from anabranch.model.order import OrderKey
+from anabranch.model.program import Program
+
+
+class Output(NamedTuple):
+    """Something a program said, the event on which it said it, and as which of several."""
+
+    value: Any
+    event: Event
+    index: int
+    key: OrderKey
+
+    @property
+    def id(self) -> tuple[OrderKey, int]:
+        """Return what tells this output from every other one of the run, on any runtime."""
+        return (self.key, self.index)
+
+
+class Answer(NamedTuple):
+    """What became of an input: the outputs in order, the state, and an account of every event."""
+
+    outputs: list[Output]
+    state: Any
+    ledger: Ledger
+    late: list[Late]
+    rejected: list[Rejected]
+    pending: list[Event]
+    frontiers: dict[str, int]
+
+    @property
+    def values(self) -> list[Any]:
+        """Return the outputs without their circumstances."""
+        return [output.value for output in self.outputs]
+
+    @property
+    def frontier(self) -> int:
+        """Return how far time has come: the least of the sources' frontiers."""
+        return min(self.frontiers.values(), default=0)
+
+
+def run(program: Program, items: Iterable[Item], sources: Iterable[Source] = ()) -> Answer:
+    """Fold the stable events of an input in order; keep the rest, and account for everything.
+
+    The answer is a function of what each source brought, in its own sequence. An input that has
+    ended says so with heartbeats at FOREVER (`eventtime.sources.end_sources`).
+    """
+    known, brought = read_sources(items, sources)
+    watches: dict[str, Watch] = {}
+    good: list[Event] = []
+    late: list[Late] = []
+    rejected: list[Rejected] = []
+    for name in sorted(brought):
+        watch = watches[name] = Watch(known[name])
+        for item in brought[name]:
+            verdict = watch.see(item, program.tags)
+            if isinstance(verdict, Late):
+                late.append(verdict)
+            elif isinstance(verdict, Rejected):
+                rejected.append(verdict)
+            elif verdict is not None:
+                good.append(verdict)
+    counted = len(good) + len(late) + len(rejected)
+    frontier = min_frontier(watches)
+    stable = sort_events(program, (event for event in good if event.time <= frontier))
+    pending = [event for event in good if event.time > frontier]
+    state, outputs, faults = fold(program, stable)
+    rejected += faults
+    processed = len(stable) - len(faults)
+    ledger = Ledger(counted, processed, len(late), len(rejected), 0, len(pending))
+    frontiers = {name: watch.frontier for name, watch in watches.items()}
+    return Answer(
+        outputs, state, ledger.check(program.name), late, rejected, pending, frontiers
+    )
+
+
+def sort_events(program: Program, events: Iterable[Event]) -> list[tuple[OrderKey, Event]]:
+    """Return events in the total order, each with a key of its own.
+
+    Only events without a sequence can tie, and only if their content is equal: they are
+    interchangeable, and are counted so that each still has its own key.
+    """
+    keyed = sorted(((program.order(event), event) for event in events), key=_first)
+    for place in range(1, len(keyed)):
+        key, previous = keyed[place][0], keyed[place - 1][0]
+        if key == previous[: len(key)]:
+            count = previous[len(key)] + 1 if len(previous) > len(key) else 1
+            keyed[place] = ((*key, count), keyed[place][1])
+    return keyed
+
+
+def _first(pair: tuple[OrderKey, Event]) -> OrderKey:
+    return pair[0]
+
+
+def fold(
+    program: Program, stable: Iterable[tuple[OrderKey, Event]]
+) -> tuple[Any, list[Output], list[Rejected]]:
+    """Fold events that are already in order, from the program's start."""
+    state = program.init
+    step = program.initial.step
+    outputs: list[Output] = []
+    faults: list[Rejected] = []
+    for key, event in stable:
+        try:
+            state, said = step(state, event)
+        except Exception as error:  # noqa: BLE001 - whatever a user's function raises
+            faults.append(Rejected(event, describe_failure(event, error)))
+            continue
+        outputs += [Output(value, event, i, key) for i, value in enumerate(said)]
+    return state, outputs, faults
+
+
+def describe_failure(event: Event, error: Exception) -> str:
+    """Say what a user's function raised on an event. The event is set aside, the state kept."""
+    return f"on {type(event.data).__name__}: {type(error).__name__}: {error}"

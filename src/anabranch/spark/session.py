@@ -1,0 +1,117 @@
+"""Start a local Spark session with the settings that Anabranch relies on."""
+
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anabranch.errors import MissingExtraError
+from anabranch.spark.java import describe_search, find_java
+
+if TYPE_CHECKING:
+    from pyspark import SparkConf
+    from pyspark.sql import SparkSession
+
+_LOOPBACK = "127.0.0.1"
+_LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
+# The JVM prints this at every start because Spark asks for the module; no setting turns it off.
+_JVM_NOISE = b"WARNING: Using incubator modules: jdk.incubator.vector"
+
+DEFAULT_SETTINGS = {
+    # Stateful Python operators need RocksDB; Spark's default keeps state on the JVM heap.
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    # Without it every batch uploads whole RocksDB files, and the change feed cannot be read.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # Fixed at the first batch of a query, so it is set where the session starts.
+    "spark.sql.shuffle.partitions": "2",
+    # Time is microseconds UTC; the zone of the machine must not show in an answer.
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # A local session talks to itself: no name lookup, nothing open to the network.
+    "spark.driver.host": _LOOPBACK,
+    "spark.driver.bindAddress": _LOOPBACK,
+}
+
+
+def start_session(
+    name: str = "anabranch", master: str = "local[2]", **settings: str
+) -> "SparkSession":
+    """Start a Spark session, or return the one that already runs in this process.
+
+    `settings` are Spark's own, and win over `DEFAULT_SETTINGS`:
+    `start_session(**{"spark.ui.enabled": "true"})`.
+    """
+    try:
+        from pyspark import SparkConf, SparkContext
+        from pyspark.sql import SparkSession
+    except ImportError as missing:
+        raise MissingExtraError(
+            "Spark is not installed",
+            expected="PySpark 4.3",
+            cure="pip install 'anabranch[spark]'",
+        ) from missing
+    _prepare_environment()
+    merged = _merge_settings(settings)
+    # One JVM serves all sessions of a process, one after the other.
+    if SparkContext._gateway is None:
+        conf = SparkConf().setAppName(name).setMaster(master).setAll(list(merged.items()))
+        _launch_jvm(conf)
+    builder = SparkSession.builder.appName(name).master(master)
+    for setting, value in merged.items():
+        builder = builder.config(setting, value)
+    session = builder.getOrCreate()
+    # A session that was already there was started with someone else's logging.
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def _launch_jvm(conf: "SparkConf") -> None:
+    from pyspark import SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    reading_end, writing_end = os.pipe()
+    forwarder = threading.Thread(
+        target=_forward_stderr, args=(reading_end,), name="jvm-stderr", daemon=True
+    )
+    forwarder.start()
+    try:
+        gateway = launch_gateway(conf, popen_kwargs={"stderr": writing_end})
+    finally:
+        os.close(writing_end)
+    SparkContext(conf=conf, gateway=gateway)
+
+
+def _forward_stderr(reading_end: int) -> None:
+    with os.fdopen(reading_end, "rb") as lines:
+        for line in lines:
+            if line.rstrip() != _JVM_NOISE:
+                os.write(2, line)
+
+
+def _prepare_environment() -> None:
+    # The JVM and the Python workers it forks read these, and only from the environment.
+    java_home = find_java()
+    if java_home is None:
+        raise MissingExtraError(
+            "Spark needs Java, and none that it runs on was found",
+            expected="Java 17 or 21",
+            got=describe_search(),
+            cure="pip install 'anabranch[java]', or set JAVA_HOME to a Java 17 or 21",
+        )
+    os.environ["JAVA_HOME"] = str(java_home)
+    # By default workers take whatever python3 is first on the PATH.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = _LOOPBACK
+
+
+def _merge_settings(settings: dict[str, str]) -> dict[str, str]:
+    merged = DEFAULT_SETTINGS | settings
+    java_options = "spark.driver.extraJavaOptions"
+    quiet = f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}"
+    merged[java_options] = f"{quiet} {merged.get(java_options, '')}".strip()
+    return merged

@@ -1,0 +1,286 @@
+"""States of many values: top-k, set, one entry per key, several states side by side."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from dataclasses import dataclass
+from typing import Any
+
+from anabranch.errors import ProgramError
+from anabranch.model.maps import Map
+from anabranch.model.shapes import (
+    MISSING,
+    AnyState,
+    EntryShape,
+    Fork,
+    Join,
+    Shape,
+    join_entries,
+)
+from anabranch.model.slices import Slices
+
+
+@dataclass(frozen=True)
+class TopK:
+    """The `k` largest values, largest first. Put a name beside a score as (score, name).
+
+    >>> TopK(2).add((5, 3), 4)
+    (5, 4)
+    """
+
+    k: int
+    init: tuple[Any, ...] = ()
+    by: None = None
+
+    def __post_init__(self) -> None:
+        if self.k < 1:
+            raise ProgramError("TopK keeps nothing", expected="k of 1 or more", got=repr(self.k))
+
+    @property
+    def zero(self) -> tuple[Any, ...]:
+        """Return no values."""
+        return ()
+
+    def fork(
+        self, state: tuple[Any, ...], left: Slices, right: Slices
+    ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """Leave the values on the left: on both sides they would come back twice."""
+        return state, ()
+
+    def join(self, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the largest of both."""
+        return tuple(sorted((*a, *b), reverse=True)[: self.k])
+
+    def same(self, a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
+        """Compare exactly."""
+        return a == b
+
+    def add(self, state: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
+        """Return the largest with one value more."""
+        return self.join(state, (value,))
+
+    def value(self, state: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the values."""
+        return state
+
+
+@dataclass(frozen=True)
+class SetOf:
+    """The distinct values so far.
+
+    >>> sorted(SetOf().add(frozenset({1}), 2))
+    [1, 2]
+    """
+
+    init: frozenset[Any] = frozenset()
+    by: None = None
+
+    @property
+    def zero(self) -> frozenset[Any]:
+        """Return the empty set."""
+        return frozenset()
+
+    def fork(
+        self, state: frozenset[Any], left: Slices, right: Slices
+    ) -> tuple[frozenset[Any], frozenset[Any]]:
+        """Leave the values on the left."""
+        return state, frozenset()
+
+    def join(self, a: frozenset[Any], b: frozenset[Any]) -> frozenset[Any]:
+        """Return the union."""
+        return a | b
+
+    def same(self, a: frozenset[Any], b: frozenset[Any]) -> bool:
+        """Compare exactly."""
+        return a == b
+
+    def add(self, state: frozenset[Any], value: Any) -> frozenset[Any]:
+        """Return the set with one value more."""
+        return state if value in state else state | {value}
+
+    def value(self, state: frozenset[Any]) -> frozenset[Any]:
+        """Return the set."""
+        return state
+
+
+@dataclass(frozen=True)
+class Replicated:
+    """A value that only markers change; each side of a fork works with a copy.
+
+    The page's metadata in a page-view join, the rule in force: many events read it.
+
+    >>> Replicated(start=10).fork(7, Slices(), Slices())
+    (7, 7)
+    """
+
+    start: Any = None
+    by: None = None
+
+    @property
+    def init(self) -> Any:
+        """Return the value to begin with."""
+        return self.start
+
+    @property
+    def zero(self) -> Any:
+        """Return that there is none: a copy can't be made from nothing."""
+        return MISSING
+
+    def fork(self, state: Any, left: Slices, right: Slices) -> tuple[Any, Any]:
+        """Give both sides the value."""
+        return state, state
+
+    def join(self, a: Any, b: Any) -> Any:
+        """Return either: nothing between two markers changes them."""
+        return a
+
+    def same(self, a: Any, b: Any) -> bool:
+        """Compare exactly."""
+        return bool(a == b)
+
+
+@dataclass(frozen=True)
+class MapOf:
+    """One state of the `inner` kind per value of the field `by`.
+
+    Handlers of events that have the field see their own entry only; handlers of events without it
+    (an hour, a report over all) see the whole `Map`.
+    """
+
+    inner: Shape
+    by: str
+
+    @property
+    def init(self) -> Map[Any, AnyState]:
+        """Return no entries."""
+        return Map()
+
+    @property
+    def zero(self) -> Map[Any, AnyState]:
+        """Return no entries."""
+        return Map()
+
+    def fork(
+        self, state: Map[Any, AnyState], left: Slices, right: Slices
+    ) -> tuple[Map[Any, AnyState], Map[Any, AnyState]]:
+        """Give each entry to the side its events come to; fork it where they come to both.
+
+        An entry whose events come to neither side stays on the right: nothing is lost.
+        """
+        lefts: dict[Any, AnyState] = {}
+        rights: dict[Any, AnyState] = {}
+        for key, entry in state.items():
+            to_left, to_right = left.has_value(self.by, key), right.has_value(self.by, key)
+            if to_left and to_right and self.inner.fork is not None:
+                lefts[key], rights[key] = self.inner.fork(entry, left, right)
+            else:
+                (lefts if to_left else rights)[key] = entry
+        return Map(lefts), Map(rights)
+
+    def join(self, a: Map[Any, AnyState], b: Map[Any, AnyState]) -> Map[Any, AnyState]:
+        """Put the entries of two sides together."""
+        return join_entries(self.inner, a, b)
+
+    def same(self, a: Map[Any, AnyState], b: Map[Any, AnyState]) -> bool:
+        """Compare entry by entry; one that is absent is one that has just started."""
+        start = self.inner.init
+        return all(self.inner.same(a.get(k, start), b.get(k, start)) for k in {*a, *b})
+
+    def collapse(self, state: Map[Any, AnyState]) -> Map[Any, AnyState]:
+        """Show the whole as a user sees it."""
+        inner = self.inner
+        if not isinstance(inner, EntryShape):
+            return state
+        return Map({key: inner.collapse(entry) for key, entry in state.items()})
+
+    def expand(self, state: Map[Any, AnyState]) -> Map[Any, AnyState]:
+        """Undo `collapse`."""
+        inner = self.inner
+        if not isinstance(inner, EntryShape):
+            return state if isinstance(state, Map) else Map(state)
+        return Map({key: inner.expand(entry) for key, entry in state.items()})
+
+
+class Struct:
+    """Several states side by side, under names of their own.
+
+    >>> from anabranch.state import Count, Max
+    >>> stats = Struct(seen=Count(), top=Max())
+    >>> stats.add(stats.init, seen=1, top=7)
+    Struct(seen=1, top=7)
+    """
+
+    by = None
+
+    def __init__(self, **fields: Shape) -> None:
+        if not fields:
+            raise ProgramError("a Struct has no fields", expected="Struct(seen=Count(), ...)")
+        for name, shape in fields.items():
+            if isinstance(shape, type) or not isinstance(shape, Shape) or shape.by is not None:
+                raise ProgramError(
+                    f"field {name!r} of a Struct can't be a {shape!r}",
+                    expected="a ready-made state without entries, such as Count()",
+                    got=repr(shape),
+                    cure="put the Struct inside the map: MapOf(Struct(...), by='key')",
+                )
+        self.fields = dict(fields)
+        self._type: Any = namedtuple("Struct", list(fields))  # noqa: PYI024 - fields are data here
+
+    @property
+    def init(self) -> Any:
+        """Return each field's start."""
+        return self._type(**{name: shape.init for name, shape in self.fields.items()})
+
+    @property
+    def zero(self) -> Any:
+        """Return each field's zero, or MISSING where one has none."""
+        zeros = {name: shape.zero for name, shape in self.fields.items()}
+        return MISSING if any(z is MISSING for z in zeros.values()) else self._type(**zeros)
+
+    @property
+    def fork(self) -> Fork | None:
+        """Return a fork field by field, if every field can be forked."""
+        return self._fork if all(shape.fork for shape in self.fields.values()) else None
+
+    @property
+    def join(self) -> Join | None:
+        """Return a join field by field, if every field can be joined."""
+        return self._join if all(shape.join for shape in self.fields.values()) else None
+
+    def _fork(self, state: Any, left: Slices, right: Slices) -> tuple[Any, Any]:
+        forks = [shape.fork for shape in self.fields.values()]
+        pairs = [f(s, left, right) for f, s in zip(forks, state, strict=True) if f is not None]
+        return self._type(*(a for a, _ in pairs)), self._type(*(b for _, b in pairs))
+
+    def _join(self, a: Any, b: Any) -> Any:
+        joins = [shape.join for shape in self.fields.values()]
+        return self._type(*(j(x, y) for j, x, y in zip(joins, a, b, strict=True) if j is not None))
+
+    def same(self, a: Any, b: Any) -> bool:
+        """Compare field by field."""
+        shapes = self.fields.values()
+        return all(shape.same(x, y) for shape, x, y in zip(shapes, a, b, strict=True))
+
+    def add(self, state: Any, **values: Any) -> Any:
+        """Return the state with a value added to each field named."""
+        changed = {
+            name: self.fields[name].add(getattr(state, name), value)  # type: ignore[attr-defined]
+            for name, value in values.items()
+        }
+        return state._replace(**changed)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Struct) and self.fields == other.fields
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.fields.items()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild_struct, (self.fields,)
+
+    def __repr__(self) -> str:
+        return f"Struct({', '.join(f'{name}={shape!r}' for name, shape in self.fields.items())})"
+
+
+def _rebuild_struct(fields: dict[str, Shape]) -> Struct:
+    return Struct(**fields)

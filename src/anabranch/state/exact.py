@@ -1,0 +1,230 @@
+"""Exact sums, means and variances of floats, the same to the bit in any order.
+
+Float addition rounds, so it is not associative, and a float sum breaks the fork/join laws in its
+last bit. These shapes do not round until they are read. Every finite float is a whole multiple of
+2**-1074, and its square of 2**-2148, so a Python int in those units holds a sum without error.
+NaN and the infinities are counted beside it. A state is thus a vector of integers, joining adds
+two vectors, and all laws of `join` are those of integer addition.
+
+What is read is the exact result, rounded once, to the nearest float, ties to even:
+
+- A result beyond the largest float reads as an infinity. An intermediate one does no harm:
+  1e308 + 1e308 - 1e308 is 1e308.
+- NaN and infinities follow IEEE 754: any NaN gives NaN, as do infinities of both signs; the
+  variance of anything infinite is NaN.
+- An exact zero reads as 0.0. The sign of a negative zero is not kept, so a sum of nothing but
+  -0.0 reads as 0.0.
+- A mean of nothing, and a variance of no more than `ddof` numbers, is None.
+"""
+
+import math
+import operator
+from dataclasses import dataclass
+from typing import Final, Generic, NamedTuple, TypeVar
+
+UNIT_BITS: Final = 1074
+"""The smallest positive float is 2**-1074; all other floats are multiples of it."""
+
+
+class SumState(NamedTuple):
+    """Hold a sum in units of 2**-1074, and what has no place in it."""
+
+    total: int
+    nans: int
+    infinities: int
+    minus_infinities: int
+
+
+class MeanState(NamedTuple):
+    """Hold a sum, and how many numbers it is of."""
+
+    size: int
+    total: int
+    nans: int
+    infinities: int
+    minus_infinities: int
+
+
+class VarianceState(NamedTuple):
+    """Hold a sum, a sum of squares in units of 2**-2148, and how many numbers they are of."""
+
+    size: int
+    total: int
+    squares: int
+    nans: int
+    infinities: int
+    minus_infinities: int
+
+
+S = TypeVar("S", SumState, MeanState, VarianceState)
+
+
+class _Additive(Generic[S]):
+    """Give a shape whose states are vectors of integers its fork, join and equality."""
+
+    __slots__ = ()
+
+    @property
+    def zero(self) -> S:
+        """Return the state of no numbers, the identity of `join`."""
+        raise NotImplementedError
+
+    @property
+    def init(self) -> S:
+        """Return the state a program starts from."""
+        return self.zero
+
+    @property
+    def by(self) -> None:
+        """Say that the state has no entries by a field."""
+        return None
+
+    def fork(self, state: S, left: object, right: object) -> tuple[S, S]:
+        """Leave the state on the left and start the right from zero, whatever their tags."""
+        return state, self.zero
+
+    def join(self, a: S, b: S) -> S:
+        """Add two states, number by number."""
+        return type(self.zero)(*map(operator.add, a, b))
+
+    def same(self, a: S, b: S) -> bool:
+        """Compare two states exactly."""
+        return a == b
+
+
+@dataclass(frozen=True, slots=True)
+class ExactSum(_Additive[SumState]):
+    """Sum floats without rounding.
+
+    >>> total = ExactSum()
+    >>> state = total.init
+    >>> for x in (1e16, 1.0, -1e16):
+    ...     state = total.add(state, x)
+    >>> total.value(state)
+    1.0
+    """
+
+    @property
+    def zero(self) -> SumState:
+        """Return the sum of no numbers."""
+        return SumState(0, 0, 0, 0)
+
+    def add(self, state: SumState, x: float) -> SumState:
+        """Return the state with one more number, a float or an int."""
+        scaled = _scale(_require_number(x))
+        if scaled is None:
+            return self.join(state, SumState(0, *_count_special(x)))
+        total, *special = state
+        return SumState(total + scaled, *special)
+
+    def value(self, state: SumState) -> float:
+        """Return the sum, correctly rounded."""
+        special = _read_special(*state[1:])
+        return _divide(state.total, 1, UNIT_BITS) if special is None else special
+
+
+@dataclass(frozen=True, slots=True)
+class ExactMean(_Additive[MeanState]):
+    """Average floats with one rounding, when the mean is read."""
+
+    @property
+    def zero(self) -> MeanState:
+        """Return the mean of no numbers."""
+        return MeanState(0, 0, 0, 0, 0)
+
+    def add(self, state: MeanState, x: float) -> MeanState:
+        """Return the state with one more number, a float or an int."""
+        scaled = _scale(_require_number(x))
+        if scaled is None:
+            return self.join(state, MeanState(1, 0, *_count_special(x)))
+        size, total, *special = state
+        return MeanState(size + 1, total + scaled, *special)
+
+    def value(self, state: MeanState) -> float | None:
+        """Return the mean, correctly rounded, or None if there are no numbers."""
+        if state.size == 0:
+            return None
+        special = _read_special(*state[2:])
+        return _divide(state.total, state.size, UNIT_BITS) if special is None else special
+
+
+@dataclass(frozen=True, slots=True)
+class ExactVariance(_Additive[VarianceState]):
+    """Take the variance of floats with one rounding, when it is read.
+
+    ddof: what to subtract from the count in the divisor: 0 for a population, 1 for a sample.
+    """
+
+    ddof: int = 0
+
+    def __post_init__(self) -> None:
+        if type(self.ddof) is not int or self.ddof < 0:
+            raise ValueError(f"ExactVariance: ddof must be an int of 0 or more, got {self.ddof!r}")
+
+    @property
+    def zero(self) -> VarianceState:
+        """Return the variance of no numbers."""
+        return VarianceState(0, 0, 0, 0, 0, 0)
+
+    def add(self, state: VarianceState, x: float) -> VarianceState:
+        """Return the state with one more number, a float or an int."""
+        scaled = _scale(_require_number(x))
+        if scaled is None:
+            return self.join(state, VarianceState(1, 0, 0, *_count_special(x)))
+        size, total, squares, *special = state
+        return VarianceState(size + 1, total + scaled, squares + scaled * scaled, *special)
+
+    def value(self, state: VarianceState) -> float | None:
+        """Return the variance, correctly rounded, or None for `ddof` numbers or fewer."""
+        size, total, squares, *special = state
+        freedom = size - self.ddof
+        if freedom <= 0:
+            return None
+        if any(special):
+            return math.nan
+        return _divide(size * squares - total * total, size * freedom, 2 * UNIT_BITS)
+
+
+def _require_number(x: float) -> float:
+    """Return a float or int as it is; refuse anything else, bools above all."""
+    if type(x) is float or type(x) is int:
+        return x
+    if isinstance(x, bool) or not isinstance(x, float | int):
+        raise TypeError(
+            f"an exact accumulator takes floats and ints, got {type(x).__name__} {x!r}; "
+            "convert it with float() or int() if that is meant"
+        )
+    return x
+
+
+def _scale(x: float) -> int | None:
+    """Return a number in units of 2**-1074, or None if it is NaN or infinite."""
+    # Of frexp, the bits by struct and this, this is within a tenth of the fastest, has no special
+    # case for subnormals, and reads ints of any size as well.
+    try:
+        numerator, denominator = x.as_integer_ratio()
+    except (OverflowError, ValueError):
+        return None
+    return numerator << (UNIT_BITS + 1 - denominator.bit_length())
+
+
+def _count_special(x: float) -> tuple[int, int, int]:
+    """Return one for what a non-finite number is: NaN, infinity, minus infinity."""
+    return int(math.isnan(x)), int(x == math.inf), int(x == -math.inf)
+
+
+def _read_special(nans: int, infinities: int, minus_infinities: int) -> float | None:
+    """Return what non-finite numbers add up to, or None if there are none."""
+    if nans or (infinities and minus_infinities):
+        return math.nan
+    if infinities:
+        return math.inf
+    return -math.inf if minus_infinities else None
+
+
+def _divide(numerator: int, denominator: int, unit_bits: int) -> float:
+    """Return numerator / (denominator * 2**unit_bits), rounded once; too large is infinite."""
+    try:
+        return numerator / (denominator << unit_bits)
+    except OverflowError:
+        return math.copysign(math.inf, numerator)
