@@ -1,0 +1,297 @@
+"""Fields: values as files hold them, and as the annotations of an event type ask for them.
+
+Reading is strict. A file that says `"20"` where the type says `int` is wrong, and guessing would
+hide it. Only what loses nothing is allowed: an integer for a float, and, in a CSV file, where
+everything is text, the plain spelling of a number or a truth value.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import enum
+import json
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from fractions import Fraction
+from typing import Annotated, Any, Literal, NewType, Union, get_args, get_origin
+
+from anabranch.model.events import Tag, field_names, field_types
+
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)  # noqa: UP017 - one spelling with timedelta
+MISSING = dataclasses.MISSING
+
+
+class Unfit(ValueError):  # noqa: N818 - it is a verdict on a value, not a failure of ours
+    """Say why a value does not fit the type of its field."""
+
+
+def read_fields(tag: Tag, row: Mapping[str, Any], *, text: bool, sparse: bool) -> Any:
+    """Build an event of a tag from a row; columns that are no fields of it are left alone.
+
+    `text` says that every value is a string (CSV). `sparse` says that a column without a value
+    is the same as a field left out (CSV and Parquet, where several tags share the columns).
+    """
+    defaults = field_defaults(tag)
+    values: dict[str, Any] = {}
+    for name, annotation in field_types(tag).items():
+        if name not in row:
+            if name in defaults:
+                continue
+            if sparse and admits_none(annotation):
+                values[name] = None
+                continue
+            raise Unfit(f"field {name!r} of {tag.__name__} is missing")
+        try:
+            read = read_text if text else read_value
+            values[name] = read(row[name], annotation)
+        except Unfit as error:
+            raise Unfit(f"field {name!r} of {tag.__name__}: {error}") from None
+    try:
+        return tag(**values)
+    except Exception as error:
+        raise Unfit(f"{tag.__name__} refused: {type(error).__name__}: {error}") from error
+
+
+def field_defaults(tag: Tag) -> frozenset[str]:
+    """Return the fields that may be left out."""
+    if dataclasses.is_dataclass(tag):
+        return frozenset(
+            field.name
+            for field in dataclasses.fields(tag)
+            if field.default is not MISSING or field.default_factory is not MISSING
+        )
+    return frozenset(tag._field_defaults)  # type: ignore[attr-defined]
+
+
+def admits_none(annotation: Any) -> bool:
+    """Say whether a field may be None."""
+    if annotation in (Any, None, types.NoneType):
+        return True
+    return get_origin(annotation) in (Union, types.UnionType) and any(
+        admits_none(choice) for choice in get_args(annotation)
+    )
+
+
+def read_value(value: Any, annotation: Any) -> Any:
+    """Return a value as its annotation asks for it, or say why it does not fit.
+
+    >>> read_value(3, float), read_value([1, 2], tuple[int, ...])
+    (3.0, (1, 2))
+    """
+    annotation = _unwrap(annotation)
+    if annotation in (Any, object):
+        return value
+    if isinstance(annotation, type) and annotation in _SCALARS:
+        return _SCALARS[annotation](value)
+    origin, choices = get_origin(annotation), get_args(annotation)
+    if origin in (Union, types.UnionType):
+        return _read_first(value, choices)
+    if origin is Literal:
+        if any(value == choice and type(value) is type(choice) for choice in choices):
+            return value
+        raise Unfit(f"expected one of {', '.join(map(repr, choices))}, got {_show(value)}")
+    kind = origin or annotation
+    if not isinstance(kind, type):
+        return value  # A type variable or the like promises nothing that could be checked.
+    return _read_class(value, kind, choices)
+
+
+def _read_class(value: Any, kind: type, choices: tuple[Any, ...]) -> Any:
+    if issubclass(kind, enum.Enum):
+        for member in kind:
+            if encode_value(member) == value or member is value:
+                return member
+        raise Unfit(f"expected one of {', '.join(str(m.value) for m in kind)}, got {_show(value)}")
+    if dataclasses.is_dataclass(kind) or hasattr(kind, "_fields"):
+        if not isinstance(value, Mapping):
+            raise Unfit(f"expected an object for {kind.__name__}, got {_show(value)}")
+        return read_fields(kind, value, text=False, sparse=False)
+    if issubclass(kind, tuple):
+        return _read_tuple(value, choices)
+    if kind in (list, set, frozenset, Sequence, Set, Iterable):
+        made = {Sequence: tuple, Iterable: tuple, Set: frozenset}.get(kind, kind)
+        return made(read_value(part, choices[0] if choices else Any) for part in _parts(value))
+    if kind in (dict, Mapping):
+        if not isinstance(value, Mapping):
+            raise Unfit(f"expected an object, got {_show(value)}")
+        of_key, of_value = choices or (Any, Any)
+        return {read_value(k, of_key): read_value(v, of_value) for k, v in value.items()}
+    if isinstance(value, kind):
+        return value
+    raise Unfit(f"expected {kind.__name__}, got {_show(value)}")
+
+
+def _unwrap(annotation: Any) -> Any:
+    while True:
+        if get_origin(annotation) is Annotated:
+            annotation = get_args(annotation)[0]
+        elif isinstance(annotation, NewType):
+            annotation = annotation.__supertype__
+        else:
+            return annotation
+
+
+def _read_first(value: Any, choices: tuple[Any, ...]) -> Any:
+    # A value of exactly one of the types comes first: `float | int` must leave an int alone.
+    exact = [choice for choice in choices if type(value) is choice]
+    reasons = []
+    for choice in (*exact, *choices):
+        try:
+            return read_value(value, choice)
+        except Unfit as error:
+            reasons.append(str(error))
+    raise Unfit("; ".join(dict.fromkeys(reasons)))
+
+
+def _parts(value: Any) -> Sequence[Any]:
+    if not isinstance(value, list | tuple):
+        raise Unfit(f"expected a list, got {_show(value)}")
+    return value
+
+
+def _read_tuple(value: Any, choices: tuple[Any, ...]) -> tuple[Any, ...]:
+    parts = _parts(value)
+    if not choices:
+        return tuple(parts)
+    if len(choices) == 2 and choices[1] is Ellipsis:
+        return tuple(read_value(part, choices[0]) for part in parts)
+    if len(parts) != len(choices):
+        raise Unfit(f"expected a list of {len(choices)}, got one of {len(parts)}")
+    return tuple(read_value(part, choice) for part, choice in zip(parts, choices, strict=True))
+
+
+def _read_int(value: Any) -> int:
+    if isinstance(value, datetime):
+        return to_microseconds(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise Unfit(f"expected int, got {_show(value)}")
+
+
+def _read_float(value: Any) -> float:
+    if isinstance(value, float | int) and not isinstance(value, bool):
+        try:
+            return float(value)
+        except OverflowError:
+            raise Unfit(f"{_show(value)} is too large for a float") from None
+    raise Unfit(f"expected float, got {_show(value)}")
+
+
+def _reader(kind: type, *spelled: type, parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a reader that takes values of a type, and what spells one."""
+
+    def read(value: Any) -> Any:
+        if isinstance(value, kind):
+            return value
+        if isinstance(value, spelled) and not isinstance(value, bool):
+            try:
+                return parse(value)
+            except (ValueError, ArithmeticError) as error:
+                raise Unfit(f"{_show(value)} is no {kind.__name__}: {error}") from None
+        raise Unfit(f"expected {kind.__name__}, got {_show(value)}")
+
+    return read
+
+
+_SCALARS: dict[type, Callable[[Any], Any]] = {
+    int: _read_int,
+    float: _read_float,
+    bool: _reader(bool, parse=bool),
+    str: _reader(str, parse=str),
+    types.NoneType: _reader(types.NoneType, parse=bool),
+    bytes: _reader(bytes, str, parse=lambda text: base64.b64decode(text, validate=True)),
+    Decimal: _reader(Decimal, str, int, parse=Decimal),
+    Fraction: _reader(Fraction, str, int, parse=Fraction),
+    datetime: _reader(datetime, str, parse=datetime.fromisoformat),
+    date: _reader(date, str, parse=date.fromisoformat),
+    time: _reader(time, str, parse=time.fromisoformat),
+}
+
+
+def read_text(value: str, annotation: Any) -> Any:
+    """Read a value from a CSV cell, where everything is text.
+
+    >>> read_text("20", int), read_text("true", bool), read_text("20", str)
+    (20, True, '20')
+    """
+    annotation = _unwrap(annotation)
+    if annotation in (str, Any):
+        return value
+    origin = get_origin(annotation)
+    if origin in (Union, types.UnionType):
+        for choice in sorted(get_args(annotation), key=lambda choice: choice is str):
+            if choice is not types.NoneType:
+                try:
+                    return read_text(value, choice)
+                except Unfit:
+                    continue
+        raise Unfit(f"expected {annotation}, got {_show(value)}")
+    if origin is Literal:
+        for choice in get_args(annotation):
+            if str(choice) == value:
+                return choice
+    if annotation is bool and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    if annotation is float and value.strip().lower().lstrip("+-") in ("nan", "inf", "infinity"):
+        return float(value)
+    if annotation in (bytes, Decimal, Fraction, datetime, date, time):
+        return read_value(value, annotation)
+    try:
+        return read_value(json.loads(value), annotation)
+    except (json.JSONDecodeError, RecursionError):
+        return read_value(value, annotation)
+
+
+def to_microseconds(moment: datetime) -> int:
+    """Return a moment as microseconds UTC; one without a zone is taken as UTC."""
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=EPOCH.tzinfo)
+    return (aware - EPOCH) // timedelta(microseconds=1)
+
+
+def encode_value(value: Any) -> Any:
+    """Return a value as JSON can hold it: objects, lists, texts, numbers.
+
+    >>> encode_value((1, {2, 1}, Decimal("0.1")))
+    [1, [1, 2], '0.1']
+    """
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    if isinstance(value, enum.Enum):
+        return encode_value(value.value)
+    if isinstance(value, bool | int | float | str):
+        return next(kind(value) for kind in (bool, int, float, str) if isinstance(value, kind))
+    if not isinstance(value, type) and (dataclasses.is_dataclass(value) or hasattr(value, "_fields")):
+        return {name: encode_value(getattr(value, name)) for name in field_names(type(value))}
+    if isinstance(value, Mapping):
+        if all(isinstance(key, str) for key in value):
+            return {key: encode_value(entry) for key, entry in value.items()}
+        return [[encode_value(key), encode_value(entry)] for key, entry in value.items()]
+    if isinstance(value, set | frozenset):
+        return sorted((encode_value(part) for part in value), key=_sort_key)
+    if isinstance(value, list | tuple):
+        return [encode_value(part) for part in value]
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, Decimal | Fraction):
+        return str(value)
+    if hasattr(value, "item") and not hasattr(value, "__len__"):
+        return encode_value(value.item())  # A numpy scalar.
+    return repr(value)
+
+
+def _sort_key(value: Any) -> tuple[str, Any]:
+    if isinstance(value, bool | int | float):
+        return ("", value)
+    return ("x", json.dumps(value, sort_keys=True))
+
+
+def _show(value: Any) -> str:
+    text = json.dumps(value) if isinstance(value, str | bool | None) else repr(value)
+    text = text if len(text) <= 60 else text[:57] + "..."
+    kind = {str: "text", type(None): "nothing"}.get(type(value), type(value).__name__)
+    return f"{text} ({kind})" if value is not None else "null"

@@ -1,0 +1,407 @@
+"""The simulator: a program under a plan, with a seed that owns time, delivery, repeats and crashes.
+
+Workers, mailboxes and eager join requests are as in Flumina. A snapshot is a request that depends
+on everything, so it sees exactly the events before it; after a crash everybody starts again from
+the last one and the sources replay what came after it. The sink keeps an output once, by its id,
+and insists that a repeated one is equal: that is all that exactly-once needs of a deterministic
+program.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from anabranch.eventtime.ledger import Ledger
+from anabranch.eventtime.sources import Late, Rejected, Source, Watch, read_sources
+from anabranch.model.events import FOREVER, Event, Item
+from anabranch.model.order import OrderKey, bound_after
+from anabranch.model.program import Program
+from anabranch.plan.tree import Plan
+from anabranch.reference.layout import CONTROL, Layout, Seat, Stream, lay_out
+from anabranch.reference.mailboxes import Mailbox
+from anabranch.reference.network import Network
+from anabranch.reference.sequential import Output, describe_failure, sort_events
+
+_CONTROL_STREAM: Stream = (0, CONTROL)
+_END: OrderKey = (FOREVER, -1)
+_DEADLINE_STEPS = 50_000_000
+
+
+@dataclass(frozen=True)
+class Faults:
+    """What may go wrong: how many crashes and snapshots at the most, how often a repeat."""
+
+    crashes: int = 2
+    snapshots: int = 3
+    repeat: float = 0.05
+
+
+NO_FAULTS = Faults(crashes=0, snapshots=0, repeat=0.0)
+
+
+class Counts(NamedTuple):
+    """What happened during a simulation."""
+
+    steps: int
+    messages: int
+    duplicates: int
+    crashes: int
+    snapshots: int
+    joins: int
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """The result of one seed. `state` is None if the input has not ended."""
+
+    seed: int
+    outputs: list[Output]
+    state: Any
+    ended: bool
+    ledger: Ledger
+    late: list[Late]
+    rejected: list[Rejected]
+    counts: Counts
+    trace: list[str]
+
+
+@dataclass(frozen=True)
+class Emission:
+    """What one source sends: its events in the total order, and how far it promises to have come.
+
+    Each entry is (key, event) or, for a promise, (key, None).
+    """
+
+    source: str
+    entries: tuple[tuple[OrderKey, Event | None], ...]
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """A program, a plan and an input, ready to be run under many seeds."""
+
+    program: Program
+    layout: Layout
+    emissions: tuple[Emission, ...]
+    keys: tuple[OrderKey, ...]
+    unsent: int
+    late: tuple[Late, ...]
+    rejected: tuple[Rejected, ...]
+    ended: bool
+
+    def run(self, seed: int, faults: Faults = Faults(), *, trace: bool = False) -> Simulation:  # noqa: B008 - frozen
+        """Run once, as the seed wills."""
+        return _Run(self, seed, faults, trace).finish()
+
+
+def rehearse(
+    program: Program, plan: Plan, items: Iterable[Item], sources: Iterable[Source] = ()
+) -> Rehearsal:
+    """Judge an input source by source and lay a plan out for it; the plan is refused if invalid."""
+    known, brought = read_sources(items, sources)
+    late: list[Late] = []
+    rejected: list[Rejected] = []
+    emissions: list[Emission] = []
+    unsent, ended = 0, True
+    for name in sorted(brought):
+        watch = Watch(known[name])
+        good: list[Event] = []
+        promises: list[tuple[OrderKey, Event | None]] = []
+        for item in brought[name]:
+            before = watch.frontier
+            verdict = watch.see(item, program.tags)
+            if isinstance(verdict, Late):
+                late.append(verdict)
+            elif isinstance(verdict, Rejected):
+                rejected.append(verdict)
+            elif verdict is not None:
+                good.append(verdict)
+            if watch.frontier > before:
+                promises.append((bound_after(watch.frontier), None))
+        events = sort_events(program, good)
+        # A source lets an event go once its own frontier has passed it: it may be out of order.
+        sent = [(key, event) for key, event in events if event.time <= watch.frontier]
+        unsent += len(events) - len(sent)
+        ended = ended and watch.frontier == FOREVER
+        emissions.append(Emission(name, tuple(sorted([*sent, *promises], key=_first))))
+    everything = [(k, e) for emission in emissions for k, e in emission.entries if e is not None]
+    layout = lay_out(program, plan, everything, [emission.source for emission in emissions])
+    return Rehearsal(
+        program,
+        layout,
+        tuple(emissions),
+        tuple(sorted(key for key, _ in everything)),
+        unsent,
+        tuple(late),
+        tuple(rejected),
+        ended,
+    )
+
+
+def _first(entry: tuple[OrderKey, Event | None]) -> OrderKey:
+    return entry[0]
+
+
+def simulate(
+    program: Program,
+    plan: Plan,
+    items: Iterable[Item],
+    sources: Iterable[Source] = (),
+    *,
+    seed: int = 0,
+    faults: Faults = Faults(),  # noqa: B008 - frozen
+) -> Simulation:
+    """Run a program under a plan once. For many seeds, `rehearse` once and run that."""
+    return rehearse(program, plan, items, sources).run(seed, faults)
+
+
+class _Worker:
+    """A seat's mailbox, what has been released and not yet done, and the state, if it has it."""
+
+    __slots__ = ("given", "inbox", "mailbox", "seat", "state", "waiting_for_parent")
+
+    def __init__(self, seat: Seat, mailbox: Mailbox) -> None:
+        self.seat = seat
+        self.mailbox = mailbox
+        self.inbox: deque[tuple[Stream, OrderKey, Any]] = deque()
+        self.state: Any = None
+        self.given: dict[int, Any] = {}
+        self.waiting_for_parent = False
+
+
+class _Run:
+    """One simulation under way."""
+
+    def __init__(self, rehearsal: Rehearsal, seed: int, faults: Faults, trace: bool) -> None:
+        self.rehearsal = rehearsal
+        self.layout = rehearsal.layout
+        self.seed = seed
+        self.rng = random.Random(seed)
+        self.network = Network(self.rng, faults.repeat if self.rng.random() < 0.5 else 0.0)
+        # Between two events a source may promise much or little; only its last word must come.
+        self.talkative = self.rng.choice((0.0, 0.2, 1.0))
+        self.trace: list[str] | None = [] if trace else None
+        self.log: dict[tuple[OrderKey, int], Output] = {}
+        self.done: set[OrderKey] = set()
+        self.faulty: dict[OrderKey, Rejected] = {}
+        self.steps = self.crashes = self.taken = self.joins = 0
+        self.final: tuple[Any] | None = None
+        self.snapshot: tuple[OrderKey, Any] = ((), rehearsal.program.init)
+        count = len(rehearsal.keys)
+        wanted = min(self.rng.randint(0, faults.snapshots), count)
+        self.requests = sorted(
+            (*key[:1], -1, *key[1:]) for key in self.rng.sample(rehearsal.keys, wanted)
+        )
+        # A run takes some messages per event; most crashes should come before it is over.
+        horizon = (count + 2) * (len(self.layout.seats) + 2)
+        self.crash_at = sorted(
+            self.rng.randrange(1, horizon) for _ in range(self.rng.randint(0, faults.crashes))
+        )
+        self.start()
+
+    def note(self, text: str) -> None:
+        """Keep a line of the trace, if one is wanted."""
+        if self.trace is not None:
+            self.trace.append(f"{self.steps:>6}  {text}")
+
+    def start(self) -> None:
+        """Put everybody in place with the last snapshot, and let the sources replay."""
+        self.workers = [
+            _Worker(seat, Mailbox(conflicts))
+            for seat, conflicts in zip(self.layout.seats, self.layout.conflicts, strict=True)
+        ]
+        since, state = self.snapshot
+        self.hand_down(self.workers[0], state, local=True)
+        for key in (*(k for k in self.requests if k > since), _END):
+            self.pass_on(_CONTROL_STREAM, key, ())
+        self.beat(_CONTROL_STREAM, bound_after(FOREVER))
+        for number, emission in enumerate(self.rehearsal.emissions):
+            self.emit(-1 - number, emission, since)
+
+    def emit(self, sender: int, emission: Emission, since: OrderKey) -> None:
+        """Send what a source has, from a place in the order on."""
+        send, owners, source = self.network.send, self.layout.owners, emission.source
+        last = emission.entries[-1] if emission.entries else None
+        for entry in emission.entries:
+            key, event = entry
+            if event is not None:
+                if key > since:
+                    owner = owners[key]
+                    send(sender, owner, ("event", (owner, source), key, event))
+            elif entry is last or self.rng.random() < self.talkative:
+                for owner in self.layout.heirs[source]:
+                    send(sender, owner, ("beat", (owner, source), key))
+
+    def finish(self) -> Simulation:
+        """Deliver until nothing is under way, crashing where the seed says so."""
+        while True:
+            if self.crash_at and self.steps >= self.crash_at[0]:
+                self.crash_at.pop(0)
+                self.crash()
+            delivered = self.network.deliver()
+            if delivered is None:
+                break
+            self.steps += 1
+            assert self.steps < _DEADLINE_STEPS, f"seed {self.seed} does not come to an end"
+            receiver, message = delivered
+            self.receive(self.workers[receiver], message)
+        return self.sum_up()
+
+    def crash(self) -> None:
+        """Lose everything that is not in the snapshot or the sink, and start again."""
+        self.crashes += 1
+        self.note(f"crash; back to the snapshot at {self.snapshot[0][:1] or 'the start'}")
+        self.network.lose_everything()
+        self.start()
+
+    def receive(self, worker: _Worker, message: tuple[Any, ...]) -> None:
+        """Take in one message."""
+        kind = message[0]
+        if kind == "event":
+            self.pass_on(message[1], message[2], message[3])
+        elif kind == "beat":
+            self.beat(message[1], message[2])
+        elif kind == "request":
+            worker.mailbox.put(message[1], message[2], None)
+            self.let_pass(worker, message[1])
+        elif kind == "advance":
+            worker.mailbox.advance(message[1], message[2])
+            self.let_pass(worker, message[1])
+        elif kind == "up":
+            worker.given[message[1]] = message[2]
+            self.work(worker)
+        else:
+            assert kind == "down"
+            self.hand_down(worker, message[1])
+            self.work(worker)
+
+    def pass_on(self, stream: Stream, key: OrderKey, event: Any) -> None:
+        """Queue an event at its owner, and ask everybody below for their state at once."""
+        owner = self.workers[stream[0]]
+        for below in owner.seat.descendants:
+            self.network.send(stream[0], below, ("request", stream, key))
+        owner.mailbox.put(stream, key, event)
+        self.let_pass(owner, stream)
+
+    def beat(self, stream: Stream, key: OrderKey) -> None:
+        """Tell the owner and everybody below how far a source has come."""
+        owner = self.workers[stream[0]]
+        for below in owner.seat.descendants:
+            self.network.send(stream[0], below, ("advance", stream, key))
+        owner.mailbox.advance(stream, key)
+        self.let_pass(owner, stream)
+
+    def let_pass(self, worker: _Worker, stream: Stream) -> None:
+        """Move what the mailbox releases to the worker, and let it work."""
+        inbox = worker.inbox
+        before = len(inbox)
+        inbox.extend(worker.mailbox.release(stream))
+        if len(inbox) > before:
+            self.work(worker)
+
+    def work(self, worker: _Worker) -> None:
+        """Do what can be done with the state at hand."""
+        inbox, seat = worker.inbox, worker.seat
+        while inbox and not worker.waiting_for_parent:
+            if seat.children:
+                if len(worker.given) < len(seat.children):
+                    return
+                self.join(worker)
+            stream, key, event = inbox.popleft()
+            if event is None:
+                self.hand_up(worker)
+                return
+            if stream == _CONTROL_STREAM:
+                self.keep(key, worker.state)
+            else:
+                self.apply(worker, key, event)
+            if seat.children:
+                self.hand_down(worker, worker.state)
+
+    def join(self, worker: _Worker) -> None:
+        """Join what both children handed in."""
+        seat = worker.seat
+        assert seat.fork is not None
+        left, right = (worker.given.pop(child) for child in seat.children)
+        worker.state = seat.fork.join(left, right)
+        self.joins += 1
+
+    def hand_up(self, worker: _Worker) -> None:
+        """Give the state to the parent and wait for it to come back."""
+        seat = worker.seat
+        assert seat.parent is not None
+        worker.waiting_for_parent = True
+        self.network.send(seat.number, seat.parent, ("up", seat.number, worker.state))
+        worker.state = None
+
+    def hand_down(self, worker: _Worker, state: Any, *, local: bool = False) -> None:
+        """Take a state, and fork it to the children if there are any."""
+        seat = worker.seat
+        worker.waiting_for_parent = False
+        if not seat.children:
+            worker.state = state
+            return
+        assert seat.fork is not None
+        worker.state = None
+        halves = seat.fork.fork(state, *seat.sides)
+        for child, half in zip(seat.children, halves, strict=True):
+            if local:
+                self.hand_down(self.workers[child], half, local=True)
+            else:
+                self.network.send(seat.number, child, ("down", half))
+
+    def apply(self, worker: _Worker, key: OrderKey, event: Event) -> None:
+        """Let an event change the state and speak; what it says goes to the sink once."""
+        try:
+            worker.state, said = worker.seat.kind.step(worker.state, event)
+        except Exception as error:  # noqa: BLE001 - whatever a user's function raises
+            self.faulty[key] = Rejected(event, describe_failure(event, error))
+            return
+        self.done.add(key)
+        for index, value in enumerate(said):
+            output = Output(value, event, index, key)
+            first = self.log.setdefault(output.id, output)
+            assert first == output, f"a replay said {value!r} where {first.value!r} had been said"
+            self.note(f"worker {worker.seat.path} says {value!r} on {event.data!r}")
+
+    def keep(self, key: OrderKey, state: Any) -> None:
+        """Keep the joined state: a snapshot, or the end."""
+        if key == _END:
+            self.final = (state,)
+            return
+        self.taken += 1
+        self.snapshot = (key, state)
+        self.note(f"snapshot before time {key[0]}")
+
+    def sum_up(self) -> Simulation:
+        """Account for every event and close the books."""
+        rehearsal = self.rehearsal
+        rejected = [*rehearsal.rejected, *self.faulty.values()]
+        pending = rehearsal.unsent + sum(
+            worker.mailbox.waiting() + sum(1 for _, _, event in worker.inbox if event)
+            for worker in self.workers
+        )
+        counted = rehearsal.unsent + len(rehearsal.keys) + len(rehearsal.late) + len(rehearsal.rejected)
+        ledger = Ledger(
+            counted, len(self.done), len(rehearsal.late), len(rejected), 0, pending
+        ).check(f"{rehearsal.program.name}, seed {self.seed}")
+        network = self.network
+        counts = Counts(
+            self.steps, network.messages, network.duplicates, self.crashes, self.taken, self.joins
+        )
+        state = self.final[0] if self.final else None
+        return Simulation(
+            self.seed,
+            list(self.log.values()),
+            state,
+            self.final is not None,
+            ledger,
+            list(rehearsal.late),
+            rejected,
+            counts,
+            self.trace or [],
+        )
