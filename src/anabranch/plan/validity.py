@@ -14,9 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
 from anabranch.errors import PlanError
 from anabranch.model.program import Program
+from anabranch.model.slices import Slice
 from anabranch.plan.tree import Plan, Worker
 
 
@@ -37,7 +39,7 @@ def find_faults(program: Program, plan: Plan) -> list[Fault]:
     faults = [*_check_root(program, plan.root)]
     for path, worker in plan.root.walk():
         faults += _check_types(program, path, worker)
-        faults += _check_independence(program, path, worker)
+    _check_independence(program, "0", plan.root, faults)
     return faults
 
 
@@ -76,16 +78,24 @@ def _check_types(program: Program, path: str, worker: Worker) -> Iterator[Fault]
             yield Fault("V1", path, f"there is no fork {worker.state} -> {left}, {right}")
 
 
-def _check_independence(program: Program, path: str, worker: Worker) -> Iterator[Fault]:
-    # Two workers that are not above one another part ways at exactly one worker: this one.
-    if not worker.children:
-        return
-    left, right = worker.children
-    for left_path, a in left.walk(f"{path}.0"):
-        for right_path, b in right.walk(f"{path}.1"):
-            for x in a.slices:
-                for y in b.slices:
-                    if x.overlaps(y):
-                        yield Fault("V2", left_path, f"{x} is also with {right_path} as {y}")
-                    elif program.dependence.depend(x, y):
-                        yield Fault("V2", left_path, f"{x} depends on {y} with {right_path}")
+def _check_independence(
+    program: Program, path: str, worker: Worker, faults: list[Fault]
+) -> list[tuple[str, Slice]]:
+    """Check a subtree from the leaves up; return all it answers for.
+
+    Two workers that are not above one another part ways at exactly one worker, and are compared
+    there: everything on its left with everything on its right.
+    """
+    below = [
+        _check_independence(program, f"{path}.{side}", child, faults)
+        for side, child in enumerate(worker.children)
+    ]
+    if below:
+        left, right = below
+        for (left_path, x), (right_path, y) in product(left, right):
+            if x.overlaps(y):
+                faults.append(Fault("V2", left_path, f"{x} is also with {right_path} as {y}"))
+            elif program.dependence.depend(x, y):
+                faults.append(Fault("V2", left_path, f"{x} depends on {y} with {right_path}"))
+    own = [(path, part) for part in worker.slices]
+    return own + [entry for side in below for entry in side]

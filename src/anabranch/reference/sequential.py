@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.sources import Late, Rejected, Source, Watch, min_frontier, read_sources
-from anabranch.model.events import Event, Item
+from anabranch.model.events import FOREVER, Event, Item
 from anabranch.model.order import OrderKey
 from anabranch.model.program import Program
 
@@ -48,7 +48,7 @@ class Answer(NamedTuple):
     @property
     def frontier(self) -> int:
         """Return how far time has come: the least of the sources' frontiers."""
-        return min(self.frontiers.values(), default=0)
+        return min(self.frontiers.values(), default=FOREVER)
 
 
 def run(program: Program, items: Iterable[Item], sources: Iterable[Source] = ()) -> Answer:

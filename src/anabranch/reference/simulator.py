@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from anabranch.eventtime.ledger import Ledger
@@ -20,6 +21,7 @@ from anabranch.eventtime.sources import Late, Rejected, Source, Watch, read_sour
 from anabranch.model.events import FOREVER, Event, Item
 from anabranch.model.order import OrderKey, bound_after
 from anabranch.model.program import Program
+from anabranch.plan.transitions import Transition, carry, transition
 from anabranch.plan.tree import Plan
 from anabranch.reference.layout import CONTROL, Layout, Seat, Stream, lay_out
 from anabranch.reference.mailboxes import Mailbox
@@ -92,6 +94,7 @@ class Rehearsal:
     late: tuple[Late, ...]
     rejected: tuple[Rejected, ...]
     ended: bool
+    later: tuple[tuple[Transition, Layout], ...] = ()
 
     def run(self, seed: int, faults: Faults = Faults(), *, trace: bool = False) -> Simulation:  # noqa: B008 - frozen
         """Run once, as the seed wills."""
@@ -99,9 +102,18 @@ class Rehearsal:
 
 
 def rehearse(
-    program: Program, plan: Plan, items: Iterable[Item], sources: Iterable[Source] = ()
+    program: Program,
+    plan: Plan,
+    items: Iterable[Item],
+    sources: Iterable[Source] = (),
+    *,
+    then: Sequence[Plan] = (),
 ) -> Rehearsal:
-    """Judge an input source by source and lay a plan out for it; the plan is refused if invalid."""
+    """Judge an input source by source and lay a plan out for it; the plan is refused if invalid.
+
+    With `then`, the run changes over to these plans one after the other, in mid-stream, at moments
+    that the seed picks.
+    """
     known, brought = read_sources(items, sources)
     late: list[Late] = []
     rejected: list[Rejected] = []
@@ -129,7 +141,12 @@ def rehearse(
         ended = ended and watch.frontier == FOREVER
         emissions.append(Emission(name, tuple(sorted([*sent, *promises], key=_first))))
     everything = [(k, e) for emission in emissions for k, e in emission.entries if e is not None]
-    layout = lay_out(program, plan, everything, [emission.source for emission in emissions])
+    names = [emission.source for emission in emissions]
+    layout = lay_out(program, plan, everything, names)
+    later = tuple(
+        (transition(program, old, new), lay_out(program, new, everything, names))
+        for old, new in pairwise((plan, *then))
+    )
     return Rehearsal(
         program,
         layout,
@@ -139,6 +156,7 @@ def rehearse(
         tuple(late),
         tuple(rejected),
         ended,
+        later,
     )
 
 
@@ -192,10 +210,11 @@ class _Run:
         self.final: tuple[Any] | None = None
         self.snapshot: tuple[OrderKey, Any] = ((), rehearsal.program.init)
         count = len(rehearsal.keys)
-        wanted = min(self.rng.randint(0, faults.snapshots), count)
-        self.requests = sorted(
-            (*key[:1], -1, *key[1:]) for key in self.rng.sample(rehearsal.keys, wanted)
-        )
+        wanted = min(self.rng.randint(0, faults.snapshots) + len(rehearsal.later), count)
+        moments = [(key[0], -1, *key[1:]) for key in self.rng.sample(rehearsal.keys, wanted)]
+        self.requests = sorted(moments)
+        self.changes = dict(zip(sorted(moments[: len(rehearsal.later)]), rehearsal.later))
+        self.cut: dict[str, Any] = {}
         # A run takes some messages per event; most crashes should come before it is over.
         horizon = (count + 2) * (len(self.layout.seats) + 2)
         self.crash_at = sorted(
@@ -208,14 +227,18 @@ class _Run:
         if self.trace is not None:
             self.trace.append(f"{self.steps:>6}  {text}")
 
-    def start(self) -> None:
+    def start(self, states: dict[str, Any] | None = None) -> None:
         """Put everybody in place with the last snapshot, and let the sources replay."""
         self.workers = [
             _Worker(seat, Mailbox(conflicts))
             for seat, conflicts in zip(self.layout.seats, self.layout.conflicts, strict=True)
         ]
         since, state = self.snapshot
-        self.hand_down(self.workers[0], state, local=True)
+        if states is None:
+            self.hand_down(self.workers[0], state, local=True)
+        else:
+            for worker in self.workers:
+                worker.state = states.get(worker.seat.path)
         for key in (*(k for k in self.requests if k > since), _END):
             self.pass_on(_CONTROL_STREAM, key, ())
         self.beat(_CONTROL_STREAM, bound_after(FOREVER))
@@ -257,6 +280,14 @@ class _Run:
         self.note(f"crash; back to the snapshot at {self.snapshot[0][:1] or 'the start'}")
         self.network.lose_everything()
         self.start()
+
+    def change(self, change: Transition, layout: Layout) -> None:
+        """Carry the states over to another plan; what was under way is sent again under it."""
+        self.note(f"change of plan: {change.old.name} -> {change.new.name}")
+        self.layout = layout
+        self.network.lose_everything()
+        self.start(carry(self.rehearsal.program, change, self.cut))
+        self.cut = {}
 
     def receive(self, worker: _Worker, message: tuple[Any, ...]) -> None:
         """Take in one message."""
@@ -312,11 +343,16 @@ class _Run:
                     return
                 self.join(worker)
             stream, key, event = inbox.popleft()
+            if key in self.changes and not seat.children:
+                self.cut[seat.path] = worker.state
             if event is None:
                 self.hand_up(worker)
                 return
             if stream == _CONTROL_STREAM:
                 self.keep(key, worker.state)
+                if key in self.changes:
+                    self.change(*self.changes.pop(key))
+                    return
             else:
                 self.apply(worker, key, event)
             if seat.children:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from anabranch.equivalence import compare
@@ -72,11 +72,17 @@ class Trial:
 
 
 def prepare(
-    program: Program, plan: Plan, items: Iterable[Item], sources: Iterable[Source] = ()
+    program: Program,
+    plan: Plan,
+    items: Iterable[Item],
+    sources: Iterable[Source] = (),
+    *,
+    then: Sequence[Plan] = (),
 ) -> Trial:
-    """Compute the sequential answer and lay the plan out, once for all seeds."""
+    """Compute the sequential answer and lay the plan (and those to come) out, for all seeds."""
     items, sources = list(items), list(sources)
-    return Trial(plan, rehearse(program, plan, items, sources), run(program, items, sources))
+    rehearsal = rehearse(program, plan, items, sources, then=then)
+    return Trial(plan, rehearsal, run(program, items, sources))
 
 
 def _depend(program: Program, a: Output, b: Output) -> bool:

@@ -1,0 +1,163 @@
+"""Assembly: from a tree of tags to a typed binary tree of workers.
+
+An optimizer says which slices stand above which. A program forks in two, and only between state
+types that fit, so a node with many children becomes several workers.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from anabranch.model.program import Program
+from anabranch.plan.rates import Load
+from anabranch.plan.tree import Worker
+
+_LONGEST_LADDER = 64
+"""More children than this are balanced: a ladder of a thousand rungs helps nobody."""
+
+_MOST_TRIED = 7
+"""With more children than this, forks between unlike types are tried in order of height only."""
+
+
+@dataclass(frozen=True)
+class TagNode:
+    """Some loads that stand together, and what stands below them."""
+
+    loads: tuple[Load, ...] = ()
+    children: tuple[TagNode, ...] = ()
+    machine: str = ""
+
+    def tags(self) -> frozenset[type]:
+        """Return the tags of this node and all below."""
+        own = frozenset(load.slice.tag for load in self.loads)
+        return own.union(*(child.tags() for child in self.children))
+
+
+def place_by_rate(node: TagNode, machines: Sequence[str]) -> TagNode:
+    """Put each node where most of its own events arrive; an empty one on the first machine."""
+    arriving: dict[str, float] = {}
+    for load in node.loads:
+        arriving[load.machine] = arriving.get(load.machine, 0.0) + load.rate
+    machine = max(arriving, key=lambda name: arriving[name]) if arriving else machines[0]
+    children = tuple(place_by_rate(child, machines) for child in node.children)
+    return TagNode(node.loads, children, machine)
+
+
+def place_at(node: TagNode, machine: str) -> TagNode:
+    """Put every node on one machine."""
+    return TagNode(node.loads, tuple(place_at(c, machine) for c in node.children), machine)
+
+
+def assemble_lowest(program: Program, node: TagNode, state: str | None = None) -> Worker | None:
+    """Return the lowest worker tree in which one child at a time is forked off, as Flumina does.
+
+    None if no chain of the program's forks leads from the state type to the leaves' tags.
+    """
+    state = state or program.initial.name
+    if not program.state_type(state).handles(node.tags()):
+        return None
+    if not node.children:
+        return _worker(node, state, ())
+    if len(node.children) == 1:
+        merged = TagNode(
+            node.loads + node.children[0].loads, node.children[0].children, node.machine
+        )
+        return assemble_lowest(program, merged, state)
+    if len(node.children) > _LONGEST_LADDER and program.find_fork(state, state, state):
+        return assemble_balanced(program, node, state)
+    best: Worker | None = None
+    for fork in program.forks:
+        if fork.parent != state:
+            continue
+        for first, rest in _choose_first(program, node, alike=fork.left == fork.right):
+            sides = [(first, rest)] if fork.left == fork.right else [(first, rest), (rest, first)]
+            for left, right in sides:
+                a = assemble_lowest(program, left, fork.left)
+                b = assemble_lowest(program, right, fork.right) if a else None
+                if a and b:
+                    candidate = _worker(node, state, (a, b))
+                    if best is None or _height(candidate) < _height(best):
+                        best = candidate
+    return best
+
+
+def _choose_first(
+    program: Program, node: TagNode, *, alike: bool
+) -> list[tuple[TagNode, TagNode]]:
+    """Return ways to take one child and leave the rest together.
+
+    Where both sides are of one type, taking the highest child first is best: the sides' heights
+    are then as even as a one-by-one split allows. Otherwise each child that differs is tried.
+    """
+    ordered = sorted(node.children, key=_tag_height, reverse=True)
+    tried: list[tuple[TagNode, TagNode]] = []
+    seen: set[tuple[frozenset[type], bool]] = set()
+    for place, child in enumerate(ordered):
+        signature = (child.tags(), not child.children)
+        if signature in seen:
+            continue
+        seen.add(signature)
+        rest = ordered[:place] + ordered[place + 1 :]
+        together = rest[0] if len(rest) == 1 else TagNode((), tuple(rest), node.machine)
+        tried.append((child, together))
+        if alike or (len(ordered) > _MOST_TRIED and len(tried) > 1):
+            break
+    return tried
+
+
+def assemble_balanced(program: Program, node: TagNode, state: str | None = None) -> Worker | None:
+    """Return a worker tree whose forks are balanced, where the state type forks into its own kind.
+
+    Children on one machine are put together first, so that their states meet before they travel.
+    Where types differ, fall back to forking one child off at a time.
+    """
+    state = state or program.initial.name
+    if not program.state_type(state).handles(node.tags()):
+        return None
+    if len(node.children) < 2 or program.find_fork(state, state, state) is None:
+        return assemble_lowest(program, node, state)
+    below = [assemble_balanced(program, child, state) for child in node.children]
+    workers = [worker for worker in below if worker is not None]
+    if len(workers) < len(below):
+        return assemble_lowest(program, node, state)
+    by_machine: dict[str | None, list[Worker]] = {}
+    for worker in workers:
+        by_machine.setdefault(worker.machine, []).append(worker)
+    if len(by_machine) > 1:
+        workers = [_merge(group, state, machine) for machine, group in by_machine.items()]
+    return _merge(workers, state, node.machine, node.loads)
+
+
+def _merge(
+    workers: list[Worker], state: str, machine: str | None, loads: tuple[Load, ...] = ()
+) -> Worker:
+    """Join the two lowest trees, again and again: the result is as low as it can be."""
+    heap = [(_height(worker), number, worker) for number, worker in enumerate(workers)]
+    heapq.heapify(heap)
+    number = len(heap)
+    while len(heap) > 2:
+        (low, _, a), (high, _, b) = heapq.heappop(heap), heapq.heappop(heap)
+        joined = Worker(children=(a, b), state=state, machine=machine)
+        heapq.heappush(heap, (max(low, high) + 1, number, joined))
+        number += 1
+    if len(heap) == 1 and not loads:
+        return heap[0][2]
+    children = tuple(worker for _, _, worker in sorted(heap, key=lambda entry: entry[1]))
+    return Worker(*(load.slice for load in loads), children=children, state=state, machine=machine)
+
+
+def _worker(node: TagNode, state: str, children: tuple[Worker, ...]) -> Worker:
+    slices = [load.slice for load in node.loads]
+    return Worker(*slices, children=children, state=state, machine=node.machine or None)
+
+
+def _height(worker: Worker) -> int:
+    return 1 + max((_height(child) for child in worker.children), default=0)
+
+
+def _tag_height(node: TagNode) -> int:
+    # A node with many children becomes a ladder: each rung adds a level.
+    heights = sorted((_tag_height(child) for child in node.children), reverse=True)
+    return 1 + max((place + height for place, height in enumerate(heights)), default=0)

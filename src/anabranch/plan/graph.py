@@ -1,0 +1,121 @@
+"""The dependence graph on slices, kept as bundles so that a thousand slices stay cheap.
+
+A dependence between two tags connects many slices at once: everything on one side of it with
+everything on the other. Keeping such a bundle whole is linear where its edges are quadratic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from anabranch.model.dependence import Dependence, Same
+from anabranch.model.slices import Equals, Slice, choices_overlap
+
+
+@dataclass
+class Bundle:
+    """Two groups of slices, by number, of which each in one depends on each in the other."""
+
+    left: list[int] = field(default_factory=list)
+    right: list[int] = field(default_factory=list)
+
+
+def bundle_up(dependence: Dependence, slices: Sequence[Slice]) -> list[Bundle]:
+    """Return the dependence between slices as bundles."""
+    by_tag: dict[type, list[int]] = {}
+    for number, part in enumerate(slices):
+        by_tag.setdefault(part.tag, []).append(number)
+    bundles: list[Bundle] = []
+    tags = list(by_tag)
+    for place, a in enumerate(tags):
+        for b in tags[place:]:
+            for same in dependence.restrictions(a, b):
+                bundles += _bundle_pair(slices, by_tag[a], by_tag[b], same)
+    return bundles
+
+
+def _bundle_pair(
+    slices: Sequence[Slice], lefts: list[int], rights: list[int], same: Same
+) -> list[Bundle]:
+    """Group slices by the exact values they are cut by; compare one by one where they are not."""
+    exact: dict[tuple[object, ...], Bundle] = {}
+    loose_left: list[int] = []
+    loose_right: list[int] = []
+    for numbers, side, loose in ((lefts, "left", loose_left), (rights, "right", loose_right)):
+        for number in numbers:
+            choices = [slices[number].choice(name) for name in same]
+            if all(isinstance(choice, Equals) for choice in choices):
+                value = tuple(choice.value for choice in choices if isinstance(choice, Equals))
+                getattr(exact.setdefault(value, Bundle()), side).append(number)
+            else:
+                loose.append(number)
+    bundles = list(exact.values())
+    bundles += [_bundle_one(slices, n, rights, same, left=True) for n in loose_left]
+    bundles += [_bundle_one(slices, n, lefts, same, left=False) for n in loose_right]
+    return bundles
+
+
+def _bundle_one(
+    slices: Sequence[Slice], number: int, others: list[int], same: Same, *, left: bool
+) -> Bundle:
+    mine = slices[number]
+    near = [
+        other
+        for other in others
+        if all(choices_overlap(f, mine.choice(f), slices[other].choice(f)) for f in same)
+    ]
+    return Bundle([number], near) if left else Bundle(near, [number])
+
+
+class Islands:
+    """Connected components, grown one slice at a time (union-find)."""
+
+    def __init__(self, count: int, bundles: Sequence[Bundle]) -> None:
+        self._parent = list(range(count))
+        self._sides: list[list[tuple[int, int]]] = [[] for _ in range(count)]
+        self._present: list[tuple[list[int], list[int]]] = [([], []) for _ in bundles]
+        for number, bundle in enumerate(bundles):
+            for side, members in enumerate((bundle.left, bundle.right)):
+                for member in members:
+                    self._sides[member].append((number, side))
+        self.count = 0
+
+    def add(self, slice_number: int) -> int:
+        """Add a slice and connect it; return how many components there are now."""
+        self.count += 1
+        for bundle, side in self._sides[slice_number]:
+            mine, across = self._present[bundle][side], self._present[bundle][1 - side]
+            mine.append(slice_number)
+            if not across:
+                continue
+            # What waits on a side becomes one component as soon as the other side has somebody.
+            for other in (*across, *mine):
+                self._union(slice_number, other)
+            del mine[1:], across[1:]
+        return self.count
+
+    def find(self, slice_number: int) -> int:
+        """Return the representative of a slice's component."""
+        parent = self._parent
+        while parent[slice_number] != slice_number:
+            parent[slice_number] = parent[parent[slice_number]]
+            slice_number = parent[slice_number]
+        return slice_number
+
+    def _union(self, a: int, b: int) -> None:
+        first, second = self.find(a), self.find(b)
+        if first != second:
+            self._parent[second] = first
+            self.count -= 1
+
+
+def connect(dependence: Dependence, slices: Sequence[Slice]) -> list[list[int]]:
+    """Return the connected components, as numbers of slices, in order of first member."""
+    islands = Islands(len(slices), bundle_up(dependence, slices))
+    for number in range(len(slices)):
+        islands.add(number)
+    found: dict[int, list[int]] = {}
+    for number in range(len(slices)):
+        found.setdefault(islands.find(number), []).append(number)
+    return list(found.values())

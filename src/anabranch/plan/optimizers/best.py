@@ -1,0 +1,69 @@
+"""The cheapest plan we can find: all of them for a small program, the rules for a large one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from anabranch.model.program import Program
+from anabranch.plan.assembly import assemble_balanced, place_by_rate
+from anabranch.plan.cost import PRICES, price
+from anabranch.plan.enumeration import enumerate_plans
+from anabranch.plan.optimizers.greedy import grow_tag_tree
+from anabranch.plan.optimizers.keyed import plan_by_key
+from anabranch.plan.optimizers.sequential import plan_sequentially
+from anabranch.plan.placement import place
+from anabranch.plan.rates import Rates, spread_hot
+from anabranch.plan.rules import RULES
+from anabranch.plan.tree import Plan
+
+FEW = 5
+"""Up to this many slices every plan is weighed."""
+
+
+def plan_best(program: Program, rates: Rates, machines: Sequence[str] = ()) -> Plan:
+    """Return the plan of least cost.
+
+    Slices too hot for one worker are spread over lanes first; cold ones end up sharing a worker,
+    because a worker that is hardly busy is not worth its joins.
+    """
+    best: tuple[float, Plan] | None = None
+    for candidate in _propose(program, rates, machines):
+        placed = place(program, candidate, rates, machines)
+        total = price(program, placed, rates).total
+        if best is None or total < best[0]:
+            best = (total, placed)
+    assert best is not None, "the sequential plan is always proposed"
+    improved = _improve(program, best, rates, machines)
+    return Plan(improved.root, "best")
+
+
+def _propose(program: Program, rates: Rates, machines: Sequence[str]) -> Iterator[Plan]:
+    yield plan_sequentially(program, rates, machines)
+    yield plan_by_key(program, rates, machines)
+    spread = spread_hot(program, rates, PRICES.capacity)
+    for version in dict.fromkeys((rates, spread)):
+        if len(version.loads) <= FEW:
+            yield from enumerate_plans(program, [load.slice for load in version.loads])
+        else:
+            node = place_by_rate(grow_tag_tree(program, version.loads), version.machines)
+            root = assemble_balanced(program, node)
+            if root is not None:
+                yield Plan(root)
+
+
+def _improve(
+    program: Program, best: tuple[float, Plan], rates: Rates, machines: Sequence[str]
+) -> Plan:
+    """Apply the rules as long as one of them makes the plan cheaper."""
+    total, plan = best
+    better = True
+    while better:
+        better = False
+        for rule in RULES:
+            for candidate in rule(program, plan, rates):
+                placed = place(program, candidate, rates, machines)
+                cost = price(program, placed, rates).total
+                if cost < total:
+                    total, plan, better = cost, placed, True
+                    break
+    return plan

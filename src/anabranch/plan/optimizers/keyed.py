@@ -1,0 +1,28 @@
+"""What a key-by can do, and no more: one worker per group of keys, nothing apart inside a key.
+
+This is how Spark and Flink cut a program; it is here to be compared with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from anabranch.model.program import Program
+from anabranch.plan.assembly import TagNode, assemble_balanced, place_by_rate
+from anabranch.plan.graph import connect
+from anabranch.plan.optimizers.sequential import plan_sequentially
+from anabranch.plan.rates import Rates
+from anabranch.plan.tree import Plan
+
+
+def plan_by_key(program: Program, rates: Rates, machines: Sequence[str] = ()) -> Plan:
+    """Return the plan that separates what never meets; sequential if everything does."""
+    groups = connect(program.dependence, [load.slice for load in rates.loads])
+    if len(groups) < 2:
+        return Plan(plan_sequentially(program, rates, machines).root, "keyed")
+    leaves = tuple(TagNode(tuple(rates.loads[n] for n in group)) for group in groups)
+    node = place_by_rate(TagNode((), leaves), machines or rates.machines)
+    root = assemble_balanced(program, node)
+    if root is None:
+        return Plan(plan_sequentially(program, rates, machines).root, "keyed")
+    return Plan(root, "keyed")

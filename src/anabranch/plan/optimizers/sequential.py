@@ -1,0 +1,19 @@
+"""One worker that does everything, on the machine where most arrives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from anabranch.model.program import Program
+from anabranch.plan.rates import Rates
+from anabranch.plan.tree import Plan, Worker
+
+
+def plan_sequentially(program: Program, rates: Rates, machines: Sequence[str] = ()) -> Plan:
+    """Return the plan that any other must agree with."""
+    arriving: dict[str, float] = {}
+    for load in rates.loads:
+        arriving[load.machine] = arriving.get(load.machine, 0.0) + load.rate
+    machine = max(arriving, key=lambda name: arriving[name]) if arriving else None
+    root = Worker(*program.tags, state=program.initial.name, machine=machine)
+    return Plan(root, "sequential")

@@ -1,0 +1,72 @@
+"""Placement: the machine for each worker that sends the fewest bytes over the network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from anabranch.model.program import Program
+from anabranch.plan.cost import PRICES, Prices, assign
+from anabranch.plan.rates import Load, Rates
+from anabranch.plan.tree import Plan, Worker
+
+
+def place(
+    program: Program,
+    plan: Plan,
+    rates: Rates,
+    machines: Sequence[str] = (),
+    prices: Prices = PRICES,
+) -> Plan:
+    """Return the plan with each worker on its best machine.
+
+    Bytes add up over workers and edges, so one pass from the leaves up finds the optimum: for each
+    worker and each machine, the least its subtree can cost if it stood there.
+    """
+    places = tuple(dict.fromkeys((*rates.machines, *machines))) or ("local",)
+    assigned = assign(program, plan, rates)
+    best = _Choice(assigned, places, prices)
+    costs = best.weigh("0", plan.root, 0.0)
+    machine = min(places, key=lambda name: (costs[name], places.index(name)))
+    return Plan(best.settle("0", plan.root, machine), plan.name)
+
+
+class _Choice:
+    def __init__(
+        self, assigned: dict[str, list[Load]], places: tuple[str, ...], prices: Prices
+    ) -> None:
+        self.assigned = assigned
+        self.places = places
+        self.prices = prices
+        self.follow: dict[tuple[str, str], list[str]] = {}
+
+    def weigh(self, path: str, worker: Worker, from_above: float) -> dict[str, float]:
+        """Return the least bytes of a subtree for each machine its root could stand on."""
+        loads, prices = self.assigned[path], self.prices
+        arriving: dict[str, float] = {}
+        for load in loads:
+            arriving[load.machine] = arriving.get(load.machine, 0.0) + load.rate
+        own = sum(arriving.values())
+        asked = from_above + (own if worker.children else 0.0)
+        edge = asked * (2 * prices.state_bytes + prices.request_bytes)
+        below = [self.weigh(f"{path}.{s}", c, asked) for s, c in enumerate(worker.children)]
+        nearest = [min(self.places, key=lambda n, c=costs: c[n]) for costs in below]  # type: ignore[misc]
+        result = {}
+        for machine in self.places:
+            bytes_in = (own - arriving.get(machine, 0.0)) * prices.event_bytes
+            follow = []
+            for costs, near in zip(below, nearest, strict=True):
+                stay = costs[machine] <= costs[near] + edge
+                follow.append(machine if stay else near)
+                bytes_in += costs[machine] if stay else costs[near] + edge
+            self.follow[path, machine] = follow
+            result[machine] = bytes_in
+        return result
+
+    def settle(self, path: str, worker: Worker, machine: str) -> Worker:
+        """Return the subtree with the machines that were weighed best."""
+        follow = self.follow[path, machine]
+        children = tuple(
+            self.settle(f"{path}.{side}", child, follow[side])
+            for side, child in enumerate(worker.children)
+        )
+        return Worker(*worker.slices, children=children, state=worker.state, machine=machine)

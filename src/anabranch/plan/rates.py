@@ -1,0 +1,195 @@
+"""Rates: how much of each slice arrives, and where. Declared, sampled from events, or measured."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Any
+
+from anabranch.errors import InputError
+from anabranch.model.events import LANE, Event, field_names
+from anabranch.model.hashing import hash_stably
+from anabranch.model.program import Program
+from anabranch.model.slices import Shard, Slice, take
+
+
+@dataclass(frozen=True)
+class Load:
+    """A slice (an implementation tag), its events per second, and the machine they arrive at."""
+
+    slice: Slice
+    rate: float = 1.0
+    machine: str = "local"
+
+    def __str__(self) -> str:
+        return f"{self.slice} {self.rate:g}/s at {self.machine}"
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What arrives. Equal slices at one machine are added up."""
+
+    loads: tuple[Load, ...]
+
+    def __init__(self, loads: Iterable[Load]) -> None:
+        summed: dict[tuple[Slice, str], float] = {}
+        for load in loads:
+            if load.rate < 0:
+                raise InputError(f"the rate of {load.slice} is negative", got=f"{load.rate:g}/s")
+            place = (load.slice, load.machine)
+            summed[place] = summed.get(place, 0.0) + load.rate
+        object.__setattr__(
+            self, "loads", tuple(Load(s, rate, m) for (s, m), rate in summed.items())
+        )
+
+    @property
+    def machines(self) -> tuple[str, ...]:
+        """Return the machines at which something arrives, in order of first mention."""
+        return tuple(dict.fromkeys(load.machine for load in self.loads))
+
+    @property
+    def total(self) -> float:
+        """Return the events per second in all."""
+        return sum(load.rate for load in self.loads)
+
+
+def assume_rates(program: Program, sources: Mapping[type, Sequence[str]] | None = None) -> Rates:
+    """Return rates for want of better: values a hundred times as often as markers."""
+    sources = sources or {}
+    return Rates(
+        Load(take(tag, source=source), 1.0 if tag in program.markers else 100.0, source or "local")
+        for tag in program.tags
+        for source in (sources.get(tag) or [None])
+    )
+
+
+def declare_rates(program: Program, rows: Iterable[Mapping[str, Any]]) -> Rates:
+    """Read rates as a user declares them: `{"tag": "Inc", "key": 1, "rate": 100, "machine": "E1"}`.
+
+    A row may name a source, and a lane or a field as `"2/8"`: shard 2 of 8.
+    """
+    loads = []
+    for row in rows:
+        fields = {k: v for k, v in row.items() if k not in ("tag", "rate", "machine", "source")}
+        try:
+            tag = program.tag(row["tag"])
+            cut = {name: _read_choice(value) for name, value in fields.items()}
+            part = take(tag, source=row.get("source"), **cut)
+            loads.append(Load(part, float(row["rate"]), str(row.get("machine", "local"))))
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(
+                "a rate can't be read",
+                expected='{"tag": "Inc", "key": 1, "source": "s1", "rate": 100, "machine": "E1"}',
+                got=f"{dict(row)} ({error})",
+            ) from error
+    return Rates(loads)
+
+
+def read_rates(program: Program, path: str) -> Rates:
+    """Read declared rates from a JSON file: a list of rows."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            rows = json.load(file)
+    except (OSError, json.JSONDecodeError) as error:
+        raise InputError(f"rates can't be read from {path}", got=str(error)) from error
+    if not isinstance(rows, list):
+        raise InputError(f"{path} is not a list of rates", expected="a JSON list", got=str(rows))
+    return declare_rates(program, rows)
+
+
+def sample_rates(
+    program: Program, events: Iterable[Event], *, most_keys: int = 64, shards: int = 16
+) -> Rates:
+    """Count a sample of events by tag, source and partitioning fields.
+
+    Up to `most_keys` distinct keys each stand alone; more of them share `shards` shards. A source
+    is taken for a machine, until somebody says otherwise.
+    """
+    sample = [event for event in events if isinstance(event, Event)]
+    if not sample:
+        raise InputError("there are no events to sample rates from")
+    fields = partition_fields(program)
+    times = [event.time for event in sample]
+    span = max(1, max(times) - min(times) + 1)
+    keys = {tuple(_key(event, fields)) for event in sample}
+    loads: Counter[tuple[Slice, str]] = Counter()
+    for event in sample:
+        cut: dict[str, Any] = {}
+        for name, value in _key(event, fields):
+            few = len(keys) <= most_keys
+            cut[name] = value if few else Shard(hash_stably(value) % shards, shards)
+        loads[take(event.tag, source=event.source, **cut), event.source] += 1
+    return Rates(Load(part, count / span, machine) for (part, machine), count in loads.items())
+
+
+def measure_rates(program: Program, progress: Mapping[str, Any]) -> Rates:
+    """Read rates from a streaming query's progress, as Spark reports it.
+
+    Each source of the progress is known by its description; the tag is the one whose name it
+    contains, or the only one there is.
+    """
+    loads = []
+    for source in progress.get("sources", ()):
+        name = str(source.get("description", "input"))
+        named = [tag for tag in program.tags if tag.__name__.lower() in name.lower()]
+        rate = float(source.get("inputRowsPerSecond") or source.get("processedRowsPerSecond") or 0)
+        for tag in named or program.tags:
+            loads.append(Load(take(tag), rate / len(named or program.tags), "local"))
+    if not loads:
+        raise InputError(
+            "the progress names no sources",
+            expected='{"sources": [{"description": …, "inputRowsPerSecond": …}]}',
+            got=", ".join(progress) or "nothing",
+        )
+    return Rates(loads)
+
+
+def spread_hot(program: Program, rates: Rates, capacity: float) -> Rates:
+    """Give a slice that is too much for one worker more lanes; leave the others alone.
+
+    Only events that are independent of each other can be spread. Canonical lanes bound how far.
+    """
+    spread: list[Load] = []
+    for load in rates.loads:
+        lanes = min(ceil(load.rate / capacity), program.lanes or 1024)
+        free = not _orders_itself(program, load.slice)
+        if lanes < 2 or not free or load.slice.choice(LANE) is not None:
+            spread.append(load)
+            continue
+        for lane in range(lanes):
+            where = tuple(sorted((*load.slice.where, (LANE, Shard(lane, lanes)))))
+            spread.append(
+                replace(load, slice=replace(load.slice, where=where), rate=load.rate / lanes)
+            )
+    return Rates(spread)
+
+
+def partition_fields(program: Program) -> tuple[str, ...]:
+    """Return every field that some dependence asks to be equal."""
+    found: dict[str, None] = {}
+    for a in program.tags:
+        for b in program.tags:
+            for same in program.dependence.restrictions(a, b):
+                found.update(dict.fromkeys(field for field in same if field != LANE))
+    return tuple(found)
+
+
+def _orders_itself(program: Program, part: Slice) -> bool:
+    # Canonical lanes order events within a lane, which is no obstacle to cutting by lane.
+    restrictions = program.dependence.restrictions(part.tag, part.tag)
+    return any(LANE not in same for same in restrictions)
+
+
+def _key(event: Event, fields: tuple[str, ...]) -> list[tuple[str, Any]]:
+    known = field_names(event.tag)
+    return [(name, getattr(event.data, name)) for name in fields if name in known]
+
+
+def _read_choice(value: Any) -> Any:
+    if isinstance(value, str) and value.replace("/", "", 1).isdigit() and "/" in value:
+        index, count = value.split("/")
+        return Shard(int(index), int(count))
+    return value

@@ -1,0 +1,18 @@
+"""Rewrites of plans, one per file, each a pure function; `RULES` is the order they are tried in.
+
+A rule may propose any valid plan. Which one is kept is decided by cost alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from anabranch.model.program import Program
+from anabranch.plan.rates import Rates
+from anabranch.plan.rules.balance import balance
+from anabranch.plan.rules.collapse import collapse
+from anabranch.plan.tree import Plan
+
+Rule = Callable[[Program, Plan, Rates], Iterator[Plan]]
+
+RULES: tuple[Rule, ...] = (balance, collapse)

@@ -1,0 +1,56 @@
+"""Balance: turn a ladder of workers that own nothing into a tree as low as can be."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+
+from anabranch.model.program import Program
+from anabranch.plan.rates import Rates
+from anabranch.plan.tree import Plan, Worker
+
+
+def balance(program: Program, plan: Plan, rates: Rates) -> Iterator[Plan]:
+    """Propose the plan with every ladder balanced.
+
+    The workers that hang from a ladder are independent of each other, so they may be forked apart
+    in any shape, as long as all states are of one type.
+    """
+    root = _balance(plan.root)
+    if root != plan.root:
+        yield Plan(root, plan.name)
+
+
+def _balance(worker: Worker) -> Worker:
+    if not worker.children:
+        return worker
+    hanging = [_balance(branch) for branch in _collect(worker)]
+    heap = [(_height(branch), number, branch) for number, branch in enumerate(hanging)]
+    heapq.heapify(heap)
+    number = len(heap)
+    while len(heap) > 2:
+        (low, _, a), (high, _, b) = heapq.heappop(heap), heapq.heappop(heap)
+        joined = Worker(children=(a, b), state=worker.state, machine=worker.machine)
+        heapq.heappush(heap, (max(low, high) + 1, number, joined))
+        number += 1
+    children = tuple(branch for _, _, branch in sorted(heap, key=lambda entry: entry[1]))
+    return Worker(
+        *worker.slices, children=children, state=worker.state, machine=worker.machine
+    )
+
+
+def _collect(worker: Worker) -> list[Worker]:
+    """Return what hangs from the rungs below a worker."""
+    alike = all(child.state == worker.state for child in worker.children)
+    found: list[Worker] = []
+    for child in worker.children:
+        rung = alike and child.children and not len(child.slices)
+        if rung and all(below.state == worker.state for below in child.children):
+            found += _collect(child)
+        else:
+            found.append(child)
+    return found
+
+
+def _height(worker: Worker) -> int:
+    return 1 + max((_height(child) for child in worker.children), default=0)

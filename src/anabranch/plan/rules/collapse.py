@@ -1,0 +1,43 @@
+"""Collapse: let one worker do what a subtree does, where there is too little to share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from anabranch.model.program import Program
+from anabranch.plan.cost import PRICES, assign
+from anabranch.plan.rates import Rates
+from anabranch.plan.tree import Plan, Worker
+
+_SHARE = 0.25
+"""A subtree that is busy for less than this share of a worker's time is not worth its joins."""
+
+
+def collapse(program: Program, plan: Plan, rates: Rates) -> Iterator[Plan]:
+    """Propose the plan with every idle subtree made one worker, and, for a small plan, each alone."""
+    assigned = assign(program, plan, rates)
+    busy = {p: sum(x.rate for x in loads) / PRICES.capacity for p, loads in assigned.items()}
+    everything = {path: sum(b for p, b in busy.items() if _below(p, path)) for path in busy}
+    inner = [path for path, worker in plan.root.walk() if worker.children]
+    idle = {path for path in inner if everything[path] < _SHARE}
+    if idle:
+        yield Plan(_collapse(program, plan.root, "0", idle), plan.name)
+    if len(inner) <= 16:
+        for path in inner:
+            yield Plan(_collapse(program, plan.root, "0", {path}), plan.name)
+
+
+def _below(path: str, top: str) -> bool:
+    return path == top or path.startswith(top + ".")
+
+
+def _collapse(program: Program, worker: Worker, path: str, chosen: set[str]) -> Worker:
+    if path in chosen and program.state_type(worker.state).handles(worker.subtree().tags()):
+        return Worker(*worker.subtree(), state=worker.state, machine=worker.machine)
+    children = tuple(
+        _collapse(program, child, f"{path}.{side}", chosen)
+        for side, child in enumerate(worker.children)
+    )
+    return Worker(
+        *worker.slices, children=children, state=worker.state, machine=worker.machine
+    )

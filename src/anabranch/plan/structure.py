@@ -1,0 +1,217 @@
+"""Structure: what a dependence relation lets run apart, read from the program alone.
+
+A level is what keys and markers do to the tags below them. The hour of a taxi program orders all
+tips and positions; below it, each taxi stands for itself: two levels.
+"""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from anabranch.model.events import LANE, Tag
+from anabranch.model.markers import is_marker
+from anabranch.model.program import Program
+
+Kind = Literal["stateless", "keyed", "forked", "mixed", "sequential"]
+
+
+@dataclass(frozen=True)
+class Role:
+    """A tag's part: it synchronises others, keeps an order of its own, or may come in any order."""
+
+    tag: Tag
+    role: Literal["marker", "ordered", "free"]
+    per: tuple[str, ...]
+    tied: tuple[Tag, ...]
+    speaks: bool
+    reads_state: bool
+
+    def describe(self) -> str:
+        """Say it in words."""
+        per = f" per {', '.join(self.per)}" if self.per else ""
+        if self.role == "marker":
+            return f"marker{per}: waits for what it depends on"
+        if self.role == "ordered":
+            return f"ordered{per}"
+        others = ", ".join(tag.__name__ for tag in self.tied)
+        return f"free among its own, ordered with {others}" if others else "free: any order"
+
+
+@dataclass(frozen=True)
+class Level:
+    """One cut: the keys that separate, then the markers that stand above the rest."""
+
+    keys: tuple[str, ...]
+    markers: tuple[Tag, ...]
+    below: tuple[Tag, ...]
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What can run apart in a program, and if little can, why."""
+
+    kind: Kind
+    levels: tuple[Level, ...]
+    roles: tuple[Role, ...]
+    needs_forked_state: tuple[Tag, ...]
+    reasons: tuple[str, ...]
+
+
+def read_structure(program: Program) -> Structure:
+    """Classify a program by what its dependence, forks and states allow."""
+    levels = tuple(_cut(program, program.tags, ()))
+    roles = tuple(_describe_role(program, tag) for tag in program.tags)
+    reasons: list[str] = []
+    wanted = _classify(program, levels, roles, reasons)
+    kind = _restrict(program, wanted, levels, reasons)
+    leaves = [role for role in roles if role.role != "marker" and role.speaks and role.reads_state]
+    has_marker = any(level.markers for level in levels)
+    needing = tuple(role.tag for role in leaves) if has_marker else ()
+    for tag in needing:
+        reasons.append(
+            f"{tag.__name__} says something that depends on the state, so its workers need their "
+            "part of the state after each marker"
+        )
+    return Structure(kind, levels, roles, needing, tuple(reasons))
+
+
+def _cut(program: Program, tags: Sequence[Tag], known: tuple[str, ...]) -> list[Level]:
+    """Cut by the fields that all dependences share, then by markers, and again below them."""
+    pairs = _restrictions(program, tags)
+    common = set.intersection(*map(set, pairs)) - {LANE} if pairs else set()
+    keys = tuple(sorted(common - set(known)))
+    found = [tag for tag in tags if is_marker(program.dependence, tag)]
+    top = [tag for tag in found if _orders(program, tag, tags, (*known, *keys))]
+    below = tuple(tag for tag in tags if tag not in top)
+    if not keys and not top:
+        return []
+    level = Level(keys, tuple(top), below)
+    return [level, *_cut(program, below, (*known, *keys))] if below else [level]
+
+
+def _orders(program: Program, tag: Tag, tags: Sequence[Tag], keys: tuple[str, ...]) -> bool:
+    """Say whether a marker stands above the others here: equal keys are all that it asks for."""
+    return any(
+        other is not tag and any(set(same) <= set(keys) for same in restrictions)
+        for other in tags
+        if (restrictions := program.dependence.restrictions(tag, other))
+    )
+
+
+def _restrictions(program: Program, tags: Sequence[Tag]) -> list[tuple[str, ...]]:
+    return [
+        same
+        for place, a in enumerate(tags)
+        for b in tags[place:]
+        for same in program.dependence.restrictions(a, b)
+    ]
+
+
+def _describe_role(program: Program, tag: Tag) -> Role:
+    handler = program.initial.handlers[tag]
+    own = program.dependence.restrictions(tag, tag)
+    ordering = [same for same in own if LANE not in same]
+    per = tuple(sorted(set.intersection(*map(set, ordering)))) if ordering else ()
+    role: Literal["marker", "ordered", "free"] = "ordered" if ordering else "free"
+    if is_marker(program.dependence, tag):
+        role = "marker"
+    tied = tuple(other for other in program.tags if _ties(program, tag, other))
+    speaks = handler.output is not None
+    return Role(tag, role, per, tied, speaks, speaks and _reads_first(handler.output))
+
+
+def _ties(program: Program, tag: Tag, other: Tag) -> bool:
+    """Say whether two tags order each other without either being a marker (inc and dec)."""
+    return (
+        other is not tag
+        and bool(program.dependence.restrictions(tag, other))
+        and not is_marker(program.dependence, tag)
+        and not is_marker(program.dependence, other)
+    )
+
+
+def _classify(
+    program: Program, levels: tuple[Level, ...], roles: tuple[Role, ...], reasons: list[str]
+) -> Kind:
+    if not _restrictions(program, program.tags):
+        handlers = program.initial.handlers.values()
+        if all(handler.update is None for handler in handlers):
+            reasons.append("no event changes the state: every event stands for itself")
+            return "stateless"
+        reasons.append("no event depends on another: all of them may be folded apart")
+        return "forked"
+    for level in levels:
+        if level.keys:
+            reasons.append(f"every dependence asks for equal {', '.join(level.keys)}: "
+                           "different values never meet")  # fmt: skip
+        if level.markers:
+            names = ", ".join(tag.__name__ for tag in level.markers)
+            reasons.append(f"{names} synchronises what lies between: markers stand at the root")
+    free = [role for role in roles if role.role == "free"]
+    for role in free:
+        for other in role.tied:
+            if role.tag.__name__ < other.__name__:
+                reasons.append(
+                    f"{role.tag.__name__} and {other.__name__} order each other: the rarer one "
+                    "stands at the root, and only the other runs apart"
+                )
+    if not levels and not free:
+        a, b = _first_pair(program)
+        reasons.append(f"{a} depends on {b} whatever their fields are, and neither is a marker")
+        return "sequential"
+    if len(levels) == 1 and levels[0].keys and not (levels[0].markers and free):
+        return "keyed"
+    if free and (not levels or (len(levels) == 1 and not levels[0].keys)):
+        return "forked"
+    if not free and not any(level.keys for level in levels):
+        a, b = _first_pair(program)
+        reasons.append(f"{a} depends on {b}, and nothing below the markers is free")
+        return "sequential"
+    return "mixed"
+
+
+def _restrict(
+    program: Program, wanted: Kind, levels: tuple[Level, ...], reasons: list[str]
+) -> Kind:
+    """Lower what dependence allows to what the program's forks can do."""
+    if wanted in ("stateless", "sequential") or program.forks:
+        return wanted
+    keys = next((level.keys for level in levels if level.keys), ())
+    a, b = _first_pair(program)
+    if keys:
+        reasons.append(
+            f"the state is not kept per {keys[0]}: with state=MapOf(..., by={keys[0]!r}) it could be"
+        )
+    reasons.append(
+        f"there is no fork and join, so {a} and {b} share one state: "
+        "`anabranch check --synthesise` looks for a pair"
+    )
+    return "sequential"
+
+
+def _first_pair(program: Program) -> tuple[str, str]:
+    for a in program.tags:
+        for b in program.tags:
+            if program.dependence.restrictions(a, b):
+                return a.__name__, b.__name__
+    return program.tags[0].__name__, program.tags[-1].__name__
+
+
+def _reads_first(function: Callable[..., Any] | None) -> bool:
+    """Say whether a function looks at its first argument; yes, if there is no telling."""
+    code = getattr(function, "__code__", None)
+    if code is None or not code.co_varnames:
+        return True
+    first = code.co_varnames[0]
+    if first in code.co_cellvars:
+        return True
+    return any(
+        instruction.argval == first or (
+            isinstance(instruction.argval, tuple) and first in instruction.argval
+        )
+        for instruction in dis.get_instructions(code)
+        if instruction.opname.startswith("LOAD_FAST")
+    )
