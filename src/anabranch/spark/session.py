@@ -2,21 +2,18 @@
 
 import os
 import sys
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anabranch.errors import MissingExtraError
 from anabranch.spark.java import describe_search, find_java
+from anabranch.spark.launcher import launch_jvm
 
 if TYPE_CHECKING:
-    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
 _LOOPBACK = "127.0.0.1"
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
-# The JVM prints this at every start because Spark asks for the module; no setting turns it off.
-_JVM_NOISE = b"WARNING: Using incubator modules: jdk.incubator.vector"
 
 DEFAULT_SETTINGS = {
     # Stateful Python operators need RocksDB; Spark's default keeps state on the JVM heap.
@@ -54,12 +51,13 @@ def start_session(
             expected="PySpark 4.3",
             cure="pip install 'anabranch[spark]'",
         ) from missing
+    java_home = _require_java()
     _prepare_environment()
     merged = _merge_settings(settings)
     # One JVM serves all sessions of a process, one after the other.
     if SparkContext._gateway is None:
         conf = SparkConf().setAppName(name).setMaster(master).setAll(list(merged.items()))
-        _launch_jvm(conf)
+        launch_jvm(conf, java_home)
     builder = SparkSession.builder.appName(name).master(master)
     for setting, value in merged.items():
         builder = builder.config(setting, value)
@@ -69,31 +67,7 @@ def start_session(
     return session
 
 
-def _launch_jvm(conf: "SparkConf") -> None:
-    from pyspark import SparkContext
-    from pyspark.java_gateway import launch_gateway
-
-    reading_end, writing_end = os.pipe()
-    forwarder = threading.Thread(
-        target=_forward_stderr, args=(reading_end,), name="jvm-stderr", daemon=True
-    )
-    forwarder.start()
-    try:
-        gateway = launch_gateway(conf, popen_kwargs={"stderr": writing_end})
-    finally:
-        os.close(writing_end)
-    SparkContext(conf=conf, gateway=gateway)
-
-
-def _forward_stderr(reading_end: int) -> None:
-    with os.fdopen(reading_end, "rb") as lines:
-        for line in lines:
-            if line.rstrip() != _JVM_NOISE:
-                os.write(2, line)
-
-
-def _prepare_environment() -> None:
-    # The JVM and the Python workers it forks read these, and only from the environment.
+def _require_java() -> Path:
     java_home = find_java()
     if java_home is None:
         raise MissingExtraError(
@@ -102,8 +76,12 @@ def _prepare_environment() -> None:
             got=describe_search(),
             cure="pip install 'anabranch[java]', or set JAVA_HOME to a Java 17 or 21",
         )
-    os.environ["JAVA_HOME"] = str(java_home)
-    # By default workers take whatever python3 is first on the PATH.
+    return java_home
+
+
+def _prepare_environment() -> None:
+    # The JVM and the Python workers it forks read these, and only from the environment. By
+    # default workers take whatever python3 is first on the PATH.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = _LOOPBACK

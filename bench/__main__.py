@@ -1,0 +1,71 @@
+"""List the benchmarks, or run one or all of them: `python -m bench [name | all]`."""
+
+import ast
+import importlib
+import json
+import platform
+import sys
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parent
+RESULTS = FOLDER / "results"
+
+
+def list_benches(folder: Path = FOLDER) -> dict[str, str]:
+    """Map the name of each benchmark to its question, without importing any."""
+    files = sorted(file for file in folder.glob("*.py") if not file.stem.startswith("_"))
+    return {file.stem: read_question(file) for file in files}
+
+
+def read_question(file: Path) -> str:
+    """Return the first line of a benchmark's docstring."""
+    docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))
+    return docstring.splitlines()[0] if docstring else "(asks nothing: it has no docstring)"
+
+
+def compare(rates: dict[str, float]) -> dict[str, float]:
+    """Divide every rate by the first, which is the baseline."""
+    baseline = next(iter(rates.values()))
+    return {contender: rate / baseline for contender, rate in rates.items()}
+
+
+def run_bench(name: str, question: str) -> None:
+    """Run one benchmark, print its ratios and keep them as JSON."""
+    rates = importlib.import_module(f"bench.{name}").measure()
+    ratios = compare(rates)
+    print(f"{name}: {question}")
+    for contender, rate in rates.items():
+        print(f"  {contender:<40} {rate:>16,.0f} events/s {ratios[contender]:>9.2f} x")
+    record = {
+        "bench": name,
+        "question": question,
+        "events_per_s": rates,
+        "ratios": ratios,
+        "python": platform.python_version(),
+        "machine": f"{platform.system()} {platform.machine()}",
+    }
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{name}.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+
+
+def main(arguments: list[str]) -> int:
+    """List without arguments, run what is named otherwise."""
+    benches = list_benches()
+    if not arguments:
+        for name, question in benches.items():
+            print(f"  {name:<24} {question}")
+        print("Run one: make bench ARGS=name" if benches else "No benchmarks yet.")
+        return 0
+    chosen = list(benches) if arguments == ["all"] else arguments
+    for name in chosen:
+        if name not in benches:
+            known = ", ".join(benches) or "none yet"
+            print(f"There is no benchmark '{name}'. Existing: {known}.", file=sys.stderr)
+            return 2
+    for name in chosen:
+        run_bench(name, benches[name])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
