@@ -7,7 +7,7 @@ SEED ?= 1
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint simulate bench docs lock clean
+.PHONY: help run test lint simulate bench docs pictures lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ bench: $(STAMP) ## List the benchmarks (ARGS=name runs one, ARGS=all runs all)
 
 docs: $(STAMP) ## Build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet && echo "Built site/index.html"
+
+pictures: $(STAMP) ## Draw the plans of the documentation anew
+	@$(BIN)/python tools/draw_docs.py
 
 lock: $(STAMP) ## Pin the newest versions that pyproject.toml allows, in constraints.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'uv>=0.13,<0.14'

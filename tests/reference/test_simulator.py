@@ -35,12 +35,13 @@ ITEMS = [
     *(Event(Barrier(t), "b", t) for t in (5, 10, 15)),
 ]
 ENDED = end_sources(ITEMS)
+SOME_FAULTS = Faults()
 BY_SOURCE = Plan(
     Worker(Barrier, children=[Worker(take(Value, source=s)) for s in ("a1", "a2")]), "by source"
 )
 
 
-def failing_seeds(program=value_barrier, plan=BY_SOURCE, seeds=60, faults=Faults()):
+def failing_seeds(program=value_barrier, plan=BY_SOURCE, seeds=60, faults=SOME_FAULTS):
     trial = prepare(program, plan, ENDED)
     return [seed for seed in range(seeds) if trial.verify(seed, faults)[1] is not None]
 
@@ -97,19 +98,19 @@ def test_a_receiver_that_takes_a_message_twice_is_noticed(monkeypatch):
 
 
 def test_a_source_that_does_not_replay_is_noticed(monkeypatch):
-    emit = simulator._Run.emit
+    emit = simulator.Run.emit
 
     def emit_once(self, sender, emission, since):
         if self.crashes == 0:
             emit(self, sender, emission, since)
 
-    monkeypatch.setattr(simulator._Run, "emit", emit_once)
+    monkeypatch.setattr(simulator.Run, "emit", emit_once)
     assert failing_seeds()
 
 
 def test_a_snapshot_of_another_state_is_noticed(monkeypatch):
-    keep = simulator._Run.keep
-    monkeypatch.setattr(simulator._Run, "keep", lambda self, key, state: keep(self, key, 1 + state))
+    keep = simulator.Run.keep
+    monkeypatch.setattr(simulator.Run, "keep", lambda self, key, state: keep(self, key, 1 + state))
     assert failing_seeds()
 
 

@@ -20,9 +20,7 @@ class Ledger(NamedTuple):
     @property
     def balanced(self) -> bool:
         """Say whether every event is accounted for: the law of conservation."""
-        return self.input == (
-            self.processed + self.late + self.rejected + self.shed + self.pending
-        )
+        return self.input == (self.processed + self.late + self.rejected + self.shed + self.pending)
 
     def check(self, where: str) -> Ledger:
         """Return the ledger, or stop: an event that vanished is a defect of the runtime."""

@@ -24,8 +24,8 @@ class Source:
     `lateness` is how far an event may lie behind the largest time seen and still be on time; 0
     means in order, equal times allowed. None means that only heartbeats move the frontier. With
     `strict` no two events have one time, so that each event moves the frontier up to itself.
-    An event more than `ahead` beyond the largest time seen is rejected: it would drag the
-    frontier into the future and make everything after it late.
+    An event more than `ahead` beyond the largest time seen or promised is rejected: it would
+    drag the frontier into the future and make everything after it late.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Source:
 
     def __post_init__(self) -> None:
         for label, value in (("lateness", self.lateness), ("ahead", self.ahead)):
-            if value is not None and (not isinstance(value, int) or value < 0):
+            if value is not None and (type(value) is not int or value < 0):
                 raise InputError(
                     f"{label} of source {self.name!r} is not a distance in time",
                     expected="an integer of 0 or more, in the unit of your event times, or None",
@@ -74,36 +74,57 @@ class Watch:
     def see(self, item: Item, tags: Iterable[Tag]) -> Event | Late | Rejected | None:
         """Judge the next item; return the event if it is good, None for a heartbeat."""
         if isinstance(item, Heartbeat):
-            self.frontier = max(self.frontier, item.time)
+            self.hear(item.time)
             return None
         if isinstance(item, Malformed):
             return Rejected(item, item.reason)
-        reason = self._find_fault(item, tags)
+        reason = find_fault(item, tags)
         if reason is not None:
             return Rejected(item, reason)
-        time = item.time
-        if time <= self.frontier:
-            return Late(item, self.frontier - time)
-        self.largest = time if self.largest is None else max(self.largest, time)
-        if self.source.lateness is not None:
-            # An event exactly `lateness` behind is still on time, hence one less.
-            behind = 0 if self.source.strict else self.source.lateness + 1
-            self.frontier = max(self.frontier, self.largest - behind)
-        return item
+        verdict = self.judge(item.time)
+        if isinstance(verdict, str):
+            return Rejected(item, verdict)
+        return item if verdict is None else Late(item, verdict)
 
-    def _find_fault(self, event: Event, tags: Iterable[Tag]) -> str | None:
-        if type(event.data) not in tags:
-            known = ", ".join(tag.__name__ for tag in tags)
-            return f"unknown tag {type(event.data).__name__}; the program knows {known}"
-        time: Any = event.data.time
-        if not isinstance(time, int) or isinstance(time, bool):
-            return f"time is {time!r}, not an integer"
-        if not NEVER < time < FOREVER:
-            return f"time {time} does not fit into 64 bits"
+    def hear(self, promised: int) -> None:
+        """Take a heartbeat."""
+        self.frontier = max(self.frontier, promised)
+
+    def judge(self, time: int) -> int | str | None:
+        """Judge the next event by its time: None if it is good, how late it is, or why it can't be.
+
+        A good event moves the frontier; no other does.
+        """
         ahead = self.source.ahead
-        if ahead is not None and self.largest is not None and time > self.largest + ahead:
-            return f"time {time} is {time - self.largest} ahead of the source; at most {ahead}"
+        reached = self.frontier if self.largest is None else max(self.largest, self.frontier)
+        if ahead is not None and reached > NEVER and time > reached + ahead:
+            return f"time {time} is {time - reached} ahead of the source; at most {ahead}"
+        if time <= self.frontier:
+            return self.frontier - time
+        self.largest = time if self.largest is None else max(self.largest, time)
+        self.frontier = max(self.frontier, promise_of(self.source, self.largest))
         return None
+
+
+def promise_of(source: Source, largest: int | None) -> int:
+    """Return the frontier that a source has promised by the largest time it has brought."""
+    if largest is None or source.lateness is None:
+        return NEVER
+    # An event exactly `lateness` behind is still on time, hence one less.
+    return largest - (0 if source.strict else source.lateness + 1)
+
+
+def find_fault(event: Event, tags: Iterable[Tag]) -> str | None:
+    """Return why an event can't be used by a program with these tags, whatever its time."""
+    if type(event.data) not in tags:
+        known = ", ".join(tag.__name__ for tag in tags)
+        return f"unknown tag {type(event.data).__name__}; the program knows {known}"
+    time: Any = event.data.time
+    if not isinstance(time, int) or isinstance(time, bool):
+        return f"time is {time!r}, not an integer"
+    if not NEVER < time < FOREVER:
+        return f"time {time} does not fit into 64 bits"
+    return None
 
 
 def read_sources(
@@ -127,7 +148,8 @@ def read_sources(
     for name, mine in brought.items():
         _check_sequence(name, mine)
         if mine and mine[0].seq is not None:
-            mine.sort(key=lambda item: item.seq or 0)
+            # A heartbeat may share the number of an event: it then speaks of what follows it.
+            mine.sort(key=lambda item: (item.seq or 0, isinstance(item, Heartbeat)))
     return sources, brought
 
 

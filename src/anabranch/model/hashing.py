@@ -5,6 +5,7 @@ Python's own `hash` is salted per process; shards and lanes are part of what is 
 
 from __future__ import annotations
 
+import numbers
 import struct
 import zlib
 from typing import Any
@@ -34,4 +35,12 @@ def hash_stably(value: Any) -> int:
         for part in value:
             mixed = (mixed * 31 + hash_stably(part)) & _MASK
         return hash_stably(mixed)
+    if isinstance(value, frozenset):
+        return hash_stably(tuple(sorted(map(hash_stably, value))))
+    if isinstance(value, numbers.Integral):
+        return hash_stably(int(value))
+    if isinstance(value, numbers.Number) and not isinstance(value, complex):
+        number: Any = value
+        if float(number) == number:
+            return hash_stably(float(number))
     return zlib.crc32(repr(value).encode())

@@ -20,6 +20,8 @@ def locate_caller() -> Location | None:
     while frame is not None:
         file = frame.f_code.co_filename
         ours = file.startswith(_PACKAGE) and not file.startswith(_EXAMPLES)
+        if file == "<string>":  # A dataclass's own __init__, unless the user runs `python -c`.
+            ours = frame.f_globals.get("__name__", "").startswith("anabranch.")
         if not ours and not file.startswith("<frozen"):
             return Location(_shorten(file), frame.f_lineno)
         frame = frame.f_back

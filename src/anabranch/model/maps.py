@@ -16,26 +16,31 @@ class _Absent:
 
 _ABSENT = _Absent()
 
+_CHAIN = 1000
+"""How many versions may hang together before a new one takes a copy."""
+
 
 class Map(Mapping[K, V], Generic[K, V]):
     """Hold entries that never change; `set` and `remove` return a new map.
 
     The newest version owns a plain dict, and an older one keeps only how it differs from a newer
     (Baker's rerooting). So a fold that moves forward pays for a dict assignment, not for a copy,
-    and an old version that somebody kept, a snapshot, still reads as it did.
+    and an old version that somebody kept, a snapshot, still reads as it did. Once in a while a new
+    version takes a copy, so that whoever keeps the first does not keep all that followed it.
 
     >>> one = Map({"a": 1}); two = one.set("a", 2)
     >>> one["a"], two["a"]
     (1, 2)
     """
 
-    __slots__ = ("_entries", "_key", "_newer", "_old")
+    __slots__ = ("_age", "_entries", "_key", "_newer", "_old")
 
     def __init__(self, entries: Mapping[K, V] | Iterable[tuple[K, V]] = ()) -> None:
         self._entries: dict[K, V] | None = dict(entries)
         self._newer: Map[K, V] | None = None
         self._key: K | None = None
         self._old: V | _Absent = _ABSENT
+        self._age = 0
 
     def set(self, key: K, value: V) -> Map[K, V]:
         """Return this map with one entry more, or changed."""
@@ -47,7 +52,13 @@ class Map(Mapping[K, V], Generic[K, V]):
 
     def _follow(self, key: K, value: V | _Absent) -> Map[K, V]:
         entries = self._read()
+        if self._age > max(_CHAIN, len(entries)):
+            # Copying as rarely as there are entries costs no more than a constant per change.
+            copied = dict(entries)
+            _assign(copied, key, value)
+            return Map(copied)
         newer: Map[K, V] = Map.__new__(Map)
+        newer._age = self._age + 1
         newer._newer, newer._key, newer._old, newer._entries = None, None, _ABSENT, entries
         old: V | _Absent = entries.get(key, _ABSENT)
         self._entries, self._newer, self._key, self._old = None, newer, key, old
@@ -73,7 +84,7 @@ class Map(Mapping[K, V], Generic[K, V]):
             assert entries is not None
             owner._entries, owner._newer, owner._key = None, older, key
             owner._old = entries.get(key, _ABSENT)  # type: ignore[arg-type]
-            _assign(entries, key, old)  # type: ignore[arg-type]
+            _assign(entries, key, old)  # type: ignore[misc]  # key is set in every older version
             older._entries, older._newer = entries, None
 
     def __getitem__(self, key: K) -> V:

@@ -36,7 +36,8 @@ def rank_tags(
 ) -> tuple[Tag, ...]:
     """Return the tags as they come at equal times: those given, then markers, then the rest.
 
-    Among markers, the one that more tags depend on comes first: the month before the day.
+    Among markers, the one that more tags depend on comes first, and of two that are alike in that
+    the one written first: a symmetric relation can't tell the month from the day.
     """
     for tag in given:
         if tag not in dependence.tags:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from anabranch.model.events import Event, Tag, content_of
@@ -24,3 +24,22 @@ def order_key(event: Event, ranks: Mapping[Tag, int]) -> OrderKey:
 def bound_after(time: int) -> OrderKey:
     """Return a key after every event at or before `time`, and before every later one."""
     return (time, _AFTER_EVERY_RANK)
+
+
+def sort_events(ranks: Mapping[Tag, int], events: Iterable[Event]) -> list[tuple[OrderKey, Event]]:
+    """Return events in the total order, each with a key of its own.
+
+    Only events without a sequence can tie, and only if their content is equal: they are
+    interchangeable, and are counted so that each still has its own key.
+    """
+    keyed = sorted(((order_key(event, ranks), event) for event in events), key=_first)
+    for place in range(1, len(keyed)):
+        key, previous = keyed[place][0], keyed[place - 1][0]
+        if key == previous[: len(key)]:
+            count = previous[len(key)] + 1 if len(previous) > len(key) else 1
+            keyed[place] = ((*key, count), keyed[place][1])
+    return keyed
+
+
+def _first(pair: tuple[OrderKey, Event]) -> OrderKey:
+    return pair[0]

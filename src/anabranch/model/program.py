@@ -18,10 +18,9 @@ from anabranch.model.events import LANE, Event, Tag, field_names
 from anabranch.model.handlers import Handler, check_arity
 from anabranch.model.locations import locate_caller
 from anabranch.model.order import OrderKey, order_key
-from anabranch.model.shapes import MISSING, Fork, Join, LanedShape, Shape, AnyState, WrittenShape
+from anabranch.model.shapes import MISSING, AnyState, Fork, Join, LanedShape, Shape, WrittenShape
 from anabranch.model.slices import Slice, Slices
 from anabranch.model.step import Outputs, step
-
 
 
 @dataclass(frozen=True)
@@ -29,8 +28,8 @@ class StateType:
     """A type of state: how it starts, forks and joins, and the tags it may handle."""
 
     name: str
-    shape: Shape
-    handlers: Mapping[Tag, Handler]
+    shape: Shape = field(hash=False)
+    handlers: Mapping[Tag, Handler] = field(hash=False)
     where: Location | None = field(default=None, compare=False)
 
     def handles(self, tags: Iterable[Tag]) -> bool:
@@ -116,17 +115,18 @@ class Program:
         same: Callable[[AnyState, AnyState], bool] | None = None,
         state: Shape | None = None,
         lanes: int | None = None,
-        rank: Iterable[Tag] = (),
+        rank: Iterable[Tag] | Tag = (),
         name: str = "program",
     ) -> None:
         where = locate_caller()
+        rank = (rank,) if isinstance(rank, type) else tuple(rank)
         handlers = [part for part in parts if isinstance(part, Handler)]
         statements = [part for part in parts if isinstance(part, Depends)]
         declared = [part for part in parts if isinstance(part, State)]
         forks = [part for part in parts if isinstance(part, ForkJoin)]
         refusals.check_parts(parts, (Handler, Depends, State, ForkJoin), where)
         one = any(x is not MISSING for x in (init, zero)) or any((fork, join, same, state))
-        refusals.check_state_is_given_once(bool(handlers) or one, bool(declared), where)
+        refusals.check_state_is_given_once(bool(handlers) or one, bool(declared), where=where)
         if not declared:
             shape = read_shape(state, init, zero, fork, join, same, where)
             only = State("state", *handlers, state=shape)
@@ -145,10 +145,10 @@ class Program:
         all_forks = (*forks, *_own_forks(types, forks))
         refusals.check_forks(types, all_forks)
         refusals.check_entries(types, where)
-        ordered = markers.rank_tags(dependence, tuple(rank), where)
+        ordered = markers.rank_tags(dependence, rank, where)
         options = {
             "init": init, "zero": zero, "fork": fork, "join": join, "same": same,
-            "state": state, "lanes": lanes, "rank": tuple(rank), "name": name,
+            "state": state, "lanes": lanes, "rank": rank, "name": name,
         }  # fmt: skip
         values = {
             "name": name, "state_types": types, "forks": all_forks, "dependence": dependence,
@@ -227,7 +227,11 @@ class Program:
         return self.step(state, event)[1]
 
     def fork(
-        self, state: AnyState, left: Iterable[Slice | Tag], right: Iterable[Slice | Tag], kind: str = ""
+        self,
+        state: AnyState,
+        left: Iterable[Slice | Tag],
+        right: Iterable[Slice | Tag],
+        kind: str = "",
     ) -> tuple[AnyState, AnyState]:
         """Fork a state by the program's (first) fork of its type."""
         return self._first_fork(kind).fork(state, Slices(left), Slices(right))
@@ -246,7 +250,7 @@ class Program:
         return f"{self.name} ({_names(self.tags)})"
 
 
-def read_shape(  # noqa: PLR0913 - one place reads what two constructors take
+def read_shape(
     shape: Shape | None,
     init: AnyState,
     zero: AnyState,
@@ -260,8 +264,8 @@ def read_shape(  # noqa: PLR0913 - one place reads what two constructors take
         refusals.check_fork_and_join(fork, join, where)
         return WrittenShape(init, zero, fork, join, same)
     refusals.check_shape(shape, where)
-    given = [fork, join, same] if init is MISSING else [fork, join, same, init]
-    refusals.check_state_is_given_once(any(x is not None for x in given), True, where)
+    given = any((fork, join, same)) or any(x is not MISSING for x in (init, zero))
+    refusals.check_state_is_given_once(given, True, where=where)
     return shape
 
 

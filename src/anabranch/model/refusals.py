@@ -25,9 +25,9 @@ def check_parts(parts: Sequence[Any], kinds: tuple[type, ...], where: Location |
             )
 
 
-def check_state_is_given_once(first: bool, second: bool, where: Location | None) -> None:
+def check_state_is_given_once(*ways: bool, where: Location | None) -> None:
     """Refuse a state described in two ways."""
-    if first and second:
+    if sum(ways) > 1:
         raise ProgramError(
             "the state is described twice",
             where=where,
@@ -174,15 +174,18 @@ def check_forks(types: Sequence[Any], forks: Sequence[Any]) -> None:
 def check_entries(types: Sequence[Any], where: Location | None) -> None:
     """Refuse a state per value of a field that no event has."""
     for state_type in types:
-        by = state_type.shape.by
-        if by not in (None, LANE) and not any(by in h.enters for h in state_type.handlers.values()):
-            fields = sorted({name for tag in state_type.handlers for name in field_names(tag)})
-            raise ProgramError(
-                f"the state has one entry per {by!r}, and no event names one",
-                where=state_type.where or where,
-                expected=f"an event type with a field {by!r}",
-                got=f"fields {', '.join(fields)}",
-            )
+        shape = state_type.shape
+        while shape.by is not None:
+            by = shape.by
+            if by != LANE and not any(by in h.enters for h in state_type.handlers.values()):
+                fields = sorted({name for tag in state_type.handlers for name in field_names(tag)})
+                raise ProgramError(
+                    f"the state has one entry per {by!r}, and no event names one",
+                    where=state_type.where or where,
+                    expected=f"an event type with a field {by!r}",
+                    got=f"fields {', '.join(fields)}",
+                )
+            shape = shape.inner
 
 
 def check_lanes(
@@ -193,7 +196,7 @@ def check_lanes(
     where: Location | None,
 ) -> None:
     """Refuse lanes where events can't be spread over them."""
-    if not isinstance(lanes, int) or isinstance(lanes, bool) or not 1 <= lanes <= 65536:  # noqa: PLR2004
+    if not isinstance(lanes, int) or isinstance(lanes, bool) or not 1 <= lanes <= 65536:
         raise ProgramError(
             "lanes is not a number of lanes",
             where=where,
@@ -215,6 +218,9 @@ def check_lanes(
             cure="leave out lanes=; this program folds in order anyway",
         )
     for states in declared:
+        for handler in states.handlers:
+            if handler.tag in laned and (handler.update or handler.output):
+                _check_spread(handler, states.shape)
         inner = states.shape
         while inner.by is not None:
             inner = inner.inner
@@ -225,3 +231,18 @@ def check_lanes(
                 expected="fork= and join=, or a ready-made state that has them",
                 got="neither",
             )
+
+
+def _check_spread(handler: Handler, shape: Any) -> None:
+    while not handler.whole and shape.by is not None:
+        if shape.by not in field_names(handler.tag):
+            break
+        shape = shape.inner
+    if handler.whole or shape.by is not None:
+        raise ProgramError(
+            f"{handler.tag.__name__} is spread over lanes, and yet sees all of them",
+            where=handler.where,
+            expected="a handler that sees its own entry only, or a tag that depends on itself",
+            got="whole=True" if handler.whole else f"no field {shape.by!r}",
+            cure=f"add depends({handler.tag.__name__}, {handler.tag.__name__}), or leave out lanes",
+        )

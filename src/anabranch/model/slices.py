@@ -7,13 +7,14 @@ shard 2 of 8), by the source that brings it, and, if its events are independent,
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from math import gcd
 from typing import Any
 
 from anabranch.errors import ProgramError
-from anabranch.model.events import LANE, Event, Tag, field_names, spread
+from anabranch.model.events import LANE, Event, Tag, check_event_type, field_names, spread
 from anabranch.model.hashing import hash_stably
+from anabranch.model.locations import locate_caller
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,8 @@ def take(
 
     A field is given a value, or a `Shard(index, count)` of the values by stable hash.
     """
+    if not isinstance(tag, type) or not (hasattr(tag, "_fields") or is_dataclass(tag)):
+        check_event_type(tag, locate_caller())
     known = field_names(tag)
     for name in fields:
         if name not in known:
@@ -143,7 +146,7 @@ class Slices:
     __slots__ = ("_items",)
 
     def __init__(self, items: Iterable[Slice | Tag] = ()) -> None:
-        self._items = frozenset(s if isinstance(s, Slice) else Slice(s) for s in items)
+        self._items = frozenset(s if isinstance(s, Slice) else take(s) for s in items)
 
     def has(self, tag: Tag, *, source: str | None = None, **fields: Any) -> bool:
         """Say whether events of `tag` with these field values may come to this side.
@@ -163,6 +166,20 @@ class Slices:
             admits(field, own.choice(field), value)
             for own in self._items
             if field == LANE or field in field_names(own.tag)
+        )
+
+    def narrow(self, field: str, value: Any) -> Slices:
+        """Return the part of this side to which events with this field value may come.
+
+        >>> from typing import NamedTuple
+        >>> Inc = NamedTuple("Inc", [("time", int), ("key", int)])
+        >>> Slices([take(Inc, key=1, source="a"), take(Inc, key=2)]).narrow("key", 1)
+        {Inc[key=1]@a}
+        """
+        return Slices(
+            own
+            for own in self._items
+            if field in field_names(own.tag) and admits(field, own.choice(field), value)
         )
 
     def covers(self, event: Event, lanes: int | None = None) -> bool:

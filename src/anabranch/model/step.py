@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from anabranch.model.events import LANE, Event
 from anabranch.model.handlers import Handler
-from anabranch.model.shapes import MISSING, EntryShape, Shape, AnyState
+from anabranch.model.shapes import MISSING, AnyState, EntryShape, Shape
 from anabranch.model.slices import field_value
 
 Outputs = tuple[Any, ...]
@@ -22,7 +22,7 @@ def step(shape: Shape, handler: Handler, state: AnyState, event: Event) -> tuple
     by = shape.by
     if by is None:
         return run(handler, state, event.data)
-    shape = cast(EntryShape, shape)
+    shape = cast("EntryShape", shape)
     if by not in handler.enters:
         whole, outputs = run(handler, shape.collapse(state), event.data)
         return shape.expand(whole), outputs

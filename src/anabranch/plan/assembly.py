@@ -35,6 +35,10 @@ class TagNode:
         return own.union(*(child.tags() for child in self.children))
 
 
+Known = dict[tuple[TagNode, str], Worker | None]
+"""What has been assembled of a node in a state type."""
+
+
 def place_by_rate(node: TagNode, machines: Sequence[str]) -> TagNode:
     """Put each node where most of its own events arrive; an empty one on the first machine."""
     arriving: dict[str, float] = {}
@@ -50,12 +54,22 @@ def place_at(node: TagNode, machine: str) -> TagNode:
     return TagNode(node.loads, tuple(place_at(c, machine) for c in node.children), machine)
 
 
-def assemble_lowest(program: Program, node: TagNode, state: str | None = None) -> Worker | None:
+def assemble_lowest(
+    program: Program, node: TagNode, state: str | None = None, known: Known | None = None
+) -> Worker | None:
     """Return the lowest worker tree in which one child at a time is forked off, as Flumina does.
 
-    None if no chain of the program's forks leads from the state type to the leaves' tags.
+    None if no chain of the program's forks leads from the state type to the leaves' tags. What has
+    been assembled once is `known`: there are far more ways to get to a rest than there are rests.
     """
     state = state or program.initial.name
+    known = {} if known is None else known
+    if (node, state) not in known:
+        known[node, state] = _assemble_lowest(program, node, state, known)
+    return known[node, state]
+
+
+def _assemble_lowest(program: Program, node: TagNode, state: str, known: Known) -> Worker | None:
     if not program.state_type(state).handles(node.tags()):
         return None
     if not node.children:
@@ -64,32 +78,35 @@ def assemble_lowest(program: Program, node: TagNode, state: str | None = None) -
         merged = TagNode(
             node.loads + node.children[0].loads, node.children[0].children, node.machine
         )
-        return assemble_lowest(program, merged, state)
+        return assemble_lowest(program, merged, state, known)
     if len(node.children) > _LONGEST_LADDER and program.find_fork(state, state, state):
         return assemble_balanced(program, node, state)
     best: Worker | None = None
     for fork in program.forks:
         if fork.parent != state:
             continue
-        for first, rest in _choose_first(program, node, alike=fork.left == fork.right):
-            sides = [(first, rest)] if fork.left == fork.right else [(first, rest), (rest, first)]
+        alike = fork.left == fork.right
+        for first, rest in _choose_first(node):
+            sides = [(first, rest)] if alike else [(first, rest), (rest, first)]
+            found = False
             for left, right in sides:
-                a = assemble_lowest(program, left, fork.left)
-                b = assemble_lowest(program, right, fork.right) if a else None
+                a = assemble_lowest(program, left, fork.left, known)
+                b = assemble_lowest(program, right, fork.right, known) if a else None
                 if a and b:
+                    found = True
                     candidate = _worker(node, state, (a, b))
                     if best is None or _height(candidate) < _height(best):
                         best = candidate
+            if alike and found:
+                break  # The highest child came first, and no other choice is lower.
     return best
 
 
-def _choose_first(
-    program: Program, node: TagNode, *, alike: bool
-) -> list[tuple[TagNode, TagNode]]:
-    """Return ways to take one child and leave the rest together.
+def _choose_first(node: TagNode) -> list[tuple[TagNode, TagNode]]:
+    """Return ways to take one child and leave the rest together, the highest child first.
 
-    Where both sides are of one type, taking the highest child first is best: the sides' heights
-    are then as even as a one-by-one split allows. Otherwise each child that differs is tried.
+    Where both sides are of one type, that is best: the sides' heights are then as even as a
+    one-by-one split allows. Of children that do not differ one is tried.
     """
     ordered = sorted(node.children, key=_tag_height, reverse=True)
     tried: list[tuple[TagNode, TagNode]] = []
@@ -102,7 +119,7 @@ def _choose_first(
         rest = ordered[:place] + ordered[place + 1 :]
         together = rest[0] if len(rest) == 1 else TagNode((), tuple(rest), node.machine)
         tried.append((child, together))
-        if alike or (len(ordered) > _MOST_TRIED and len(tried) > 1):
+        if len(ordered) > _MOST_TRIED and len(tried) > 1:
             break
     return tried
 

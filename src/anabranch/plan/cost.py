@@ -1,16 +1,19 @@
 """What a plan costs: network bytes, synchronization rounds, and the busiest worker's load.
 
-Each worker is a process with a core of its own. All figures are per second of stream; the total is
+Each worker is a process with a core of its own, and costs a little even when it is idle: its
+heartbeats. Without that, cold keys would never share a worker. All figures are per second of stream; the total is
 in seconds of work per second of stream, so a total above 1 can't keep up.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from math import gcd
 from typing import NamedTuple
 
 from anabranch.model.program import Program
-from anabranch.model.slices import Slices
+from anabranch.model.slices import Equals, Shard, Slice
 from anabranch.plan.rates import Load, Rates
 from anabranch.plan.tree import Plan, Worker
 
@@ -26,6 +29,7 @@ class Prices:
     seconds_per_round: float = 1e-4
     seconds_per_event: float = 1e-6
     seconds_per_join: float = 5e-6
+    seconds_per_worker: float = 1e-5
 
     @property
     def capacity(self) -> float:
@@ -52,22 +56,55 @@ class Cost(NamedTuple):
 
 
 def assign(program: Program, plan: Plan, rates: Rates) -> dict[str, list[Load]]:
-    """Return the loads each worker answers for, by path: the lowest that covers, else the root."""
+    """Return the loads each worker answers for, by path.
+
+    An event goes to the lowest worker that answers for it. So where workers take parts of a load
+    (lanes), each gets its share; the rest is for whoever takes it above them, or for the root.
+    """
     workers = plan.workers()
-    depth = {path: path.count(".") for path in workers}
     exact = {part: path for path, worker in workers.items() for part in worker.slices}
     assigned: dict[str, list[Load]] = {path: [] for path in workers}
     for load in rates.loads:
         path = exact.get(load.slice)
         if path is None:
-            covering = [p for p, worker in workers.items() if _covers(worker.slices, load)]
-            path = max(covering, key=lambda p: depth[p], default="0")
-        assigned[path].append(load)
+            shares = _share_out(workers.items(), load)
+        elif workers[path].children:
+            shares = _share_out(workers[path].walk(path), load)
+        else:
+            shares = {path: 1.0}
+        for name, share in shares.items():
+            assigned[name].append(load if share == 1.0 else replace(load, rate=load.rate * share))
     return assigned
 
 
-def _covers(slices: Slices, load: Load) -> bool:
-    return any(own.overlaps(load.slice) for own in slices)
+def _share_out(workers: Iterable[tuple[str, Worker]], load: Load) -> dict[str, float]:
+    """Return each worker's share of a load: by shards as far as they tell, else in equal parts."""
+    shares: dict[str, float] = {}
+    near = [
+        (path, sum(_fraction(part, load.slice) for part in worker.slices))
+        for path, worker in workers
+    ]
+    for path, fraction in reversed(near):  # what is taken below comes first
+        if fraction:
+            below = sum(share for p, share in shares.items() if p.startswith(path + "."))
+            shares[path] = max(0.0, min(fraction, 1.0) - below)
+    total = sum(shares.values())
+    if total < 1.0 - 1e-9:
+        shares["0"] = shares.get("0", 0.0) + 1.0 - total
+    return {path: share / max(total, 1.0) for path, share in shares.items() if share}
+
+
+def _fraction(part: Slice, load: Slice) -> float:
+    """Return how much of a load a slice takes; all of it where there is no telling."""
+    if not part.overlaps(load):
+        return 0.0
+    fraction = 1.0
+    for name, choice in part.where:
+        arriving = load.choice(name)
+        if isinstance(choice, Shard) and not isinstance(arriving, Equals):
+            # Of the hashes that are i modulo n, every m / gcd(n, m)th is also j modulo m.
+            fraction *= gcd(arriving.count if arriving else 1, choice.count) / choice.count
+    return fraction
 
 
 def price(program: Program, plan: Plan, rates: Rates, prices: Prices = PRICES) -> Cost:
@@ -83,6 +120,7 @@ def price(program: Program, plan: Plan, rates: Rates, prices: Prices = PRICES) -
         tally.busiest
         + tally.network * prices.seconds_per_byte
         + tally.rounds * prices.seconds_per_round
+        + len(assigned) * prices.seconds_per_worker
     )
     return Cost(tally.network, tally.rounds, tally.busiest, total)
 

@@ -17,7 +17,8 @@ def enumerate_plans(program: Program, slices: Sequence[Slice]) -> Iterator[Plan]
     At each worker some slices stay; the others must fall into two groups that do not depend on
     each other. The number of plans grows faster than exponentially: this is for small programs.
     """
-    for number, root in enumerate(_enumerate(program, tuple(slices), program.initial.name)):
+    distinct = tuple(dict.fromkeys(slices))
+    for number, root in enumerate(_enumerate(program, distinct, program.initial.name)):
         yield Plan(root, f"plan {number}")
 
 

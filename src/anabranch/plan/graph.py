@@ -2,27 +2,28 @@
 
 A dependence between two tags connects many slices at once: everything on one side of it with
 everything on the other. Keeping such a bundle whole is linear where its edges are quadratic.
+Slices that share events are connected too: two workers side by side can't both answer for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from anabranch.model.dependence import Dependence, Same
-from anabranch.model.slices import Equals, Slice, choices_overlap
+from anabranch.model.slices import Equals, Shard, Slice, choices_overlap
 
 
 @dataclass
 class Bundle:
-    """Two groups of slices, by number, of which each in one depends on each in the other."""
+    """Two groups of slices, by number, of which none in one may run beside any in the other."""
 
     left: list[int] = field(default_factory=list)
     right: list[int] = field(default_factory=list)
 
 
 def bundle_up(dependence: Dependence, slices: Sequence[Slice]) -> list[Bundle]:
-    """Return the dependence between slices as bundles."""
+    """Return what must not run side by side, because it depends or overlaps, as bundles."""
     by_tag: dict[type, list[int]] = {}
     for number, part in enumerate(slices):
         by_tag.setdefault(part.tag, []).append(number)
@@ -32,6 +33,7 @@ def bundle_up(dependence: Dependence, slices: Sequence[Slice]) -> list[Bundle]:
         for b in tags[place:]:
             for same in dependence.restrictions(a, b):
                 bundles += _bundle_pair(slices, by_tag[a], by_tag[b], same)
+        bundles += _bundle_overlaps(slices, by_tag[a])
     return bundles
 
 
@@ -42,17 +44,49 @@ def _bundle_pair(
     exact: dict[tuple[object, ...], Bundle] = {}
     loose_left: list[int] = []
     loose_right: list[int] = []
+    shards = _find_even_shards([slices[n] for n in (*lefts, *rights)], same)
     for numbers, side, loose in ((lefts, "left", loose_left), (rights, "right", loose_right)):
         for number in numbers:
-            choices = [slices[number].choice(name) for name in same]
-            if all(isinstance(choice, Equals) for choice in choices):
-                value = tuple(choice.value for choice in choices if isinstance(choice, Equals))
+            choices = [(name, slices[number].choice(name)) for name in same]
+            if all(isinstance(choice, Equals) or name in shards for name, choice in choices):
+                value = tuple(choice for _, choice in choices)
                 getattr(exact.setdefault(value, Bundle()), side).append(number)
             else:
                 loose.append(number)
     bundles = list(exact.values())
     bundles += [_bundle_one(slices, n, rights, same, left=True) for n in loose_left]
     bundles += [_bundle_one(slices, n, lefts, same, left=False) for n in loose_right]
+    return bundles
+
+
+def _find_even_shards(parts: Sequence[Slice], fields: Iterable[str]) -> set[str]:
+    """Return the fields that all are cut by into the same number of shards: these are exact too."""
+    found = set()
+    for name in fields:
+        counts = {c.count if isinstance(c := part.choice(name), Shard) else None for part in parts}
+        if len(counts) == 1 and None not in counts:
+            found.add(name)
+    return found
+
+
+def _bundle_overlaps(slices: Sequence[Slice], numbers: list[int]) -> list[Bundle]:
+    """Connect slices of one tag that share events; compare only those that might."""
+    parts = [slices[n] for n in numbers]
+    fields = {name for part in parts for name, _ in part.where}
+    sourced = all(part.source is not None for part in parts)
+    telling = _find_even_shards(parts, fields) | {
+        name for name in fields if all(isinstance(part.choice(name), Equals) for part in parts)
+    }
+    near: dict[tuple[object, ...], list[int]] = {}
+    for number, part in zip(numbers, parts, strict=True):
+        cut = tuple(part.choice(name) for name in sorted(telling))
+        near.setdefault((part.source if sourced else None, *cut), []).append(number)
+    bundles = []
+    for group in near.values():
+        for place, number in enumerate(group):
+            others = [n for n in group[place + 1 :] if slices[number].overlaps(slices[n])]
+            if others:
+                bundles.append(Bundle([number], others))
     return bundles
 
 

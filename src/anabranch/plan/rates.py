@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, inf
 from typing import Any
 
 from anabranch.errors import InputError
@@ -37,10 +37,16 @@ class Rates:
     def __init__(self, loads: Iterable[Load]) -> None:
         summed: dict[tuple[Slice, str], float] = {}
         for load in loads:
-            if load.rate < 0:
-                raise InputError(f"the rate of {load.slice} is negative", got=f"{load.rate:g}/s")
+            if not 0 <= load.rate < inf:
+                raise InputError(
+                    f"the rate of {load.slice} is not a number of events per second",
+                    expected="0 or more, and finite",
+                    got=f"{load.rate:g}/s",
+                )
             place = (load.slice, load.machine)
             summed[place] = summed.get(place, 0.0) + load.rate
+        if not summed:
+            raise InputError("there are no rates", expected="at least one slice that arrives")
         object.__setattr__(
             self, "loads", tuple(Load(s, rate, m) for (s, m), rate in summed.items())
         )
@@ -62,7 +68,7 @@ def assume_rates(program: Program, sources: Mapping[type, Sequence[str]] | None 
     return Rates(
         Load(take(tag, source=source), 1.0 if tag in program.markers else 100.0, source or "local")
         for tag in program.tags
-        for source in (sources.get(tag) or [None])
+        for source in (*sources.get(tag, ()),) or (None,)
     )
 
 
@@ -73,19 +79,23 @@ def declare_rates(program: Program, rows: Iterable[Mapping[str, Any]]) -> Rates:
     """
     loads = []
     for row in rows:
-        fields = {k: v for k, v in row.items() if k not in ("tag", "rate", "machine", "source")}
         try:
-            tag = program.tag(row["tag"])
-            cut = {name: _read_choice(value) for name, value in fields.items()}
-            part = take(tag, source=row.get("source"), **cut)
-            loads.append(Load(part, float(row["rate"]), str(row.get("machine", "local"))))
-        except (KeyError, TypeError, ValueError) as error:
+            loads.append(_read_row(program, row))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InputError(
                 "a rate can't be read",
                 expected='{"tag": "Inc", "key": 1, "source": "s1", "rate": 100, "machine": "E1"}',
-                got=f"{dict(row)} ({error})",
+                got=f"{row!r} ({error})",
             ) from error
     return Rates(loads)
+
+
+def _read_row(program: Program, row: Mapping[str, Any]) -> Load:
+    fields = {k: v for k, v in row.items() if k not in ("tag", "rate", "machine", "source")}
+    cut = {name: _read_choice(value) for name, value in fields.items()}
+    part = take(program.tag(row["tag"]), source=row.get("source"), **cut)
+    hash(part)  # A list can't be a key; better said here than later.
+    return Load(part, float(row["rate"]), str(row.get("machine", "local")))
 
 
 def read_rates(program: Program, path: str) -> Rates:
@@ -136,8 +146,8 @@ def measure_rates(program: Program, progress: Mapping[str, Any]) -> Rates:
         name = str(source.get("description", "input"))
         named = [tag for tag in program.tags if tag.__name__.lower() in name.lower()]
         rate = float(source.get("inputRowsPerSecond") or source.get("processedRowsPerSecond") or 0)
-        for tag in named or program.tags:
-            loads.append(Load(take(tag), rate / len(named or program.tags), "local"))
+        tags = named or program.tags
+        loads += [Load(take(tag), rate / len(tags), "local") for tag in tags]
     if not loads:
         raise InputError(
             "the progress names no sources",

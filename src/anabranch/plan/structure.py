@@ -70,11 +70,11 @@ def read_structure(program: Program) -> Structure:
     leaves = [role for role in roles if role.role != "marker" and role.speaks and role.reads_state]
     has_marker = any(level.markers for level in levels)
     needing = tuple(role.tag for role in leaves) if has_marker else ()
-    for tag in needing:
-        reasons.append(
-            f"{tag.__name__} says something that depends on the state, so its workers need their "
-            "part of the state after each marker"
-        )
+    reasons += [
+        f"{tag.__name__} says something that depends on the state, so its workers need their "
+        "part of the state after each marker"
+        for tag in needing
+    ]
     return Structure(kind, levels, roles, needing, tuple(reasons))
 
 
@@ -93,12 +93,25 @@ def _cut(program: Program, tags: Sequence[Tag], known: tuple[str, ...]) -> list[
 
 
 def _orders(program: Program, tag: Tag, tags: Sequence[Tag], keys: tuple[str, ...]) -> bool:
-    """Say whether a marker stands above the others here: equal keys are all that it asks for."""
+    """Say whether a marker stands above the others here: equal keys are all that it asks for.
+
+    A marker that stands above it in turn does not count: the month orders the days of each meter,
+    which does not make a day order more than its own meter.
+    """
     return any(
-        other is not tag and any(set(same) <= set(keys) for same in restrictions)
+        other is not tag
+        and not _stands_above(program, other, tag)
+        and any(set(same) <= set(keys) for same in restrictions)
         for other in tags
         if (restrictions := program.dependence.restrictions(tag, other))
     )
+
+
+def _stands_above(program: Program, marker: Tag, tag: Tag) -> bool:
+    across = program.dependence.restrictions(marker, tag)
+    within = program.dependence.restrictions(tag, tag)
+    strictly = all(any(set(a) < set(w) for a in across) for w in within)
+    return is_marker(program.dependence, marker) and bool(within) and strictly
 
 
 def _restrictions(program: Program, tags: Sequence[Tag]) -> list[tuple[str, ...]]:
@@ -144,33 +157,59 @@ def _classify(
         reasons.append("no event depends on another: all of them may be folded apart")
         return "forked"
     for level in levels:
-        if level.keys:
-            reasons.append(f"every dependence asks for equal {', '.join(level.keys)}: "
-                           "different values never meet")  # fmt: skip
-        if level.markers:
-            names = ", ".join(tag.__name__ for tag in level.markers)
-            reasons.append(f"{names} synchronises what lies between: markers stand at the root")
+        reasons += _describe_level(level)
     free = [role for role in roles if role.role == "free"]
-    for role in free:
-        for other in role.tied:
-            if role.tag.__name__ < other.__name__:
-                reasons.append(
-                    f"{role.tag.__name__} and {other.__name__} order each other: the rarer one "
-                    "stands at the root, and only the other runs apart"
-                )
-    if not levels and not free:
-        a, b = _first_pair(program)
-        reasons.append(f"{a} depends on {b} whatever their fields are, and neither is a marker")
+    reasons += [
+        f"{role.tag.__name__} and {other.__name__} order each other: the rarer one "
+        "stands at the root, and only the other runs apart"
+        for role in free
+        for other in role.tied
+        if role.tag.__name__ < other.__name__
+    ]
+    rest = (levels[-1].below if levels else ()) or program.tags
+    apart = program.dependence.components(rest)
+    if len(apart) > 1:
+        # Tags in the order in which the program names them.
+        groups = [" and ".join(t.__name__ for t in program.tags if t in group) for group in apart]
+        reasons.append(f"these never meet: {'; '.join(groups)}")
+    if not levels and not free and len(apart) == 1:
+        reasons.append(_describe_tie(program, rest))
         return "sequential"
-    if len(levels) == 1 and levels[0].keys and not (levels[0].markers and free):
+    if len(levels) == 1 and levels[0].keys and not free:
         return "keyed"
     if free and (not levels or (len(levels) == 1 and not levels[0].keys)):
         return "forked"
-    if not free and not any(level.keys for level in levels):
-        a, b = _first_pair(program)
-        reasons.append(f"{a} depends on {b}, and nothing below the markers is free")
+    if not free and not any(level.keys for level in levels) and len(apart) == 1:
+        reasons.append(f"{_describe_tie(program, rest)}, and nothing below the markers is free")
         return "sequential"
     return "mixed"
+
+
+def _describe_level(level: Level) -> list[str]:
+    reasons = []
+    if level.keys:
+        keys = ", ".join(level.keys)
+        reasons.append(f"every dependence asks for equal {keys}: different values never meet")
+    if level.markers:
+        names = " and ".join(tag.__name__ for tag in level.markers)
+        verb = "synchronises" if len(level.markers) == 1 else "synchronise"
+        reasons.append(f"{names} {verb} what lies between: markers stand at the root")
+    return reasons
+
+
+def _describe_tie(program: Program, tags: Sequence[Tag]) -> str:
+    """Name the pair that keeps all in one order; or, if only several together do, these."""
+    pairs = [
+        (a, b, same)
+        for place, a in enumerate(tags)
+        for b in tags[place:]
+        for same in sorted(program.dependence.restrictions(a, b))
+    ]
+    for a, b, same in pairs:
+        if not same:
+            return f"{a.__name__} depends on {b.__name__} whatever their fields are"
+    words = [f"{a.__name__}–{b.__name__} asks for equal {', '.join(same)}" for a, b, same in pairs]
+    return f"no field separates: {'; '.join(words)}"
 
 
 def _restrict(
@@ -205,13 +244,14 @@ def _reads_first(function: Callable[..., Any] | None) -> bool:
     code = getattr(function, "__code__", None)
     if code is None or not code.co_varnames:
         return True
-    first = code.co_varnames[0]
+    # A method's first argument is the object it belongs to; the state comes after it.
+    place = 1 if getattr(function, "__self__", None) is not None else 0
+    first = code.co_varnames[min(place, len(code.co_varnames) - 1)]
     if first in code.co_cellvars:
         return True
     return any(
-        instruction.argval == first or (
-            isinstance(instruction.argval, tuple) and first in instruction.argval
-        )
+        instruction.argval == first
+        or (isinstance(instruction.argval, tuple) and first in instruction.argval)
         for instruction in dis.get_instructions(code)
-        if instruction.opname.startswith("LOAD_FAST")
+        if "LOAD_FAST" in instruction.opname  # also in pairs, such as STORE_FAST_LOAD_FAST
     )

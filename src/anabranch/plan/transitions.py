@@ -67,9 +67,7 @@ def transition(program: Program, old: Plan, new: Plan) -> Transition:
     return Transition(old, new, tuple(steps), tuple(moved), tuple(kept))
 
 
-def carry(
-    program: Program, change: Transition, states: Mapping[str, Any]
-) -> dict[str, Any]:
+def carry(program: Program, change: Transition, states: Mapping[str, Any]) -> dict[str, Any]:
     """Return the leaf states of the new plan, given those of the old one, by path.
 
     All of them must be of one moment: after the same events.

@@ -56,7 +56,7 @@ class Worker:
         return everything
 
     def walk(self, path: str = "0") -> Iterator[tuple[str, Worker]]:
-        """Yield this worker and all below it, each with its path: 0, 0.0, 0.1, 0.0.0 …"""
+        """Yield this worker and all below it, each with its path (0, 0.0, 0.1, 0.0.0)."""
         yield path, self
         for side, child in enumerate(self.children):
             yield from child.walk(f"{path}.{side}")

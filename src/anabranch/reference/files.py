@@ -11,51 +11,20 @@ A row that is no event becomes `Malformed`, with the file, the row and the reaso
 
 from __future__ import annotations
 
-import csv
 import json
-import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple
+from typing import Any, NamedTuple
 
-from anabranch.errors import InputError, MissingExtraError
+from anabranch.errors import InputError
 from anabranch.model.events import Event, Heartbeat, Item, Malformed, Tag, field_names
+from anabranch.model.fields import Unfit, encode_value, read_fields, read_text, read_value
 from anabranch.model.program import Program
-from anabranch.reference.fields import Unfit, encode_value, read_fields, read_text, read_value
+from anabranch.reference.rows import STANDARD, Row, find_format, read_rows
+from anabranch.reference.sequential import Output
 
-Format = Literal["jsonl", "parquet", "csv"]
-
-STANDARD = "-"
-"""The name of standard input and output, which hold JSON lines."""
-
-_SUFFIXES: Mapping[str, Format] = {
-    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl",
-    ".parquet": "parquet", ".pq": "parquet", ".csv": "csv",
-}  # fmt: skip
-
-
-class Row(NamedTuple):
-    """A row as a file holds it: its columns, or the reason why it has none."""
-
-    raw: Any
-    columns: Mapping[str, Any] | str
-    number: int
-
-
-def find_format(file: str) -> Format:
-    """Tell a file's format from its name."""
-    if file == STANDARD:
-        return "jsonl"
-    suffix = Path(file).suffix.lower()
-    if suffix not in _SUFFIXES:
-        raise InputError(
-            f"the name {file!r} does not say what is in the file",
-            expected=f"a name that ends in {', '.join(_SUFFIXES)}",
-            got=suffix or "no ending",
-            cure="rename the file",
-        )
-    return _SUFFIXES[suffix]
+Read = Callable[[Any, Any], Any]
+"""A way to read a value by its type: from a CSV cell, or from anything else."""
 
 
 def read_items(program: Program, files: Iterable[str]) -> list[Item]:
@@ -83,99 +52,6 @@ def _settle(drafts: list[_Draft]) -> list[_Draft]:
     return settled
 
 
-def read_rows(file: str) -> Iterator[Row]:
-    """Read the rows of a file, as they are."""
-    kind = find_format(file)
-    if file != STANDARD and not Path(file).is_file():
-        raise InputError(
-            f"there is no file {file!r}",
-            expected="a file of events or outputs: JSON lines, Parquet or CSV",
-            got="a folder" if Path(file).is_dir() else "nothing of that name",
-        )
-    if kind == "parquet":
-        yield from _read_parquet(file)
-    else:
-        with _open_input(file) as stream:
-            yield from (_read_csv if kind == "csv" else _read_lines)(stream)
-
-
-@contextmanager
-def _open_input(file: str) -> Iterator[BinaryIO]:
-    if file == STANDARD:
-        yield sys.stdin.buffer
-        return
-    try:
-        with Path(file).open("rb") as stream:
-            yield stream
-    except OSError as error:
-        raise InputError(f"{file!r} can't be read", got=str(error)) from error
-
-
-def _read_lines(stream: BinaryIO) -> Iterator[Row]:
-    for number, line in enumerate(stream, 1):
-        if not line.strip():
-            continue
-        text = line.decode("utf-8", "surrogateescape").rstrip("\r\n")
-        try:
-            columns = json.loads(line)
-        except UnicodeDecodeError as error:
-            yield Row(text, f"not UTF-8: byte {error.start + 1} is {line[error.start]:#x}", number)
-        except (ValueError, RecursionError) as error:
-            yield Row(text, f"not JSON: {error}", number)
-        else:
-            good = isinstance(columns, dict)
-            yield Row(text, columns if good else f"not a JSON object: {text[:60]}", number)
-
-
-def _read_csv(stream: BinaryIO) -> Iterator[Row]:
-    lines = (line.decode("utf-8", "surrogateescape") for line in stream)
-    reader = csv.reader(lines, strict=True)
-    header: list[str] | None = None
-    while True:
-        try:
-            cells = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            yield Row("", f"not CSV: {error}", reader.line_num)
-            continue
-        if header is None:
-            header = [name.strip().removeprefix("\ufeff") for name in cells]
-        elif not cells:
-            continue
-        elif len(cells) != len(header):
-            reason = f"{len(cells)} columns where the header names {len(header)}"
-            yield Row(",".join(cells), reason, reader.line_num)
-        else:
-            # An empty cell is no value; a file that means the empty text can't say so in CSV.
-            columns = {name: cell for name, cell in zip(header, cells, strict=True) if cell}
-            yield Row(",".join(cells), columns, reader.line_num)
-
-
-def _read_parquet(file: str) -> Iterator[Row]:
-    arrow, parquet = _import_arrow()
-    try:
-        table = parquet.read_table(file)
-    except (OSError, arrow.ArrowException) as error:
-        raise InputError(f"{file!r} is not a Parquet file", got=str(error)) from error
-    spelled = set()
-    for place, field in enumerate(table.schema):
-        if arrow.types.is_timestamp(field.type):
-            moments = table.column(place).cast(arrow.timestamp("us"), safe=False)
-            table = table.set_column(place, field.name, moments.cast(arrow.int64()))
-        if (field.metadata or {}).get(b"anabranch") == b"json":
-            spelled.add(field.name)
-    for number, columns in enumerate(_iterate(table), 1):
-        for name in spelled:
-            columns[name] = json.loads(columns[name])
-        yield Row(columns, columns, number)
-
-
-def _iterate(table: Any) -> Iterator[dict[str, Any]]:
-    for batch in table.to_batches(max_chunksize=10_000):
-        yield from batch.to_pylist()
-
-
 class _Draft(NamedTuple):
     """An item before its number is known, the row it comes from, and whether its source is sure."""
 
@@ -193,15 +69,16 @@ def _read_row(program: Program, stem: str, file: str, row: Row) -> _Draft:
     if kind == "parquet":
         columns = {name: value for name, value in columns.items() if value is not None}
     text = kind == "csv"
+    read = read_text if text else read_value
     source, seq, sure = stem, None, False
     try:
         beats = _is_heartbeat(program, columns)
         tag = None if beats else _find_tag(program, columns)
-        source = _beside(tag, columns, "source", str, text, stem)
+        source = _beside(tag, columns, "source", str, read, stem)
         sure = True
-        seq = _beside(tag, columns, "seq", int, text, None)
+        seq = _beside(tag, columns, "seq", int, read, None)
         if tag is None:
-            time = _beside(None, columns, "heartbeat", int, text, None)
+            time = _beside(None, columns, "heartbeat", int, read, None)
             return _Draft(Heartbeat(time, source, seq), place)
         data = read_fields(tag, columns, text=text, sparse=kind != "jsonl")
         return _Draft(Event(data, source, seq), place)
@@ -231,14 +108,14 @@ def _find_tag(program: Program, columns: Mapping[str, Any]) -> Tag:
 
 
 def _beside(
-    tag: Tag | None, columns: Mapping[str, Any], name: str, kind: type, text: bool, default: Any
+    tag: Tag | None, columns: Mapping[str, Any], name: str, kind: type, read: Read, default: Any
 ) -> Any:
     own = tag is not None and name in field_names(tag)
     column = f"@{name}" if f"@{name}" in columns else None if own else name
     if column is None or column not in columns:
         return default
     try:
-        return (read_text if text else read_value)(columns[column], kind)
+        return read(columns[column], kind)
     except Unfit as error:
         raise Unfit(f"{column}: {error}") from None
 
@@ -269,7 +146,9 @@ def _number(drafts: Iterable[_Draft]) -> list[Item]:
         if item.seq is None:
             reason = f"seq is missing, and other rows of source {source!r} have one"
         elif (source, item.seq) in taken:
-            reason = f"seq {item.seq} of source {source!r} came before, at {taken[source, item.seq]}"
+            reason = (
+                f"seq {item.seq} of source {source!r} came before, at {taken[source, item.seq]}"
+            )
         if reason is None and item.seq is not None:
             taken[source, item.seq] = place
             counts[source] = item.seq
@@ -312,9 +191,9 @@ def encode_item(item: Item) -> Any:
     return {tag: clear.pop(tag), **fields, **clear}
 
 
-def encode_output(output: Any) -> dict[str, Any]:
+def encode_output(output: Output) -> dict[str, Any]:
     """Return an output as a row: what was said, and the event on which it was said."""
-    event: Event = output.event
+    event = output.event
     return {
         "time": event.time,
         "tag": event.tag.__name__,
@@ -339,68 +218,3 @@ def decode_event(program: Program, row: Mapping[str, Any]) -> Event:
             cure="compare with --key FIELD, --ordered or --unordered",
         ) from None
     return Event(data, row.get("source", "input"), row.get("seq"))
-
-
-def write_rows(file: str, rows: Iterable[Any], kind: Format | None = None) -> None:
-    """Write rows as JSON lines or Parquet; a text among JSON lines is written as it is."""
-    kind = kind or find_format(file)
-    if kind == "csv":
-        raise InputError(
-            "outputs have an event inside, which CSV can't hold",
-            expected="a name that ends in .jsonl or .parquet",
-            got=file,
-        )
-    try:
-        if kind == "parquet":
-            _write_parquet(file, list(rows))
-        elif file == STANDARD:
-            sys.stdout.writelines(map(_encode_line, rows))
-        else:
-            with Path(file).open("w", encoding="utf-8", errors="surrogateescape") as stream:
-                stream.writelines(map(_encode_line, rows))
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise InputError(f"{file!r} can't be written", got=str(error)) from error
-
-
-def _encode_line(row: Any) -> str:
-    return (row if isinstance(row, str) else json.dumps(row, ensure_ascii=False)) + "\n"
-
-
-def _write_parquet(file: str, rows: list[dict[str, Any]]) -> None:
-    arrow, parquet = _import_arrow()
-    kinds = {"time": arrow.int64(), "seq": arrow.int64(), "index": arrow.int64()}
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    fields, columns = [], []
-    for name in names:
-        values = [row.get(name) for row in rows]
-        column, spelled = _build_column(arrow, values, kinds.get(name))
-        metadata = {"anabranch": "json"} if spelled else None
-        fields.append(arrow.field(name, column.type, metadata=metadata))
-        columns.append(column)
-    parquet.write_table(arrow.table(columns, schema=arrow.schema(fields)), file)
-
-
-def _build_column(arrow: Any, values: list[Any], kind: Any) -> tuple[Any, bool]:
-    """Return a column of Arrow's own types if it says the same, else one of JSON texts."""
-    try:
-        column = arrow.array(values, kind)
-        if json.dumps(column.to_pylist()) == json.dumps(values):
-            return column, False
-    except (arrow.ArrowException, OverflowError, TypeError, ValueError):
-        pass
-    return arrow.array([json.dumps(value, ensure_ascii=False) for value in values]), True
-
-
-def _import_arrow() -> tuple[Any, Any]:
-    try:
-        import pyarrow as arrow
-        from pyarrow import parquet
-    except ImportError as error:
-        raise MissingExtraError(
-            "Parquet files need pyarrow, which is not installed",
-            expected="the extra `parquet`",
-            cure="pip install 'anabranch[parquet]'",
-        ) from error
-    return arrow, parquet

@@ -32,7 +32,9 @@ class Mailbox:
 
     def put(self, stream: Stream, key: OrderKey, request: Any) -> None:
         """Queue a request and move the stream's timer."""
-        assert key > self._timers[stream], f"{stream} went back from {self._timers[stream]} to {key}"
+        assert key > self._timers[stream], (
+            f"{stream} went back from {self._timers[stream]} to {key}"
+        )
         self._queues[stream].append((key, request))
         self._timers[stream] = key
 

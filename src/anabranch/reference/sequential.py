@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.sources import Late, Rejected, Source, Watch, min_frontier, read_sources
 from anabranch.model.events import FOREVER, Event, Item
-from anabranch.model.order import OrderKey
+from anabranch.model.order import OrderKey, sort_events
 from anabranch.model.program import Program
 
 
@@ -20,7 +20,7 @@ class Output(NamedTuple):
 
     value: Any
     event: Event
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody wants here
     key: OrderKey
 
     @property
@@ -74,35 +74,14 @@ def run(program: Program, items: Iterable[Item], sources: Iterable[Source] = ())
                 good.append(verdict)
     counted = len(good) + len(late) + len(rejected)
     frontier = min_frontier(watches)
-    stable = sort_events(program, (event for event in good if event.time <= frontier))
+    stable = sort_events(program.ranks, (event for event in good if event.time <= frontier))
     pending = [event for event in good if event.time > frontier]
     state, outputs, faults = fold(program, stable)
     rejected += faults
     processed = len(stable) - len(faults)
     ledger = Ledger(counted, processed, len(late), len(rejected), 0, len(pending))
     frontiers = {name: watch.frontier for name, watch in watches.items()}
-    return Answer(
-        outputs, state, ledger.check(program.name), late, rejected, pending, frontiers
-    )
-
-
-def sort_events(program: Program, events: Iterable[Event]) -> list[tuple[OrderKey, Event]]:
-    """Return events in the total order, each with a key of its own.
-
-    Only events without a sequence can tie, and only if their content is equal: they are
-    interchangeable, and are counted so that each still has its own key.
-    """
-    keyed = sorted(((program.order(event), event) for event in events), key=_first)
-    for place in range(1, len(keyed)):
-        key, previous = keyed[place][0], keyed[place - 1][0]
-        if key == previous[: len(key)]:
-            count = previous[len(key)] + 1 if len(previous) > len(key) else 1
-            keyed[place] = ((*key, count), keyed[place][1])
-    return keyed
-
-
-def _first(pair: tuple[OrderKey, Event]) -> OrderKey:
-    return pair[0]
+    return Answer(outputs, state, ledger.check(program.name), late, rejected, pending, frontiers)
 
 
 def fold(

@@ -19,14 +19,14 @@ from typing import Any, NamedTuple
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.sources import Late, Rejected, Source, Watch, read_sources
 from anabranch.model.events import FOREVER, Event, Item
-from anabranch.model.order import OrderKey, bound_after
+from anabranch.model.order import OrderKey, bound_after, sort_events
 from anabranch.model.program import Program
 from anabranch.plan.transitions import Transition, carry, transition
 from anabranch.plan.tree import Plan
 from anabranch.reference.layout import CONTROL, Layout, Seat, Stream, lay_out
 from anabranch.reference.mailboxes import Mailbox
 from anabranch.reference.network import Network
-from anabranch.reference.sequential import Output, describe_failure, sort_events
+from anabranch.reference.sequential import Output, describe_failure
 
 _CONTROL_STREAM: Stream = (0, CONTROL)
 _END: OrderKey = (FOREVER, -1)
@@ -98,7 +98,7 @@ class Rehearsal:
 
     def run(self, seed: int, faults: Faults = Faults(), *, trace: bool = False) -> Simulation:  # noqa: B008 - frozen
         """Run once, as the seed wills."""
-        return _Run(self, seed, faults, trace).finish()
+        return Run(self, seed, faults, trace=trace).finish()
 
 
 def rehearse(
@@ -134,7 +134,7 @@ def rehearse(
                 good.append(verdict)
             if watch.frontier > before:
                 promises.append((bound_after(watch.frontier), None))
-        events = sort_events(program, good)
+        events = sort_events(program.ranks, good)
         # A source lets an event go once its own frontier has passed it: it may be out of order.
         sent = [(key, event) for key, event in events if event.time <= watch.frontier]
         unsent += len(events) - len(sent)
@@ -191,15 +191,24 @@ class _Worker:
         self.waiting_for_parent = False
 
 
-class _Run:
+class Run:
     """One simulation under way."""
 
-    def __init__(self, rehearsal: Rehearsal, seed: int, faults: Faults, trace: bool) -> None:
+    def __init__(
+        self,
+        rehearsal: Rehearsal,
+        seed: int,
+        faults: Faults,
+        *,
+        network: Network | None = None,
+        trace: bool = False,
+    ) -> None:
         self.rehearsal = rehearsal
         self.layout = rehearsal.layout
         self.seed = seed
         self.rng = random.Random(seed)
-        self.network = Network(self.rng, faults.repeat if self.rng.random() < 0.5 else 0.0)
+        repeat = faults.repeat if self.rng.random() < 0.5 else 0.0
+        self.network = network or Network(self.rng, repeat)
         # Between two events a source may promise much or little; only its last word must come.
         self.talkative = self.rng.choice((0.0, 0.2, 1.0))
         self.trace: list[str] | None = [] if trace else None
@@ -213,7 +222,10 @@ class _Run:
         wanted = min(self.rng.randint(0, faults.snapshots) + len(rehearsal.later), count)
         moments = [(key[0], -1, *key[1:]) for key in self.rng.sample(rehearsal.keys, wanted)]
         self.requests = sorted(moments)
-        self.changes = dict(zip(sorted(moments[: len(rehearsal.later)]), rehearsal.later))
+        # An input with fewer events than changes of plan leaves some out.
+        self.changes = dict(
+            zip(sorted(moments[: len(rehearsal.later)]), rehearsal.later, strict=False)
+        )
         self.cut: dict[str, Any] = {}
         # A run takes some messages per event; most crashes should come before it is over.
         horizon = (count + 2) * (len(self.layout.seats) + 2)
@@ -421,7 +433,9 @@ class _Run:
             worker.mailbox.waiting() + sum(1 for _, _, event in worker.inbox if event)
             for worker in self.workers
         )
-        counted = rehearsal.unsent + len(rehearsal.keys) + len(rehearsal.late) + len(rehearsal.rejected)
+        counted = (
+            rehearsal.unsent + len(rehearsal.keys) + len(rehearsal.late) + len(rehearsal.rejected)
+        )
         ledger = Ledger(
             counted, len(self.done), len(rehearsal.late), len(rejected), 0, pending
         ).check(f"{rehearsal.program.name}, seed {self.seed}")

@@ -41,11 +41,15 @@ class Trial:
         *,
         trace: bool = False,
     ) -> tuple[Simulation | None, Mismatch | None]:
-        """Run one seed and compare it with the answer; a crash of the run is a mismatch too."""
+        """Run one seed and compare it with the answer.
+
+        A fork or join that raises, like an assertion of the simulator's, is a mismatch too: the
+        sequential program has no forks and answered.
+        """
         try:
             simulation = self.rehearsal.run(seed, faults, trace=trace)
-        except AssertionError as error:
-            return None, Mismatch(seed, self.plan.name, str(error) or "an assertion failed")
+        except Exception as error:  # noqa: BLE001 - whatever a user's fork or join raises
+            return None, Mismatch(seed, self.plan.name, f"{type(error).__name__}: {error}")
         reason = self._compare(simulation)
         return simulation, None if reason is None else Mismatch(seed, self.plan.name, reason)
 
@@ -57,9 +61,7 @@ class Trial:
             missing = [output for output in expected if said.get(output.id) != output]
             return f"missing {missing[0]}" if missing else None
         if simulation.outputs != expected:
-            difference = compare(
-                expected, simulation.outputs, lambda a, b: _depend(program, a, b)
-            )
+            difference = compare(expected, simulation.outputs, lambda a, b: _depend(program, a, b))
             if difference is not None:
                 return difference.describe()
         if not simulation.ended:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from anabranch.errors import ProgramError
 from anabranch.model.maps import Map
@@ -150,6 +150,15 @@ class MapOf:
     inner: Shape
     by: str
 
+    def __post_init__(self) -> None:
+        # Not isinstance(…, Shape): that would ask for the inner start, and run a user's fork.
+        if isinstance(self.inner, type) or not hasattr(self.inner, "by"):
+            raise ProgramError(
+                f"MapOf can't keep a {self.inner!r} per {self.by!r}",
+                expected="a ready-made state such as MapOf(Count(), by='key')",
+                got="a class, not an instance" if isinstance(self.inner, type) else "no state",
+            )
+
     @property
     def init(self) -> Map[Any, AnyState]:
         """Return no entries."""
@@ -172,7 +181,9 @@ class MapOf:
         for key, entry in state.items():
             to_left, to_right = left.has_value(self.by, key), right.has_value(self.by, key)
             if to_left and to_right and self.inner.fork is not None:
-                lefts[key], rights[key] = self.inner.fork(entry, left, right)
+                # What comes to a side for other keys says nothing of this one.
+                here = (left.narrow(self.by, key), right.narrow(self.by, key))
+                lefts[key], rights[key] = self.inner.fork(entry, *here)
             else:
                 (lefts if to_left else rights)[key] = entry
         return Map(lefts), Map(rights)
@@ -188,16 +199,16 @@ class MapOf:
 
     def collapse(self, state: Map[Any, AnyState]) -> Map[Any, AnyState]:
         """Show the whole as a user sees it."""
-        inner = self.inner
-        if not isinstance(inner, EntryShape):
+        if self.inner.by is None:
             return state
+        inner = cast("EntryShape", self.inner)
         return Map({key: inner.collapse(entry) for key, entry in state.items()})
 
     def expand(self, state: Map[Any, AnyState]) -> Map[Any, AnyState]:
         """Undo `collapse`."""
-        inner = self.inner
-        if not isinstance(inner, EntryShape):
+        if self.inner.by is None:
             return state if isinstance(state, Map) else Map(state)
+        inner = cast("EntryShape", self.inner)
         return Map({key: inner.expand(entry) for key, entry in state.items()})
 
 
@@ -224,7 +235,7 @@ class Struct:
                     cure="put the Struct inside the map: MapOf(Struct(...), by='key')",
                 )
         self.fields = dict(fields)
-        self._type: Any = namedtuple("Struct", list(fields))  # noqa: PYI024 - fields are data here
+        self._type = _make_type(tuple(fields))
 
     @property
     def init(self) -> Any:
@@ -284,3 +295,7 @@ class Struct:
 
 def _rebuild_struct(fields: dict[str, Shape]) -> Struct:
     return Struct(**fields)
+
+
+def _make_type(fields: tuple[str, ...]) -> Any:
+    return namedtuple("Struct", fields)  # noqa: PYI024 - the fields are data here

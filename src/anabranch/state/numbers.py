@@ -99,7 +99,7 @@ class Max:
         return self._choose(a, b)
 
     def _choose(self, a: Any, b: Any) -> Any:
-        return b if b > a else a
+        return max(a, b)
 
     def same(self, a: Any, b: Any) -> bool:
         """Compare exactly."""
@@ -123,4 +123,4 @@ class Min(Max):
     """
 
     def _choose(self, a: Any, b: Any) -> Any:
-        return b if b < a else a
+        return min(a, b)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from anabranch.model.program import Program
 from anabranch.plan.assembly import assemble_balanced, place_by_rate
-from anabranch.plan.cost import PRICES, price
+from anabranch.plan.cost import PRICES, Prices, price
 from anabranch.plan.enumeration import enumerate_plans
 from anabranch.plan.optimizers.greedy import grow_tag_tree
 from anabranch.plan.optimizers.keyed import plan_by_key
@@ -20,27 +20,31 @@ FEW = 5
 """Up to this many slices every plan is weighed."""
 
 
-def plan_best(program: Program, rates: Rates, machines: Sequence[str] = ()) -> Plan:
+def plan_best(
+    program: Program, rates: Rates, machines: Sequence[str] = (), prices: Prices = PRICES
+) -> Plan:
     """Return the plan of least cost.
 
     Slices too hot for one worker are spread over lanes first; cold ones end up sharing a worker,
     because a worker that is hardly busy is not worth its joins.
     """
     best: tuple[float, Plan] | None = None
-    for candidate in _propose(program, rates, machines):
-        placed = place(program, candidate, rates, machines)
-        total = price(program, placed, rates).total
+    for candidate in _propose(program, rates, machines, prices):
+        placed = place(program, candidate, rates, machines, prices)
+        total = price(program, placed, rates, prices).total
         if best is None or total < best[0]:
             best = (total, placed)
     assert best is not None, "the sequential plan is always proposed"
-    improved = _improve(program, best, rates, machines)
+    improved = _improve(program, best, rates, machines, prices)
     return Plan(improved.root, "best")
 
 
-def _propose(program: Program, rates: Rates, machines: Sequence[str]) -> Iterator[Plan]:
+def _propose(
+    program: Program, rates: Rates, machines: Sequence[str], prices: Prices
+) -> Iterator[Plan]:
     yield plan_sequentially(program, rates, machines)
     yield plan_by_key(program, rates, machines)
-    spread = spread_hot(program, rates, PRICES.capacity)
+    spread = spread_hot(program, rates, prices.capacity)
     for version in dict.fromkeys((rates, spread)):
         if len(version.loads) <= FEW:
             yield from enumerate_plans(program, [load.slice for load in version.loads])
@@ -52,7 +56,11 @@ def _propose(program: Program, rates: Rates, machines: Sequence[str]) -> Iterato
 
 
 def _improve(
-    program: Program, best: tuple[float, Plan], rates: Rates, machines: Sequence[str]
+    program: Program,
+    best: tuple[float, Plan],
+    rates: Rates,
+    machines: Sequence[str],
+    prices: Prices,
 ) -> Plan:
     """Apply the rules as long as one of them makes the plan cheaper."""
     total, plan = best
@@ -60,9 +68,9 @@ def _improve(
     while better:
         better = False
         for rule in RULES:
-            for candidate in rule(program, plan, rates):
-                placed = place(program, candidate, rates, machines)
-                cost = price(program, placed, rates).total
+            for candidate in rule(program, plan, rates, prices):
+                placed = place(program, candidate, rates, machines, prices)
+                cost = price(program, placed, rates, prices).total
                 if cost < total:
                     total, plan, better = cost, placed, True
                     break

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from anabranch.model.program import Program
+from anabranch.plan.cost import Prices
 from anabranch.plan.rates import Rates
 from anabranch.plan.rules.balance import balance
 from anabranch.plan.rules.collapse import collapse
 from anabranch.plan.tree import Plan
 
-Rule = Callable[[Program, Plan, Rates], Iterator[Plan]]
+Rule = Callable[[Program, Plan, Rates, Prices], Iterator[Plan]]
 
 RULES: tuple[Rule, ...] = (balance, collapse)

@@ -6,11 +6,12 @@ import heapq
 from collections.abc import Iterator
 
 from anabranch.model.program import Program
+from anabranch.plan.cost import PRICES, Prices
 from anabranch.plan.rates import Rates
 from anabranch.plan.tree import Plan, Worker
 
 
-def balance(program: Program, plan: Plan, rates: Rates) -> Iterator[Plan]:
+def balance(program: Program, plan: Plan, rates: Rates, prices: Prices = PRICES) -> Iterator[Plan]:
     """Propose the plan with every ladder balanced.
 
     The workers that hang from a ladder are independent of each other, so they may be forked apart
@@ -34,9 +35,7 @@ def _balance(worker: Worker) -> Worker:
         heapq.heappush(heap, (max(low, high) + 1, number, joined))
         number += 1
     children = tuple(branch for _, _, branch in sorted(heap, key=lambda entry: entry[1]))
-    return Worker(
-        *worker.slices, children=children, state=worker.state, machine=worker.machine
-    )
+    return Worker(*worker.slices, children=children, state=worker.state, machine=worker.machine)
 
 
 def _collect(worker: Worker) -> list[Worker]:

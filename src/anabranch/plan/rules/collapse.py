@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from anabranch.model.program import Program
-from anabranch.plan.cost import PRICES, assign
+from anabranch.plan.cost import PRICES, Prices, assign
 from anabranch.plan.rates import Rates
 from anabranch.plan.tree import Plan, Worker
 
@@ -13,11 +13,11 @@ _SHARE = 0.25
 """A subtree that is busy for less than this share of a worker's time is not worth its joins."""
 
 
-def collapse(program: Program, plan: Plan, rates: Rates) -> Iterator[Plan]:
+def collapse(program: Program, plan: Plan, rates: Rates, prices: Prices = PRICES) -> Iterator[Plan]:
     """Propose the plan with every idle subtree made one worker, and, for a small plan, each alone."""
     assigned = assign(program, plan, rates)
-    busy = {p: sum(x.rate for x in loads) / PRICES.capacity for p, loads in assigned.items()}
-    everything = {path: sum(b for p, b in busy.items() if _below(p, path)) for path in busy}
+    busy = {p: sum(x.rate for x in loads) / prices.capacity for p, loads in assigned.items()}
+    everything = _add_up(busy)
     inner = [path for path, worker in plan.root.walk() if worker.children]
     idle = {path for path in inner if everything[path] < _SHARE}
     if idle:
@@ -27,8 +27,14 @@ def collapse(program: Program, plan: Plan, rates: Rates) -> Iterator[Plan]:
             yield Plan(_collapse(program, plan.root, "0", {path}), plan.name)
 
 
-def _below(path: str, top: str) -> bool:
-    return path == top or path.startswith(top + ".")
+def _add_up(busy: dict[str, float]) -> dict[str, float]:
+    """Return how busy each worker is together with all below it."""
+    everything = dict(busy)
+    for path in sorted(busy, key=lambda path: path.count("."), reverse=True):
+        parent = path.rpartition(".")[0]
+        if parent:
+            everything[parent] += everything[path]
+    return everything
 
 
 def _collapse(program: Program, worker: Worker, path: str, chosen: set[str]) -> Worker:
@@ -38,6 +44,4 @@ def _collapse(program: Program, worker: Worker, path: str, chosen: set[str]) -> 
         _collapse(program, child, f"{path}.{side}", chosen)
         for side, child in enumerate(worker.children)
     )
-    return Worker(
-        *worker.slices, children=children, state=worker.state, machine=worker.machine
-    )
+    return Worker(*worker.slices, children=children, state=worker.state, machine=worker.machine)

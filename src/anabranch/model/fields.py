@@ -12,7 +12,8 @@ import dataclasses
 import enum
 import json
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
@@ -111,8 +112,8 @@ def _read_class(value: Any, kind: type, choices: tuple[Any, ...]) -> Any:
         return read_fields(kind, value, text=False, sparse=False)
     if issubclass(kind, tuple):
         return _read_tuple(value, choices)
-    if kind in (list, set, frozenset, Sequence, Set, Iterable):
-        made = {Sequence: tuple, Iterable: tuple, Set: frozenset}.get(kind, kind)
+    if kind in (list, set, frozenset, Sequence, AbstractSet, Iterable):
+        made = {Sequence: tuple, Iterable: tuple, AbstractSet: frozenset}.get(kind, kind)
         return made(read_value(part, choices[0] if choices else Any) for part in _parts(value))
     if kind in (dict, Mapping):
         if not isinstance(value, Mapping):
@@ -142,7 +143,8 @@ def _read_first(value: Any, choices: tuple[Any, ...]) -> Any:
         try:
             return read_value(value, choice)
         except Unfit as error:
-            reasons.append(str(error))
+            if choice is not types.NoneType or len(choices) == 1:
+                reasons.append(str(error))
     raise Unfit("; ".join(dict.fromkeys(reasons)))
 
 
@@ -222,17 +224,10 @@ def read_text(value: str, annotation: Any) -> Any:
         return value
     origin = get_origin(annotation)
     if origin in (Union, types.UnionType):
-        for choice in sorted(get_args(annotation), key=lambda choice: choice is str):
-            if choice is not types.NoneType:
-                try:
-                    return read_text(value, choice)
-                except Unfit:
-                    continue
-        raise Unfit(f"expected {annotation}, got {_show(value)}")
+        return _read_first_text(value, annotation)
     if origin is Literal:
-        for choice in get_args(annotation):
-            if str(choice) == value:
-                return choice
+        spelled = {str(choice): choice for choice in get_args(annotation)}
+        return read_value(spelled.get(value, value), annotation)
     if annotation is bool and value.lower() in ("true", "false"):
         return value.lower() == "true"
     if annotation is float and value.strip().lower().lstrip("+-") in ("nan", "inf", "infinity"):
@@ -243,6 +238,17 @@ def read_text(value: str, annotation: Any) -> Any:
         return read_value(json.loads(value), annotation)
     except (json.JSONDecodeError, RecursionError):
         return read_value(value, annotation)
+
+
+def _read_first_text(value: str, annotation: Any) -> Any:
+    # Any cell is a text, so a text comes last.
+    for choice in sorted(get_args(annotation), key=lambda choice: choice is str):
+        if choice is not types.NoneType:
+            try:
+                return read_text(value, choice)
+            except Unfit:
+                continue
+    raise Unfit(f"expected {annotation}, got {_show(value)}")
 
 
 def to_microseconds(moment: datetime) -> int:
@@ -257,13 +263,11 @@ def encode_value(value: Any) -> Any:
     >>> encode_value((1, {2, 1}, Decimal("0.1")))
     [1, [1, 2], '0.1']
     """
-    if value is None or type(value) in (bool, int, float, str):
-        return value
-    if isinstance(value, enum.Enum):
-        return encode_value(value.value)
-    if isinstance(value, bool | int | float | str):
-        return next(kind(value) for kind in (bool, int, float, str) if isinstance(value, kind))
-    if not isinstance(value, type) and (dataclasses.is_dataclass(value) or hasattr(value, "_fields")):
+    if value is None or isinstance(value, bool | int | float | str | enum.Enum):
+        return _encode_scalar(value)
+    if not isinstance(value, type) and (
+        dataclasses.is_dataclass(value) or hasattr(value, "_fields")
+    ):
         return {name: encode_value(getattr(value, name)) for name in field_names(type(value))}
     if isinstance(value, Mapping):
         if all(isinstance(key, str) for key in value):
@@ -273,6 +277,15 @@ def encode_value(value: Any) -> Any:
         return sorted((encode_value(part) for part in value), key=_sort_key)
     if isinstance(value, list | tuple):
         return [encode_value(part) for part in value]
+    return _encode_scalar(value)
+
+
+def _encode_scalar(value: Any) -> Any:
+    if isinstance(value, enum.Enum):
+        return encode_value(value.value)
+    for kind in (bool, int, float, str):
+        if isinstance(value, kind):
+            return kind(value)  # Not a subclass of it, which JSON might spell in its own way.
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, date | time):
@@ -281,7 +294,7 @@ def encode_value(value: Any) -> Any:
         return str(value)
     if hasattr(value, "item") and not hasattr(value, "__len__"):
         return encode_value(value.item())  # A numpy scalar.
-    return repr(value)
+    return None if value is None else repr(value)
 
 
 def _sort_key(value: Any) -> tuple[str, Any]:

@@ -1,0 +1,79 @@
+"""Smooth the readings of each sensor with an exponentially weighted moving average.
+
+Readings come in Celsius, and go out in Fahrenheit, half new and half what was last said of that
+sensor. A reading depends on the one before it from the same sensor, so a sensor's readings can't
+be taken apart; sensors can. All arithmetic is in floats, which round: the answer is the same to
+the bit nevertheless, on every plan, because the order within a sensor is.
+"""
+
+from typing import NamedTuple
+
+from anabranch import Event, Program, Shard, depends, on, take
+from anabranch.eventtime.sources import Source, end_sources
+from anabranch.model.events import Item
+from anabranch.plan.tree import Plan, Worker
+from anabranch.reference.sequential import run
+from anabranch.state import MapOf, Replicated
+
+ALPHA = 0.5
+
+
+class Reading(NamedTuple):
+    time: int
+    sensor: str
+    celsius: float
+
+
+def smooth(last: float | None, reading: Reading) -> float:
+    fahrenheit = reading.celsius * 9 / 5 + 32
+    return fahrenheit if last is None else ALPHA * fahrenheit + (1 - ALPHA) * last
+
+
+ewma = Program(
+    on(
+        Reading,
+        output=lambda last, reading: (reading.sensor, smooth(last, reading)),
+        update=smooth,
+    ),
+    depends(Reading, Reading, same="sensor"),
+    # A sensor's entry is never forked: its readings all come to one worker.
+    state=MapOf(Replicated(), by="sensor"),
+)
+
+events: list[Item] = [
+    Event(Reading(1, "roof", 20.0), "gateway", 0),
+    Event(Reading(2, "cellar", 0.0), "gateway", 1),
+    Event(Reading(3, "roof", 25.0), "gateway", 2),
+    Event(Reading(4, "roof", 30.0), "radio", 0),
+    Event(Reading(5, "cellar", 100.0), "radio", 1),
+    Event(Reading(6, "attic", 36.6), "radio", 2),
+    Event(Reading(7, "attic", 36.7), "gateway", 3),
+]
+sources = (Source("gateway"), Source("radio"))
+expected = [
+    ("roof", 68.0),
+    ("cellar", 32.0),
+    ("roof", 72.5),
+    ("roof", 79.25),
+    ("cellar", 122.0),
+    ("attic", 97.88000000000001),
+    ("attic", 97.97),
+]
+
+roof, cellar, attic = (Worker(take(Reading, sensor=name)) for name in ("roof", "cellar", "attic"))
+shards = [Worker(take(Reading, sensor=Shard(n, 4))) for n in range(4)]
+plans = {
+    "sequential": Plan(Worker(Reading)),
+    "by sensor": Plan(Worker(children=(roof, Worker(children=(cellar, attic))))),
+    "by hash of sensor": Plan(
+        Worker(children=(Worker(children=shards[:2]), Worker(children=shards[2:])))
+    ),
+    "lopsided": Plan(Worker(take(Reading, sensor="roof"), children=(cellar, attic))),
+}
+
+if __name__ == "__main__":
+    answer = run(ewma, end_sources(events, sources), sources)
+    for output in answer.outputs:
+        sensor, fahrenheit = output.value
+        print(f"at {output.event.time}: {sensor:<6} {fahrenheit} °F")
+    print(answer.ledger)

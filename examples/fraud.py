@@ -1,0 +1,85 @@
+"""Flag transactions that match what the last rule saw.
+
+Each rule closes a period: it says the period's total and makes it the one to compare with. A
+transaction is suspicious if its last three digits are those of the last period's total. So the
+*leaves* have something to say, and what they say depends on a number that only the root can know.
+The fork gives both sides that number and leaves the running total on one side; the join adds the
+totals. Flink's key-by can't share such a rule, and runs this program on one core.
+"""
+
+from typing import NamedTuple
+
+from anabranch import Event, Program, Shard, depends, on, take
+from anabranch.eventtime.sources import Source, end_sources
+from anabranch.model.events import Item
+from anabranch.plan.tree import Plan, Worker
+from anabranch.reference.sequential import run
+
+
+class Txn(NamedTuple):
+    time: int
+    amount: int
+
+
+class Rule(NamedTuple):
+    time: int
+
+
+class Totals(NamedTuple):
+    previous: int
+    current: int
+
+
+def is_suspicious(totals: Totals, txn: Txn) -> bool:
+    return totals.previous % 1000 == txn.amount % 1000
+
+
+fraud = Program(
+    on(
+        Txn,
+        output=lambda totals, txn: ("txn", txn.amount) if is_suspicious(totals, txn) else None,
+        update=lambda totals, txn: Totals(totals.previous, totals.current + txn.amount),
+    ),
+    on(
+        Rule,
+        output=lambda totals, rule: ("rule", totals.current),
+        update=lambda totals, rule: Totals(previous=totals.current, current=0),
+    ),
+    depends(Rule, Txn, Rule),
+    init=Totals(0, 0),
+    fork=lambda totals, left, right: (totals, Totals(totals.previous, 0)),
+    join=lambda a, b: Totals(a.previous, a.current + b.current),
+)
+
+events: list[Item] = [
+    Event(Txn(1, 3), "north", 0),
+    Event(Txn(2, 4), "south", 0),
+    Event(Rule(3), "rules", 0),
+    Event(Txn(4, 7), "north", 1),
+    Event(Txn(5, 0), "south", 1),
+    Event(Txn(6, 1007), "south", 2),
+    Event(Rule(7), "rules", 1),
+    Event(Txn(8, 5), "north", 2),
+    Event(Txn(9, 12), "south", 3),
+    Event(Txn(10, 1012), "north", 3),
+    Event(Txn(11, 2), "south", 4),
+    Event(Rule(12), "rules", 2),
+]
+sources = (Source("north"), Source("south"), Source("rules"))
+expected = [("rule", 7), ("txn", 7), ("txn", 1007), ("rule", 1014), ("rule", 1031)]
+
+north, south = (Worker(take(Txn, source=name)) for name in ("north", "south"))
+half, other = (Worker(take(Txn, source="south", lane=Shard(n, 2))) for n in (0, 1))
+plans = {
+    "sequential": Plan(Worker(Txn, Rule)),
+    "by branch": Plan(Worker(Rule, children=(north, south))),
+    "lopsided": Plan(Worker(Rule, take(Txn, source="north"), children=(half, other))),
+    "deep": Plan(Worker(Rule, children=(Worker(children=(half, other)), north))),
+}
+
+if __name__ == "__main__":
+    answer = run(fraud, end_sources(events, sources), sources)
+    for output in answer.outputs:
+        kind, amount = output.value
+        print(f"at {output.event.time:>2}: {kind} {amount}")
+    print(answer.ledger)

@@ -1,0 +1,84 @@
+"""Find the highest level that a counter reached between two marks.
+
+Increments are independent of increments, and decrements of decrements; but an increment and a
+decrement may not change places, or the counter would reach another level. So one kind at a time
+runs in parallel, and the other kind synchronises it like a mark. The join looks wrong and is
+right: the right side began from nothing and has seen one kind only, so the two sides together
+peak either where the left side did or at the very end.
+"""
+
+from typing import NamedTuple
+
+from anabranch import Event, Program, Shard, depends, on, take
+from anabranch.eventtime.sources import Source, end_sources
+from anabranch.model.events import Item
+from anabranch.plan.tree import Plan, Worker
+from anabranch.reference.sequential import run
+
+
+class Inc(NamedTuple):
+    time: int
+    amount: int
+
+
+class Dec(NamedTuple):
+    time: int
+    amount: int
+
+
+class Mark(NamedTuple):
+    time: int
+
+
+class Level(NamedTuple):
+    now: int = 0
+    top: int = 0
+
+    def move(self, amount: int) -> "Level":
+        return Level(self.now + amount, max(self.top, self.now + amount))
+
+
+def join(left: Level, right: Level) -> Level:
+    now = left.now + right.now
+    return Level(now, max(left.top, now))
+
+
+inc_dec = Program(
+    on(Inc, update=lambda level, inc: level.move(inc.amount)),
+    on(Dec, update=lambda level, dec: level.move(-dec.amount)),
+    on(Mark, output=lambda level, mark: level.top, update=lambda level, mark: Level()),
+    depends(Inc, Dec),
+    depends(Mark, Inc, Dec, Mark),
+    init=Level(),
+    fork=lambda level, left, right: (level, Level()),
+    join=join,
+)
+
+events: list[Item] = [
+    Event(Inc(1, 2), "ups", 0),
+    Event(Inc(2, 5), "more ups", 0),
+    Event(Dec(3, 1), "downs", 0),
+    Event(Mark(4), "marks", 0),
+    Event(Dec(5, 2), "downs", 1),
+    Event(Inc(6, 3), "ups", 1),
+    Event(Dec(7, 3), "downs", 2),
+    Event(Mark(8), "marks", 1),
+]
+sources = (Source("ups"), Source("more ups"), Source("downs"), Source("marks"))
+expected = [7, 1]
+
+ups, more_ups = (Worker(take(Inc, source=name)) for name in ("ups", "more ups"))
+half, other = (Worker(take(Inc, source="ups", lane=Shard(n, 2))) for n in (0, 1))
+downs = [Worker(take(Dec, lane=Shard(n, 2))) for n in (0, 1)]
+plans = {
+    "sequential": Plan(Worker(Inc, Dec, Mark)),
+    "increments apart": Plan(Worker(Mark, Dec, children=(ups, more_ups))),
+    "decrements apart": Plan(Worker(Mark, Inc, children=downs)),
+    "deep": Plan(Worker(Mark, Dec, children=(more_ups, Worker(children=(half, other))))),
+}
+
+if __name__ == "__main__":
+    answer = run(inc_dec, end_sources(events, sources), sources)
+    for output in answer.outputs:
+        print(f"mark at {output.event.time}: the counter reached {output.value}")
+    print(answer.ledger)

@@ -1,0 +1,68 @@
+"""Count events per key, and start again when a key is read.
+
+This is the running example of dependency-guided synchronization. `Read(1)` has to know which
+`Inc(1)` came before it, but nothing of key 2, and two `Inc(1)` do not care which came first. So
+keys run apart, as everywhere; and *within* a key the increments run apart too, which a `keyBy`
+can't do. The last plan is the one in the paper: key 1 on one worker, the busy key 2 on three.
+"""
+
+from typing import NamedTuple
+
+from anabranch import Event, Program, Shard, depends, on, take
+from anabranch.eventtime.sources import Source, end_sources
+from anabranch.model.events import Item
+from anabranch.plan.tree import Plan, Worker
+from anabranch.reference.sequential import run
+from anabranch.state import Count, MapOf
+
+
+class Inc(NamedTuple):
+    time: int
+    key: int
+
+
+class Read(NamedTuple):
+    time: int
+    key: int
+
+
+key_counter = Program(
+    on(Inc, update=lambda count, inc: count + 1),
+    on(Read, output=lambda count, read: (read.key, count), update=lambda count, read: 0),
+    depends(Read, Inc, Read, same="key"),
+    state=MapOf(Count(), by="key"),
+)
+
+events: list[Item] = [
+    Event(Inc(1, key=1), "a", 0),
+    Event(Inc(2, key=2), "a", 1),
+    Event(Read(3, key=1), "reads", 0),
+    Event(Inc(4, key=2), "b", 0),
+    Event(Read(5, key=1), "reads", 1),
+]
+sources = (Source("a"), Source("b"), Source("reads"))
+expected = [(1, 1), (1, 0)]
+
+key_1 = Worker(take(Inc, key=1), take(Read, key=1))
+key_2 = Worker(take(Inc, key=2), take(Read, key=2))
+inc_2a, inc_2b = (Worker(take(Inc, key=2, source=name)) for name in ("a", "b"))
+even, odd = (Worker(take(Inc, key=Shard(n, 2)), take(Read, key=Shard(n, 2))) for n in (0, 1))
+plans = {
+    "sequential": Plan(Worker(Inc, Read)),
+    "by key": Plan(Worker(children=(key_1, key_2))),
+    "by hash of key": Plan(Worker(children=(even, odd))),
+    "within each key": Plan(
+        Worker(Read, children=(Worker(take(Inc, source="a")), Worker(take(Inc, source="b"))))
+    ),
+    "as in the paper": Plan(
+        Worker(children=(key_1, Worker(take(Read, key=2), children=(inc_2a, inc_2b))))
+    ),
+}
+
+if __name__ == "__main__":
+    answer = run(key_counter, end_sources(events, sources), sources)
+    for output in answer.outputs:
+        key, count = output.value
+        print(f"at {output.event.time}: key {key} was counted {count} times")
+    print("left:", dict(answer.state))
+    print(answer.ledger)

@@ -1,0 +1,56 @@
+"""Report the highest temperature since the last report.
+
+Two thermometers send readings; now and then somebody asks for the report. Readings may be taken
+in any order among themselves, because a maximum does not care. Only a report has to wait for the
+readings before it, and says so in `depends`. From that one line follows all the parallelism there
+is: readings fold apart, on copies of the maximum, and come together when a report is due.
+"""
+
+from typing import NamedTuple
+
+from anabranch import Event, Program, Shard, depends, on, take
+from anabranch.eventtime.sources import Source, end_sources
+from anabranch.model.events import Item
+from anabranch.plan.tree import Plan, Worker
+from anabranch.reference.sequential import run
+
+
+class Temp(NamedTuple):
+    time: int
+    degrees: int
+
+
+class Report(NamedTuple):
+    time: int
+
+
+max_temperature = Program(
+    on(Temp, update=lambda top, temp: max(top, temp.degrees)),
+    on(Report, output=lambda top, report: top, update=lambda top, report: 0),
+    depends(Report, Temp, Report),
+    init=0, zero=0, fork=lambda top, left, right: (top, top), join=max,
+)  # fmt: skip
+
+
+events: list[Item] = [
+    *(Event(Temp(t, d), "t1", n) for n, (t, d) in enumerate([(1, 20), (4, 25), (9, 18)])),
+    *(Event(Temp(t, d), "t2", n) for n, (t, d) in enumerate([(2, 23), (5, 22), (8, 19)])),
+    *(Event(Report(t), "reports", n) for n, t in enumerate([6, 10, 11])),
+]
+sources = (Source("t1", strict=True), Source("t2", strict=True), Source("reports", strict=True))
+expected = [25, 19, 0]
+
+t1, t2 = (Worker(take(Temp, source=name)) for name in ("t1", "t2"))
+half, other = (Worker(take(Temp, source="t2", lane=Shard(n, 2))) for n in (0, 1))
+plans = {
+    "sequential": Plan(Worker(Temp, Report)),
+    "by thermometer": Plan(Worker(Report, children=(t1, t2))),
+    "lopsided": Plan(Worker(Report, take(Temp, source="t1"), children=(half, other))),
+    "deep": Plan(Worker(Report, children=(t1, Worker(children=(half, other))))),
+}
+
+if __name__ == "__main__":
+    answer = run(max_temperature, end_sources(events, sources), sources)
+    for output in answer.outputs:
+        print(f"report at {output.event.time:>2}: {output.value} degrees")
+    print(answer.ledger)

@@ -1,0 +1,80 @@
+"""Join page views with what is known of the page at that moment.
+
+A view looks the page up, an update changes it and says what was there before. Updates of a page
+are in order with each other and with its views; views are independent, however many there are of
+one page. A join keyed by page would put a popular page on one core. Here every worker that takes
+views of a page holds a copy of its entry (`Replicated`), which only an update can change.
+"""
+
+from typing import NamedTuple
+
+from anabranch import Event, Program, depends, on, take
+from anabranch.eventtime.sources import Source, end_sources
+from anabranch.model.events import Item
+from anabranch.plan.tree import Plan, Worker
+from anabranch.reference.sequential import run
+from anabranch.state import MapOf, Replicated
+
+
+class View(NamedTuple):
+    time: int
+    page: int
+
+
+class Update(NamedTuple):
+    time: int
+    page: int
+    zip: int
+
+
+page_view = Program(
+    on(View, output=lambda known, view: ("view", view.page, known)),
+    on(
+        Update,
+        output=lambda known, update: ("update", update.page, known),
+        update=lambda known, update: update.zip,
+    ),
+    depends(Update, View, Update, same="page"),
+    state=MapOf(Replicated(), by="page"),
+)
+
+events: list[Item] = [
+    Event(View(1, page=1), "v1", 0),
+    Event(Update(2, page=1, zip=10001), "updates", 0),
+    Event(View(3, page=1), "v2", 0),
+    Event(View(4, page=2), "v1", 1),
+    Event(Update(5, page=2, zip=10002), "updates", 1),
+    Event(View(6, page=2), "v2", 1),
+    Event(Update(7, page=1, zip=10003), "updates", 2),
+    Event(View(8, page=1), "v1", 2),
+]
+sources = (Source("v1"), Source("v2"), Source("updates"))
+expected = [
+    ("view", 1, None),
+    ("update", 1, None),
+    ("view", 1, 10001),
+    ("view", 2, None),
+    ("update", 2, None),
+    ("view", 2, 10002),
+    ("update", 1, 10001),
+    ("view", 1, 10003),
+]
+
+page_1, page_2 = (Worker(take(View, page=n), take(Update, page=n)) for n in (1, 2))
+v1, v2 = (Worker(take(View, source=name)) for name in ("v1", "v2"))
+hot_v1, hot_v2 = (Worker(take(View, page=1, source=name)) for name in ("v1", "v2"))
+plans = {
+    "sequential": Plan(Worker(View, Update)),
+    "by page": Plan(Worker(children=(page_1, page_2))),
+    "by server": Plan(Worker(Update, children=(v1, v2))),
+    "a hot page": Plan(
+        Worker(children=(Worker(take(Update, page=1), children=(hot_v1, hot_v2)), page_2))
+    ),
+}
+
+if __name__ == "__main__":
+    answer = run(page_view, end_sources(events, sources), sources)
+    for output in answer.outputs:
+        kind, page, known = output.value
+        print(f"at {output.event.time}: {kind:<6} of page {page}, known: {known}")
+    print(answer.ledger)

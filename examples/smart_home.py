@@ -1,0 +1,139 @@
+"""Sound an alert when it is hot in every room and the pressure has jumped.
+
+Thermometers are independent of each other: what counts is each room's highest temperature. The
+pressure gauge is not, because a jump is a difference to the reading before. Once a minute both
+are looked at. Whoever only follows thermometers should not have to carry a pressure about, so
+the program has three types of state: the home, which forks into its rooms and its gauge, and the
+rooms, which fork again, room by room.
+"""
+
+from typing import NamedTuple
+
+from anabranch import Event, ForkJoin, Map, Program, State, depends, on, take
+from anabranch.eventtime.sources import Source, end_sources
+from anabranch.model.events import Item
+from anabranch.plan.tree import Plan, Worker
+from anabranch.reference.sequential import run
+from anabranch.state import MapOf, Max
+
+
+class Temp(NamedTuple):
+    time: int
+    room: str
+    degrees: int
+
+
+class Pressure(NamedTuple):
+    time: int
+    hectopascals: int
+
+
+class Minute(NamedTuple):
+    time: int
+
+
+class Gauge(NamedTuple):
+    last: int | None = None
+    jump: int = 0
+
+    def read(self, now: int) -> "Gauge":
+        return Gauge(now, self.jump if self.last is None else max(self.jump, now - self.last))
+
+
+class Home(NamedTuple):
+    rooms: Map[str, int] = Map()
+    gauge: Gauge = Gauge()
+
+
+highest = Max()
+
+
+def warm(home: Home, temp: Temp) -> Home:
+    top = highest.add(home.rooms.get(temp.room), temp.degrees)
+    return home._replace(rooms=home.rooms.set(temp.room, top))
+
+
+def alert(home: Home, minute: Minute) -> tuple[str, int, int]:
+    coolest = min(home.rooms.values(), default=0)
+    if home.gauge.jump >= 100 and coolest >= 50:
+        return ("alert", coolest, home.gauge.jump)
+    return ("calm", coolest, home.gauge.jump)
+
+
+smart_home = Program(
+    State(
+        "home",
+        on(Temp, update=warm),
+        on(Pressure, update=lambda home, p: home._replace(gauge=home.gauge.read(p.hectopascals))),
+        on(Minute, output=alert, update=lambda home, minute: Home(Map(), Gauge(home.gauge.last))),
+        init=Home(),
+    ),
+    State(
+        "rooms",
+        on(Temp, update=lambda top, temp: highest.add(top, temp.degrees)),
+        state=MapOf(highest, by="room"),
+    ),
+    State("gauge", on(Pressure, update=lambda gauge, p: gauge.read(p.hectopascals))),
+    ForkJoin(
+        "home",
+        "rooms",
+        "gauge",
+        fork=lambda home, left, right: (home.rooms, home.gauge),
+        join=Home,
+    ),
+    depends(Minute, Temp, Pressure, Minute),
+    depends(Pressure, Pressure),
+)
+
+events: list[Item] = [
+    Event(Temp(5, "kitchen", 21), "kitchen", 0),
+    Event(Temp(10, "hall", 19), "hall", 0),
+    Event(Pressure(15, 1000), "gauge", 0),
+    Event(Pressure(45, 1010), "gauge", 1),
+    Event(Temp(50, "kitchen", 24), "kitchen", 1),
+    Event(Minute(60), "clock", 0),
+    Event(Temp(70, "kitchen", 80), "kitchen", 2),
+    Event(Temp(75, "hall", 55), "hall", 1),
+    Event(Pressure(80, 1130), "gauge", 2),
+    Event(Temp(95, "hall", 48), "hall", 2),
+    Event(Pressure(110, 1140), "gauge", 3),
+    Event(Minute(120), "clock", 1),
+    Event(Temp(130, "kitchen", 90), "kitchen", 3),
+    Event(Temp(140, "hall", 49), "hall", 3),
+    Event(Pressure(150, 1240), "gauge", 4),
+    Event(Minute(180), "clock", 2),
+]
+sources = tuple(Source(name) for name in ("kitchen", "hall", "gauge", "clock"))
+expected = [("calm", 19, 10), ("alert", 55, 120), ("calm", 49, 100)]
+
+gauge = Worker(Pressure, state="gauge")
+kitchen = Worker(take(Temp, room="kitchen"), state="rooms")
+hall = Worker(take(Temp, room="hall"), state="rooms")
+one, two = (Worker(take(Temp, source=name), state="rooms") for name in ("kitchen", "hall"))
+plans = {
+    "sequential": Plan(Worker(Temp, Pressure, Minute, state="home")),
+    "rooms and gauge": Plan(
+        Worker(Minute, state="home", children=(Worker(Temp, state="rooms"), gauge))
+    ),
+    "room by room": Plan(
+        Worker(
+            Minute,
+            state="home",
+            children=(Worker(state="rooms", children=(kitchen, hall)), gauge),
+        )
+    ),
+    "thermometer by thermometer": Plan(
+        Worker(
+            Minute,
+            state="home",
+            children=(Worker(state="rooms", children=(one, two)), gauge),
+        )
+    ),
+}
+
+if __name__ == "__main__":
+    answer = run(smart_home, end_sources(events, sources), sources)
+    for output in answer.outputs:
+        verdict, coolest, jump = output.value
+        print(f"at {output.event.time:>3}: {verdict}, coolest room {coolest}, pressure +{jump}")
+    print(answer.ledger)

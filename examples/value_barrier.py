@@ -1,0 +1,82 @@
+"""Sum values from two streams, and read the sum at each barrier.
+
+Values are independent of each other; a barrier depends on everything. This is the smallest
+program whose parallel run has to synchronise, so every engine is measured with it. The sum is
+never reset. The streams carry heartbeats ("nothing more at or before 5"), because a barrier can't
+be answered until every stream has passed it.
+"""
+
+from typing import NamedTuple
+
+from anabranch import Event, Heartbeat, Program, Shard, depends, on, take
+from anabranch.eventtime.sources import Source, end_sources
+from anabranch.model.events import Item
+from anabranch.plan.tree import Plan, Worker
+from anabranch.reference.sequential import run
+from anabranch.state import Sum
+
+
+class Value(NamedTuple):
+    time: int
+    value: int
+
+
+class Barrier(NamedTuple):
+    time: int
+
+
+value_barrier = Program(
+    on(Value, update=lambda total, value: total + value.value),
+    on(Barrier, output=lambda total, barrier: total),
+    depends(Barrier, Value, Barrier),
+    state=Sum(),
+)
+
+events: list[Item] = [
+    Event(Value(1, 1), "a1", 0),
+    Event(Value(3, 5), "a1", 1),
+    Event(Value(4, 3), "a1", 2),
+    Heartbeat(5, "a1", 3),
+    Event(Value(7, 7), "a1", 4),
+    Heartbeat(10, "a1", 5),
+    Event(Value(15, 3), "a1", 6),
+    Heartbeat(20, "a1", 7),
+    Heartbeat(5, "a2", 0),
+    Event(Value(6, 6), "a2", 1),
+    Event(Value(8, 5), "a2", 2),
+    Event(Value(10, 6), "a2", 3),
+    Heartbeat(10, "a2", 4),
+    Event(Value(11, 5), "a2", 5),
+    Event(Value(12, 1), "a2", 6),
+    Event(Value(13, 0), "a2", 7),
+    Event(Value(14, 9), "a2", 8),
+    Heartbeat(20, "a2", 9),
+    Event(Barrier(2), "b", 0),
+    Event(Barrier(5), "b", 1),
+    Heartbeat(7, "b", 2),
+    Event(Barrier(9), "b", 3),
+    Heartbeat(9, "b", 4),
+    Event(Barrier(16), "b", 5),
+    Heartbeat(20, "b", 6),
+]
+sources = (Source("a1", strict=True), Source("a2", strict=True), Source("b", strict=True))
+expected = [1, 9, 27, 51]
+
+a1, a2 = (Worker(take(Value, source=name)) for name in ("a1", "a2"))
+half, other = (Worker(take(Value, source="a2", lane=Shard(n, 2))) for n in (0, 1))
+lanes = [Worker(take(Value, lane=Shard(n, 4))) for n in range(4)]
+plans = {
+    "sequential": Plan(Worker(Value, Barrier)),
+    "by stream": Plan(Worker(Barrier, children=(a1, a2))),
+    "lopsided": Plan(Worker(Barrier, children=(a1, Worker(children=(half, other))))),
+    "root works too": Plan(Worker(Barrier, take(Value, source="a1"), children=(half, other))),
+    "four lanes": Plan(
+        Worker(Barrier, children=(Worker(children=lanes[:2]), Worker(children=lanes[2:])))
+    ),
+}
+
+if __name__ == "__main__":
+    answer = run(value_barrier, end_sources(events, sources), sources)
+    for output in answer.outputs:
+        print(f"barrier at {output.event.time:>2}: {output.value}")
+    print(answer.ledger)

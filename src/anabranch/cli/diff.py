@@ -1,0 +1,197 @@
+"""`anabranch diff`: two files of outputs, compared up to the order that does not matter."""
+
+from __future__ import annotations
+
+import json as encoding
+from collections.abc import Callable, Hashable, Mapping
+from typing import Annotated, Any, NamedTuple
+
+from cyclopts import Parameter
+
+from anabranch.cli.flags import Json
+from anabranch.cli.material import load_program
+from anabranch.cli.screen import FOUND, GOOD, Screen, count_things
+from anabranch.equivalence import Arrival, Difference, Side, compare, depends_fully, depends_never
+from anabranch.errors import InputError
+from anabranch.model.events import Event
+from anabranch.model.program import Program
+from anabranch.reference.files import decode_event
+from anabranch.reference.rows import read_rows
+
+
+class Said(NamedTuple):
+    """A row of a file of outputs: its text, by which rows are compared, and what it depends by."""
+
+    text: str
+    row: Mapping[str, Any]
+    event: Event | None = None
+
+    def __repr__(self) -> str:
+        return encoding.dumps(self.row, ensure_ascii=False, default=str)
+
+
+class Order(NamedTuple):
+    """Which rows must keep their order: a relation, its name, and buckets that speed it up."""
+
+    name: str
+    depends: Callable[[Said, Said], bool]
+    bucket: Callable[[Said], Hashable] | None = None
+
+
+def diff(
+    left: Annotated[str, Parameter(help="A file of outputs: what is expected.")],
+    right: Annotated[str, Parameter(help="Another: what came.")],
+    /,
+    *,
+    target: Annotated[
+        str | None,
+        Parameter(
+            help="Two outputs keep their order if the events that caused them depend on each "
+            "other in this program."
+        ),
+    ] = None,
+    key: Annotated[
+        str | None,
+        Parameter(help="Outputs with an equal field keep their order: page, or event.page."),
+    ] = None,
+    ordered: Annotated[
+        bool, Parameter(help="All outputs keep their order. The default, and the strictest.")
+    ] = False,
+    unordered: Annotated[
+        bool, Parameter(help="No order matters, only what and how often.")
+    ] = False,
+    json: Json = False,
+) -> int:
+    """Compare two files of outputs, up to the order that does not matter."""
+    screen = Screen(quiet=json)
+    if sum((target is not None, key is not None, ordered, unordered)) > 1:
+        raise InputError(
+            "the order is given twice",
+            expected="one of --target, --key, --ordered and --unordered",
+        )
+    program = load_program(target) if target is not None else None
+    expected, came = _read(left, program), _read(right, program)
+    order = _choose_order(program, key, unordered=unordered)
+    difference = compare(expected, came, order.depends, same=_equal_text, bucket=order.bucket)
+    lengths = [len(expected), len(came)]
+    if json:
+        screen.print_json(_describe(order, lengths, difference))
+    elif difference is None:
+        screen.write(f"equivalent: {count_things(lengths[0], 'output')}, {order.name}")
+    else:
+        _show(screen, (left, right), difference)
+        if order.depends is depends_fully and not ordered:
+            screen.say(
+                "\nCompared in full order. If outputs may change places, say which: "
+                "--target, --key or --unordered."
+            )
+    return GOOD if difference is None else FOUND
+
+
+def _read(file: str, program: Program | None) -> list[Said]:
+    found = []
+    for row in read_rows(file):
+        if isinstance(row.columns, str):
+            raise InputError("a row is no output", where=f"{file}:{row.number}", got=row.columns)
+        text = encoding.dumps(row.columns, ensure_ascii=False, sort_keys=True, default=str)
+        event = decode_event(program, row.columns) if program is not None else None
+        found.append(Said(text, row.columns, event))
+    return found
+
+
+def _choose_order(program: Program | None, key: str | None, *, unordered: bool) -> Order:
+    if program is not None:
+        dependence = program.dependence
+
+        def depend(a: Said, b: Said) -> bool:
+            return a.event == b.event or dependence.depend(a.event, b.event)
+
+        return Order(f"up to the dependence of {program.name}", depend)
+    if key is not None:
+
+        def key_of(said: Said) -> str:
+            return _find_key(said.row, key)
+
+        return Order(f"ordered by equal {key}", lambda a, b: key_of(a) == key_of(b), key_of)
+    if unordered:
+        return Order("in any order", depends_never, lambda said: said.text)
+    return Order("in the same order", depends_fully)
+
+
+def _equal_text(a: Said, b: Said) -> bool:
+    # The text, not the values: a NaN equals itself there, and 1 is not 1.0.
+    return a.text == b.text
+
+
+def _find_key(row: Mapping[str, Any], key: str) -> str:
+    for place in ((), ("event",), ("value",)):
+        found: Any = row
+        for name in (*place, *key.split(".")):
+            found = found.get(name, _ABSENT) if isinstance(found, Mapping) else _ABSENT
+        if found is not _ABSENT:
+            return encoding.dumps(found, sort_keys=True, default=str)
+    raise InputError(
+        f"an output has no field {key!r}",
+        expected=f"one of {', '.join(_list_keys(row))}",
+        got=encoding.dumps(row, default=str)[:100],
+    )
+
+
+_ABSENT = object()
+
+
+def _list_keys(row: Mapping[str, Any]) -> list[str]:
+    inner = row.get("event")
+    return [*row, *(f"event.{name}" for name in (inner if isinstance(inner, Mapping) else ()))]
+
+
+def _show(screen: Screen, files: tuple[str, str], difference: Difference[Said]) -> None:
+    names = dict(zip(Side, files, strict=True))
+    side = difference.side
+    if difference.ended:
+        screen.say(f"[bold red]different[/]: {names[side]} ended, and something is missing\n")
+    else:
+        screen.say(f"[bold red]different[/]: {names[side]} parts from {names[side.other]}\n")
+    width = max(map(len, files)) + 8
+    for arrival in difference.expected:
+        screen.write(f"  expected  {_place(names, arrival):<{width}}{arrival.item}", style="green")
+    if difference.came is not None:
+        came = difference.came
+        screen.write(f"  came      {_place(names, came):<{width}}{came.item}", style="red")
+    else:
+        screen.write("  came      nothing", style="red")
+    screen.write(
+        f"\n  without a counterpart: {difference.left_unmatched} in {files[0]}, "
+        f"{difference.right_unmatched} in {files[1]}" + ("" if difference.ended else ", so far")
+    )
+
+
+def _place(names: Mapping[Side, str], arrival: Arrival[Said]) -> str:
+    return f"{names[arrival.side]}, {arrival.position + 1}:"
+
+
+def _describe(
+    order: Order, lengths: list[int], difference: Difference[Said] | None
+) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "equivalent": difference is None,
+        "order": order.name,
+        "counts": {"left": lengths[0], "right": lengths[1]},
+    }
+    if difference is not None:
+        document["difference"] = {
+            "side": difference.side.value,
+            "ended": difference.ended,
+            "expected": [_describe_arrival(arrival) for arrival in difference.expected],
+            "came": _describe_arrival(difference.came) if difference.came else None,
+            "unmatched": {"left": difference.left_unmatched, "right": difference.right_unmatched},
+        }
+    return document
+
+
+def _describe_arrival(arrival: Arrival[Said]) -> dict[str, Any]:
+    return {
+        "side": arrival.side.value,
+        "position": arrival.position,
+        "output": arrival.item.row,
+    }

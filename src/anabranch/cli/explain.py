@@ -1,0 +1,181 @@
+"""`anabranch explain`: what a program lets run apart, the plan that follows, and why."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+from rich.text import Text
+from rich.tree import Tree
+
+from anabranch.cli.flags import Json, Target
+from anabranch.cli.material import Material, load_material
+from anabranch.cli.screen import FOUND, GOOD, Screen, count_things
+from anabranch.errors import InputError
+from anabranch.model.events import Event
+from anabranch.plan.drawing import draw
+from anabranch.plan.duties import Duty, count_workers, name_rate, name_share
+from anabranch.plan.explanation import (
+    APART,
+    Explanation,
+    Rival,
+    describe_cost,
+    describe_levels,
+    describe_worker,
+    rival_rows,
+    write_comparison,
+)
+from anabranch.plan.explanation import (
+    compare as compare_optimizers,
+)
+from anabranch.plan.explanation import (
+    explain as explain_plan,
+)
+from anabranch.plan.rates import Rates, assume_rates, read_rates, sample_rates
+
+RATES_HELP = """A JSON list of what arrives: {"tag": "Inc", "key": 1, "source": "a", "rate": 100, \
+"machine": "E1"}. Without it, rates are sampled from the list `events` beside the program."""
+
+
+def explain(
+    target: Target,
+    /,
+    *,
+    rates: Annotated[str | None, Parameter(help=RATES_HELP)] = None,
+    sample: Annotated[
+        str | None,
+        Parameter(
+            allow_leading_hyphen=True,
+            help="Sample rates from a file of events: .jsonl, .parquet, .csv, or -.",
+        ),
+    ] = None,
+    optimizer: Annotated[
+        Literal["best", "greedy", "hybrid", "keyed", "sequential"],
+        Parameter(help="How to plan: best, greedy, hybrid, keyed or sequential; best."),
+    ] = "best",
+    machine: Annotated[
+        tuple[str, ...],
+        Parameter(
+            consume_multiple=False,
+            help="A machine that workers may stand on, besides those of the rates; the first is "
+            "the central one. May be given more than once.",
+        ),
+    ] = (),
+    compare: Annotated[bool, Parameter(help="Show what every optimizer makes of it.")] = False,
+    svg: Annotated[str | None, Parameter(help="Draw the plan into this file.")] = None,
+    json: Json = False,
+) -> int:
+    """Show what a program lets run apart, the plan that follows from it, and why.
+
+    Ends with 1 if a worker of the plan can't keep up with what arrives.
+    """
+    screen = Screen(quiet=json)
+    material = load_material(target)
+    found, origin = find_rates(material, rates, sample)
+    explanation = explain_plan(material.program, found, optimizer, machine)
+    rivals = compare_optimizers(material.program, found, machine) if compare else []
+    if svg is not None:
+        _write_drawing(svg, draw(material.program, explanation.plan, found))
+    if json:
+        document = {**explanation.to_json(), "rates_from": origin, "svg": svg}
+        if compare:
+            document["optimizers"] = [rival.to_json() for rival in rivals]
+        screen.print_json(document)
+    elif screen.out.is_terminal:
+        _show(screen, explanation, rivals, origin)
+    else:
+        screen.write(f"{explanation}\nrates\n  {origin}")
+        if compare:
+            screen.write(f"\n{write_comparison(rivals)}".rstrip("\n"))
+    if svg is not None:
+        screen.write(f"\nwritten   {svg}")
+    return GOOD if explanation.keeps_up else FOUND
+
+
+def find_rates(material: Material, rates: str | None, sample: str | None) -> tuple[Rates, str]:
+    """Return rates, and where they come from: declared, sampled, or assumed."""
+    program = material.program
+    if rates is not None and sample is not None:
+        raise InputError("rates are given twice", expected="--rates or --sample", got="both")
+    if rates is not None:
+        return read_rates(program, rates), f"declared in {rates}"
+    if sample is not None:
+        from anabranch.reference.files import read_items
+
+        events = [item for item in read_items(program, (sample,)) if isinstance(item, Event)]
+        return sample_rates(program, events), f"{count_things(len(events), 'event')} of {sample}"
+    events = [item for item in material.items if isinstance(item, Event)]
+    if events:
+        counted = count_things(len(events), "event")
+        return sample_rates(program, events), f"the {counted} beside the program"
+    return assume_rates(program), "assumed: markers 1/s, everything else 100/s"
+
+
+def _write_drawing(file: str, drawing: str) -> None:
+    try:
+        with open(file, "w", encoding="utf-8") as stream:
+            stream.write(drawing)
+    except OSError as error:
+        raise InputError(f"{file} can't be written", got=str(error)) from error
+
+
+def _show(screen: Screen, explanation: Explanation, rivals: list[Rival], origin: str) -> None:
+    """Show everything in colour."""
+    structure, plan = explanation.structure, explanation.plan
+    screen.say(f"[bold]{explanation.program.name}[/]: {structure.kind}, {count_workers(plan)}\n")
+    tags = [tag.__name__ for tag in explanation.program.tags]
+    rows = [[Text(row[0], style="bold"), *map(_colour, row[1:])]
+            for row in explanation.dependence_rows()]  # fmt: skip
+    screen.show_table(["depends", *tags], rows)
+    screen.say()
+    screen.show_table(
+        ["tag", "its part"], [(role.tag.__name__, role.describe()) for role in structure.roles]
+    )
+    screen.say("\n[bold]cut[/]")
+    for line in describe_levels(structure.levels):
+        screen.write(f"  {line}")
+    screen.say(f"\n[bold]plan[/] [dim]{plan.name}; rates: {origin}[/]")
+    screen.out.print(_grow_tree(explanation))
+    screen.say("\n[bold]cost[/]")
+    for line in describe_cost(explanation.cost):
+        screen.write(f"  {line}")
+    for title, texts in (
+        ("reasons", explanation.reasons),
+        ("why one worker?", [obstacle.text for obstacle in explanation.obstacles]),
+    ):
+        if texts:
+            screen.say(f"\n[bold]{title}[/]")
+        for text in texts:
+            screen.write(f"  • {text}")
+    if rivals:
+        screen.say()
+        head, *rest = rival_rows(rivals)
+        columns = [head[0], *(f">{name}" for name in head[1:-1]), head[-1]]
+        screen.show_table(columns, rest)
+
+
+def _colour(cell: str) -> Text:
+    return Text(cell, style="dim" if cell == APART else "yellow" if cell == "always" else "cyan")
+
+
+def _grow_tree(explanation: Explanation) -> Tree:
+    """Return the plan as a tree of workers."""
+    several = len({duty.worker.state for duty in explanation.duties}) > 1
+    branches: dict[str, Tree] = {}
+    for duty in explanation.duties:
+        label = _name_duty(duty, several=several)
+        above = branches.get(duty.path.rpartition(".")[0])
+        branches[duty.path] = Tree(label) if above is None else above.add(label)
+    return branches["0"]
+
+
+def _name_duty(duty: Duty, *, several: bool) -> Text:
+    style = "bold magenta" if duty.synchronises else "bold" if len(duty.worker.slices) else "dim"
+    label = Text(describe_worker(duty), style=style)
+    details = [name_rate(duty.rate)] if duty.loads else []
+    details += [f"syncs {name_rate(duty.syncs)}"] if duty.syncs else []
+    details += [f"{name_share(duty.busy)} busy"] if duty.busy else []
+    details += [duty.worker.state] if several else []
+    details += [f"at {duty.worker.machine}"] if duty.worker.machine else []
+    busy = "red" if duty.busy > 1 else "dim"
+    return label.append(f"  {' · '.join(details)}" if details else "", style=busy)

@@ -1,0 +1,174 @@
+"""`anabranch run`: the sequential fold over files of events."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from anabranch.cli.flags import Inputs, Json, Target
+from anabranch.cli.material import declare_sources, load_items, load_material
+from anabranch.cli.screen import GOOD, Screen
+from anabranch.errors import InputError
+from anabranch.eventtime.ledger import Ledger
+from anabranch.eventtime.sources import NEVER, end_sources
+from anabranch.model.events import FOREVER
+from anabranch.model.fields import encode_value
+from anabranch.reference.files import encode_item, encode_output
+from anabranch.reference.rows import STANDARD, find_format, write_rows
+from anabranch.reference.sequential import Answer
+from anabranch.reference.sequential import run as fold
+
+PAGE = 20
+"""How many outputs are shown."""
+
+SAMPLE = 5
+"""How many late and rejected events are shown."""
+
+
+def run(
+    target: Target,
+    /,
+    *,
+    input: Inputs = (),  # noqa: A002 - the flag's name
+    output: Annotated[
+        str | None,
+        Parameter(
+            allow_leading_hyphen=True,
+            help="Write the outputs to a file: .jsonl, .parquet, or - for standard output.",
+        ),
+    ] = None,
+    format: Annotated[  # noqa: A002 - the flag's name
+        Literal["jsonl", "parquet"] | None,
+        Parameter(help="The format of the output file, if its name does not say."),
+    ] = None,
+    lateness: Annotated[
+        int | None,
+        Parameter(
+            help="How far an event may lie behind the largest time of its source, in the unit of "
+            "your times. 0 means in order, which is the default."
+        ),
+    ] = None,
+    strict: Annotated[
+        bool, Parameter(help="No two events of a source have one time, so each moves its frontier.")
+    ] = False,
+    unbounded: Annotated[
+        bool, Parameter(help="The input has not ended: what lies after the frontier stays pending.")
+    ] = False,
+    json: Json = False,
+) -> int:
+    """Run a program on files of events, one event after the other.
+
+    This is the reference: what it says is what the program means, on every runtime.
+    """
+    to_stdout = output == STANDARD
+    if to_stdout and json:
+        raise InputError(
+            "--json and --output - both write to standard output",
+            expected="one of them",
+            cure="the document of --json has the outputs in it",
+        )
+    screen = Screen(quiet=json, stderr=to_stdout)
+    if output is not None and format is None:
+        find_format(output)  # Refuse the name before the work, not after it.
+    material = load_material(target)
+    items = load_items(material, input)
+    sources = declare_sources(material, items, lateness, strict=strict)
+    answer = fold(material.program, items if unbounded else end_sources(items, sources), sources)
+    written = _write(answer, output, format) if output is not None else []
+    if json:
+        screen.print_json({**describe(answer), "program": material.program.name, "files": written})
+        return GOOD
+    _show_outputs(screen, answer)
+    screen.say(f"\n[bold]ledger[/]    {explain_ledger(answer.ledger)}")
+    _show_losses(screen, answer)
+    if unbounded:
+        _show_frontiers(screen, answer)
+    for file in written:
+        screen.write(f"written   {file}")
+    return GOOD
+
+
+def describe(answer: Answer) -> dict[str, Any]:
+    """Return an answer as a JSON document."""
+    return {
+        "outputs": [encode_output(output) for output in answer.outputs],
+        "state": encode_value(answer.state),
+        "ledger": answer.ledger._asdict(),
+        "late": [{**encode_item(late.event), "distance": late.distance} for late in answer.late],
+        "rejected": [_describe_rejected(entry) for entry in answer.rejected],
+        "pending": [encode_item(event) for event in answer.pending],
+        "frontiers": {name: _name_time(time) for name, time in answer.frontiers.items()},
+    }
+
+
+def _describe_rejected(entry: Any) -> dict[str, Any]:
+    item = entry.item
+    return {
+        "reason": entry.reason,
+        "source": item.source,
+        "seq": item.seq,
+        "raw": encode_value(encode_item(item)),
+    }
+
+
+def explain_ledger(ledger: Ledger) -> str:
+    """Write the ledger as the equation that it is.
+
+    >>> explain_ledger(Ledger(7, 6, 1))
+    '7 in = 6 processed + 1 late'
+    """
+    parts = [f"{n:,} {name}" for name, n in ledger._asdict().items() if n and name != "input"]
+    return f"{ledger.input:,} in = {' + '.join(parts) or '0'}"
+
+
+def _write(answer: Answer, file: str, kind: Literal["jsonl", "parquet"] | None) -> list[str]:
+    write_rows(file, (encode_output(output) for output in answer.outputs), kind)
+    if file == STANDARD:
+        return []
+    written = [file]
+    document = describe(answer)
+    for name in ("late", "rejected"):
+        if document[name]:
+            write_rows(f"{file}.{name}.jsonl", document[name], "jsonl")
+            written.append(f"{file}.{name}.jsonl")
+    return written
+
+
+def _show_outputs(screen: Screen, answer: Answer) -> None:
+    shown = answer.outputs[:PAGE]
+    if not shown:
+        screen.say("The program said nothing.")
+        return
+    rows = [(o.event.time, o.event.tag.__name__, o.event.source, repr(o.value)) for o in shown]
+    screen.show_table((">time", "tag", "source", "output"), rows)
+    rest = len(answer.outputs) - len(shown)
+    if rest:
+        screen.say(f"  … and {rest:,} more; --output FILE keeps them all")
+
+
+def _show_losses(screen: Screen, answer: Answer) -> None:
+    for late in answer.late[:SAMPLE]:
+        event = late.event
+        screen.write(f"late      {event.data!r} from {event.source}, {late.distance} behind")
+    _count_rest(screen, "late", len(answer.late))
+    for entry in answer.rejected[:SAMPLE]:
+        screen.write(f"rejected  {entry.reason}")
+    _count_rest(screen, "rejected", len(answer.rejected))
+
+
+def _count_rest(screen: Screen, name: str, count: int) -> None:
+    if count > SAMPLE:
+        screen.write(f"          … and {count - SAMPLE:,} more {name}")
+
+
+def _show_frontiers(screen: Screen, answer: Answer) -> None:
+    screen.say("\n[bold]frontier[/]")
+    for name, time in sorted(answer.frontiers.items(), key=lambda entry: entry[1]):
+        holds = answer.pending and time == answer.frontier
+        after = f"   holds back {len(answer.pending)} pending" if holds else ""
+        screen.write(f"  {name:<10} {_name_time(time)}{after}")
+
+
+def _name_time(time: int) -> int | str:
+    return {FOREVER: "ended", NEVER: "nothing promised"}.get(time, time)

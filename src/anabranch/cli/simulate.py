@@ -1,0 +1,324 @@
+"""`anabranch simulate`: a program's plans under many schedules, against the sequential answer."""
+
+from __future__ import annotations
+
+import multiprocessing
+import shlex
+import signal
+import time
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from multiprocessing.pool import Pool
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from anabranch.cli.flags import Inputs, Json, Target
+from anabranch.cli.material import Material, declare_sources, load_items, load_material
+from anabranch.cli.screen import FOUND, GOOD, Progress, Screen, count_things
+from anabranch.errors import InputError
+from anabranch.eventtime.sources import end_sources
+from anabranch.model.events import Event, Item
+from anabranch.model.program import Program
+from anabranch.plan.optimizers.greedy import plan_greedily
+from anabranch.plan.rates import sample_rates
+from anabranch.plan.tree import Plan, plan_sequentially
+from anabranch.reference.rows import STANDARD
+from anabranch.reference.simulator import Counts, Simulation
+from anabranch.reference.verification import Mismatch, Trial, prepare
+
+PROCESSES = 2
+POOL_FROM = 1000
+"""Above so many seeds in all, starting processes pays."""
+
+CHUNK = 100
+"""How many seeds a process gets at once."""
+
+NOTHING = Counts(0, 0, 0, 0, 0, 0)
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What many seeds on one plan came to: sums, and the first seed that disagreed."""
+
+    plan: str
+    seeds: int = 0
+    counts: Counts = NOTHING
+    seconds: float = 0.0
+    mismatch: Mismatch | None = None
+
+    def add(self, other: Tally) -> Tally:
+        """Return both together."""
+        sums = Counts(*(a + b for a, b in zip(self.counts, other.counts, strict=True)))
+        return Tally(
+            self.plan,
+            self.seeds + other.seeds,
+            sums,
+            self.seconds + other.seconds,
+            self.mismatch or other.mismatch,
+        )
+
+
+def simulate(
+    target: Target,
+    /,
+    *,
+    seeds: Annotated[int, Parameter(help="How many schedules to try on each plan; 1000.")] = 1000,
+    seed: Annotated[
+        int | None, Parameter(help="Run this one schedule only, and tell what happened in it.")
+    ] = None,
+    plan: Annotated[
+        str | None, Parameter(help="Only the plan of that name, of the module's `plans`.")
+    ] = None,
+    input: Inputs = (),  # noqa: A002 - the flag's name
+    json: Json = False,
+) -> int:
+    """Run a program's plans under many schedules, with crashes and repeats.
+
+    A seed decides everything: the order of deliveries, which message comes twice, where
+    snapshots are taken and where everybody crashes. The answer must be the sequential one.
+    """
+    if seeds < 1:
+        raise InputError(
+            "--seeds is not a number of schedules", expected="1 or more", got=str(seeds)
+        )
+    screen = Screen(quiet=json)
+    material = load_material(target)
+    trials = _prepare(material, plan, input)
+    if seed is not None:
+        return _replay(screen, material, trials, seed, input)
+    with screen.follow("simulating", seeds * len(trials)) as progress:
+        tallies = _try_seeds(material, trials, seeds, input, progress)
+    if json:
+        screen.print_json(_describe(material, tallies, input))
+    else:
+        _show(screen, material, tallies, input)
+    return FOUND if any(tally.mismatch for tally in tallies) else GOOD
+
+
+def _prepare(material: Material, only: str | None, files: tuple[str, ...]) -> dict[str, Trial]:
+    items = load_items(material, files)
+    sources = declare_sources(material, items, None, strict=False)
+    bounded = end_sources(items, sources)
+    plans = _choose_plans(material, items, only)
+    return {name: prepare(material.program, p, bounded, sources) for name, p in plans.items()}
+
+
+def _choose_plans(material: Material, items: Iterable[Item], only: str | None) -> dict[str, Plan]:
+    program = material.program
+    plans = dict(material.plans) or _make_plans(program, items)
+    if only is None:
+        return plans
+    if only not in plans:
+        raise InputError(
+            f"{program.name} has no plan {only!r}",
+            where=material.target.partition(":")[0],
+            expected=f"one of {', '.join(map(repr, plans))}",
+            got=repr(only),
+        )
+    return {only: plans[only]}
+
+
+def _make_plans(program: Program, items: Iterable[Item]) -> dict[str, Plan]:
+    """Return plans for a program that brings none: one worker, and as many as its events allow."""
+    events = [item for item in items if isinstance(item, Event)]
+    made = [plan_sequentially(program.initial.name, program.tags)]
+    if program.forks and events:
+        made.append(replace(plan_greedily(program, sample_rates(program, events)), name="greedy"))
+    return {plan.name: plan for plan in made}
+
+
+def _try_seeds(
+    material: Material,
+    trials: dict[str, Trial],
+    seeds: int,
+    files: tuple[str, ...],
+    progress: Progress,
+) -> list[Tally]:
+    """Try the seeds of every plan, in order; a plan is given up at the first that disagrees."""
+    pooled = seeds * len(trials) > POOL_FROM and STANDARD not in files
+    chunks = [range(start, min(start + CHUNK, seeds)) for start in range(0, seeds, CHUNK)]
+    if not pooled:
+        return [
+            _sum_up(name, (_try_chunk(trial, chunk) for chunk in chunks), progress)
+            for name, trial in trials.items()
+        ]
+    with _open_pool() as pool:
+        return [
+            _sum_up(
+                name,
+                pool.imap(_try_in_process, [(material.target, files, name, c) for c in chunks]),
+                progress,
+            )
+            for name in trials
+        ]
+
+
+@contextmanager
+def _open_pool() -> Iterator[Pool]:
+    # Spawned, not forked: the bar has a thread. Ctrl-C is for us, who end them; they inherit
+    # that it is ignored.
+    spawn = multiprocessing.get_context("spawn")
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        pool = spawn.Pool(PROCESSES)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with pool:
+        yield pool
+
+
+def _sum_up(name: str, tallies: Iterable[Tally], progress: Progress) -> Tally:
+    began = time.perf_counter()
+    total = Tally(name)
+    for tally in tallies:
+        total = total.add(tally)
+        progress.advance(tally.seeds, f"simulating {name}")
+        if total.mismatch is not None:
+            break
+    return Tally(name, total.seeds, total.counts, time.perf_counter() - began, total.mismatch)
+
+
+def _try_chunk(trial: Trial, seeds: Iterable[int]) -> Tally:
+    total = Tally(trial.plan.name)
+    for seed in seeds:
+        simulation, mismatch = _verify(trial, seed)
+        counts = simulation.counts if simulation is not None else NOTHING
+        total = total.add(Tally(trial.plan.name, 1, counts, 0.0, mismatch))
+        if mismatch is not None:
+            break
+    return total
+
+
+@cache
+def _load_trials(target: str, files: tuple[str, ...]) -> dict[str, Trial]:
+    # A process loads the target again: classes of a user's events can't be found by name.
+    return _prepare(load_material(target), None, files)
+
+
+def _try_in_process(work: tuple[str, tuple[str, ...], str, range]) -> Tally:
+    target, files, name, seeds = work
+    return _try_chunk(_load_trials(target, files)[name], seeds)
+
+
+def _verify(
+    trial: Trial, seed: int, *, trace: bool = False
+) -> tuple[Simulation | None, Mismatch | None]:
+    """Run one seed; a fork or join that raises is a mismatch like any other."""
+    try:
+        return trial.verify(seed, trace=trace)
+    except Exception as error:  # noqa: BLE001 - whatever a user's function raises
+        frames = traceback.extract_tb(error.__traceback__)
+        place = f"{frames[-1].filename}:{frames[-1].lineno}"
+        reason = f"{type(error).__name__}: {error}\n  at: {place}"
+        return None, Mismatch(seed, trial.plan.name, reason)
+
+
+def _replay(
+    screen: Screen, material: Material, trials: dict[str, Trial], seed: int, files: tuple[str, ...]
+) -> int:
+    """Run one seed on every plan, and tell what happened."""
+    tallies = []
+    stories: dict[str, list[str]] = {}
+    for name, trial in trials.items():
+        simulation, mismatch = _verify(trial, seed, trace=True)
+        counts = simulation.counts if simulation is not None else NOTHING
+        tallies.append(Tally(name, 1, counts, 0.0, mismatch))
+        stories[name] = simulation.trace if simulation is not None else []
+        _tell(screen, trial, seed, simulation, mismatch)
+    if screen.quiet:
+        document = _describe(material, tallies, files)
+        for plan in document["plans"]:
+            plan["trace"] = stories[plan["name"]]
+        screen.print_json({**document, "seed": seed})
+    return FOUND if any(tally.mismatch for tally in tallies) else GOOD
+
+
+def _tell(
+    screen: Screen,
+    trial: Trial,
+    seed: int,
+    simulation: Simulation | None,
+    mismatch: Mismatch | None,
+) -> None:
+    screen.write(f"{trial.plan.name}, seed {seed}", style="bold")
+    if simulation is not None:
+        for line in simulation.trace:
+            screen.write(line, indent=2, style="dim" if "says" not in line else "")
+        c = simulation.counts
+        screen.write(
+            f"{count_things(c.messages, 'message')}, {count_things(c.joins, 'join')}, "
+            f"{count_things(c.snapshots, 'snapshot')}, {count_things(c.crashes, 'crash')} survived, "
+            f"{count_things(c.duplicates, 'repeat')} dropped",
+            indent=2,
+        )
+    if mismatch is None:
+        screen.write("agrees with the sequential answer\n", indent=2, style="green")
+    else:
+        screen.write(f"disagrees with the sequential answer\n\n{mismatch.reason}\n", indent=2)
+
+
+def _show(screen: Screen, material: Material, tallies: list[Tally], files: tuple[str, ...]) -> None:
+    columns = (
+        "plan", "answer", ">seeds", ">messages", ">joins", ">crashes", ">repeats", ">seeds/s",
+    )  # fmt: skip
+    rows = [
+        (
+            tally.plan,
+            "same" if tally.mismatch is None else "DIFFERENT",
+            f"{tally.seeds:,}",
+            f"{tally.counts.messages:,}",
+            f"{tally.counts.joins:,}",
+            f"{tally.counts.crashes:,}",
+            f"{tally.counts.duplicates:,}",
+            f"{tally.seeds / tally.seconds:,.0f}" if tally.seconds else "",
+        )
+        for tally in tallies
+    ]
+    screen.show_table(columns, rows)
+    if not material.plans:
+        screen.say("\nThere are no `plans` beside the program; these follow from its events.")
+    bad = [tally for tally in tallies if tally.mismatch is not None]
+    for tally in bad:
+        assert tally.mismatch is not None
+        screen.say(f"\n[bold red]{tally.plan}[/] disagrees at seed {tally.mismatch.seed}")
+        screen.write(tally.mismatch.reason, indent=2)
+        screen.write(f"\n  see it again: {_replay_command(material, tally, files)}")
+    if not bad:
+        total = sum(tally.seeds for tally in tallies)
+        screen.say(f"\n[green]{total:,} of {total:,} schedules give the sequential answer[/]")
+
+
+def _replay_command(material: Material, tally: Tally, files: tuple[str, ...]) -> str:
+    assert tally.mismatch is not None
+    words = ["anabranch", "simulate", material.target, "--plan", tally.plan]
+    words += [word for file in files for word in ("--input", file)]
+    return shlex.join([*words, "--seed", str(tally.mismatch.seed)])
+
+
+def _describe(material: Material, tallies: list[Tally], files: tuple[str, ...]) -> dict[str, Any]:
+    return {
+        "program": material.program.name,
+        "agree": not any(tally.mismatch for tally in tallies),
+        "plans": list(_describe_plans(material, tallies, files)),
+    }
+
+
+def _describe_plans(
+    material: Material, tallies: list[Tally], files: tuple[str, ...]
+) -> Iterator[dict[str, Any]]:
+    for tally in tallies:
+        mismatch = tally.mismatch and {
+            **asdict(tally.mismatch),
+            "replay": _replay_command(material, tally, files),
+        }
+        yield {
+            "name": tally.plan,
+            "seeds": tally.seeds,
+            "seconds": round(tally.seconds, 3),
+            **tally.counts._asdict(),
+            "mismatch": mismatch,
+        }

@@ -1,0 +1,211 @@
+"""Cases: for each law, the states and events to try it on, or the reason why there are none."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import assume
+from hypothesis import strategies as st
+
+from anabranch.laws.cuts import SIDES, Way
+from anabranch.laws.generators import Strategy
+from anabranch.laws.laws import (
+    FUNCTIONS_ARE_PURE,
+    INDEPENDENT_UPDATES_COMMUTE,
+    JOIN_HAS_IDENTITY,
+    JOIN_IS_ASSOCIATIVE,
+    JOIN_UNDOES_FORK,
+    UPDATE_PASSES_THROUGH_JOIN,
+)
+from anabranch.laws.reachable import Case, Clock, Draw, Ground
+from anabranch.model.events import LANE, Tag
+from anabranch.model.program import ForkJoin, Program, StateType
+from anabranch.model.shapes import MISSING
+from anabranch.model.slices import Slices
+
+Subject = StateType | ForkJoin
+Source = Strategy | str
+"""A strategy for cases, or why there are none."""
+
+_SIDE = st.sampled_from(SIDES)
+_YES_FIRST = st.sampled_from((True, False))
+
+NO_FORK = "the program has no fork and join"
+NOTHING_APART = "no two parts of the events are independent, so nothing runs apart"
+NEVER_REACHED = "no fork leads to this state type"
+
+
+def name_subject(subject: Subject) -> str:
+    """Return how a report calls a state type or a fork."""
+    if isinstance(subject, StateType):
+        return subject.name
+    return f"{subject.parent} -> {subject.left}, {subject.right}"
+
+
+def list_subjects(law: str, program: Program) -> tuple[Subject, ...]:
+    """Return what a law is about: the state types of a program, or its forks."""
+    if law in (UPDATE_PASSES_THROUGH_JOIN.name, JOIN_UNDOES_FORK.name):
+        return program.forks
+    if law == JOIN_IS_ASSOCIATIVE.name:
+        return tuple(f for f in program.forks if f.parent == f.left == f.right)
+    if law == JOIN_HAS_IDENTITY.name:
+        return tuple(t for t in program.state_types if t.shape.zero is not MISSING)
+    return program.state_types
+
+
+def explain_absence(law: str, program: Program) -> str:
+    """Say why a law has no subject in a program."""
+    if not program.forks:
+        return NO_FORK
+    if law == JOIN_HAS_IDENTITY.name:
+        return "no zero is declared, so no leaf folds from zero"
+    return "no fork gives two states of the type it was given"
+
+
+def _build(make: Callable[[Draw], Case]) -> Strategy:
+    @st.composite
+    def cases(draw: Draw) -> Any:
+        return make(draw)
+
+    return cases()
+
+
+def make_fork_cases(ground: Ground, fork: ForkJoin, law: str) -> Source:
+    """Return cases with two sides, for C1 and C2; those of C1 have an event of one side."""
+    ways = ground.cuts.ways(fork.parent, fork)
+    if not ways:
+        return NOTHING_APART
+
+    def make(draw: Draw) -> Case:
+        clock = Clock(ground.program)
+        case, _, within = ground.draw_course(draw, clock, ways, fork)
+        cut = ground.draw_cut(draw, fork, within)
+        if law == JOIN_UNDOES_FORK.name:
+            return replace(case, cut=cut)
+        lefts = ground.draw_events(draw, clock, *cut.side("left"), most=3)
+        rights = ground.draw_events(draw, clock, *cut.side("right"), most=3)
+        side = draw(_SIDE)
+        event = ground.draw_event(draw, clock, *cut.side(side))
+        return replace(case, cut=cut, lefts=lefts, rights=rights, side=side, events=(event,))
+
+    return _build(make)
+
+
+def make_pair_cases(ground: Ground, state_type: StateType) -> Source:
+    """Return cases with a state and two independent events, for C3."""
+    program = ground.program
+    handled = [tag for tag in program.tags if tag in state_type.handlers]
+    if not any(
+        () not in program.dependence.restrictions(a, b)
+        for a, b in itertools.combinations_with_replacement(handled, 2)
+    ):
+        return "every two events depend on each other"
+    ways = ground.cuts.ways(state_type.name)
+    if not ways:
+        return NEVER_REACHED
+
+    def make(draw: Draw) -> Case:
+        clock = Clock(program)
+        case, name, within = ground.draw_course(draw, clock, ways)
+        first = ground.draw_event(draw, clock, name, within)
+        second = ground.draw_event(draw, clock, name, within)
+        assume(program.dependence.independent(first, second))
+        return replace(case, events=(first, second))
+
+    return _build(make)
+
+
+def make_identity_cases(ground: Ground, state_type: StateType) -> Source:
+    """Return cases with a state, and events that a leaf could fold from zero."""
+    program = ground.program
+    name = state_type.name
+    if program.find_fork(name, name, name) is None:
+        return "no join takes two states of this type"
+    ways = ground.cuts.ways(name)
+    if not ways:
+        return NEVER_REACHED
+    folded = [tag for tag in state_type.handlers if _folds_from_zero(program, tag)]
+
+    def make(draw: Draw) -> Case:
+        clock = Clock(program)
+        case, _, within = ground.draw_course(draw, clock, ways)
+        parts = [part for part in within if part.tag in folded]
+        if not parts:
+            return case
+        part = Slices([ground.choose(draw, ("folded", within), lambda: parts)])
+        # With lanes, floats may round where a longer delta is joined; lanes fold in order instead.
+        most = 2 if program.lanes is None else 0
+        delta = ground.draw_events(draw, clock, name, part, most=most)
+        return replace(case, rights=delta, events=(ground.draw_event(draw, clock, name, part),))
+
+    return _build(make)
+
+
+def _folds_from_zero(program: Program, tag: Tag) -> bool:
+    # A tag that depends on itself, even per key, is folded in order where its state is.
+    return all(LANE in same for same in program.dependence.restrictions(tag, tag))
+
+
+def make_triple_cases(ground: Ground, fork: ForkJoin) -> Source:
+    """Return cases with three sides, for associativity."""
+    tail: Way = ((fork, "right"),)
+    cuts, start = ground.cuts, ground.program.initial.name
+    ways = tuple(
+        way
+        for way in cuts.ways(fork.parent, fork)
+        if cuts.can(start, cuts.everything, (*way, *tail), fork)
+    )
+    if not ways:
+        return "no three parts of the events are independent of each other"
+
+    def make(draw: Draw) -> Case:
+        clock = Clock(ground.program)
+        case, name, within = ground.draw_course(draw, clock, ways, fork, tail)
+        cut = ground.draw_descent(draw, name, within, tail, fork)
+        lefts = ground.draw_events(draw, clock, *cut.side("left"), most=2)
+        rights = ground.draw_events(draw, clock, *cut.side("right"), most=1)
+        inner = ground.draw_cut(draw, fork, cut.right)
+        seconds = ground.draw_events(draw, clock, *inner.side("left"), most=2)
+        thirds = ground.draw_events(draw, clock, *inner.side("right"), most=2)
+        case = replace(case, cut=cut, lefts=lefts, rights=rights)
+        return replace(case, inner=inner, seconds=seconds, thirds=thirds)
+
+    return _build(make)
+
+
+def make_call_cases(ground: Ground, state_type: StateType) -> Source:
+    """Return cases that call every function of a state type, for purity."""
+    ways = ground.cuts.ways(state_type.name)
+    if not ways:
+        return NEVER_REACHED
+    own = [fork for fork in ground.program.forks if fork.parent == state_type.name]
+
+    def make(draw: Draw) -> Case:
+        clock = Clock(ground.program)
+        case, name, within = ground.draw_course(draw, clock, ways)
+        forks = [fork for fork in own if ground.cuts.seeds(fork, within)]
+        if not forks or draw(_YES_FIRST):
+            return replace(case, events=(ground.draw_event(draw, clock, name, within),))
+        fork = ground.choose(draw, ("called", name, within), lambda: forks)
+        cut = ground.draw_cut(draw, fork, within)
+        lefts = ground.draw_events(draw, clock, *cut.side("left"), most=2)
+        rights = ground.draw_events(draw, clock, *cut.side("right"), most=2)
+        return replace(case, cut=cut, lefts=lefts, rights=rights)
+
+    return _build(make)
+
+
+def make_cases(ground: Ground, law: str, subject: Subject) -> Source:
+    """Return the cases of a law for one of its subjects, or the reason why there are none."""
+    if isinstance(subject, ForkJoin):
+        if law == JOIN_IS_ASSOCIATIVE.name:
+            return make_triple_cases(ground, subject)
+        return make_fork_cases(ground, subject, law)
+    if law == FUNCTIONS_ARE_PURE.name:
+        return make_call_cases(ground, subject)
+    if law == INDEPENDENT_UPDATES_COMMUTE.name:
+        return make_pair_cases(ground, subject)
+    return make_identity_cases(ground, subject)

@@ -1,0 +1,224 @@
+"""Cuts: the ways in which a fork may share out the events, as a valid plan would.
+
+Both sides of a cut are non-empty, disjoint and independent of each other, and their state types
+handle what they get. A worker of a plan always answers for something, so an empty side is no cut.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from anabranch.model.events import LANE, Tag, field_names
+from anabranch.model.program import ForkJoin, Program
+from anabranch.model.slices import Choice, Equals, Shard, Slice, Slices, admits
+
+Side = Literal["left", "right"]
+Fill = Literal["bare", "left", "right", "both"]
+
+SIDES: tuple[Side, ...] = ("left", "right")
+SOURCES = ("s1", "s2", "s3", "s4")
+MAX_DESCENTS = 24
+"""How many ways down one fork are tried; each is filled in three ways."""
+MAX_DEPTH = 3
+"""How many forks deep a state may lie."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A fork, and which events go to its left and to its right."""
+
+    fork: ForkJoin
+    left: Slices
+    right: Slices
+
+    def side(self, side: Side) -> tuple[str, Slices]:
+        """Return the state type and the slices of one side."""
+        return (self.fork.left, self.left) if side == "left" else (self.fork.right, self.right)
+
+
+Way = tuple[tuple[ForkJoin, Side], ...]
+"""The forks, and the side of each, by which a state type is reached from the initial one."""
+
+
+class Cuts:
+    """All cuts of a program's forks, found when they are asked for and then kept."""
+
+    def __init__(self, program: Program, domains: Mapping[str, tuple[Any, ...]]) -> None:
+        self.program = program
+        self.domains = domains
+        self._seeds: dict[tuple[Any, ...], tuple[tuple[Slice, Slice], ...]] = {}
+        self._filled: dict[tuple[Any, ...], Cut] = {}
+        self._options: dict[tuple[Any, ...], tuple[Cut, ...]] = {}
+
+    @cached_property
+    def everything(self) -> Slices:
+        """Return what the root of a plan answers for."""
+        return Slices(self.program.tags)
+
+    @cached_property
+    def pool(self) -> tuple[Slice, ...]:
+        """Return the slices that cuts are made of, coarse ones first."""
+        found = itertools.chain.from_iterable(map(self._slice_tag, self.program.tags))
+        return tuple(sorted(dict.fromkeys(found), key=_fineness))
+
+    def _slice_tag(self, tag: Tag) -> Iterator[Slice]:
+        keys = [field for field in sorted(self.domains) if field in field_names(tag)]
+        places: list[tuple[tuple[str, Choice], ...]] = [()]
+        for size in (1, 2):
+            for fields in itertools.combinations(keys, size):
+                values = [self.domains[field][: 4 - size] for field in fields]
+                places += [
+                    tuple((f, Equals(v)) for f, v in zip(fields, chosen, strict=True))
+                    for chosen in itertools.product(*values)
+                ]
+        for where in places:
+            yield Slice(tag, where)
+            for source in SOURCES if not where else SOURCES[:3]:
+                yield Slice(tag, where, source)
+            for lane in self._lane_choices(tag):
+                yield Slice(tag, tuple(sorted((*where, (LANE, lane)))))
+        for field, n in itertools.product(keys, range(2)):
+            if any(admits(field, Shard(n, 2), value) for value in self.domains[field]):
+                yield Slice(tag, ((field, Shard(n, 2)),))
+
+    def _lane_choices(self, tag: Tag) -> list[Choice]:
+        lanes = self.program.lanes
+        if lanes is None or not any(LANE in same for same in self._own_restrictions(tag)):
+            return []
+        single: list[Choice] = [Equals(n) for n in range(min(lanes, 3))]
+        return [*single, Shard(0, 2), Shard(1, 2)] if lanes > 1 else single
+
+    def _own_restrictions(self, tag: Tag) -> frozenset[tuple[str, ...]]:
+        return self.program.dependence.restrictions(tag, tag)
+
+    def seeds(self, fork: ForkJoin, within: Slices) -> tuple[tuple[Slice, Slice], ...]:
+        """Return the cuts with one slice on each side, of what a worker answers for."""
+        key = (fork.parent, fork.left, fork.right, within)
+        if key not in self._seeds:
+            inside = [part for part in self.pool if _inside(part, within)]
+            left, right = map(self.program.state_type, (fork.left, fork.right))
+            self._seeds[key] = tuple(
+                (a, b)
+                for a, b in itertools.product(inside, repeat=2)
+                if a.tag in left.handlers and b.tag in right.handlers and self._apart(a, [b])
+            )
+        return self._seeds[key]
+
+    def _apart(self, part: Slice, others: Iterable[Slice]) -> bool:
+        depend = self.program.dependence.depend
+        return not any(part.overlaps(other) or depend(part, other) for other in others)
+
+    def fill(
+        self, fork: ForkJoin, within: Slices, seed: tuple[Slice, Slice], how: Fill = "bare"
+    ) -> Cut:
+        """Return a cut that grew from a seed: one side, or both in turn, took all they could."""
+        key = (fork.parent, fork.left, fork.right, within, seed, how)
+        if key not in self._filled:
+            left, right = [seed[0]], [seed[1]]
+            takes_left = self.program.state_type(fork.left).handlers
+            takes_right = self.program.state_type(fork.right).handlers
+            flip = False
+            for part in self.pool if how != "bare" else ():
+                if not _inside(part, within) or _inside(part, [*left, *right]):
+                    continue
+                to_left = part.tag in takes_left and self._apart(part, right)
+                to_right = part.tag in takes_right and self._apart(part, left)
+                if to_left and to_right:
+                    flip = not flip
+                    to_left = how == "left" or (how == "both" and not flip)
+                if to_left or to_right:
+                    (left if to_left else right).append(part)
+            self._filled[key] = Cut(fork, Slices(left), Slices(right))
+        return self._filled[key]
+
+    def can(self, name: str, within: Slices, way: Way, fork: ForkJoin | None) -> bool:
+        """Say whether a way can be gone from here, and at its end a fork be cut, if one is given."""
+        if not way:
+            return fork is None or bool(self.seeds(fork, within))
+        return bool(self.options(name, within, way, fork))
+
+    def options(
+        self, name: str, within: Slices, way: Way, fork: ForkJoin | None
+    ) -> tuple[Cut, ...]:
+        """Return the cuts by which the first step of a way can be made and the rest still gone."""
+        key = (within, tuple((f.parent, f.left, f.right, s) for f, s in way), fork and id(fork))
+        if key not in self._options:
+            step, side = way[0]
+            found: dict[Cut, None] = {}
+            hows: tuple[Fill, ...] = ("bare", side, "both")
+            for seed in _spread(self.seeds(step, within), MAX_DESCENTS):
+                for how in hows:
+                    cut = self.fill(step, within, seed, how)
+                    child, inner = cut.side(side)
+                    if cut not in found and self.can(child, inner, way[1:], fork):
+                        found[cut] = None
+            self._options[key] = tuple(found)
+        return self._options[key]
+
+    def ways(self, target: str, fork: ForkJoin | None = None) -> tuple[Way, ...]:
+        """Return the ways to states of a type (that `fork` can cut), shortest first.
+
+        Ways one fork longer than needed are among them: a fork may be right on the states that a
+        run starts from and wrong on states that were forked already.
+        """
+        start = self.program.initial.name
+        ways: list[Way] = [()]
+        found: list[Way] = []
+        for length in range(MAX_DEPTH + 1):
+            if found and length > len(found[0]) + 1:
+                break
+            found += [
+                way
+                for way in ways
+                if (_end(way) or start) == target and self.can(start, self.everything, way, fork)
+            ]
+            longer = [
+                (*way, (step, side))
+                for way in ways
+                for step in self.program.forks
+                if step.parent == (_end(way) or start)
+                for side in SIDES
+            ]
+            ways = [way for way in longer if self.can(start, self.everything, way, None)]
+        return tuple(found)
+
+
+def _end(way: Way) -> str | None:
+    if not way:
+        return None
+    fork, side = way[-1]
+    return fork.left if side == "left" else fork.right
+
+
+def _spread(items: tuple[Any, ...], count: int) -> tuple[Any, ...]:
+    """Return at most `count` items, evenly from the whole list."""
+    step = max(1, -(-len(items) // count))
+    return items[::step]
+
+
+def _fineness(part: Slice) -> tuple[int, int]:
+    shards = sum(isinstance(choice, Shard) for _, choice in part.where)
+    return len(part.where) + (part.source is not None), shards
+
+
+def _inside(part: Slice, within: Iterable[Slice]) -> bool:
+    return any(_contains(outer, part) for outer in within)
+
+
+def _contains(outer: Slice, inner: Slice) -> bool:
+    """Say whether every event of one slice is surely an event of another."""
+    if outer.tag is not inner.tag or outer.source not in (None, inner.source):
+        return False
+    return all(_implies(field, inner.choice(field), choice) for field, choice in outer.where)
+
+
+def _implies(field: str, narrow: Choice | None, wide: Choice) -> bool:
+    if isinstance(narrow, Equals):
+        return admits(field, wide, narrow.value)
+    if isinstance(narrow, Shard) and isinstance(wide, Shard):
+        return narrow.count % wide.count == 0 and narrow.index % wide.count == wide.index
+    return False

@@ -1,0 +1,250 @@
+"""The laws as equations: each is tried on a case, and says how its two sides differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from anabranch.laws.cuts import Cut
+from anabranch.laws.laws import (
+    FUNCTIONS_ARE_PURE,
+    INDEPENDENT_UPDATES_COMMUTE,
+    JOIN_HAS_IDENTITY,
+    JOIN_IS_ASSOCIATIVE,
+    JOIN_UNDOES_FORK,
+    UPDATE_PASSES_THROUGH_JOIN,
+)
+from anabranch.laws.reachable import (
+    Case,
+    UnreachableError,
+    copy_state,
+    join_sides,
+    reach,
+    reach_sides,
+)
+from anabranch.laws.rounding import is_close, is_identical, measure_scale
+from anabranch.model.events import Event
+from anabranch.model.program import Program, StateType
+from anabranch.model.shapes import AnyState
+from anabranch.model.step import step
+
+
+@dataclass(frozen=True)
+class Raised:
+    """The outcome of a call that raised: which exception."""
+
+    error: str
+
+    def __repr__(self) -> str:
+        return f"raises {self.error}"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The two sides of an equation that are not equal.
+
+    `kind` says which of a law's equations it is, and `function` which of the user's functions to
+    look at first: "fork", "join", "update" or "output".
+    """
+
+    kind: str
+    function: str
+    expected: Any
+    got: Any
+    rounding: bool = False
+
+
+Equation = Callable[[Program, Case], Difference | None]
+
+
+def attempt(call: Callable[[], Any]) -> Any:
+    """Return what a call returns, or which exception it raises: both are outcomes."""
+    try:
+        return call()
+    except Exception as error:  # noqa: BLE001 - whatever a user's function raises
+        return Raised(type(error).__name__)
+
+
+def step_or_stay(state_type: StateType, state: AnyState, event: Event) -> tuple[AnyState, Any]:
+    """Return the state after an event and its outputs; one that raises leaves the state as it is."""
+    outcome = attempt(lambda: state_type.step(state, event))
+    return (state, outcome) if isinstance(outcome, Raised) else outcome
+
+
+def agree(state_type: StateType, a: AnyState, b: AnyState) -> bool:
+    """Say whether two outcomes are the same state."""
+    if isinstance(a, Raised) or isinstance(b, Raised):
+        return bool(a == b)
+    return attempt(lambda: state_type.shape.same(a, b)) is True or is_identical(a, b)
+
+
+def _differ(kind: str, function: str, expected: Any, got: Any, case: Case) -> Difference:
+    close = is_close(expected, got, measure_scale(case.list_events()))
+    return Difference(kind, function, expected, got, close)
+
+
+def try_join_undoes_fork(program: Program, case: Case) -> Difference | None:
+    """C2: `join(*fork(s, left, right)) == s`."""
+    parent, state = reach(program, case)
+    cut = _require(case.cut)
+    again = attempt(lambda: cut.fork.join(*cut.fork.fork(state, cut.left, cut.right)))
+    if agree(parent, again, state):
+        return None
+    return _differ("state", "fork", state, again, case)
+
+
+def try_update_passes_through_join(program: Program, case: Case) -> Difference | None:
+    """C1: an event changes a side, and says there, what it would change and say in the whole."""
+    parent, state = reach(program, case)
+    cut, event = _require(case.cut), case.events[0]
+    left, right = reach_sides(program, cut, state, case.lefts, case.rights)
+    on_left = case.side == "left"
+    side_type = program.state_type(cut.side(case.side)[0])
+    changed, said = step_or_stay(side_type, left if on_left else right, event)
+    whole, said_whole = step_or_stay(parent, join_sides(cut, left, right), event)
+    if not is_identical(said, said_whole):
+        function = (
+            "update" if isinstance(said, Raised) or isinstance(said_whole, Raised) else "output"
+        )
+        return _differ("output", function, said_whole, said, case)
+    sides = (changed, right) if on_left else (left, changed)
+    joined = attempt(lambda: cut.fork.join(*sides))
+    if agree(parent, joined, whole):
+        return None
+    return _differ("state", "join", whole, joined, case)
+
+
+def try_independent_updates_commute(program: Program, case: Case) -> Difference | None:
+    """C3: two independent events in either order leave one state, and say the same."""
+    state_type, state = reach(program, case)
+    first, second = case.events
+    between, said_first = step_or_stay(state_type, state, first)
+    end, said_second = step_or_stay(state_type, between, second)
+    other, said_second_early = step_or_stay(state_type, state, second)
+    other_end, said_first_late = step_or_stay(state_type, other, first)
+    if not is_identical(said_second, said_second_early):
+        return _differ("output of second", "output", said_second_early, said_second, case)
+    if not is_identical(said_first, said_first_late):
+        return _differ("output of first", "output", said_first, said_first_late, case)
+    if agree(state_type, end, other_end):
+        return None
+    return _differ("state", "update", end, other_end, case)
+
+
+def try_join_has_identity(program: Program, case: Case) -> Difference | None:
+    """Zero: `join(s, zero) == s == join(zero, s)`; what is folded from zero joins as if from s."""
+    state_type, state = reach(program, case)
+    fork = program.find_fork(state_type.name, state_type.name, state_type.name)
+    assert fork is not None
+    zero = copy_state(state_type.shape.zero)
+    for kind, call in (
+        ("right zero", lambda: fork.join(state, zero)),
+        ("left zero", lambda: fork.join(zero, state)),
+    ):
+        joined = attempt(call)
+        if not agree(state_type, joined, state):
+            return _differ(kind, "join", state, joined, case)
+    if not case.events:
+        return None
+    delta = zero
+    for event in case.rights:
+        delta = step_or_stay(state_type, delta, event)[0]
+    whole = attempt(lambda: step_or_stay(state_type, fork.join(state, delta), case.events[0])[0])
+    changed = step_or_stay(state_type, delta, case.events[0])[0]
+    joined = attempt(lambda: fork.join(state, changed))
+    if agree(state_type, joined, whole):
+        return None
+    return _differ("delta", "join", whole, joined, case)
+
+
+def try_join_is_associative(program: Program, case: Case) -> Difference | None:
+    """`join(join(a, b), c) == join(a, join(b, c))`."""
+    state_type, state = reach(program, case)
+    cut, inner = _require(case.cut), _require(case.inner)
+    a, rest = reach_sides(program, cut, state, case.lefts, case.rights)
+    b, c = reach_sides(program, inner, rest, case.seconds, case.thirds)
+    join = cut.fork.join
+    left_first = attempt(lambda: join(join(a, b), c))
+    right_first = attempt(lambda: join(a, join(b, c)))
+    if agree(state_type, left_first, right_first):
+        return None
+    return _differ("state", "join", right_first, left_first, case)
+
+
+def try_functions_are_pure(program: Program, case: Case) -> Difference | None:
+    """Every function gives equal results for equal arguments, and leaves these as they are."""
+    state_type, state = reach(program, case)
+    for event in case.events:
+        found = _try_handler_twice(state_type, state, event)
+        if found:
+            return found
+    if case.cut is None:
+        return None
+    cut = case.cut
+    sides = tuple(map(program.state_type, (cut.fork.left, cut.fork.right)))
+    found = _try_twice(
+        "fork", lambda s: cut.fork.fork(s, cut.left, cut.right), (state_type,), (state,), sides
+    )
+    if found:
+        return found
+    pair = reach_sides(program, cut, state, case.lefts, case.rights)
+    return _try_twice("join", lambda a, b: (cut.fork.join(a, b),), sides, pair, (state_type,))
+
+
+def _try_handler_twice(state_type: StateType, state: AnyState, event: Event) -> Difference | None:
+    handler = state_type.handlers[type(event.data)]
+    output, update = replace(handler, update=None), replace(handler, output=None)
+    for name, part in (("output", output), ("update", update)):
+        if getattr(handler, name) is not None:
+            call = partial(step, state_type.shape, part, event=event)
+            found = _try_twice(name, call, (state_type,), (state,), (state_type, None))
+            if found:
+                return found
+    return None
+
+
+def _try_twice(
+    name: str,
+    function: Callable[..., tuple[Any, ...]],
+    takes: tuple[StateType, ...],
+    arguments: tuple[AnyState, ...],
+    gives: tuple[StateType | None, ...],
+) -> Difference | None:
+    before = tuple(map(copy_state, arguments))
+    first = copy_state(attempt(lambda: function(*arguments)))
+    for state_type, argument, kept in zip(takes, arguments, before, strict=True):
+        if not agree(state_type, argument, kept):
+            return Difference("changed", name, kept, argument)
+    second = attempt(lambda: function(*before))
+    if isinstance(first, Raised) or isinstance(second, Raised):
+        return None if first == second else Difference("again", name, first, second)
+    for given, one, two in zip(gives, first, second, strict=True):
+        if not (is_identical(one, two) if given is None else agree(given, one, two)):
+            return Difference("again", name, one, two)
+    return None
+
+
+def _require(cut: Cut | None) -> Cut:
+    assert cut is not None
+    return cut
+
+
+EQUATIONS: dict[str, Equation] = {
+    FUNCTIONS_ARE_PURE.name: try_functions_are_pure,
+    UPDATE_PASSES_THROUGH_JOIN.name: try_update_passes_through_join,
+    JOIN_UNDOES_FORK.name: try_join_undoes_fork,
+    INDEPENDENT_UPDATES_COMMUTE.name: try_independent_updates_commute,
+    JOIN_HAS_IDENTITY.name: try_join_has_identity,
+    JOIN_IS_ASSOCIATIVE.name: try_join_is_associative,
+}
+"""The equation of each law."""
+
+
+def try_law(law: str, program: Program, case: Case) -> Difference | None:
+    """Return how a law fails on a case, or None. A case that can't be reached breaks nothing."""
+    try:
+        return EQUATIONS[law](program, case)
+    except UnreachableError:
+        return None

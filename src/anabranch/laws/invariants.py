@@ -1,0 +1,237 @@
+"""Invariants: what holds of every state that a run can reach, found by guessing and pruning.
+
+Candidates are `x >= c`, `x <= c`, `x <= y` between the numbers of a state, and the same between
+two siblings of a fork. All are supposed at first; what a transition from supposed states breaks
+is dropped, until nothing is broken any more. What is left holds at the start and is kept by every
+transition, so it holds of all reachable states: an induction, and z3 has checked each step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations, product
+from typing import Any, NamedTuple
+
+from anabranch.laws import terms
+from anabranch.laws.forms import Form, find_stranger, list_names, list_sorts, list_terms, read_form
+from anabranch.laws.scenes import Scene, Setting
+from anabranch.laws.solver import Solver
+from anabranch.laws.symbolic import Trace
+from anabranch.laws.symbols import Stop
+from anabranch.laws.terms import BOOL, Term
+from anabranch.model.events import Tag
+
+MAX_FORMS = 12
+MAX_ATOMS = 160
+
+
+class Kind(NamedTuple):
+    """What sort of thing a reachable value is.
+
+    A state of the type `name`; or with `split`, two siblings of the fork `name`, or with `delta` a
+    whole and what was folded from zero beside it. The last two are pairs.
+    """
+
+    name: str
+    split: int | None = None
+    delta: bool = False
+
+    def list_names(self, form: Form) -> list[str]:
+        """Return a readable name for each number of a value of this kind."""
+        if self.split is None:
+            return list_names(form, "s")
+        return [*list_names(form[2][0], "s1"), *list_names(form[2][1], "s2")]
+
+    def compares(self, form: Form, a: int, b: int) -> bool:
+        """Say whether two numbers are compared: across a pair, only the same part of both."""
+        if self.split is None:
+            return True
+        left, right = (len(list_sorts(side)) for side in form[2])
+        return (a < left) == (b < left) or (left == right and b - a == left)
+
+
+@dataclass(frozen=True)
+class Transition:
+    """A way from reachable values to another: an update, a fork, a join, or the start."""
+
+    name: str
+    sources: tuple[Kind, ...]
+    target: Kind
+    run: Callable[[Scene], Any]
+    tags: tuple[Tag, ...] = ()
+    keys: tuple[str, ...] = ()
+    held: bool | None = None
+
+
+@dataclass(frozen=True)
+class Atom:
+    """A candidate, said of the numbers of a value."""
+
+    text: str
+    read: Callable[[list[Term]], Term]
+
+
+@dataclass(frozen=True)
+class Move:
+    """One case of a transition between given forms."""
+
+    setting: Setting
+    condition: Term
+    form: Form
+    leaves: list[Term]
+
+
+Known = Mapping[tuple[Kind, Form], tuple[Atom, ...]]
+"""The forms that each kind of value takes, and what is known of its numbers."""
+
+
+class Reach:
+    """Follow a program's transitions, each once for given forms."""
+
+    def __init__(self, transitions: Iterable[Transition]) -> None:
+        self.transitions = tuple(transitions)
+        self._moves: dict[tuple[int, tuple[Form, ...]], list[Move]] = {}
+
+    def close_forms(self) -> dict[Kind, tuple[Form, ...]]:
+        """Return every form that each kind of value can take, whatever its numbers."""
+        known: dict[Kind, dict[Form, None]] = {}
+        grown = True
+        while grown:
+            grown = False
+            for place, transition in enumerate(self.transitions):
+                for forms in list(product(*(known.get(k, {}) for k in transition.sources))):
+                    for move in self._follow(place, forms):
+                        own = known.setdefault(transition.target, {})
+                        grown = grown or move.form not in own
+                        own[move.form] = None
+                        if len(own) > MAX_FORMS:
+                            raise Stop(f"the state takes more than {MAX_FORMS} forms")
+        return {kind: tuple(forms) for kind, forms in known.items()}
+
+    def _follow(self, place: int, forms: tuple[Form, ...]) -> list[Move]:
+        if (place, forms) not in self._moves:
+            transition = self.transitions[place]
+            setting = Setting(forms, transition.tags, transition.keys, transition.held)
+            trace = Trace()
+            scene = setting.imagine(trace)
+            cases = trace.watch(lambda: trace.explore(lambda: transition.run(scene)))
+            moves = []
+            for case in cases:
+                if case.error is None:
+                    form = read_form(case.value)
+                    _refuse_strangers(form, transition)
+                    moves.append(Move(setting, case.condition, form, list_terms(case.value)))
+            self._moves[place, forms] = moves
+        return self._moves[place, forms]
+
+    def find_invariants(self, solver: Solver, constants: Iterable[int], given: Known) -> Known:
+        """Return what can be shown of all reachable values, with what is known of some already."""
+        named = tuple(dict.fromkeys(constants))
+        known = dict(given)
+        grown = True
+        while grown:
+            grown = False
+            for place, transition in enumerate(self.transitions):
+                for keys in _choose_sources(known, transition.sources):
+                    for move in self._follow(place, tuple(form for _, form in keys)):
+                        supposed = [move.condition, *suppose(known, keys, move.setting)]
+                        at = (transition.target, move.form)
+                        grown = _absorb(known, at, move, supposed, solver, named) or grown
+        return known
+
+
+def _refuse_strangers(form: Form, transition: Transition) -> None:
+    stranger = find_stranger(form)
+    if stranger is not None:
+        raise Stop(f"{transition.name} gives a state with a {stranger}")
+
+
+def _choose_sources(known: Known, kinds: tuple[Kind, ...]) -> list[tuple[tuple[Kind, Form], ...]]:
+    return list(product(*([key for key in known if key[0] == kind] for kind in kinds)))
+
+
+def suppose(known: Known, keys: Iterable[tuple[Kind, Form]], setting: Setting) -> list[Term]:
+    """Return what is known of the states of a scene."""
+    return [
+        atom.read(setting.leaves(place)) for place, key in enumerate(keys) for atom in known[key]
+    ]
+
+
+def _absorb(
+    known: dict[tuple[Kind, Form], tuple[Atom, ...]],
+    at: tuple[Kind, Form],
+    move: Move,
+    supposed: list[Term],
+    solver: Solver,
+    named: tuple[int, ...],
+) -> bool:
+    """Add what a move reaches; return whether that was new."""
+    grown = False
+    if at not in known:
+        if solver.find(supposed) is False:
+            return False
+        known[at] = tuple(list_atoms(at[0], move.form, named))
+        grown = True
+    while True:
+        claims = [atom.read(move.leaves) for atom in known[at]]
+        # One counterexample usually drops many candidates.
+        found = solver.find([*supposed, terms.negate(terms.conjoin(claims))])
+        if found is False:
+            return grown
+        if found is None:
+            kept = [
+                a for a, c in zip(known[at], claims, strict=True) if _holds(supposed, c, solver)
+            ]
+        else:
+            truth = [terms.evaluate(claim, found) for claim in claims]
+            kept = [atom for atom, true in zip(known[at], truth, strict=True) if true]
+        known[at] = tuple(kept)
+        grown = True
+
+
+def _holds(supposed: list[Term], claim: Term, solver: Solver) -> bool:
+    return solver.find([*supposed, terms.negate(claim)]) is False
+
+
+def list_atoms(kind: Kind, form: Form, constants: tuple[int, ...]) -> Iterator[Atom]:
+    """Return the candidates for a value of some kind and form."""
+    names = kind.list_names(form)
+    sorts = list_sorts(form)
+    numbers = [place for place, sort in enumerate(sorts) if sort != BOOL]
+    found: list[Atom] = []
+    for place, sort in enumerate(sorts):
+        if sort == BOOL:
+            found += [_truth(names[place], place, True), _truth(names[place], place, False)]
+    for place in numbers:
+        for value in constants:
+            found += [_below(names, place, value), _above(names, place, value)]
+    for a, b in combinations(numbers, 2):
+        if kind.compares(form, a, b):
+            found += [_ordered(names, a, b), _ordered(names, b, a)]
+    yield from found[:MAX_ATOMS]
+
+
+def _truth(name: str, place: int, positive: bool) -> Atom:  # noqa: FBT001 - one of two atoms
+    def read(leaves: list[Term]) -> Term:
+        return leaves[place] if positive else terms.negate(leaves[place])
+
+    return Atom(name if positive else f"not {name}", read)
+
+
+def _below(names: list[str], place: int, value: int) -> Atom:
+    limit = terms.constant(value)
+    return Atom(
+        f"{names[place]} <= {value}", lambda leaves: terms.apply("<=", leaves[place], limit)
+    )
+
+
+def _above(names: list[str], place: int, value: int) -> Atom:
+    limit = terms.constant(value)
+    return Atom(
+        f"{names[place]} >= {value}", lambda leaves: terms.apply("<=", limit, leaves[place])
+    )
+
+
+def _ordered(names: list[str], a: int, b: int) -> Atom:
+    return Atom(f"{names[a]} <= {names[b]}", lambda leaves: terms.apply("<=", leaves[a], leaves[b]))

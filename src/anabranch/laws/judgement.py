@@ -1,0 +1,146 @@
+"""Judgement of one obligation: shown, or not and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import product
+from random import Random
+from typing import Any
+
+from anabranch.laws import terms
+from anabranch.laws.forms import Form
+from anabranch.laws.invariants import Atom, Kind, Known, suppose
+from anabranch.laws.obligations import Obligation
+from anabranch.laws.scenes import Scene, Setting, read_goals
+from anabranch.laws.solver import Assignment, Solver, Values
+from anabranch.laws.symbolic import Trace
+from anabranch.laws.symbols import Stop
+from anabranch.laws.terms import Term
+
+TRIALS = 40
+"""How many real runs a proof must survive, in case a symbol differs from what it stands for."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Whether an obligation is met; if not, why; if so, what was supposed of the states."""
+
+    met: bool
+    reason: str = ""
+    supposed: tuple[str, ...] = ()
+
+
+def judge(obligation: Obligation, known: Known, solver: Solver, constants: list[int]) -> Judgement:
+    """Try to show an obligation for all values of which this is known."""
+    keys = [[key for key in known if key[0] == kind] for kind in obligation.kinds]
+    supposed: dict[str, None] = {}
+    for chosen in product(*keys):
+        setting = Setting(
+            tuple(form for _, form in chosen), obligation.tags, obligation.keys, obligation.held
+        )
+        assumed = [obligation.assume(setting)]
+        claims = suppose(known, chosen, setting)
+        try:
+            failures = list_failures(obligation.goal, setting)
+        except Stop as stop:
+            return Judgement(False, f"stops at {obligation.about}: {stop}")
+        reason = _find_failure(obligation, setting, failures, [*assumed, *claims], solver)
+        reason = reason or _try_for_real(obligation, setting, [*assumed, *claims], constants)
+        if reason:
+            return Judgement(False, reason)
+        texts = [atom.text for key in chosen for atom in known[key]]
+        supposed |= dict.fromkeys(_list_needed(texts, claims, failures, assumed, solver))
+    return Judgement(True, supposed=tuple(supposed))
+
+
+Failures = list[tuple[Term, Exception | None]]
+"""When a goal is missed, path by path, and what was raised there."""
+
+
+def _find_failure(
+    obligation: Obligation,
+    setting: Setting,
+    failures: Failures,
+    assumed: list[Term],
+    solver: Solver,
+) -> str:
+    for condition, error in failures:
+        found = solver.find([*assumed, condition])
+        if found is None:
+            return f"z3 found no answer in time, for {obligation.about}"
+        if found is not False:
+            case = describe_scene(setting, found)
+            if error is not None:
+                return f"{type(error).__name__} may be raised, with {case}"
+            return f"z3 has a counterexample for {obligation.about}: {case}"
+    return ""
+
+
+def _list_needed(
+    texts: list[str],
+    claims: list[Term],
+    failures: Failures,
+    assumed: list[Term],
+    solver: Solver,
+) -> list[str]:
+    """Return the parts of an invariant without which a proof fails: what a reader wants to see."""
+    needed = list(zip(texts, claims, strict=True))
+    for candidate in list(needed):
+        fewer = [pair for pair in needed if pair is not candidate]
+        enough = [*assumed, *(claim for _, claim in fewer)]
+        if all(solver.find([*enough, condition]) is False for condition, _ in failures):
+            needed = fewer
+    return [text for text, _ in needed]
+
+
+def list_failures(goal: Callable[[Scene], Any], setting: Setting) -> Failures:
+    """Return when a goal is missed, path by path, and what was raised there."""
+    trace = Trace()
+    scene = setting.imagine(trace)
+    failures: Failures = []
+    for case in trace.watch(lambda: trace.explore(lambda: goal(scene))):
+        if case.error is not None:
+            failures.append((case.condition, case.error))
+        else:
+            missed = terms.negate(read_goals(case.value))
+            failures.append((terms.conjoin((case.condition, missed)), None))
+    return failures
+
+
+def _try_for_real(
+    obligation: Obligation, setting: Setting, assumed: Iterable[Term], constants: list[int]
+) -> str:
+    """Run the law on real numbers; a proof that Python contradicts is none."""
+    rng = Random(0)
+    whole = terms.conjoin(assumed)
+    for _ in range(TRIALS):
+        values = Assignment(setting.guess(rng, constants))
+        if terms.evaluate(whole, values) and miss_for_real(obligation.goal, setting, values, rng):
+            return f"Python disagrees with z3 on {describe_scene(setting, values)}"
+    return ""
+
+
+def miss_for_real(
+    goal: Callable[[Scene], Any], setting: Setting, values: Values, rng: Random
+) -> bool:
+    """Say whether a goal is missed on real numbers."""
+    try:
+        return not all(goal(setting.realise(values, rng)))
+    except Exception:  # noqa: BLE001 - whatever a user's function raises
+        return True
+    except Stop:
+        return False
+
+
+def describe_scene(setting: Setting, values: Values) -> str:
+    """Show the states and events of a case."""
+    scene = setting.realise(values)
+    parts = [f"s{place or ''}={state!r}" for place, state in enumerate(scene.states)]
+    return ", ".join([*parts, *(f"{event!r}" for event in scene.events)])
+
+
+def forget_numbers(forms: dict[Kind, tuple[Form, ...]]) -> Known:
+    """Return that nothing is known of values but their forms."""
+    nothing: tuple[Atom, ...] = ()
+    return {(kind, form): nothing for kind, found in forms.items() for form in found}

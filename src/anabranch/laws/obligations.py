@@ -1,0 +1,297 @@
+"""Obligations: what has to be shown for each law, and by which ways a program moves.
+
+C1 is shown for both sides of a join: the published equation has the event on the left, and a plan
+may have it on either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+from typing import Any
+
+from anabranch.laws import terms
+from anabranch.laws.forms import list_terms, read_form
+from anabranch.laws.generators import find_constants
+from anabranch.laws.invariants import Kind, Transition
+from anabranch.laws.scenes import Scene, Setting, equal_fields
+from anabranch.laws.terms import TRUE, Term
+from anabranch.laws.views import ForkView, View, may_be_apart
+from anabranch.model.events import Tag
+from anabranch.model.program import Program
+from anabranch.model.shapes import MISSING
+
+MAX_CONSTANTS = 8
+
+
+@dataclass(frozen=True)
+class Obligation:
+    """A statement about all values of some kinds and all events of some tags."""
+
+    law: str
+    subject: str
+    about: str
+    kinds: tuple[Kind, ...]
+    goal: Callable[[Scene], Sequence[Any]]
+    tags: tuple[Tag, ...] = ()
+    keys: tuple[str, ...] = ()
+    held: bool | None = None
+    assume: Callable[[Setting], Term] = lambda _: TRUE
+
+
+def list_obligations(
+    program: Program, views: Mapping[str, View], forks: Sequence[ForkView]
+) -> Iterator[Obligation]:
+    """Return everything to be shown, law by law."""
+    for fork in forks:
+        yield from _pass_through_join(fork)
+        yield _undo_fork(fork)
+    for view in views.values():
+        yield from _commute(program, view)
+    for fork in forks:
+        if fork.uniform:
+            if fork.parent.shape.zero is not MISSING:
+                yield from _have_identity(fork)
+            yield _associate(fork)
+
+
+def _pass_through_join(fork: ForkView) -> Iterator[Obligation]:
+    for place, (lefts, rights) in enumerate(fork.splits):
+        for side, tags in (("left", lefts), ("right", rights)):
+            for tag in sorted(tags, key=_name):
+                yield Obligation(
+                    "update_passes_through_join",
+                    fork.name,
+                    f"{tag.__name__} on the {side}",
+                    (Kind(fork.name, place),),
+                    _update_side(fork, on_left=side == "left"),
+                    (tag,),
+                    fork.parent.keys,
+                )
+
+
+def _update_side(fork: ForkView, *, on_left: bool) -> Callable[[Scene], Sequence[Any]]:
+    side = fork.left if on_left else fork.right
+
+    def goal(scene: Scene) -> Sequence[Any]:
+        call, event = scene.call, scene.events[0]
+        one, two = scene.states[0]
+        changed, said = call(side.step, one if on_left else two, event)
+        rejoined = call(fork.join, changed, two) if on_left else call(fork.join, one, changed)
+        whole, expected = call(fork.parent.step, call(fork.join, one, two), event)
+        return call(fork.parent.shape.same, rejoined, whole), call(_identical, said, expected)
+
+    return goal
+
+
+def _identical(a: Any, b: Any) -> bool:
+    # True == 1 in Python, but a reader of the outputs can tell them apart.
+    return read_form(a) == read_form(b) and bool(a == b)
+
+
+def _undo_fork(fork: ForkView) -> Obligation:
+    def goal(scene: Scene) -> Sequence[Any]:
+        (whole,) = scene.states
+        one, two = scene.call(fork.fork, whole, scene.left, scene.right)
+        joined = scene.call(fork.join, one, two)
+        return (scene.call(fork.parent.shape.same, joined, whole),)
+
+    kinds = (Kind(fork.parent.name),)
+    return Obligation("join_undoes_fork", fork.name, "any state", kinds, goal)
+
+
+def _commute(program: Program, view: View) -> Iterator[Obligation]:
+    def goal(scene: Scene) -> Sequence[Any]:
+        call, (first, second) = scene.call, scene.events
+        (start,) = scene.states
+        after_first, said_first = call(view.step, start, first)
+        after_second, said_second = call(view.step, start, second)
+        one, then_second = call(view.step, after_first, second)
+        two, then_first = call(view.step, after_second, first)
+        # Each event must say the same; that their outputs agree as one list is weaker.
+        return (
+            call(view.shape.same, one, two),
+            call(_identical, said_first, then_first),
+            call(_identical, said_second, then_second),
+        )
+
+    tags = [tag for tag in program.tags if tag in view.handlers]
+    for a, b in combinations_with_replacement(tags, 2):
+        if may_be_apart(program, view, a, b):
+            yield Obligation(
+                "independent_updates_commute",
+                view.name,
+                f"{a.__name__} and {b.__name__}",
+                (Kind(view.name),),
+                goal,
+                (a, b),
+                view.keys,
+                assume=_independent(program, a, b),
+            )
+
+
+def _independent(program: Program, a: Tag, b: Tag) -> Callable[[Setting], Term]:
+    def assume(setting: Setting) -> Term:
+        restrictions = sorted(program.dependence.restrictions(a, b))
+        return terms.conjoin(terms.negate(equal_fields(setting, same)) for same in restrictions)
+
+    return assume
+
+
+def _have_identity(fork: ForkView) -> Iterator[Obligation]:
+    shape = fork.parent.shape
+
+    def goal(scene: Scene) -> Sequence[Any]:
+        (state,) = scene.states
+        right, left = (
+            scene.call(fork.join, state, shape.zero),
+            scene.call(fork.join, shape.zero, state),
+        )
+        return scene.call(shape.same, right, state), scene.call(shape.same, left, state)
+
+    law, kinds = "join_has_identity", (Kind(fork.parent.name),)
+    subject = fork.parent.name
+    yield Obligation(law, subject, "zero", kinds, goal)
+    # A leaf goes on folding from zero, so a delta must pass through the join event by event.
+    for place, (_, rights) in enumerate(fork.splits):
+        for tag in sorted(rights & fork.folded, key=_name):
+            yield Obligation(
+                law,
+                subject,
+                f"{tag.__name__} folded from zero",
+                (Kind(fork.name, place, delta=True),),
+                _fold_delta(fork),
+                (tag,),
+                fork.parent.keys,
+            )
+
+
+def _fold_delta(fork: ForkView) -> Callable[[Scene], Sequence[Any]]:
+    view = fork.parent
+
+    def goal(scene: Scene) -> Sequence[Any]:
+        call, event = scene.call, scene.events[0]
+        whole, delta = scene.states[0]
+        later = call(fork.join, whole, call(view.change, delta, event))
+        sooner = call(view.change, call(fork.join, whole, delta), event)
+        return (call(view.shape.same, later, sooner),)
+
+    return goal
+
+
+def _associate(fork: ForkView) -> Obligation:
+    def goal(scene: Scene) -> Sequence[Any]:
+        join, (a, b, c) = fork.join, scene.states
+        left = scene.call(join, scene.call(join, a, b), c)
+        right = scene.call(join, a, scene.call(join, b, c))
+        return (scene.call(fork.parent.shape.same, left, right),)
+
+    kinds = (Kind(fork.parent.name),) * 3
+    return Obligation("join_is_associative", fork.name, "any states", kinds, goal)
+
+
+def list_transitions(views: Sequence[View], forks: Sequence[ForkView]) -> Iterator[Transition]:
+    """Return how a run reaches its states; states folded from zero are among them.
+
+    Joins are taken between any two reachable states of the right types, not only siblings: more
+    than a run can do, so what holds of all these holds of a run.
+    """
+    yield _start(views[0], views[0].shape.init)
+    for view in views:
+        if view.shape.zero is not MISSING and any(fork.parent is view for fork in forks):
+            yield _start(view, view.shape.zero)
+        for tag in view.handlers:
+            yield Transition(
+                f"the update of {tag.__name__}",
+                (Kind(view.name),),
+                Kind(view.name),
+                _update(view),
+                (tag,),
+                view.keys,
+            )
+    for fork in forks:
+        yield from _fork_transitions(fork)
+
+
+def _update(view: View) -> Callable[[Scene], Any]:
+    return lambda scene: scene.call(view.change, scene.states[0], scene.events[0])
+
+
+def _start_delta(zero: Any) -> Callable[[Scene], Any]:
+    return lambda scene: (scene.states[0], zero)
+
+
+def _start(view: View, value: Any) -> Transition:
+    return Transition("the start", (), Kind(view.name), lambda _: value)
+
+
+def _fork_transitions(fork: ForkView) -> Iterator[Transition]:
+    source = (Kind(fork.parent.name),)
+
+    def cut(scene: Scene) -> Any:
+        one, two = scene.call(fork.fork, scene.states[0], scene.left, scene.right)
+        return one, two
+
+    yield Transition("the fork", source, Kind(fork.left.name), lambda scene: cut(scene)[0])
+    yield Transition("the fork", source, Kind(fork.right.name), lambda scene: cut(scene)[1])
+    yield Transition(
+        "the join",
+        (Kind(fork.left.name), Kind(fork.right.name)),
+        Kind(fork.parent.name),
+        lambda scene: scene.call(fork.join, *scene.states),
+    )
+
+
+def list_pair_transitions(forks: Sequence[ForkView]) -> Iterator[Transition]:
+    """Return how a run reaches siblings: a fork, then updates of either side."""
+    for fork in forks:
+        source = (Kind(fork.parent.name),)
+        for place, (lefts, rights) in enumerate(fork.splits):
+            pair = Kind(fork.name, place)
+            yield Transition("the fork", source, pair, _cut_pair(fork), held=True)
+            yield from _side_transitions(fork, pair, lefts, 0)
+            yield from _side_transitions(fork, pair, rights, 1)
+            if fork.uniform and fork.parent.shape.zero is not MISSING:
+                delta = Kind(fork.name, place, delta=True)
+                yield Transition("zero", source, delta, _start_delta(fork.parent.shape.zero))
+                yield from _side_transitions(fork, delta, rights & fork.folded, 1)
+
+
+def _cut_pair(fork: ForkView) -> Callable[[Scene], Any]:
+    def run(scene: Scene) -> Any:
+        one, two = scene.call(fork.fork, scene.states[0], scene.left, scene.right)
+        return (one, two)
+
+    return run
+
+
+def _side_transitions(
+    fork: ForkView, pair: Kind, tags: frozenset[Tag], side: int
+) -> Iterator[Transition]:
+    view = (fork.left, fork.right)[side]
+
+    def run(scene: Scene) -> Any:
+        one, two = scene.states[0]
+        changed = scene.call(view.change, (one, two)[side], scene.events[0])
+        return (one, changed) if side else (changed, two)
+
+    for tag in sorted(tags, key=_name):
+        yield Transition(f"the update of {tag.__name__}", (pair,), pair, run, (tag,), view.keys)
+
+
+def list_constants(program: Program, views: Sequence[View]) -> list[int]:
+    """Return the numbers that candidates compare with.
+
+    They are 0, those of the start and of zero, and those that the program's functions mention, with
+    their neighbours.
+    """
+    found = [0]
+    for view in views:
+        for value in (view.shape.init, view.shape.zero):
+            found += [term.args[0] for term in list_terms(value) if term.sort == "int"]
+    return list(dict.fromkeys([*found, *find_constants(program)[int]]))[:MAX_CONSTANTS]
+
+
+def _name(tag: Tag) -> str:
+    return tag.__name__

@@ -1,0 +1,107 @@
+"""Refutation: a counterexample on states that a run reaches within one event of its start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from anabranch.laws.invariants import Kind
+from anabranch.laws.judgement import list_failures, miss_for_real
+from anabranch.laws.obligations import Obligation
+from anabranch.laws.scenes import Scene, Setting
+from anabranch.laws.solver import Solver, Values
+from anabranch.laws.symbols import Stop
+from anabranch.laws.views import ForkView, View
+from anabranch.model.events import Tag
+
+Producer = tuple[tuple[Tag, ...], Callable[[Scene, tuple[Any, ...]], Any]]
+"""The events it takes to reach a value, and how they do."""
+
+
+def refute(
+    obligation: Obligation,
+    views: Mapping[str, View],
+    forks: Sequence[ForkView],
+    solver: Solver,
+) -> str:
+    """Return a case in which a law fails on states that a run reaches, or nothing.
+
+    The case is run in Python before it is believed.
+    """
+    if len(obligation.kinds) > 1:
+        return ""  # Three states that are reached one by one need not be sides of one whole.
+    if any(fork.name == obligation.subject and not fork.splits for fork in forks):
+        return ""  # A fork that is never cut breaks nothing.
+    for tags, produce in _list_producers(obligation.kinds[0], views, forks):
+        found = _refute_from(obligation, tags, produce, solver)
+        if found:
+            return found
+    return ""
+
+
+def _list_producers(
+    kind: Kind, views: Mapping[str, View], forks: Sequence[ForkView]
+) -> Iterator[Producer]:
+    first = next(iter(views.values()))
+    starts: list[Producer] = [((), lambda scene, _: first.shape.init)]
+    starts += [
+        ((tag,), lambda scene, events: scene.call(first.change, first.shape.init, events[0]))
+        for tag in first.handlers
+    ]
+    if kind.split is None:
+        if kind.name == first.name:
+            yield from starts
+        return
+    fork = next(fork for fork in forks if fork.name == kind.name)
+    if fork.parent is not first:
+        return
+    for tags, produce in starts:
+        yield tags, _pair_up(fork, produce, delta=kind.delta)
+
+
+def _pair_up(fork: ForkView, produce: Callable[..., Any], *, delta: bool) -> Callable[..., Any]:
+    def pair(scene: Scene, events: tuple[Any, ...]) -> Any:
+        state = produce(scene, events)
+        if delta:
+            return state, fork.parent.shape.zero
+        one, two = scene.call(fork.fork, state, scene.left, scene.right)
+        return one, two
+
+    return pair
+
+
+def _refute_from(
+    obligation: Obligation, tags: tuple[Tag, ...], produce: Callable[..., Any], solver: Solver
+) -> str:
+    own = len(obligation.tags)
+
+    def goal(scene: Scene) -> Any:
+        state = produce(scene, scene.events[own:])
+        return obligation.goal(replace(scene, states=(state,), events=scene.events[:own]))
+
+    setting = Setting((), (*obligation.tags, *tags), obligation.keys, held=True)
+    try:
+        for condition, _ in list_failures(goal, setting):
+            values = solver.find([obligation.assume(setting), condition])
+            if not values or _asks_slices(values):
+                continue
+            if miss_for_real(goal, setting, values, Random(0)):
+                return _describe(obligation, setting, values)
+    except Stop:
+        return ""
+    return ""
+
+
+def _asks_slices(values: Values) -> bool:
+    # Answers that no real slices may give at once, and so no counterexample.
+    return any(name.startswith(("left ", "right ", "same ")) for name in values)
+
+
+def _describe(obligation: Obligation, setting: Setting, values: Values) -> str:
+    events = [repr(event) for event in setting.realise(values).events]
+    own = len(obligation.tags)
+    before = f"after {', '.join(events[own:])}" if events[own:] else "at the start"
+    said = f", with {', '.join(events[:own])}" if own else ""
+    return f"fails {before}{said}"

@@ -1,0 +1,145 @@
+"""Scenes: what a law is said about, some states, some events and two sides, known or not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from anabranch.laws import terms
+from anabranch.laws.forms import Form, build_record, build_value, list_names, list_sorts
+from anabranch.laws.symbolic import Trace
+from anabranch.laws.symbols import Opaque, UnknownSlices, read_term, wrap
+from anabranch.laws.terms import BOOL, INT, Term
+from anabranch.model.events import Tag, field_types
+from anabranch.model.slices import Slices
+
+_SORTS = {int: INT, bool: BOOL}
+
+
+@dataclass(frozen=True)
+class Scene:
+    """States and events to state a law about; `call` calls a user's function on them."""
+
+    call: Callable[..., Any]
+    states: tuple[Any, ...]
+    events: tuple[Any, ...]
+    left: Slices
+    right: Slices
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a scene is made of: the forms of its states, the tags of its events.
+
+    `keys` are fields that have one value in all events. `held` says whether both sides of a fork
+    get events of that key; None leaves it open.
+    """
+
+    forms: tuple[Form, ...]
+    tags: tuple[Tag, ...] = ()
+    keys: tuple[str, ...] = ()
+    held: bool | None = None
+
+    def variables(self) -> list[Term]:
+        """Return the numbers of all states, in order."""
+        return [leaf for place in range(len(self.forms)) for leaf in self.leaves(place)]
+
+    def leaves(self, place: int) -> list[Term]:
+        """Return the numbers of one state."""
+        form = self.forms[place]
+        names = list_names(form, f"s{place}")
+        return [terms.variable(n, s) for n, s in zip(names, list_sorts(form), strict=True)]
+
+    def fields(self, place: int) -> dict[str, Term | str]:
+        """Return the fields of one event: a variable, or the name of what can't be looked into."""
+        tag = self.tags[place]
+        found: dict[str, Term | str] = {}
+        for name, kind in field_types(tag).items():
+            where = name if name in self.keys else f"e{place}.{name}"
+            sort = _SORTS.get(kind)
+            found[name] = f"{tag.__name__}.{name}" if sort is None else terms.variable(where, sort)
+        return found
+
+    def imagine(self, trace: Trace) -> Scene:
+        """Return the scene with every number unknown."""
+        return self._build(trace.call, lambda term: wrap(term, trace), trace)
+
+    def realise(self, values: Mapping[str, Any], rng: Random | None = None) -> Scene:
+        """Return the scene with these numbers, and real functions called on them."""
+        coin = _Coin(rng or Random(0))
+
+        def give(term: Term) -> Any:
+            value = values[term.args[0]]
+            return bool(value) if term.sort == BOOL else value
+
+        return self._build(lambda function, *args: function(*args), give, coin)
+
+    def _build(self, call: Callable[..., Any], give: Callable[[Term], Any], trace: Any) -> Scene:
+        states = tuple(
+            build_value(form, [give(leaf) for leaf in self.leaves(place)])
+            for place, form in enumerate(self.forms)
+        )
+        # One key is one thing, whatever it is.
+        shared = {name: Opaque(name) for name in self.keys}
+        events = []
+        for place, tag in enumerate(self.tags):
+            parts = [
+                give(field) if isinstance(field, Term) else shared.get(name, Opaque(field))
+                for name, field in self.fields(place).items()
+            ]
+            events.append(build_record(tag, parts))
+        left, right = (UnknownSlices(side, trace, held=self.held) for side in ("left", "right"))
+        return Scene(call, states, tuple(events), left, right)
+
+    def guess(self, rng: Random, near: Sequence[int]) -> dict[str, Any]:
+        """Return some numbers for a scene: small ones, and those that the program names."""
+        found: dict[str, Any] = {}
+        wanted = self.variables()
+        for place in range(len(self.tags)):
+            wanted += [field for field in self.fields(place).values() if isinstance(field, Term)]
+        for term in wanted:
+            low = rng.choice((3, 3, 50, 10**6))
+            guess = rng.choice((rng.randint(-low, low), *near))
+            found[term.args[0]] = rng.random() < 0.5 if term.sort == BOOL else guess
+        return found
+
+
+class _Coin:
+    """Answer each question anyhow, and the same each time."""
+
+    def __init__(self, rng: Random) -> None:
+        self._rng = rng
+        self._answers: dict[Term, bool] = {}
+
+    def decide(self, term: Term) -> bool:
+        return self._answers.setdefault(term, self._rng.random() < 0.5)
+
+    def stop(self, reason: str) -> BaseException:
+        return ValueError(reason)
+
+
+def equal_fields(setting: Setting, names: Sequence[str]) -> Term:
+    """Return that the first two events of a scene agree in these fields."""
+    first, second = setting.fields(0), setting.fields(1)
+    return terms.conjoin(_equal(name, first[name], second[name], setting) for name in names)
+
+
+def _equal(name: str, a: Term | str, b: Term | str, setting: Setting) -> Term:
+    if name in setting.keys:
+        return terms.TRUE
+    if isinstance(a, Term) and isinstance(b, Term):
+        return terms.apply("==", terms.count(a), terms.count(b))
+    # Nothing is known of such a field, so the two may be equal or not.
+    return terms.variable(f"same {name}", BOOL)
+
+
+def read_goals(goals: Sequence[Any]) -> Term:
+    """Return that everything in a list of truth values holds."""
+    found = []
+    for goal in goals:
+        term = read_term(goal)
+        zero = terms.constant(0)
+        found.append(term if term.sort == BOOL else terms.negate(terms.apply("==", term, zero)))
+    return terms.conjoin(found)

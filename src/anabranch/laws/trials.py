@@ -1,0 +1,177 @@
+"""Trials: quick runs that throw out a fork and join which can't be right, before a full check.
+
+A trial folds some events, forks, lets each side handle events that are independent of the other's,
+joins, and compares with the fold that never forked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from anabranch.laws.generators import (
+    find_constants,
+    find_domain,
+    find_keys,
+    make_field,
+    sample_values,
+)
+from anabranch.laws.rounding import is_close, is_identical, measure_scale
+from anabranch.model.events import Event, field_names
+from anabranch.model.program import Program
+from anabranch.model.shapes import MISSING
+from anabranch.model.slices import Slice, Slices, take
+
+OUTPUTS = "outputs"
+EVENTS_PER_TAG = 24
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A state, and events for two or three sides that are independent of each other's."""
+
+    state: Any
+    lefts: tuple[Event, ...]
+    rights: tuple[Event, ...]
+    thirds: tuple[Event, ...]
+    slices: tuple[Slices, ...]
+
+
+@dataclass(frozen=True)
+class Material:
+    """Everything needed to try candidates for one program."""
+
+    program: Program
+    trials: tuple[Trial, ...]
+    states: tuple[Any, ...]
+    constants: tuple[int, ...]
+    keys: tuple[str, ...]
+
+
+def prepare(program: Program, count: int, seed: int) -> Material:
+    """Make up trials; the same ones for the same seed."""
+    rng = Random(seed)
+    keys = find_keys(program)
+    pool = _make_events(program, keys, rng)
+    states: list[Any] = [program.init]
+    trials: list[Trial] = []
+    for _ in range(count):
+        state, _ = fold(program, program.init, rng.choices(pool, k=rng.randint(0, 6)))
+        states.append(state)
+        sides = _draw_sides(program, pool, rng)
+        if sides is not None:
+            cut = tuple(Slices(_slice(event, keys) for event in side) for side in sides)
+            trials.append(Trial(state, *sides, cut))
+    mentioned = find_constants(program)[int]
+    return Material(program, tuple(trials), tuple(states), mentioned, tuple(sorted(keys)))
+
+
+def _make_events(program: Program, keys: Iterable[str], rng: Random) -> list[Event]:
+    domains = {field: find_domain(program, field, {}) for field in sorted(keys)}
+    constants = find_constants(program)
+    pool: list[Event] = []
+    for tag in program.tags:
+        choices = {
+            name: domains.get(name) or sample_values(make_field(tag, name, constants), 20)
+            for name in field_names(tag)
+            if name != "time"
+        }
+        for _ in range(EVENTS_PER_TAG):
+            place = len(pool)
+            fields = {name: rng.choice(values) for name, values in choices.items()}
+            pool.append(Event(tag(time=place, **fields), f"s{place % 3}", place))
+    return pool
+
+
+def _slice(event: Event, keys: Iterable[str]) -> Slice:
+    data = event.data
+    return take(type(data), **{k: getattr(data, k) for k in keys if hasattr(data, k)})
+
+
+def _draw_sides(
+    program: Program, pool: list[Event], rng: Random
+) -> tuple[tuple[Event, ...], tuple[Event, ...], tuple[Event, ...]] | None:
+    """Return events of three sides; the third may be empty, the others not."""
+    apart = program.dependence.independent
+    first = rng.choice(pool)
+    others = [event for event in pool if apart(first, event)]
+    if not others:
+        return None
+    second = rng.choice(others)
+    lefts, rights = [first], [second]
+    thirds: list[Event] = []
+    for event in rng.choices(pool, k=8):
+        sides = [lefts, rights, thirds]
+        mine = rng.randrange(3)
+        if len(sides[mine]) < 3 and all(
+            apart(event, other) for n, side in enumerate(sides) if n != mine for other in side
+        ):
+            sides[mine].append(event)
+    return tuple(lefts), tuple(rights), tuple(thirds)
+
+
+def fold(program: Program, state: Any, events: Iterable[Event]) -> tuple[Any, tuple[Any, ...]]:
+    """Fold events; one that raises is set aside, as a run would."""
+    outputs: list[Any] = []
+    for event in events:
+        try:
+            state, said = program.step(state, event)
+        except Exception as error:  # noqa: BLE001 - whatever a user's function raises
+            said = (f"raised {type(error).__name__}",)
+        outputs.append(said)
+    return state, tuple(outputs)
+
+
+def find_misses(
+    material: Material, pair: Mapping[str, Any], trial: Trial
+) -> list[tuple[Any, Any, str]]:
+    """Return what differs from the fold that never forked: expected, got, and of what."""
+    try:
+        compared = _compare(material.program, pair, trial)
+    except Exception:  # noqa: BLE001 - a piece that does not fit may raise anything
+        return [(None, None, "")]
+    events = [*trial.lefts, *trial.rights, *trial.thirds]
+    same = material.program.initial.shape.same
+    return [
+        (expected, got, about)
+        for expected, got, about in compared
+        if not _agree(same if not about else is_identical, expected, got, events)
+    ]
+
+
+def _agree(same: Any, expected: Any, got: Any, events: list[Event]) -> bool:
+    try:
+        return bool(same(expected, got)) or is_close(expected, got, measure_scale(events))
+    except Exception:  # noqa: BLE001 - states of different kinds may not even compare
+        return False
+
+
+def _compare(program: Program, pair: Mapping[str, Any], trial: Trial) -> list[tuple[Any, Any, str]]:
+    fork, join, zero = pair["fork"], pair["join"], pair.get("zero", MISSING)
+    state, (at_left, at_right, at_third) = trial.state, trial.slices
+    left, right = fork(state, at_left, at_right | at_third)
+    found = [(state, join(left, right), "")]
+    right, third = fork(right, at_right, at_third) if trial.thirds else (right, None)
+    left, said_left = fold(program, left, trial.lefts)
+    right, said_right = fold(program, right, trial.rights)
+    whole, expected_left = fold(program, state, trial.lefts)
+    whole, expected_right = fold(program, whole, trial.rights)
+    found += [(expected_left, said_left, OUTPUTS), (expected_right, said_right, OUTPUTS)]
+    if trial.thirds:
+        third, said = fold(program, third, trial.thirds)
+        whole, expected = fold(program, whole, trial.thirds)
+        found += [(expected, said, OUTPUTS), (whole, join(left, join(right, third)), "")]
+        found.append((whole, join(join(left, right), third), ""))
+    else:
+        found.append((whole, join(left, right), ""))
+    if zero is not MISSING:
+        # A tag that depends on itself, even per key, is folded in order and never from zero.
+        restrictions = program.dependence.restrictions
+        folded = [e for e in trial.rights if not restrictions(e.tag, e.tag)]
+        delta, _ = fold(program, zero, folded)
+        later, _ = fold(program, state, folded)
+        ends = ((state, join(state, zero)), (state, join(zero, state)), (later, join(state, delta)))
+        found += [(expected, got, "") for expected, got in ends]
+    return found

@@ -1,0 +1,149 @@
+"""Duties: what each worker of a plan has to do at given rates, and how to name it to people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from anabranch.model.events import LANE
+from anabranch.model.program import Program
+from anabranch.model.slices import Equals, Shard, Slice
+from anabranch.plan.cost import PRICES, Prices, assign
+from anabranch.plan.rates import Load, Rates
+from anabranch.plan.tree import Plan, Worker
+
+
+@dataclass(frozen=True)
+class Duty:
+    """One worker's part: the events it handles, how often it joins and forks, how busy it is.
+
+    `syncs` is how often per second its children's states come together here and part again;
+    `asked` is how often its own state goes up to its parent and comes back.
+    """
+
+    path: str
+    worker: Worker
+    loads: tuple[Load, ...]
+    asked: float
+    syncs: float
+    busy: float
+    synchronises: bool
+
+    @property
+    def rate(self) -> float:
+        """Return its own events per second."""
+        return sum(load.rate for load in self.loads)
+
+    @property
+    def depth(self) -> int:
+        """Return how many workers stand above it."""
+        return self.path.count(".")
+
+
+def list_duties(
+    program: Program, plan: Plan, rates: Rates, prices: Prices = PRICES
+) -> dict[str, Duty]:
+    """Return the duty of every worker, by path, from the root down."""
+    assigned = assign(program, plan, rates)
+    duties: dict[str, Duty] = {}
+    for path, worker in plan.root.walk():
+        above = duties.get(path.rpartition(".")[0])
+        asked = above.syncs if above is not None else 0.0
+        own = sum(load.rate for load in assigned[path])
+        syncs = asked + own if worker.children else 0.0
+        joins = syncs if worker.children else asked
+        busy = own * prices.seconds_per_event + joins * prices.seconds_per_join
+        # Whatever stands above others calls for a join, be it a marker or only the rarer tag.
+        waits = bool(worker.children) and len(worker.slices) > 0
+        duties[path] = Duty(path, worker, tuple(assigned[path]), asked, syncs, busy, waits)
+    return duties
+
+
+def name_slice(part: Slice) -> tuple[str, str]:
+    """Return a slice in words: its tag, and how it is cut.
+
+    >>> from typing import NamedTuple
+    >>> from anabranch.model.slices import take
+    >>> Inc = NamedTuple("Inc", [("time", int), ("key", int)])
+    >>> name_slice(take(Inc, key=2, source="a"))
+    ('Inc', 'key 2, from a')
+    >>> name_slice(take(Inc, lane=Shard(0, 4)))
+    ('Inc', 'lane 0 of 4')
+    """
+    words = [_name_choice(name, choice) for name, choice in part.where]
+    if part.source is not None:
+        words.append(f"from {part.source}")
+    return part.tag.__name__, ", ".join(words)
+
+
+def _name_choice(name: str, choice: Equals | Shard) -> str:
+    if isinstance(choice, Equals):
+        return f"{name.lstrip('@')} {choice.value}"
+    kind = "lane" if name == LANE else f"{name} shard"
+    return f"{kind} {choice.index} of {choice.count}"
+
+
+def name_slices(parts: Iterable[Slice]) -> list[tuple[str, str]]:
+    """Return slices in words, those that differ by source only on one line."""
+    families: dict[tuple[str, str], list[str]] = {}
+    for part in parts:
+        tag, cut = name_slice(Slice(part.tag, part.where))
+        families.setdefault((tag, cut), []).append(part.source or "")
+    named: list[tuple[str, str]] = []
+    for (tag, cut), sources in families.items():
+        known = [source for source in sources if source]
+        origin = "from " + (", ".join(known) if len(known) < 3 else f"{len(known)} sources")
+        named.append((tag, ", ".join(word for word in (cut, origin if known else "") if word)))
+    return named
+
+
+def name_rate(rate: float) -> str:
+    """Return events per second, short enough for a box.
+
+    >>> [name_rate(rate) for rate in (0, 0.0042, 0.5, 15, 1115, 25_000, 2_400_000)]
+    ['0/s', '0.0042/s', '0.5/s', '15/s', '1,115/s', '25k/s', '2.4M/s']
+    """
+    for least, size, letter in ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):
+        if rate >= least:
+            scaled = rate / size
+            return f"{scaled:,.0f}{letter}/s" if scaled >= 100 else f"{scaled:.3g}{letter}/s"
+    return f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.2g}/s"
+
+
+def name_share(share: float) -> str:
+    """Return a share of a worker's time.
+
+    >>> [name_share(share) for share in (0, 0.0004, 0.051, 0.6, 3)]
+    ['idle', '<0.1%', '5.1%', '60%', '300%']
+    """
+    if share == 0:
+        return "idle"
+    if share < 0.001:
+        return "<0.1%"
+    return f"{share:.1%}" if share < 0.0995 else f"{share:.0%}"
+
+
+def name_duration(seconds: float) -> str:
+    """Return a duration with a unit that suits it.
+
+    >>> [name_duration(s) for s in (3.0, 0.3003, 0.00064, 0.0000014)]
+    ['3 s', '300 ms', '640 µs', '1.4 µs']
+    """
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-6:.3g} µs"
+
+
+def count_workers(plan: Plan) -> str:
+    """Return how many workers a plan has, on how many machines.
+
+    >>> from typing import NamedTuple
+    >>> Value = NamedTuple("Value", [("time", int)])
+    >>> count_workers(Plan(Worker(Value)))
+    '1 worker'
+    """
+    workers = plan.workers().values()
+    machines = {worker.machine for worker in workers} - {None}
+    words = f"{len(workers)} worker{'s' if len(workers) > 1 else ''}"
+    return f"{words} on {len(machines)} machines" if len(machines) > 1 else words

@@ -1,0 +1,230 @@
+"""Obstacles: what stands between a program and a plan with more workers, with the cure.
+
+The answer names a pair of tags and what is missing: their independence, a fork, or enough events.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+from anabranch.errors import PlanError
+from anabranch.model.dependence import Depends
+from anabranch.model.events import LANE, field_names
+from anabranch.model.program import Program
+from anabranch.model.shapes import MISSING
+from anabranch.plan.assembly import TagNode
+from anabranch.plan.cost import PRICES, price
+from anabranch.plan.duties import Duty, name_rate, name_share
+from anabranch.plan.graph import connect
+from anabranch.plan.optimizers.greedy import grow_tag_tree, plan_greedily
+from anabranch.plan.rates import Load, Rates
+from anabranch.plan.structure import Structure
+from anabranch.plan.tree import Plan
+
+
+class Obstacle(NamedTuple):
+    """A reason for one worker: the tags that are kept together, and what would part them."""
+
+    pair: tuple[str, str]
+    missing: Literal["independence", "fork", "events", "choice"]
+    text: str
+
+
+def ask_why_one_worker(
+    program: Program, structure: Structure, plan: Plan, rates: Rates
+) -> tuple[Obstacle, ...]:
+    """Say why a plan has one worker only."""
+    apart = _find_apart(program)
+    if apart is None:
+        return (_explain_dependence(program),)
+    if not program.forks:
+        return (_explain_missing_fork(program, apart),)
+    if structure.kind == "sequential":
+        return (_explain_dependence(program),)
+    node = grow_tag_tree(program, rates.loads)
+    if not node.children:
+        return (_explain_rates(program, rates, apart),)
+    pair = _pair_of(node)
+    try:
+        cut = plan_greedily(program, rates)
+    except PlanError:
+        return (_explain_missing_chain(program, pair),)
+    return (_explain_choice(program, plan, cut, rates, pair),)
+
+
+def _find_apart(program: Program) -> tuple[type, type, tuple[str, ...]] | None:
+    """Return two tags of which events may run apart, and the fields that must then differ."""
+    pairs = [(a, b) for n, a in enumerate(program.tags) for b in program.tags[n:]]
+    for a, b in pairs:
+        if not program.dependence.restrictions(a, b):
+            return a, b, ()
+    fields = [
+        set(same) - {LANE} for a, b in pairs for same in program.dependence.restrictions(a, b)
+    ]
+    common = tuple(sorted(set.intersection(*fields)))
+    return (*pairs[0], common) if common else None
+
+
+def _explain_dependence(program: Program) -> Obstacle:
+    """Name two tags of which every event depends on every other, and the statement that says so."""
+    pairs = [(a, b) for n, a in enumerate(program.tags) for b in program.tags[n:]]
+    always = [(a, b) for a, b in pairs if () in program.dependence.restrictions(a, b)]
+    own = [(a, b) for a, b in always if a is b and a not in program.markers]
+    a, b = (own or always or pairs)[0]
+    names = a.__name__, b.__name__
+    shared = [name for name in field_names(a) if name in field_names(b) and name != "time"]
+    text = f"every {names[0]} depends on every {'other' if a is b else names[1]}"
+    text += f" ({stated})" if (stated := _find_statement(program, a, b)) else ""
+    text += ", so their order shows and they stay together"
+    if shared:
+        text += (
+            f". If only those of equal {' or '.join(shared)} do, "
+            f"say so: depends({', '.join(names)}, same={shared[0]!r})"
+        )
+    text += ". If they commute, drop the dependence: independent_updates_commute is then checked"
+    return Obstacle(names, "independence", text)
+
+
+def _find_statement(program: Program, a: type, b: type) -> str:
+    for part in program._parts:
+        if isinstance(part, Depends) and part.where is not None:
+            forwards = part.tag is a and b in part.others
+            if forwards or (part.tag is b and a in part.others):
+                return f"{os.path.basename(part.where.file)}:{part.where.line}"
+    return ""
+
+
+def _explain_missing_fork(program: Program, apart: tuple[type, type, tuple[str, ...]]) -> Obstacle:
+    a, b, fields = apart
+    names = a.__name__, b.__name__
+    if fields:
+        subject = f"{' and '.join(dict.fromkeys(names))} of different {', '.join(fields)}"
+        cure = f"with state=MapOf(..., by={fields[0]!r}) the state forks by itself"
+    else:
+        subject = _name_pair(*names)
+        cure = "give the program fork= and join=, or a ready-made state that has them"
+    text = (
+        f"{subject} are independent, but there is no fork and join, so they share one state: "
+        f"{cure}. They must keep join_undoes_fork and update_passes_through_join; "
+        "`anabranch check --synthesise` looks for a pair that does"
+    )
+    return Obstacle(names, "fork", text)
+
+
+def _explain_missing_chain(program: Program, pair: tuple[str, str]) -> Obstacle:
+    forks = ", ".join(f"{f.parent} -> {f.left}, {f.right}" for f in program.forks)
+    text = (
+        f"{pair[0]} and {pair[1]} could run apart, but no fork leads from {program.initial.name} "
+        f"to state types that handle them apart; the program has {forks}"
+    )
+    return Obstacle(pair, "fork", text)
+
+
+def _explain_rates(
+    program: Program, rates: Rates, apart: tuple[type, type, tuple[str, ...]]
+) -> Obstacle:
+    """Say why nothing falls apart at these rates: what orders is too frequent, or all is one."""
+    for tag in program.tags:
+        own = [load for load in rates.loads if load.slice.tag is tag]
+        if len(connect(program.dependence, [load.slice for load in own])) > 1:
+            others = [t.__name__ for t in program.dependence.neighbours(tag) if t is not tag]
+            text = (
+                f"{_name_pair(tag.__name__, tag.__name__)} could run apart, but at these rates "
+                f"{' and '.join(others)} {'are' if len(others) > 1 else 'is'} about as frequent, "
+                "and each calls for a join"
+            )
+            return Obstacle((tag.__name__, tag.__name__), "events", text)
+    busiest = max(rates.loads, key=lambda load: load.rate)
+    text = (
+        f"the program could be cut, but at these rates there is nothing to part: {busiest.slice} "
+        f"comes as one slice of {name_rate(busiest.rate)}, and a worker can take "
+        f"{name_rate(PRICES.capacity)}. More sources, more keys or a higher rate would cut it"
+    )
+    return Obstacle((apart[0].__name__, apart[1].__name__), "events", text)
+
+
+def _name_pair(a: str, b: str) -> str:
+    return f"two {a}" if a == b else f"{a} and {b}"
+
+
+def _explain_choice(
+    program: Program, plan: Plan, cut: Plan, rates: Rates, pair: tuple[str, str]
+) -> Obstacle:
+    here, there = price(program, plan, rates), price(program, cut, rates)
+    subject = _name_pair(*pair)
+    if plan.name in ("sequential", "keyed"):
+        text = f"{subject} could run apart, but the optimizer {plan.name!r} never parts them"
+        return Obstacle(pair, "choice", text)
+    text = (
+        f"{subject} could run apart, but not at these rates: one worker is busy "
+        f"{name_share(here.busiest)} of its time, and {len(cut.workers())} workers would cost "
+        f"{there.total / here.total:.3g} times as much, for {there.rounds:,.2g} rounds of "
+        "synchronization a second"
+    )
+    return Obstacle(pair, "events", text)
+
+
+def _pair_of(node: TagNode) -> tuple[str, str]:
+    first, second = (sorted(tag.__name__ for tag in child.tags()) for child in node.children[:2])
+    return first[0], second[0]
+
+
+def note_plan(
+    program: Program, plan: Plan, rates: Rates, duties: Mapping[str, Duty]
+) -> tuple[str, ...]:
+    """Say what rates made of a plan: what was spread, what shares a worker, what is too much."""
+    notes = [*_note_lanes(plan, rates)]
+    for path, duty in duties.items():
+        shared = _find_shared(program, duty)
+        if shared and len(duties) > 1:
+            notes.append(
+                f"worker {path} could be cut further ({shared}), but {name_rate(duty.rate)} keep "
+                f"it busy for {name_share(duty.busy)} of its time: joining would cost more"
+            )
+        if duty.busy > 1:
+            notes.append(
+                f"worker {path} can't keep up: it would need {name_share(duty.busy)} of its time"
+            )
+    waits = [d for d in duties.values() if not d.worker.children and d.asked]
+    bare = {
+        d.worker.state for d in waits if program.state_type(d.worker.state).shape.zero is MISSING
+    }
+    if bare:
+        which = "" if len(program.state_types) == 1 else f" for {', '.join(sorted(bare))}"
+        notes.append(
+            f"no zero is declared{which}, so leaves can't fold from nothing: "
+            "each waits for its part of the state after a marker"
+        )
+    return tuple(notes)
+
+
+def _note_lanes(plan: Plan, rates: Rates) -> list[str]:
+    notes = []
+    laned = [part for part in plan.root.subtree() if part.choice(LANE) is not None]
+    for load in rates.loads:
+        lanes = sum(part.overlaps(load.slice) for part in laned)
+        if lanes > 1 and load.slice.choice(LANE) is None:
+            notes.append(
+                f"{load.slice} brings {name_rate(load.rate)}, more than one worker's "
+                f"{name_rate(PRICES.capacity)}: it is spread over {lanes} lanes"
+            )
+    return notes
+
+
+def _find_shared(program: Program, duty: Duty) -> str:
+    """Name slices of one leaf that could have had workers of their own."""
+    if duty.worker.children or len(duty.loads) < 2:
+        return ""
+    below = grow_tag_tree(program, duty.loads).children
+    return " | ".join(_name_loads(_all_loads(child)) for child in below[:3])
+
+
+def _all_loads(node: TagNode) -> list[Load]:
+    return [*node.loads, *(load for child in node.children for load in _all_loads(child))]
+
+
+def _name_loads(loads: list[Load]) -> str:
+    first = str(loads[0].slice)
+    return first if len(loads) == 1 else f"{first} +{len(loads) - 1} more"

@@ -1,0 +1,128 @@
+"""Timing: the simulator on a clock, to see how a plan scales before a cluster is bought.
+
+The protocol is the simulator's, message for message. Only the network differs: a message takes as
+long as its distance and size say, and a worker that is busy takes it later.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from anabranch.model.events import Event
+from anabranch.model.order import OrderKey
+from anabranch.plan.cost import Prices
+from anabranch.reference.network import Address, Message, Network
+from anabranch.reference.simulator import NO_FAULTS, Rehearsal, Run
+
+FLUMINA = Prices(seconds_per_event=6.5e-6, seconds_per_round=1e-4, seconds_per_join=2e-5)
+"""What Flumina's published runs cost: 155 events per millisecond on one node, a LAN between."""
+
+
+class Timing(NamedTuple):
+    """How long a run took, and what went over the network."""
+
+    seconds: float
+    events: int
+    network_bytes: float
+    network_messages: int
+
+    @property
+    def throughput(self) -> float:
+        """Return events per second."""
+        return self.events / self.seconds
+
+
+@dataclass(frozen=True)
+class _Map:
+    """Which machine each address is on."""
+
+    seats: tuple[str | None, ...]
+    sources: tuple[str | None, ...]
+
+    def of(self, address: Address) -> str | None:
+        return self.seats[address] if address >= 0 else self.sources[-1 - address]
+
+
+class TimedNetwork(Network):
+    """Deliver every message once, at its time, to a worker that has time for it."""
+
+    def __init__(self, machines: _Map, prices: Prices) -> None:
+        super().__init__(random.Random(0), 0.0)
+        self.machines = machines
+        self.prices = prices
+        self.clocks: dict[Address, float] = {}
+        self.bytes = 0.0
+        self.crossings = 0
+        self._last: dict[tuple[Address, Address], float] = {}
+        self._heap: list[tuple[float, int, Address, Message]] = []
+
+    def send(self, sender: Address, receiver: Address, message: Message) -> None:
+        """Put a message on its way; one machine's workers hear each other at once."""
+        prices = self.prices
+        arrival = self.clocks.get(sender, 0.0)
+        if self.machines.of(sender) != self.machines.of(receiver):
+            size = _size(message, prices)
+            self.bytes += size
+            self.crossings += 1
+            arrival += prices.seconds_per_round + size * prices.seconds_per_byte
+        # A small message must not overtake a large one on the same channel.
+        pair = (sender, receiver)
+        arrival = self._last[pair] = max(arrival, self._last.get(pair, 0.0))
+        self.messages += 1
+        heapq.heappush(self._heap, (arrival, self.messages, receiver, message))
+
+    def deliver(self) -> tuple[Address, Message] | None:
+        """Deliver the earliest message, and let its receiver's clock come up to it."""
+        if not self._heap:
+            return None
+        arrival, _, receiver, message = heapq.heappop(self._heap)
+        self.clocks[receiver] = max(self.clocks.get(receiver, 0.0), arrival)
+        return receiver, message
+
+    def spend(self, worker: Address, seconds: float) -> None:
+        """Let a worker be busy."""
+        self.clocks[worker] = self.clocks.get(worker, 0.0) + seconds
+
+
+class TimedRun(Run):
+    """A run whose work takes time."""
+
+    network: TimedNetwork
+
+    def apply(self, worker: Any, key: OrderKey, event: Event) -> None:
+        """Spend an event's time, then let it speak."""
+        self.network.spend(worker.seat.number, self.network.prices.seconds_per_event)
+        super().apply(worker, key, event)
+
+    def join(self, worker: Any) -> None:
+        """Spend a join's time, then join."""
+        self.network.spend(worker.seat.number, self.network.prices.seconds_per_join)
+        super().join(worker)
+
+
+def time_run(
+    rehearsal: Rehearsal, machines: Mapping[str, str] | None = None, prices: Prices = FLUMINA
+) -> Timing:
+    """Return how long a plan takes for an input that is all there at once.
+
+    `machines` says where each source is; by default each is a machine of its own name.
+    """
+    where = machines or {}
+    seats = tuple(seat.worker.machine for seat in rehearsal.layout.seats)
+    sources = tuple(where.get(e.source, e.source) for e in rehearsal.emissions)
+    network = TimedNetwork(_Map(seats, sources), prices)
+    simulation = TimedRun(rehearsal, 0, NO_FAULTS, network=network).finish()
+    assert simulation.ledger.pending == 0, "the input must end, or it can't be timed"
+    seconds = max(network.clocks.values(), default=0.0)
+    return Timing(seconds, simulation.ledger.processed, network.bytes, network.crossings)
+
+
+def _size(message: Message, prices: Prices) -> float:
+    kind = message[0]
+    if kind == "event":
+        return prices.event_bytes
+    return prices.state_bytes if kind in ("up", "down") else prices.request_bytes

@@ -1,0 +1,73 @@
+"""Envelopes: one row of Spark's carries a whole batch of events to a shard.
+
+A map task sends each shard what is for it, and to every shard, also to those it has no events for,
+what it saw of each source: a *chunk*. So every shard follows every source, and all of them know the
+same frontier without asking anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from anabranch.model.events import Event, Tag
+from anabranch.state.codec import Codec
+
+SCHEMA = "shard int, kind string, payload binary"
+"""What an envelope is to Spark. Kinds: `events`, `chunk`, `rejected`."""
+
+
+class Chunk(NamedTuple):
+    """What one map task saw of one source.
+
+    `first` and `last` are the least and the largest sequence, `largest` the largest time of its
+    events, `promised` the largest heartbeat. `times` holds (sequence, time, beat) of every item,
+    where the source's rules need each of them.
+    """
+
+    source: str
+    first: int | None
+    last: int | None
+    largest: int | None
+    promised: int | None
+    times: tuple[tuple[int, int, bool], ...] = ()
+
+
+class Carried(NamedTuple):
+    """An event on its way, with the largest time and promise that its chunk saw before it."""
+
+    event: Event
+    before: int | None
+    promised: int | None
+
+
+def pack_events(codec: Codec, tags: tuple[Tag, ...], events: Iterable[Carried]) -> bytes:
+    """Return events as the payload of an envelope; a tag is a number."""
+    numbers = {tag: number for number, tag in enumerate(tags)}
+    rows = [
+        (numbers[type(e.data)], tuple(_values(e.data)), e.source, e.seq, before, promised)
+        for e, before, promised in events
+    ]
+    return codec.encode(rows)
+
+
+def unpack_events(codec: Codec, tags: tuple[Tag, ...], payload: bytes) -> list[Carried]:
+    """Return the events of a payload."""
+    return [
+        Carried(Event(tags[number](*values), source, seq), before, promised)
+        for number, values, source, seq, before, promised in codec.decode(payload)
+    ]
+
+
+def pack_chunk(codec: Codec, chunk: Chunk) -> bytes:
+    """Return a chunk as the payload of an envelope."""
+    return codec.encode(tuple(chunk))
+
+
+def unpack_chunk(codec: Codec, payload: bytes) -> Chunk:
+    """Return the chunk of a payload."""
+    return Chunk(*codec.decode(payload))
+
+
+def _values(data: Any) -> Iterable[Any]:
+    return data if isinstance(data, tuple) else vars(data).values()

@@ -1,0 +1,86 @@
+"""What leaves a query: one row for each output, late or rejected event, and each count."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+from anabranch.eventtime.ledger import Ledger
+from anabranch.model.events import Event
+from anabranch.model.fields import encode_value
+from anabranch.model.order import OrderKey
+
+COLUMNS = (
+    "kind string, id string, time long, tag string, source string, seq long, index int, "
+    "value string, event string, reason string"
+)
+"""The columns of a query's result. `value`, `event` are JSON; `id` is the same on any replay."""
+
+
+class Said(NamedTuple):
+    """A row of the result. Kinds: `output`, `late`, `rejected`, `ledger`."""
+
+    kind: str
+    id: str
+    time: int | None
+    tag: str | None
+    source: str | None
+    seq: int | None
+    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody wants here
+    value: str | None
+    event: str | None
+    reason: str | None
+
+
+def describe_output(value: Any, event: Event, index: int, key: OrderKey) -> Said:
+    """Return the row of an output."""
+    return Said(
+        "output",
+        f"{identify(key)}#{index}",
+        event.time,
+        type(event.data).__name__,
+        event.source,
+        event.seq,
+        index,
+        encode_json(value),
+        encode_json(event.data),
+        None,
+    )
+
+
+def describe_late(event: Event, distance: int) -> Said:
+    """Return the row of a late event, with its distance."""
+    return describe_event("late", event, f"{distance} behind its source's frontier")
+
+
+def describe_event(kind: str, event: Event, reason: str) -> Said:
+    """Return the row of an event that was not processed."""
+    return Said(
+        kind,
+        f"{kind}:{event.source}:{event.seq}:{encode_json(event.data)}",
+        event.time if isinstance(event.time, int) else None,
+        type(event.data).__name__,
+        event.source,
+        event.seq,
+        0,
+        None,
+        encode_json(event.data),
+        reason,
+    )
+
+
+def describe_ledger(operator: str, number: int, ledger: Ledger, more: dict[str, Any]) -> Said:
+    """Return the row of an operator's counts, which stand for everything so far."""
+    counts = encode_json({**ledger._asdict(), **more})
+    name = f"{operator}:{number}"
+    return Said("ledger", f"ledger:{name}", None, None, None, None, 0, counts, None, name)
+
+
+def identify(key: OrderKey) -> str:
+    """Return an order key as text that sorts nothing but tells apart."""
+    return json.dumps(key, separators=(",", ":"))
+
+
+def encode_json(value: Any) -> str:
+    """Return a value as JSON, the same for equal values."""
+    return json.dumps(encode_value(value), separators=(",", ":"), sort_keys=True)

@@ -1,0 +1,140 @@
+"""Following sources by chunks: the same verdicts as item by item, without gathering the items.
+
+Each shard sees every chunk of a batch. Chunks of one source do not overlap, so in order of their
+sequences the largest time before a chunk is known, and inside it each event brings along what came
+before it. That is all `eventtime.Watch` would have looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from anabranch.errors import InputError
+from anabranch.eventtime.sources import NEVER, Source, Watch, promise_of
+from anabranch.spark.envelopes import Carried, Chunk
+
+
+class Standing(NamedTuple):
+    """How far a source has come: its frontier, the largest time seen, the last sequence read."""
+
+    frontier: int = NEVER
+    largest: int | None = None
+    last: int | None = None
+
+
+class Judgement(NamedTuple):
+    """What a batch did to the sources, and a verdict on each event.
+
+    None if it is good, how far behind it lies if it is late, the reason if it is rejected.
+    """
+
+    standings: dict[str, Standing]
+    verdicts: list[int | str | None]
+
+
+def judge(
+    sources: Mapping[str, Source],
+    standings: Mapping[str, Standing],
+    chunks: Iterable[Chunk],
+    events: list[Carried],
+) -> Judgement:
+    """Judge a batch's events, each against its own source's sequence up to it."""
+    by_source: dict[str, list[Chunk]] = {}
+    for chunk in chunks:
+        by_source.setdefault(chunk.source, []).append(chunk)
+    after = dict(standings)
+    before: dict[str, list[tuple[Chunk, Standing]]] = {}
+    scanned: dict[tuple[str, int], int | str | None] = {}
+    for name, mine in by_source.items():
+        standing = standings.get(name, Standing())
+        ordered = _in_order(name, standing, mine)
+        if sources[name].ahead is not None:
+            after[name] = _scan(sources[name], standing, ordered, scanned)
+            continue
+        before[name] = []
+        for chunk in ordered:
+            before[name].append((chunk, standing))
+            standing = _advance(sources[name], standing, chunk)
+        after[name] = standing
+    verdicts = [
+        scanned[event.source, event.seq]
+        if event.source not in before and event.seq is not None
+        else _lateness(sources, before, Carried(event, largest, promised))
+        for event, largest, promised in events
+    ]
+    return Judgement(after, verdicts)
+
+
+def _scan(
+    source: Source,
+    standing: Standing,
+    chunks: list[Chunk],
+    verdicts: dict[tuple[str, int], int | str | None],
+) -> Standing:
+    """Follow a source item by item: whether a time is too far ahead depends on all before it."""
+    watch = Watch(source, standing.frontier, standing.largest)
+    last = standing.last
+    for chunk in chunks:
+        for seq, time, beat in chunk.times:
+            if beat:
+                watch.hear(time)
+            else:
+                verdicts[source.name, seq] = watch.judge(time)
+            last = seq
+    return Standing(watch.frontier, watch.largest, last)
+
+
+def _in_order(name: str, standing: Standing, chunks: list[Chunk]) -> list[Chunk]:
+    numbered = [chunk for chunk in chunks if chunk.first is not None]
+    if not numbered:
+        return chunks
+    ordered = sorted(numbered, key=lambda chunk: chunk.first or 0)
+    last = standing.last
+    for chunk in ordered:
+        if last is not None and chunk.first is not None and chunk.first <= last:
+            raise InputError(
+                f"source {name!r} went back in its sequence: {chunk.first} after {last}",
+                expected="each part of a source to lie after all that was read before",
+                got=f"{chunk.first} to {chunk.last}",
+                cure="name a sequence column that grows with the data (offset, or file and row), "
+                "and do not shuffle the frame before it gets here",
+            )
+        last = chunk.last
+    return ordered
+
+
+def _advance(source: Source, standing: Standing, chunk: Chunk) -> Standing:
+    largest = _largest(standing.largest, chunk.largest)
+    promised = NEVER if chunk.promised is None else chunk.promised
+    frontier = max(standing.frontier, promised, promise_of(source, largest))
+    return Standing(frontier, largest, chunk.last if chunk.last is not None else standing.last)
+
+
+def _lateness(
+    sources: Mapping[str, Source],
+    before: Mapping[str, list[tuple[Chunk, Standing]]],
+    carried: Carried,
+) -> int | None:
+    event = carried.event
+    standing = _find(before[event.source], event.seq)
+    largest = _largest(standing.largest, carried.before)
+    promised = NEVER if carried.promised is None else carried.promised
+    frontier = max(standing.frontier, promised, promise_of(sources[event.source], largest))
+    return frontier - event.time if event.time <= frontier else None
+
+
+def _find(chunks: list[tuple[Chunk, Standing]], seq: int | None) -> Standing:
+    if seq is None:
+        # Without a sequence there is no telling what came before within a batch.
+        return chunks[0][1]
+    for chunk, standing in chunks:
+        if chunk.first is not None and chunk.last is not None and chunk.first <= seq <= chunk.last:
+            return standing
+    raise AssertionError(f"no chunk holds sequence {seq}")
+
+
+def _largest(a: int | None, b: int | None) -> int | None:
+    if a is None or b is None:
+        return b if a is None else a
+    return max(a, b)

@@ -1,0 +1,243 @@
+"""A shard: follows the sources, keeps what is not yet stable, folds the rest in order.
+
+Nothing here knows Spark. A shard is a function of its store and the envelopes of a batch, so that
+any cut of the input into batches can be tried without a cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from anabranch.eventtime.ledger import Ledger
+from anabranch.eventtime.sources import Source
+from anabranch.model.events import FOREVER, Event
+from anabranch.model.order import OrderKey, sort_events
+from anabranch.model.program import Program
+from anabranch.model.shapes import MISSING, EntryShape
+from anabranch.plan.wiring import Wiring
+from anabranch.spark.entries import Entries
+from anabranch.spark.envelopes import Carried, Chunk, pack_events, unpack_chunk, unpack_events
+from anabranch.spark.fingerprint import check_fingerprint, fingerprint
+from anabranch.spark.said import Said, describe_event, describe_late, describe_output
+from anabranch.spark.sequences import Standing, judge
+from anabranch.spark.stores import Store
+from anabranch.state.codec import Codec
+
+
+class Delta(NamedTuple):
+    """What a shard folded since the last marker, for the root; or the marker itself."""
+
+    key: OrderKey
+    shard: int
+    state: Any
+    marker: Event | None
+
+
+@dataclass(frozen=True)
+class Job:
+    """Everything about a run that does not change: shipped to every task once."""
+
+    program: Program
+    wiring: Wiring
+    sources: dict[str, Source]
+    codec: Codec
+    ended: bool = False
+
+    def fingerprint(self) -> dict[str, str]:
+        """Return what the state depends on."""
+        return fingerprint(self.program, self.wiring, self.sources)
+
+
+class _Head(NamedTuple):
+    """The small part of a shard's state: read and written with every batch."""
+
+    standings: dict[str, tuple[Any, ...]]
+    ledger: tuple[int, ...]
+    buckets: dict[int, int]
+    made_by: dict[str, str]
+
+
+class Shard:
+    """One shard at work on one batch."""
+
+    def __init__(self, job: Job, number: int, store: Store) -> None:
+        self.job = job
+        self.number = number
+        self.store = store
+        data = store.read("head")
+        if data is None:
+            self.head = _Head({}, tuple(Ledger()), {}, job.fingerprint())
+        else:
+            self.head = _Head(*job.codec.decode(data))
+            check_fingerprint(self.head.made_by, job.fingerprint())
+        self.said: list[Said] = []
+        self.deltas: list[Delta] = []
+        # Pending events are kept by time, in buckets about as wide as sources are late.
+        lateness = max((s.lateness or 0 for s in job.sources.values()), default=0)
+        self.width = max(1, lateness)
+
+    def process(self, envelopes: Iterable[tuple[str, bytes]]) -> None:
+        """Take in a batch; `said` and `deltas` hold what comes of it."""
+        job = self.job
+        chunks: list[Chunk] = []
+        carried: list[Carried] = []
+        counts = dict.fromkeys(Ledger._fields, 0)
+        for kind, payload in envelopes:
+            if kind == "chunk":
+                chunks.append(unpack_chunk(job.codec, payload))
+            elif kind == "events":
+                carried += unpack_events(job.codec, job.program.tags, payload)
+            else:
+                self._reject_raw(payload, counts)
+        standings = {name: Standing(*s) for name, s in self.head.standings.items()}
+        judgement = judge(job.sources, standings, chunks, carried)
+        good = list(self._sort_out(carried, judgement.verdicts, counts))
+        frontier = self._frontier(judgement.standings)
+        stable, buckets = self._release(good, frontier)
+        self._fold(stable, counts)
+        counts["pending"] = sum(buckets.values()) - self.head.ledger[5]
+        ledger = Ledger(
+            *(a + counts[f] for a, f in zip(self.head.ledger, Ledger._fields, strict=True))
+        )
+        kept = {name: tuple(standing) for name, standing in judgement.standings.items()}
+        self.frontier = frontier
+        self.frontiers = {name: standing.frontier for name, standing in judgement.standings.items()}
+        self.head = _Head(kept, tuple(ledger), buckets, self.head.made_by)
+        self.store.write("head", job.codec.encode(tuple(self.head)))
+
+    @property
+    def ledger(self) -> Ledger:
+        """Return what became of the events that this shard counts."""
+        return Ledger(*self.head.ledger)
+
+    def _frontier(self, standings: dict[str, Standing]) -> int:
+        if self.job.ended:
+            return FOREVER
+        start = Standing()
+        return min((standings.get(name, start).frontier for name in self.job.sources), default=0)
+
+    def _counts_here(self, event: Event) -> bool:
+        # A marker comes to every shard and is counted in one.
+        return self.job.wiring.home(event) == self.number
+
+    def _reject_raw(self, payload: bytes, counts: dict[str, int]) -> None:
+        for rejected in self.job.codec.decode(payload):
+            counts["input"] += 1
+            counts["rejected"] += 1
+            self.said.append(Said("rejected", *rejected))
+
+    def _sort_out(
+        self, carried: list[Carried], verdicts: list[int | str | None], counts: dict[str, int]
+    ) -> Iterator[Event]:
+        for (event, _, _), verdict in zip(carried, verdicts, strict=True):
+            here = self._counts_here(event)
+            counts["input"] += here
+            if verdict is None:
+                yield event
+            elif here and isinstance(verdict, str):
+                counts["rejected"] += 1
+                self.said.append(describe_event("rejected", event, verdict))
+            elif here:
+                counts["late"] += 1
+                self.said.append(describe_late(event, int(verdict)))
+
+    def _release(
+        self, good: list[Event], frontier: int
+    ) -> tuple[list[tuple[OrderKey, Event]], dict[int, int]]:
+        """Return what is stable, in order; put the rest into its buckets."""
+        job, store, width = self.job, self.store, self.width
+        buckets = dict(self.head.buckets)
+        waiting: dict[int, list[Event]] = {}
+        stable = [event for event in good if event.time <= frontier]
+        for event in good:
+            if event.time > frontier:
+                waiting.setdefault(event.time // width, []).append(event)
+        ripe = {bucket for bucket in buckets if bucket * width <= frontier}
+        for bucket in sorted(ripe | (waiting.keys() & buckets.keys())):
+            data = store.read_page("pending", str(bucket))
+            assert data is not None, f"bucket {bucket} of pending events is gone"
+            for event, _, _ in unpack_events(job.codec, job.program.tags, data):
+                if event.time <= frontier:
+                    stable.append(event)
+                else:
+                    waiting.setdefault(bucket, []).append(event)
+        for bucket in ripe - waiting.keys():
+            store.write_page("pending", str(bucket), None)
+            del buckets[bucket]
+        for bucket, events in waiting.items():
+            store.write_page("pending", str(bucket), self._pack(events))
+            buckets[bucket] = sum(self._counts_here(event) for event in events)
+        return sort_events(job.program.ranks, stable), buckets
+
+    def _pack(self, events: list[Event]) -> bytes:
+        carried = (Carried(event, None, None) for event in events)
+        return pack_events(self.job.codec, self.job.program.tags, carried)
+
+    def _fold(self, stable: list[tuple[OrderKey, Event]], counts: dict[str, int]) -> None:
+        if self.job.wiring.way == "forked":
+            self._fold_deltas(stable, counts)
+        else:
+            self._fold_state(stable, counts)
+
+    def _fold_state(self, stable: list[tuple[OrderKey, Event]], counts: dict[str, int]) -> None:
+        state_type = self.job.program.initial
+        state = self._load_state()
+        for key, event in stable:
+            here = self._counts_here(event)
+            try:
+                state, outputs = state_type.step(state, event)
+            except Exception as error:  # noqa: BLE001 - whatever a user's function raises
+                if here:
+                    counts["rejected"] += 1
+                    self.said.append(describe_event("rejected", event, describe(event, error)))
+                continue
+            if here:
+                counts["processed"] += 1
+                self.said += [describe_output(v, event, i, key) for i, v in enumerate(outputs)]
+        self._keep_state(state, changed=bool(stable))
+
+    def _load_state(self) -> Any:
+        job = self.job
+        if job.wiring.way == "keyed":
+            shape = job.program.initial.shape
+            assert isinstance(shape, EntryShape)
+            return Entries(self.store, job.codec, job.wiring.shards)
+        data = self.store.read("state")
+        return job.program.init if data is None else job.codec.decode(data)
+
+    def _keep_state(self, state: Any, *, changed: bool) -> None:
+        if isinstance(state, Entries):
+            state.flush()
+        elif changed:
+            self.store.write("state", self.job.codec.encode(state))
+
+    def _fold_deltas(self, stable: list[tuple[OrderKey, Event]], counts: dict[str, int]) -> None:
+        program, codec = self.job.program, self.job.codec
+        state_type, zero = program.initial, program.initial.shape.zero
+        assert zero is not MISSING
+        data = self.store.read("delta")
+        delta = zero if data is None else codec.decode(data)
+        for key, event in stable:
+            if type(event.data) in self.job.wiring.markers:
+                home = self._counts_here(event)
+                self.deltas.append(Delta(key, self.number, delta, event if home else None))
+                # The root counts a marker, when it has run it.
+                delta = zero
+                continue
+            try:
+                delta, outputs = state_type.step(delta, event)
+            except Exception as error:  # noqa: BLE001 - whatever a user's function raises
+                counts["rejected"] += 1
+                self.said.append(describe_event("rejected", event, describe(event, error)))
+                continue
+            counts["processed"] += 1
+            self.said += [describe_output(v, event, i, key) for i, v in enumerate(outputs)]
+        if stable:
+            self.store.write("delta", codec.encode(delta))
+
+
+def describe(event: Event, error: Exception) -> str:
+    """Say what a user's function raised."""
+    return f"on {type(event.data).__name__}: {type(error).__name__}: {error}"

@@ -1,0 +1,190 @@
+"""Durable bytes for states and events: MessagePack, self-describing, never pickle.
+
+Plain values are written as they are. Everything else is a list whose first element names its kind.
+Records (`NamedTuple`s, dataclasses) are written by name and read back only if the program knows a
+record of that name: bytes from elsewhere can't choose a class.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from datetime import date, datetime
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from typing import Any, get_args, get_type_hints
+
+import msgspec
+
+from anabranch.errors import AnabranchError
+from anabranch.model.maps import Map
+from anabranch.model.program import Program
+from anabranch.model.shapes import MISSING
+
+_SMALL = 1 << 63
+
+
+class CodecError(AnabranchError, ValueError):
+    """A value can't be written to durable state, or bytes can't be read back."""
+
+
+class Codec:
+    """Write and read values that may contain a known set of records."""
+
+    def __init__(self, records: Iterable[type] = ()) -> None:
+        self._records: dict[str, type] = {}
+        for record in records:
+            self._learn(record)
+
+    def encode(self, value: Any) -> bytes:
+        """Return a value as bytes; equal values of equal types give equal bytes."""
+        return msgspec.msgpack.encode(self._lower(value))
+
+    def decode(self, data: bytes) -> Any:
+        """Return the value that was written."""
+        try:
+            return self._lift(msgspec.msgpack.decode(data))
+        except (msgspec.DecodeError, IndexError, TypeError, ValueError) as error:
+            raise CodecError("stored bytes can't be read", got=str(error)) from error
+
+    def _learn(self, record: type) -> None:
+        name = name_record(record)
+        if name in self._records:
+            return
+        self._records[name] = record
+        if record.__name__ != "Struct":
+            for found in _records_in(_hints(record).values()):
+                self._learn(found)
+
+    def _lower(self, value: Any) -> Any:
+        kind = type(value)
+        if kind in (str, bytes, float, bool) or value is None:
+            return value
+        if kind is int:
+            return value if -_SMALL <= value < _SMALL else ["i", str(value)]
+        lower = _LOWERS.get(kind)
+        if lower is not None:
+            return lower(self, value)
+        if isinstance(value, Enum) and name_record(kind) in self._records:
+            return ["e", name_record(kind), value.name]
+        if _is_record(kind) and name_record(kind) in self._records:
+            return ["n", name_record(kind), *map(self._lower, _fields_of(value))]
+        raise CodecError(
+            f"a state holds a {kind.__name__}, which has no durable form",
+            expected="None, bool, int, float, str, bytes, Decimal, Fraction, datetime, tuple, list, "
+            "dict, set, Map, and records named in the program's init, zero or event types",
+            got=repr(value)[:80],
+            cure="give the state's type in `init`, or annotate the record's fields",
+        )
+
+    def _lift(self, data: Any) -> Any:
+        if not isinstance(data, list):
+            return data
+        return _LIFTS[data[0]](self, data[1:])
+
+    def _sorted(self, values: Iterable[Any]) -> list[Any]:
+        # Sets and maps have no order of their own; bytes must.
+        return sorted(map(self._lower, values), key=msgspec.msgpack.encode)
+
+    def _lift_record(self, data: list[Any]) -> Any:
+        record = self._records.get(data[0])
+        if record is None:
+            raise CodecError(f"stored bytes name a record {data[0]!r}, which the program has not")
+        return record(*map(self._lift, data[1:]))
+
+    def _lift_enum(self, data: list[Any]) -> Any:
+        record: Any = self._records.get(data[0])
+        if record is None:
+            raise CodecError(f"stored bytes name an enum {data[0]!r}, which the program has not")
+        return record[data[1]]
+
+
+def make_codec(program: Program) -> Codec:
+    """Return the codec that knows the records of a program: its events, and what states start as."""
+    found: list[type] = list(program.tags)
+    for state_type in program.state_types:
+        shape: Any = state_type.shape
+        while shape is not None:
+            for start in (shape.init, shape.zero):
+                if start is not MISSING:
+                    found += _records_of(start)
+            shape = getattr(shape, "inner", None)
+    return Codec(found)
+
+
+def name_record(record: type) -> str:
+    """Return the name a record is stored under; a `Struct` is known by its fields."""
+    if record.__name__ == "Struct":
+        return f"Struct({','.join(record._fields)})"  # type: ignore[attr-defined]
+    return record.__name__
+
+
+def _is_record(kind: type) -> bool:
+    return dataclasses.is_dataclass(kind) or (issubclass(kind, tuple) and hasattr(kind, "_fields"))
+
+
+def _fields_of(value: Any) -> Iterable[Any]:
+    if isinstance(value, tuple):
+        return value
+    return [getattr(value, field.name) for field in dataclasses.fields(value)]
+
+
+def _hints(record: type) -> dict[str, Any]:
+    try:
+        return get_type_hints(record)
+    except (NameError, TypeError):
+        return {}
+
+
+def _records_in(types: Iterable[Any]) -> list[type]:
+    found: list[type] = []
+    for hint in types:
+        if isinstance(hint, type) and (_is_record(hint) or issubclass(hint, Enum)):
+            found.append(hint)
+        found += _records_in(get_args(hint))
+    return found
+
+
+def _records_of(value: Any) -> list[type]:
+    kind = type(value)
+    found = [kind] if _is_record(kind) or isinstance(value, Enum) else []
+    if isinstance(value, tuple | list | frozenset | set):
+        inner: Iterable[Any] = value
+    elif isinstance(value, dict | Map):
+        inner = [*value, *value.values()]
+    else:
+        inner = _fields_of(value) if dataclasses.is_dataclass(kind) else ()
+    return found + [record for part in inner for record in _records_of(part)]
+
+
+_Lower = Callable[[Codec, Any], Any]
+_Lift = Callable[[Codec, list[Any]], Any]
+
+_LOWERS: dict[type, _Lower] = {
+    tuple: lambda codec, value: ["t", *map(codec._lower, value)],
+    list: lambda codec, value: ["l", *map(codec._lower, value)],
+    frozenset: lambda codec, value: ["s", *codec._sorted(value)],
+    set: lambda codec, value: ["S", *codec._sorted(value)],
+    dict: lambda codec, value: ["d", *codec._sorted(map(tuple, value.items()))],
+    Map: lambda codec, value: ["m", *codec._sorted(map(tuple, value.items()))],
+    Decimal: lambda codec, value: ["D", str(value)],
+    Fraction: lambda codec, value: ["F", str(value.numerator), str(value.denominator)],
+    datetime: lambda codec, value: ["T", value.isoformat()],
+    date: lambda codec, value: ["Y", value.isoformat()],
+}
+_LIFTS: dict[str, _Lift] = {
+    "i": lambda codec, data: int(data[0]),
+    "t": lambda codec, data: tuple(map(codec._lift, data)),
+    "l": lambda codec, data: [codec._lift(part) for part in data],
+    "s": lambda codec, data: frozenset(map(codec._lift, data)),
+    "S": lambda codec, data: set(map(codec._lift, data)),
+    "d": lambda codec, data: dict(map(codec._lift, data)),
+    "m": lambda codec, data: Map(map(codec._lift, data)),
+    "n": Codec._lift_record,
+    "e": Codec._lift_enum,
+    "D": lambda codec, data: Decimal(data[0]),
+    "F": lambda codec, data: Fraction(int(data[0]), int(data[1])),
+    "T": lambda codec, data: datetime.fromisoformat(data[0]),
+    "Y": lambda codec, data: date.fromisoformat(data[0]),
+}

@@ -1,0 +1,59 @@
+"""docs/cli.md shows what the command prints. `python tests/cli/test_docs.py` writes it anew."""
+
+import contextlib
+import io
+import os
+import re
+import shlex
+import shutil
+import tempfile
+from pathlib import Path
+
+from anabranch.cli.main import run_command
+
+ROOT = Path(__file__).parent.parent.parent
+PAGE = ROOT / "docs" / "cli.md"
+BLOCK = re.compile(r'```(\w+)(?: title="([^"]+)")?\n(.*?)```', re.DOTALL)
+
+
+def fill(page: str, folder: Path) -> str:
+    """Run every console block in a folder that holds the examples and the page's own files."""
+    shutil.copytree(
+        ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("__pycache__")
+    )
+
+    def run(block: re.Match) -> str:
+        language, title, body = block.groups()
+        if title:
+            (folder / title).write_text(body, encoding="utf-8")
+        if language != "console":
+            return block.group()
+        command = body.partition("\n")[0]
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            run_command(shlex.split(command)[2:])
+        return f"```console\n{command}\n{said.getvalue().rstrip()}\n```"
+
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        return BLOCK.sub(run, page)
+    finally:
+        os.chdir(before)
+
+
+def forget_counts(page: str) -> list[str]:
+    """Return the lines of a page without what differs from machine to machine: seeds a second."""
+    speed = re.compile(r"^(  .* (?:same|DIFFERENT) +[\d,]+ .*?)\s+[\d,]+$")
+    return [speed.sub(r"\1", line) for line in page.splitlines()]
+
+
+def test_the_page_shows_what_the_command_prints(tmp_path):
+    page = PAGE.read_text(encoding="utf-8")
+    filled = fill(page, tmp_path)
+    assert forget_counts(filled) == forget_counts(page), "cure: python tests/cli/test_docs.py"
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), Path(folder)), encoding="utf-8")

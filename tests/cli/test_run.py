@@ -1,0 +1,193 @@
+import json
+import sys
+
+import pytest
+
+from anabranch.cli.main import run_command
+
+BARRIER = "examples/value_barrier.py"
+
+PROGRAM = """
+from typing import NamedTuple
+from anabranch import Program, depends, on
+
+class Temp(NamedTuple):
+    time: int
+    degrees: int
+
+class Report(NamedTuple):
+    time: int
+
+top = Program(
+    on(Temp, update=lambda top, temp: max(top, 100 // temp.degrees)),
+    on(Report, output=lambda top, report: top),
+    depends(Report, Temp, Report),
+    init=0, zero=0, fork=lambda top, left, right: (top, top), join=max,
+)
+"""
+
+
+@pytest.fixture
+def program(tmp_path):
+    file = tmp_path / "top.py"
+    file.write_text(PROGRAM)
+    return str(file)
+
+
+@pytest.fixture
+def events(tmp_path):
+    rows = [
+        {"tag": "Temp", "time": 5, "degrees": 10, "source": "t"},
+        {"tag": "Temp", "time": 9, "degrees": 50, "source": "t"},
+        {"tag": "Temp", "time": 2, "degrees": 20, "source": "t"},
+        {"tag": "Temp", "time": 9, "degrees": 0, "source": "t"},
+        {"tag": "Temp", "time": 9, "degrees": "hot", "source": "t"},
+        {"tag": "Report", "time": 7, "source": "r"},
+    ]
+    file = tmp_path / "events.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows) + "nonsense\n")
+    return str(file)
+
+
+def test_the_events_beside_a_program_are_its_input(capsys):
+    assert run_command(["run", BARRIER]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert "\x1b" not in out
+    assert [line.split()[-1] for line in out.splitlines()[2:6]] == ["1", "9", "27", "51"]
+    assert "ledger    16 in = 16 processed" in out
+
+
+def test_every_event_of_a_file_is_accounted_for(program, events, capsys):
+    assert run_command(["run", program, "--input", events]) == 0
+    out, _ = capsys.readouterr()
+    assert "7 in = 3 processed + 1 late + 3 rejected" in out
+    assert "late      Temp(time=2, degrees=20) from t, 6 behind" in out
+    assert "on Temp: ZeroDivisionError" in out
+    assert f"{events}:5: field 'degrees' of Temp: expected int, got \"hot\" (text)" in out
+    assert f"{events}:7: not JSON" in out
+
+
+def test_json_is_one_document_that_balances(program, events, capsys):
+    assert run_command(["run", program, "--input", events, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [output["value"] for output in document["outputs"]] == [10]
+    ledger = document["ledger"]
+    assert ledger["input"] == sum(n for name, n in ledger.items() if name != "input") == 7
+    assert document["late"][0]["distance"] == 6
+    rejected = {(entry["source"], entry["seq"]) for entry in document["rejected"]}
+    assert rejected == {("t", 3), ("t", 4), ("r", 1)}
+
+
+def test_lateness_lets_an_event_in(program, events, capsys):
+    assert run_command(["run", program, "--input", events, "--lateness", "10", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["late"] == []
+
+
+def test_an_input_that_has_not_ended_keeps_its_tail_and_says_who_holds_it_back(
+    program, events, capsys
+):
+    assert run_command(["run", program, "--input", events, "--unbounded"]) == 0
+    out, _ = capsys.readouterr()
+    assert "7 in = 1 processed + 1 late + 2 rejected + 3 pending" in out
+    assert out.split("frontier")[1].splitlines()[1:] == [
+        "  r          6   holds back 3 pending",
+        "  t          8",
+    ]
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_outputs_are_written_with_what_was_lost_beside_them(
+    program, events, tmp_path, ending, capsys
+):
+    file = tmp_path / f"out.{ending}"
+    assert run_command(["run", program, "--input", events, "--output", str(file)]) == 0
+    assert f"written   {file}.rejected.jsonl" in capsys.readouterr().out
+    late = json.loads((tmp_path / f"out.{ending}.late.jsonl").read_text())
+    assert late == {
+        "tag": "Temp", "time": 2, "degrees": 20, "source": "t", "seq": 2, "distance": 6
+    }  # fmt: skip
+    assert len((tmp_path / f"out.{ending}.rejected.jsonl").read_text().splitlines()) == 3
+    assert run_command(["diff", str(file), str(file)]) == 0
+
+
+def test_no_side_file_is_written_where_nothing_was_lost(tmp_path, capsys):
+    file = tmp_path / "out.jsonl"
+    assert run_command(["run", BARRIER, "--output", str(file)]) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["out.jsonl"]
+    assert json.loads(file.read_text().splitlines()[0]) == {
+        "time": 2, "tag": "Barrier", "source": "b", "seq": 0, "index": 0, "value": 1,
+        "event": {"time": 2},
+    }  # fmt: skip
+
+
+def test_a_dash_writes_outputs_to_standard_output_and_the_rest_to_standard_error(capsys):
+    assert run_command(["run", BARRIER, "--output", "-"]) == 0
+    out, err = capsys.readouterr()
+    assert [json.loads(line)["value"] for line in out.splitlines()] == [1, 9, 27, 51]
+    assert "16 processed" in err
+
+
+def test_only_a_page_of_outputs_is_shown(program, tmp_path, capsys):
+    file = tmp_path / "r.jsonl"
+    file.write_text("".join(f'{{"tag": "Report", "time": {n}}}\n' for n in range(1234)))
+    assert run_command(["run", program, "--input", str(file)]) == 0
+    assert "… and 1,214 more; --output FILE keeps them all" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run"], "requires an argument"),
+        (["run", "gone.py"], "there is no file 'gone.py'"),
+        (["run", "no.such.module:p"], "there is no module 'no.such.module'"),
+        (["run", f"{BARRIER}:nope"], "has no program 'nope'"),
+        (["run", BARRIER, "--input", "gone.jsonl"], "there is no file 'gone.jsonl'"),
+        (["run", BARRIER, "--output", "x.csv"], "CSV"),
+        (["run", BARRIER, "--output", "x.what"], "does not say what is in the file"),
+        (["run", BARRIER, "--output", "no/such/folder/x.jsonl"], "can't be written"),
+        (["run", BARRIER, "--lateness", "soon"], "soon"),
+        (["run", BARRIER, "--lateness", "-1"], "not a distance in time"),
+        (["run", BARRIER, "--lateness", "3", "--strict"], "strict and late at once"),
+        (["run", BARRIER, "--wrong"], "Unknown option"),
+        (["run", BARRIER, "--json", "--output", "-"], "both write to standard output"),
+        (["rnu", BARRIER], "rnu"),
+    ],
+)
+def test_a_wrong_call_says_why_and_ends_with_2(arguments, message, capsys):
+    assert run_command(arguments) == 2
+    out, err = capsys.readouterr()
+    assert message in err
+    assert "Traceback" not in err
+    assert out == ""
+
+
+def test_a_module_that_fails_is_named_with_the_line(tmp_path, capsys):
+    file = tmp_path / "bad.py"
+    file.write_text("x = 1\ny = x / 0\n")
+    assert run_command(["run", str(file)]) == 2
+    err = capsys.readouterr().err
+    assert "bad.py:2" in err
+    assert "ZeroDivisionError: division by zero" in err
+
+
+def test_a_program_without_any_input_says_what_it_needs(program, capsys):
+    assert run_command(["run", program]) == 2
+    assert (
+        "expected: --input FILE, or a list `events` beside the program" in capsys.readouterr().err
+    )
+
+
+def test_events_that_are_no_events_are_refused(tmp_path, capsys):
+    file = tmp_path / "mixed.py"
+    file.write_text(PROGRAM + "from anabranch import Event\nevents = [Event(Temp(1, 2)), 7]\n")
+    assert run_command(["run", str(file)]) == 2
+    assert "`events` holds something that no source brings" in capsys.readouterr().err
+
+
+def test_a_module_of_the_working_folder_can_be_named(tmp_path, monkeypatch, capsys):
+    (tmp_path / "neighbour.py").write_text(PROGRAM + "events = [Temp(1, 50), Report(2)]\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [path for path in sys.path if path != str(tmp_path)])
+    assert run_command(["run", "neighbour:top", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["outputs"][0]["value"] == 2

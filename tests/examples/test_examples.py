@@ -1,0 +1,133 @@
+"""Every example runs alone, gives its answer, and stands in the documentation as it is."""
+
+import random
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from anabranch import Event, load
+from anabranch.eventtime.sources import end_sources
+from anabranch.model.targets import load_module
+from anabranch.plan.validity import find_faults
+from anabranch.reference.sequential import run
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted((ROOT / "examples").glob("*.py"))
+PAGES = ROOT / "docs" / "examples"
+
+every_example = pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+
+
+def answer_in_order(file: Path, seed: int | None = None):
+    program, module = load(f"{file}:{file.stem}"), load_module(str(file))
+    items = end_sources(module.events, module.sources)
+    if seed is not None:
+        random.Random(seed).shuffle(items)
+    return run(program, items, module.sources)
+
+
+def test_there_are_nine_examples():
+    assert [file.stem for file in FILES] == [
+        "ewma",
+        "fraud",
+        "inc_dec",
+        "key_counter",
+        "max_temperature",
+        "page_view",
+        "smart_home",
+        "taxi_tips",
+        "value_barrier",
+    ]
+
+
+@every_example
+def test_the_program_is_found_without_its_name_and_takes_it(file: Path):
+    assert load(str(file)).name == file.stem
+
+
+@every_example
+def test_the_reference_gives_the_expected_answer(file: Path):
+    module = load_module(str(file))
+    assert answer_in_order(file).values == module.expected
+
+
+@every_example
+def test_every_event_is_processed(file: Path):
+    events = [item for item in load_module(str(file)).events if isinstance(item, Event)]
+    ledger = answer_in_order(file).ledger
+    assert (ledger.input, ledger.processed) == (len(events), len(events))
+
+
+@every_example
+@pytest.mark.parametrize("seed", range(10))
+def test_the_answer_does_not_depend_on_arrival(file: Path, seed: int):
+    shuffled, in_order = answer_in_order(file, seed), answer_in_order(file)
+    assert shuffled.outputs == in_order.outputs
+    assert shuffled.state == in_order.state
+
+
+@every_example
+def test_every_plan_is_valid(file: Path):
+    module = load_module(str(file))
+    program = getattr(module, file.stem)
+    faults = {name: find_faults(program, plan) for name, plan in module.plans.items()}
+    assert faults == {name: [] for name in module.plans}
+
+
+@every_example
+def test_there_are_at_least_three_plans_and_one_is_sequential(file: Path):
+    plans = load_module(str(file)).plans
+    assert len(plans) >= 3
+    assert plans["sequential"].height == 1
+    assert max(plan.height for plan in plans.values()) >= 3
+
+
+@every_example
+def test_the_file_runs_alone(file: Path, tmp_path: Path):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(file)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("\n") > 2
+
+
+def test_max_temperature_takes_no_more_than_twelve_lines():
+    text = (ROOT / "examples" / "max_temperature.py").read_text()
+    program = text[text.index("class Temp") : text.index("events:")]
+    lines = [line for line in program.splitlines() if line.strip()]
+    assert len(lines) <= 12
+
+
+@every_example
+def test_the_page_shows_the_code_as_it_is(file: Path):
+    page = (PAGES / f"{file.stem}.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    text = file.read_text()
+    assert blocks
+    assert [block for block in blocks if block not in text] == []
+
+
+@every_example
+def test_the_page_shows_what_the_file_prints(file: Path):
+    page = (PAGES / f"{file.stem}.md").read_text()
+    done = subprocess.run(
+        [sys.executable, str(file)], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    assert f"```text\n{done.stdout}```" in page
+
+
+@every_example
+def test_the_page_is_listed(file: Path):
+    assert f"({file.stem}.md)" in (PAGES / "index.md").read_text()
+    assert f"examples/{file.stem}.md" in (ROOT / "mkdocs.yml").read_text()
+
+
+def test_the_list_shows_no_page_without_an_example():
+    assert {page.stem for page in PAGES.glob("*.md")} == {file.stem for file in FILES} | {"index"}

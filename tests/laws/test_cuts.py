@@ -1,0 +1,43 @@
+import itertools
+
+import pytest
+
+from anabranch import load
+from anabranch.laws.reachable import Ground
+from anabranch.model.targets import load_module
+
+FILE = "tests/laws/good_programs.py"
+
+
+@pytest.mark.parametrize("name", load_module(FILE).GOOD)
+def test_every_cut_is_one_that_a_valid_plan_could_make(name):
+    program = load(f"{FILE}:{name}")
+    cuts = Ground(program).cuts
+    tried = 0
+    for fork in program.forks:
+        for way in cuts.ways(fork.parent, fork):
+            within = cuts.everything
+            for step in way:
+                options = cuts.options(step[0].parent, within, (step,), fork)
+                within = options[0].side(step[1])[1]
+            for seed in cuts.seeds(fork, within)[::7]:
+                for how in ("bare", "left", "right", "both"):
+                    cut = cuts.fill(fork, within, seed, how)
+                    tried += 1
+                    assert len(cut.left)
+                    assert len(cut.right)
+                    assert program.state_type(fork.left).handles(cut.left.tags())
+                    assert program.state_type(fork.right).handles(cut.right.tags())
+                    for a, b in itertools.product(cut.left, cut.right):
+                        assert not a.overlaps(b)
+                        assert program.dependence.independent(a, b)
+    assert tried or not program.forks
+
+
+def test_states_of_every_type_are_reached():
+    program = load(f"{FILE}:smart_home")
+    cuts = Ground(program).cuts
+
+    ways = {kind.name: [len(way) for way in cuts.ways(kind.name)] for kind in program.state_types}
+
+    assert ways == {"home": [0], "temps": [1, 2, 2], "pressure": [1]}

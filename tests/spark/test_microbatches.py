@@ -1,0 +1,194 @@
+"""Shards and roots against the fold, under any cut into batches and tasks; no Spark is needed."""
+
+import json
+import random
+
+import pytest
+
+from anabranch import Event, Heartbeat, load
+from anabranch.eventtime.ledger import Ledger
+from anabranch.eventtime.sources import Source, end_sources
+from anabranch.model.fields import encode_value
+from anabranch.model.targets import load_module
+from anabranch.plan.wiring import wire
+from anabranch.reference.sequential import run
+from anabranch.spark.intake import Reading, take_in
+from anabranch.spark.roots import Root
+from anabranch.spark.said import identify
+from anabranch.spark.shards import Job, Shard
+from anabranch.spark.stores import MemoryStore
+from anabranch.state.codec import make_codec
+
+EXAMPLES = [
+    "ewma", "fraud", "inc_dec", "key_counter", "max_temperature", "page_view", "smart_home",
+    "taxi_tips", "value_barrier",
+]  # fmt: skip
+READING = Reading(
+    tag_column="tag", source_column="source", seq="seq", heartbeat="heartbeat", time="time"
+)
+
+
+class Engine:
+    """What Spark does with shards and a root, in a few lines."""
+
+    def __init__(self, program, sources, shards):
+        wiring = wire(program, shards)
+        self.job = Job(program, wiring, {s.name: s for s in sources}, make_codec(program))
+        self.stores = [MemoryStore() for _ in range(wiring.shards)]
+        self.root_store = MemoryStore()
+        self.said = []
+
+    def batch(self, tasks):
+        envelopes = [e for rows in tasks for e in take_in(self.job, READING, rows)]
+        random.Random(len(self.said)).shuffle(envelopes)
+        deltas, ledgers = [], []
+        for number, store in enumerate(self.stores):
+            shard = Shard(self.job, number, store)
+            shard.process([(kind, data) for to, kind, data in envelopes if to == number])
+            self.said += shard.said
+            deltas += shard.deltas
+            ledgers.append(shard.ledger)
+        if self.job.wiring.way == "forked":
+            root = Root(self.job, self.root_store)
+            root.process(deltas)
+            self.said += root.said
+            ledgers.append(root.ledger)
+        self.ledger = Ledger(*map(sum, zip(*ledgers, strict=True)))
+        assert self.ledger.balanced, self.ledger
+
+
+def to_row(item):
+    row = {"source": item.source, "seq": item.seq, "heartbeat": None, "time": None}
+    if isinstance(item, Heartbeat):
+        return row | {"heartbeat": item.time}
+    return row | {"tag": type(item.data).__name__} | item.data._asdict()
+
+
+def cut(rng, items):
+    """Cut each source at random places, as batches and tasks would, and keep its order."""
+    queues = {}
+    for item in items:
+        queues.setdefault(item.source, []).append(to_row(item))
+    batches = []
+    while any(queues.values()):
+        tasks = []
+        for rows in queues.values():
+            for _ in range(rng.randint(0, 2)):
+                size = rng.randint(0, max(1, len(rows) // 2))
+                tasks.append([rows.pop(0) for _ in range(min(size, len(rows)))])
+        rng.shuffle(tasks)
+        # A task may hold parts of several sources, in any order of rows.
+        if rng.random() < 0.3 and len(tasks) > 1:
+            merged = tasks.pop() + tasks.pop()
+            by_source = {row["source"] for row in merged}
+            if len(by_source) == 2:
+                rng.shuffle(merged)
+            tasks.append(merged)
+        batches.append([task for task in tasks if task])
+    return [batch for batch in batches if batch]
+
+
+def numbered(items):
+    return [item for item in items if item.seq is not None] == list(items)
+
+
+def expected_rows(answer):
+    return sorted(
+        (f"{identify(o.key)}#{o.index}", json.dumps(encode_value(o.value), sort_keys=True))
+        for o in answer.outputs
+    )
+
+
+def said_rows(engine):
+    return sorted(
+        (s.id, json.dumps(json.loads(s.value), sort_keys=True))
+        for s in engine.said
+        if s.kind == "output"
+    )
+
+
+@pytest.mark.parametrize("shards", [1, 2, 7])
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_differential_any_cut_into_batches_gives_the_sequential_answer(name, shards):
+    module = load_module(f"examples/{name}.py")
+    program = load(f"examples/{name}.py")
+    items = end_sources(module.events, module.sources)
+    assert numbered(items)
+    answer = run(program, items, module.sources)
+    for seed in range(25):
+        engine = Engine(program, module.sources, shards)
+        for batch in cut(random.Random(seed), items):
+            engine.batch(batch)
+        assert said_rows(engine) == expected_rows(answer), f"seed {seed}"
+        assert engine.ledger == answer.ledger
+
+
+@pytest.mark.parametrize("source", [
+    Source("a", lateness=3), Source("a", lateness=0), Source("a", strict=True),
+    Source("a", lateness=None), Source("a", lateness=2, ahead=9),
+])  # fmt: skip
+def test_differential_what_is_late_does_not_depend_on_batches(source):
+    module = load_module("examples/value_barrier.py")
+    program = load("examples/value_barrier.py")
+    value, barrier = program.tag("Value"), program.tag("Barrier")
+    for seed in range(60):
+        rng = random.Random(seed)
+        times = [
+            max(1, n + rng.randint(-4, 4) + (50 if rng.random() < 0.05 else 0)) for n in range(40)
+        ]
+        items = [Event(value(t, t), "a", n) for n, t in enumerate(times)]
+        items += [Event(barrier(t), "b", t) for t in range(5, 40, 7)]
+        items = end_sources(items)
+        sources = (source, Source("b"))
+        answer = run(program, items, sources)
+        engine = Engine(program, sources, 3)
+        for batch in cut(rng, items):
+            engine.batch(batch)
+        assert said_rows(engine) == expected_rows(answer)
+        assert engine.ledger == answer.ledger
+        late = sorted((s.source, s.seq) for s in engine.said if s.kind == "late")
+        assert late == sorted((x.event.source, x.event.seq) for x in answer.late)
+    assert module.expected
+
+
+def test_a_batch_reads_only_the_pages_it_touches():
+    program = load("examples/key_counter.py")
+    inc = program.tag("Inc")
+    sources = (Source("s", strict=True),)
+    engine = Engine(program, sources, 1)
+    store = engine.stores[0]
+    engine.batch([[to_row(Event(inc(n + 1, n), "s", n)) for n in range(2000)]])
+    everything = len(store.pages)
+    before = store.reads
+    engine.batch([[to_row(Event(inc(3000, 7), "s", 3000))]])
+    assert everything > 100
+    assert store.reads - before <= 4
+
+
+def test_a_source_that_goes_back_in_its_sequence_is_refused():
+    program = load("examples/key_counter.py")
+    inc = program.tag("Inc")
+    engine = Engine(program, (Source("s"),), 2)
+    engine.batch([[to_row(Event(inc(1, 1), "s", 5))]])
+    with pytest.raises(ValueError, match="went back in its sequence: 4 after 5"):
+        engine.batch([[to_row(Event(inc(2, 1), "s", 4))]])
+
+
+@pytest.mark.parametrize(("change", "reason"), [
+    ({"tag": "Nope"}, "unknown tag 'Nope'"),
+    ({"time": None}, "time 'time' is null or missing"),
+    ({"time": "noon"}, 'field \'time\' of Inc: expected int, got "noon" (text)'),
+    ({"key": 1.5}, "field 'key' of Inc: expected int, got 1.5 (float)"),
+    ({"source": "elsewhere"}, "unknown source 'elsewhere'; declared are s"),
+    ({"seq": None}, "sequence 'seq' is None, not an integer"),
+    ({"time": 1 << 70}, f"time {1 << 70} does not fit into 64 bits"),
+])  # fmt: skip
+def test_a_bad_row_is_rejected_with_its_reason_and_counted(change, reason):
+    program = load("examples/key_counter.py")
+    inc = program.tag("Inc")
+    engine = Engine(program, (Source("s"),), 2)
+    good = to_row(Event(inc(1, 1), "s", 5))
+    engine.batch([[good, good | {"seq": 6} | change]])
+    rejected = [s for s in engine.said if s.kind == "rejected"]
+    assert [s.reason for s in rejected] == [reason]
+    assert (engine.ledger.input, engine.ledger.rejected) == (2, 1)
