@@ -132,7 +132,7 @@ def walk_text_files(folder: Path) -> Iterator[Path]:
             hidden = entry.name.startswith(".") and entry.name not in HIDDEN_FOLDERS_CHECKED
             if not hidden and entry.name not in SKIPPED_FOLDERS:
                 yield from walk_text_files(entry)
-        elif entry.suffix in TEXT_SUFFIXES:
+        elif entry.suffix in TEXT_SUFFIXES and not entry.name.startswith(".coverage"):
             yield entry
 
 

@@ -20,7 +20,7 @@ def count_events(code):
 def test_a_broken_program_breaks_exactly_its_laws_and_shows_the_smallest_case(broken):
     target = f"{FILE}:{broken.name}"
 
-    report = check(load(target), cases=200, target=target)
+    report = check(load(target), cases=150, target=target)
 
     found = [result for result in report.results if result.counterexample is not None]
     assert {r.law: count_events(r.counterexample.code) for r in found} == broken.laws

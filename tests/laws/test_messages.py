@@ -27,6 +27,6 @@ MESSAGES = Path("tests/messages")
 def test_the_message_is_as_written_down(name):
     target = f"{FILE}:{name}"
 
-    message = f"{check(load(target), cases=200, target=target)}\n"
+    message = f"{check(load(target), cases=100, target=target)}\n"
 
     assert message == (MESSAGES / f"laws_{name}.txt").read_text(encoding="utf-8")

@@ -161,6 +161,9 @@ LANES: dict[str, Callable[[], Any]] = {
     "lanes_are_no_number": lambda: counter.changed(lanes="four"),
     "lanes_are_too_many": lambda: counter.changed(lanes=65_537),
     "lanes_of_events_in_order": lambda: Program(value, depends(Value, Value), state=Sum(), lanes=4),
+    "lanes_beside_an_independent_tag": lambda: Program(
+        value, on(Barrier), depends(Barrier, Barrier), state=Sum(), lanes=4
+    ),
     "lanes_of_tags_that_depend": lambda: Program(
         value, on(Barrier), depends(Value, Barrier), state=Sum(), lanes=4
     ),

@@ -101,3 +101,11 @@ def test_equal_shapes_are_the_same_shape():
     assert Sum() != Count()
     assert Max() != Min()
     assert len({Sum(), Sum(0), Count(), Max(), Min()}) == 4
+
+
+@pytest.mark.parametrize("shape", [Max(), Min()])
+def test_a_nan_wins_on_either_side(shape):
+    nan = float("nan")
+    assert shape.same(shape.join(nan, 1.0), nan)
+    assert shape.same(shape.join(1.0, nan), nan)
+    assert not shape.same(1.0, nan)

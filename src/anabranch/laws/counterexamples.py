@@ -49,7 +49,7 @@ def describe_finding(
     difference = finding.difference
     # What is random would differ in every comment.
     script = Script(program, shows=difference.kind != "again")
-    state_type = script.reach(finding.case)
+    state_type = script.reach(finding.case, copied=finding.law == FUNCTIONS_ARE_PURE.name)
     _ENDINGS[finding.law](script, state_type, finding.case, difference)
     return Counterexample(
         law=finding.law,
@@ -166,7 +166,6 @@ def _end_join_is_associative(
 def _end_functions_are_pure(
     script: Script, state_type: StateType, case: Case, difference: Difference
 ) -> None:
-    script.need("import copy")
     names = ["s"]
     if difference.function == "join":
         names = ["left", "right"]
@@ -254,9 +253,9 @@ def describe_difference(finding: Finding) -> str:
 def _describe_saying(outcome: Any) -> str:
     if isinstance(outcome, Raised):
         return repr(outcome)
-    if outcome == ():
-        return "says nothing"
-    return f"says {', '.join(map(abridge, outcome))}"
+    if not isinstance(outcome, tuple):
+        return f"is {abridge(outcome)}"
+    return f"says {', '.join(map(abridge, outcome))}" if outcome else "says nothing"
 
 
 def locate_finding(finding: Finding, program: Program, state_type: StateType) -> Location | None:

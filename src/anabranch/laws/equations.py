@@ -56,6 +56,9 @@ class Difference:
     rounding: bool = False
 
 
+TIMES = 4
+"""How often a function is called again: dice may fall the same way twice."""
+
 Equation = Callable[[Program, Case], Difference | None]
 
 
@@ -217,12 +220,15 @@ def _try_twice(
     for state_type, argument, kept in zip(takes, arguments, before, strict=True):
         if not agree(state_type, argument, kept):
             return Difference("changed", name, kept, argument)
-    second = attempt(lambda: function(*before))
-    if isinstance(first, Raised) or isinstance(second, Raised):
-        return None if first == second else Difference("again", name, first, second)
-    for given, one, two in zip(gives, first, second, strict=True):
-        if not (is_identical(one, two) if given is None else agree(given, one, two)):
-            return Difference("again", name, one, two)
+    for _ in range(TIMES):
+        again = attempt(lambda: function(*map(copy_state, before)))
+        if isinstance(first, Raised) or isinstance(again, Raised):
+            if first != again:
+                return Difference("again", name, first, again)
+            continue
+        for given, one, two in zip(gives, first, again, strict=True):
+            if not (is_identical(one, two) if given is None else agree(given, one, two)):
+                return Difference("again", name, one, two)
     return None
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from anabranch.laws.cuts import Cut
 from anabranch.laws.literals import Literals, abridge
-from anabranch.laws.reachable import Apart, Case, Move, copy_state
+from anabranch.laws.reachable import Apart, Case, Move
 from anabranch.model.events import Event
 from anabranch.model.program import ForkJoin, Program, StateType
 from anabranch.model.shapes import WrittenShape
@@ -164,11 +164,12 @@ class Script:
         for kind, name, own in zip(kinds, names, events, strict=True):
             self.follow(self.program.state_type(kind), name, own)
 
-    def reach(self, case: Case) -> StateType:
-        """Add the way to the state `s`; return its type."""
+    def reach(self, case: Case, *, copied: bool = False) -> StateType:
+        """Add the way to the state `s`; return its type. A copied start stays as it is."""
         state_type = self.program.initial
-        self.run("s = program.init", "s")
-        self._scope["s"] = copy_state(self._scope["s"])
+        if copied:
+            self.need("import copy")
+        self.run("s = copy.deepcopy(program.init)" if copied else "s = program.init", "s")
         self.follow(state_type, "s", case.moves)
         for descent in case.descents:
             names = "s, _" if descent.side == "left" else "_, s"
@@ -189,5 +190,5 @@ class Script:
         named = [f"program = {load}", *(f"{name} = {value}" for name, value in names.items())]
         blocks = ["\n".join(head), "\n".join(named), "\n".join(self._body)]
         if any("outcome(" in line for line in self._body):
-            blocks.insert(1, OUTCOME)
+            blocks.insert(1, f"\n{OUTCOME}")
         return "\n\n".join(filter(None, blocks)) + "\n"

@@ -217,6 +217,16 @@ def check_lanes(
             got=got,
             cure="leave out lanes=; this program folds in order anyway",
         )
+    for tag in dependence.tags:
+        apart = [other for other in laned if not dependence.restrictions(tag, other)]
+        if tag not in laned and apart:
+            raise ProgramError(
+                f"{tag.__name__} sees all lanes, and yet is independent of {apart[0].__name__}",
+                where=where,
+                expected=f"{tag.__name__} to depend on what is spread over lanes",
+                got=f"{tag.__name__} and {apart[0].__name__} independent",
+                cure=f"add depends({tag.__name__}, {apart[0].__name__}), or leave out lanes",
+            )
     for states in declared:
         for handler in states.handlers:
             if handler.tag in laned and (handler.update or handler.output):

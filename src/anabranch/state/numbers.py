@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isnan
 from typing import Any
 
 from anabranch.model.slices import Slices
@@ -93,17 +94,19 @@ class Max:
         return state, state
 
     def join(self, a: Any, b: Any) -> Any:
-        """Return the larger."""
+        """Return the larger; a NaN wins, on whichever side it is, or order would show."""
         if a is None or b is None:
             return b if a is None else a
+        if _is_nan(a) or _is_nan(b):
+            return a if _is_nan(a) else b
         return self._choose(a, b)
 
     def _choose(self, a: Any, b: Any) -> Any:
         return max(a, b)
 
     def same(self, a: Any, b: Any) -> bool:
-        """Compare exactly."""
-        return bool(a == b)
+        """Compare exactly; NaN is the same as NaN."""
+        return bool(a == b) or (_is_nan(a) and _is_nan(b))
 
     def add(self, state: Any, value: Any) -> Any:
         """Return the maximum with one value more."""
@@ -124,3 +127,7 @@ class Min(Max):
 
     def _choose(self, a: Any, b: Any) -> Any:
         return min(a, b)
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and isnan(value)
