@@ -351,6 +351,14 @@ def test_attach_turns_what_was_kept_into_what_is_proved():
     assert report.result(IDENTITY).reason == "on reachable states, where s >= 0 (for zero)"
 
 
+def test_attach_tells_a_refutation_that_the_check_was_not_asked_about():
+    report = check(value_barrier, cases=10, laws=[C2])
+    refuted = Proof(C2, "state -> state, state", "refuted", "fails at the start")
+    result = attach(report, [refuted]).result(C2)
+    assert result.verdict == "kept"
+    assert result.reason == "not true of all events that their types allow: fails at the start"
+
+
 def test_attach_says_why_a_proof_stopped_and_leaves_what_is_broken():
     broken = value_barrier.changed(fork=lambda s, left, right: (s, s))
     report = check(broken, cases=30, laws=[C1, C2])

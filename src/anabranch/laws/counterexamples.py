@@ -269,7 +269,8 @@ def locate_finding(finding: Finding, program: Program, state_type: StateType) ->
     name = state_type.name
     fork = program.find_fork(name, name, name) if case.cut is None else case.cut.fork
     assert fork is not None
-    return _locate(_written(fork, role, state_type)) or fork.where or program.where
+    declared = program.where if len(program.state_types) == 1 else fork.where
+    return _locate(_written(fork, role, state_type)) or declared
 
 
 def _written(fork: ForkJoin, role: str, state_type: StateType) -> Any:

@@ -196,7 +196,11 @@ def _attach_one(result: Result, proofs: Sequence[Proof]) -> Result:
     if all(proof.verdict == "proved" for proof in mine):
         return replace(result, verdict="proved", reason=_add(result.reason, mine[0].reason))
     stopped = next(proof for proof in mine if proof.verdict != "proved")
-    return replace(result, reason=_add(result.reason, f"not proved: {stopped.reason}"))
+    why = f"not proved: {stopped.reason}"
+    if stopped.verdict == "refuted":
+        # The check may have been told which events come; a proof takes all that their types allow.
+        why = f"not true of all events that their types allow: {stopped.reason}"
+    return replace(result, reason=_add(result.reason, why))
 
 
 def _add(reason: str, more: str) -> str:
