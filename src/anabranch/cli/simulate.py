@@ -6,7 +6,6 @@ import multiprocessing
 import shlex
 import signal
 import time
-import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -185,7 +184,7 @@ def _sum_up(name: str, tallies: Iterable[Tally], progress: Progress) -> Tally:
 def _try_chunk(trial: Trial, seeds: Iterable[int]) -> Tally:
     total = Tally(trial.plan.name)
     for seed in seeds:
-        simulation, mismatch = _verify(trial, seed)
+        simulation, mismatch = trial.verify(seed)
         counts = simulation.counts if simulation is not None else NOTHING
         total = total.add(Tally(trial.plan.name, 1, counts, 0.0, mismatch))
         if mismatch is not None:
@@ -204,19 +203,6 @@ def _try_in_process(work: tuple[str, tuple[str, ...], str, range]) -> Tally:
     return _try_chunk(_load_trials(target, files)[name], seeds)
 
 
-def _verify(
-    trial: Trial, seed: int, *, trace: bool = False
-) -> tuple[Simulation | None, Mismatch | None]:
-    """Run one seed; a fork or join that raises is a mismatch like any other."""
-    try:
-        return trial.verify(seed, trace=trace)
-    except Exception as error:  # noqa: BLE001 - whatever a user's function raises
-        frames = traceback.extract_tb(error.__traceback__)
-        place = f"{frames[-1].filename}:{frames[-1].lineno}"
-        reason = f"{type(error).__name__}: {error}\n  at: {place}"
-        return None, Mismatch(seed, trial.plan.name, reason)
-
-
 def _replay(
     screen: Screen, material: Material, trials: dict[str, Trial], seed: int, files: tuple[str, ...]
 ) -> int:
@@ -224,7 +210,7 @@ def _replay(
     tallies = []
     stories: dict[str, list[str]] = {}
     for name, trial in trials.items():
-        simulation, mismatch = _verify(trial, seed, trace=True)
+        simulation, mismatch = trial.verify(seed, trace=True)
         counts = simulation.counts if simulation is not None else NOTHING
         tallies.append(Tally(name, 1, counts, 0.0, mismatch))
         stories[name] = simulation.trace if simulation is not None else []

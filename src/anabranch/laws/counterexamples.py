@@ -222,9 +222,15 @@ _SENTENCES: dict[tuple[str, str], str] = {
     (JOIN_UNDOES_FORK.name, "state"): "{expected} forked and joined again is {got}",
     (INDEPENDENT_UPDATES_COMMUTE.name, "state"): "{first} then {second} leaves {expected}; the "
     "other way round leaves {got}",
-    (INDEPENDENT_UPDATES_COMMUTE.name, "output of first"): "{first} {says_expected}, but after {second}, "
+    (
+        INDEPENDENT_UPDATES_COMMUTE.name,
+        "output of first",
+    ): "{first} {says_expected}, but after {second}, "
     "of which it was declared independent, it {says_got}",
-    (INDEPENDENT_UPDATES_COMMUTE.name, "output of second"): "{second} {says_expected}, but after {first}, "
+    (
+        INDEPENDENT_UPDATES_COMMUTE.name,
+        "output of second",
+    ): "{second} {says_expected}, but after {first}, "
     "of which it was declared independent, it {says_got}",
     (JOIN_HAS_IDENTITY.name, "right zero"): "join(s, zero) is {got} where s is {expected}",
     (JOIN_HAS_IDENTITY.name, "left zero"): "join(zero, s) is {got} where s is {expected}",

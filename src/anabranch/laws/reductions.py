@@ -11,7 +11,8 @@ from dataclasses import replace
 from functools import partial
 
 from anabranch.laws.cuts import Cut
-from anabranch.laws.reachable import Apart, Case, Descent, Ground, Move, change_fields
+from anabranch.laws.ground import Ground
+from anabranch.laws.reachable import Apart, Case, Descent, Move, change_fields
 from anabranch.model.events import Event
 from anabranch.model.program import Program
 from anabranch.model.slices import Slice, Slices

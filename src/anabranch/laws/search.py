@@ -22,8 +22,9 @@ from anabranch.laws.cases import (
 from anabranch.laws.counterexamples import Finding, describe_finding
 from anabranch.laws.equations import Difference, try_law
 from anabranch.laws.generators import Strategy, make_settings
+from anabranch.laws.ground import Ground
 from anabranch.laws.laws import FUNCTIONS_ARE_PURE, INDEPENDENT_UPDATES_COMMUTE, LAWS, Law
-from anabranch.laws.reachable import Case, Ground
+from anabranch.laws.reachable import Case
 from anabranch.laws.reductions import reduce_case
 from anabranch.laws.reports import Counterexample, Report, Result
 from anabranch.model.events import Tag
@@ -247,9 +248,7 @@ class Hunt:
             # A function that is not pure may fail once and never again: once is enough.
             return self._found
         assert self._found is not None
-        reduce_case(
-            search.ground, self._found.case, lambda case: self._try_seeded(case, wants)
-        )
+        reduce_case(search.ground, self._found.case, lambda case: self._try_seeded(case, wants))
         return self._found
 
     def _try_seeded(self, case: Case, wants: Callable[[Difference], bool]) -> bool:

@@ -137,8 +137,11 @@ class LanedShape:
         return join_entries(self.inner, a, b)
 
     def same(self, a: Map[int, AnyState], b: Map[int, AnyState]) -> bool:
-        """Compare lane by lane."""
-        return set(a) == set(b) and all(self.inner.same(a[lane], b[lane]) for lane in a)
+        """Compare lane by lane; one that is absent is one that holds nothing yet."""
+        zero = self.inner.zero
+        if zero is MISSING and set(a) != set(b):
+            return False
+        return all(self.inner.same(a.get(n, zero), b.get(n, zero)) for n in {*a, *b})
 
 
 def join_entries(inner: Shape, a: Map[Any, AnyState], b: Map[Any, AnyState]) -> Map[Any, AnyState]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -49,7 +50,9 @@ class Trial:
         try:
             simulation = self.rehearsal.run(seed, faults, trace=trace)
         except Exception as error:  # noqa: BLE001 - whatever a user's fork or join raises
-            return None, Mismatch(seed, self.plan.name, f"{type(error).__name__}: {error}")
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            failure = f"{type(error).__name__}: {error}\n  at: {place.filename}:{place.lineno}"
+            return None, Mismatch(seed, self.plan.name, failure)
         reason = self._compare(simulation)
         return simulation, None if reason is None else Mismatch(seed, self.plan.name, reason)
 

@@ -11,10 +11,11 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from anabranch.errors import InputError
 from anabranch.eventtime.ledger import Ledger
+from anabranch.eventtime.sources import NEVER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -23,6 +24,15 @@ if TYPE_CHECKING:
 Format = Literal["json", "parquet"]
 LEDGER = "_ledger.json"
 """Beside the rows of a batch; Spark does not take a name with an underscore for data."""
+FRONTIERS = "_frontiers.json"
+"""How far the program and each of its sources had come with the batch."""
+
+
+class Frontiers(NamedTuple):
+    """The program's frontier, and that of each source that has brought anything yet."""
+
+    program: int
+    sources: dict[str, int]
 
 
 def write_directory(
@@ -35,8 +45,8 @@ def write_directory(
 ) -> StreamingQuery:
     """Start a query that publishes each batch as `folder/batch=N/kind=…`, exactly once.
 
-    `spark.read.parquet(folder)` reads it all; each batch also has a `_ledger.json`. `trigger` is
-    Spark's, and defaults to `availableNow`: take what there is, then stop.
+    `spark.read.parquet(folder)` reads it all; each batch also has a `_ledger.json` and a
+    `_frontiers.json`. `trigger` is Spark's, and defaults to `availableNow`: take what there is, then stop.
     """
     if format not in ("json", "parquet"):
         raise InputError(f"{format!r} is no format", expected="json or parquet", got=repr(format))
@@ -72,12 +82,15 @@ def publish(frame: DataFrame, batch: int, folder: Path, format: Format) -> bool:
     # The rows are read twice: once to be counted, once to be written.
     kept = frame.persist()
     try:
-        balance = add_up(kept)
+        counts = _count(kept)
         rows = kept.where("kind <> 'ledger'")
         rows.write.partitionBy("kind").format(format).mode("overwrite").save(str(draft))
     finally:
         kept.unpersist()
+    balance = _sum_up(counts)
     (draft / LEDGER).write_text(json.dumps(balance._asdict()) + "\n", encoding="utf-8")
+    frontiers = json.dumps(_find_frontiers(counts)._asdict(), sort_keys=True)
+    (draft / FRONTIERS).write_text(frontiers + "\n", encoding="utf-8")
     balance.check(f"batch {batch}")
     draft.rename(final)
     return True
@@ -85,9 +98,47 @@ def publish(frame: DataFrame, batch: int, folder: Path, format: Format) -> bool:
 
 def add_up(frame: DataFrame) -> Ledger:
     """Return the ledger of a batch: everything so far, over all shards and the root."""
+    return _sum_up(_count(frame))
+
+
+def find_frontiers(frame: DataFrame) -> Frontiers:
+    """Return how far a program and its sources have come with a batch."""
+    return _find_frontiers(_count(frame))
+
+
+def read_ledger(batch: Path) -> Ledger:
+    """Return the ledger that was published with a batch."""
+    return Ledger(**json.loads((batch / LEDGER).read_text(encoding="utf-8")))
+
+
+def read_frontiers(batch: Path) -> Frontiers:
+    """Return the frontiers that were published with a batch."""
+    return Frontiers(**json.loads((batch / FRONTIERS).read_text(encoding="utf-8")))
+
+
+def find_last_batch(folder: str | Path) -> Path | None:
+    """Return the last batch that was published into a folder."""
+    batches = Path(folder).glob("batch=*")
+    return max(batches, key=lambda path: int(path.name.partition("=")[2]), default=None)
+
+
+def _count(frame: DataFrame) -> list[dict[str, Any]]:
     rows = frame.where("kind = 'ledger'").select("value").collect()
-    counts = [json.loads(row.value) for row in rows]
+    return [json.loads(row.value) for row in rows]
+
+
+def _sum_up(counts: list[dict[str, Any]]) -> Ledger:
     return Ledger(*(sum(count[name] for count in counts) for name in Ledger._fields))
+
+
+def _find_frontiers(counts: list[dict[str, Any]]) -> Frontiers:
+    # All shards that were heard know the same; those with nothing to say are not heard.
+    least = min((count["frontier"] for count in counts if "frontier" in count), default=NEVER)
+    found: dict[str, int] = {}
+    for count in counts:
+        for name, time in count.get("sources", {}).items():
+            found[name] = min(time, found.get(name, time))
+    return Frontiers(least, found)
 
 
 def _start(

@@ -45,7 +45,7 @@ class Codec:
         """Return the value that was written."""
         try:
             return self._lift(msgspec.msgpack.decode(data))
-        except (msgspec.DecodeError, IndexError, TypeError, ValueError) as error:
+        except (msgspec.DecodeError, LookupError, TypeError, ValueError) as error:
             raise CodecError("stored bytes can't be read", got=str(error)) from error
 
     def _learn(self, record: type) -> None:

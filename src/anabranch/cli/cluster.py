@@ -1,0 +1,361 @@
+"""`anabranch run --master`: the same program on Spark, and what it published.
+
+Files are one bounded input: the reference reads and numbers their rows, and Spark folds them as a
+batch. A folder is a stream: Spark reads its files itself, as many as there are, and remembers them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Literal
+
+from anabranch.cli.material import Material, declare_sources, load_items
+from anabranch.cli.screen import Screen
+from anabranch.errors import InputError
+from anabranch.eventtime.ledger import Ledger
+from anabranch.eventtime.sources import NEVER, Source
+from anabranch.model.events import FOREVER
+from anabranch.plan.wiring import Wiring, wire
+from anabranch.reference.files import read_items
+from anabranch.reference.rows import STANDARD, find_format, read_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SHARDS = 16
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a user asked for: where to run, on what, and where to put it."""
+
+    master: str
+    inputs: tuple[str, ...] = ()
+    output: str | None = None
+    format: Literal["json", "parquet"] = "parquet"
+    checkpoint: str | None = None
+    shards: int = SHARDS
+    files_per_batch: int = 1
+    lateness: int | None = None
+    strict: bool = False
+
+    @property
+    def folder(self) -> str | None:
+        """Return the folder to be followed, if the input is one."""
+        return next((name for name in self.inputs if Path(name).is_dir()), None)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What Spark published: a page of each kind of row, and how many there are."""
+
+    wiring: Wiring
+    ledger: Ledger
+    frontiers: dict[str, int]
+    outputs: list[dict[str, Any]]
+    late: list[dict[str, Any]]
+    rejected: list[dict[str, Any]]
+    said: int
+    ended: bool
+
+    def describe(self) -> dict[str, Any]:
+        """Return the report as a JSON document, with the names that the reference uses."""
+        return {
+            "outputs": self.outputs,
+            "ledger": self.ledger._asdict(),
+            "late": self.late,
+            "rejected": self.rejected,
+            "frontiers": self.frontiers,
+            "wiring": {
+                "way": self.wiring.way,
+                "shards": self.wiring.shards,
+                "reasons": list(self.wiring.reasons),
+            },
+        }
+
+
+def run_on_spark(screen: Screen, material: Material, order: Order, page: int | None) -> Report:
+    """Run a program on Spark, and return the first `page` rows of each kind, or all."""
+    check_order(order)
+    from anabranch.spark.frames import derive_types
+    from anabranch.spark.session import start_session
+
+    derive_types(material.program)  # Refuse a type before Java starts, not after it.
+    sources, items = _take_stock(material, order)
+    with screen.wait("starting Spark"):
+        session = start_session("anabranch", order.master)
+    with ExitStack() as scope:
+        folder = Path(order.output or scope.enter_context(TemporaryDirectory()))
+        if order.folder is None:
+            _run_batch(screen, session, material, order, sources, items, folder)
+        else:
+            _run_stream(screen, session, material, order, sources, folder)
+        wiring = wire(material.program, order.shards)
+        return _read_report(session, order, wiring, sources, folder, page)
+
+
+def check_order(order: Order) -> None:
+    """Refuse what can't be run, before anything starts."""
+    if order.shards < 1:
+        raise InputError(
+            "--shards is not a number of shards", expected="1 or more", got=str(order.shards)
+        )
+    if order.files_per_batch < 1:
+        raise InputError(
+            "--files-per-batch is not a number of files",
+            expected="1 or more",
+            got=str(order.files_per_batch),
+        )
+    if order.output == STANDARD or (order.output and Path(order.output).is_file()):
+        raise InputError(
+            "on Spark, outputs go to a folder",
+            expected="--output DIR, which gets a folder for each batch",
+            got="standard output" if order.output == STANDARD else f"the file {order.output!r}",
+        )
+    if order.folder is not None and len(order.inputs) > 1:
+        raise InputError(
+            "a folder is followed alone",
+            expected="one --input DIR, or one --input FILE or more",
+            got=", ".join(order.inputs),
+            cure="put the files into the folder",
+        )
+    if order.folder is None and order.checkpoint is not None:
+        raise InputError(
+            "--checkpoint is for a stream that goes on",
+            expected="--input DIR, a folder to which files are added",
+            got="files, which are run once and to their end",
+        )
+    _check_output(order)
+
+
+def _check_output(order: Order) -> None:
+    if order.output is None or not any(Path(order.output).glob("batch=*")):
+        return
+    if order.folder is None:
+        raise InputError(
+            f"{order.output!r} already holds the batches of a run",
+            expected="a new folder",
+            got="a folder with batch=…",
+            cure="another --output; what was published is never overwritten",
+        )
+    if not _find_checkpoint(order, Path(order.output)).exists():
+        raise InputError(
+            f"{order.output!r} holds the batches of a run with another checkpoint",
+            expected="the --checkpoint that made them, or a new --output",
+            got=f"no checkpoint at {_find_checkpoint(order, Path(order.output))}",
+            cure="a new run would count its batches from 0, and they would be taken for replays",
+        )
+
+
+def _find_checkpoint(order: Order, folder: Path) -> Path:
+    # Spark does not take a name with an underscore for data.
+    return Path(order.checkpoint) if order.checkpoint else folder / "_checkpoint"
+
+
+def _take_stock(material: Material, order: Order) -> tuple[tuple[Source, ...], tuple[Any, ...]]:
+    """Return every source, and the items if they are a bounded input."""
+    if order.folder is None:
+        items = load_items(material, order.inputs)
+        sources = declare_sources(material, items, order.lateness, strict=order.strict)
+        return _complete(sources, items), items
+    files = _list_files(order.folder)
+    _find_stream_format(files)
+    _check_sequence(material, files)
+    if material.sources and order.lateness is None and not order.strict:
+        return material.sources, ()
+    items = tuple(read_items(material.program, files))
+    sources = declare_sources(material, items, order.lateness, strict=order.strict)
+    return _complete(sources, items), ()
+
+
+def _complete(sources: Iterable[Source], items: Iterable[Any]) -> tuple[Source, ...]:
+    """Return all sources that bring items; one that nobody declared is in order."""
+    found = {source.name: source for source in sources}
+    for item in items:
+        found.setdefault(item.source, Source(item.source))
+    return tuple(found.values())
+
+
+def _list_files(folder: str) -> list[str]:
+    files = sorted(
+        str(path)
+        for path in Path(folder).iterdir()
+        if path.is_file() and not path.name.startswith((".", "_"))
+    )
+    if not files:
+        raise InputError(
+            f"there are no files in {folder!r}",
+            expected="files of events, JSON lines or Parquet",
+            got="an empty folder",
+        )
+    return files
+
+
+def _find_stream_format(files: list[str]) -> Literal["json", "parquet"]:
+    formats = {find_format(file) for file in files}
+    if formats == {"jsonl"}:
+        return "json"
+    if formats == {"parquet"}:
+        return "parquet"
+    raise InputError(
+        "a folder must hold files of one format that Spark can follow",
+        expected="JSON lines only, or Parquet only",
+        got=", ".join(sorted(formats)),
+    )
+
+
+def _check_sequence(material: Material, files: list[str]) -> None:
+    from anabranch.spark.frames import name_columns
+
+    names = name_columns(material.program)
+    row = next((row for row in read_rows(files[0]) if not isinstance(row.columns, str)), None)
+    if row is None or isinstance(row.columns, str):
+        return
+    for name in ("source", "seq", "tag"):
+        beat = name == "tag" and row.columns.get(names["heartbeat"]) is not None
+        if row.columns.get(names[name]) is None and not beat:
+            raise InputError(
+                f"rows of a stream need a column {names[name]!r}",
+                where=f"{files[0]}:{row.number}",
+                expected="tag, source and seq in every row: files can't be numbered as they come",
+                got=f"only {', '.join(row.columns)}",
+                cure=f"add it, or run the files as one input: --input {files[0]}",
+            )
+
+
+def _run_batch(
+    screen: Screen,
+    session: SparkSession,
+    material: Material,
+    order: Order,
+    sources: tuple[Source, ...],
+    items: tuple[Any, ...],
+    folder: Path,
+) -> None:
+    from anabranch.spark.frames import make_frame
+    from anabranch.spark.sinks import publish
+
+    folder.mkdir(parents=True, exist_ok=True)
+    frame = make_frame(session, material.program, items)
+    with screen.wait("running on Spark"):
+        publish(_connect(material, order, sources, frame), 0, folder, order.format)
+
+
+def _run_stream(
+    screen: Screen,
+    session: SparkSession,
+    material: Material,
+    order: Order,
+    sources: tuple[Source, ...],
+    folder: Path,
+) -> None:
+    from anabranch.spark.frames import read_directory
+    from anabranch.spark.progress import follow
+    from anabranch.spark.sinks import write_directory
+
+    assert order.folder is not None
+    frame = read_directory(
+        session,
+        material.program,
+        order.folder,
+        format=_find_stream_format(_list_files(order.folder)),
+        files_per_batch=order.files_per_batch,
+    )
+    result = _connect(material, order, sources, frame)
+    checkpoint = _find_checkpoint(order, folder)
+    query = write_directory(result, folder, checkpoint, format=order.format)
+    try:
+        follow(query, screen.note, folder)
+    finally:
+        query.stop()
+
+
+def _connect(
+    material: Material, order: Order, sources: tuple[Source, ...], frame: DataFrame
+) -> DataFrame:
+    from anabranch.spark.frames import name_columns
+    from anabranch.spark.query import Feed, run
+
+    names = name_columns(material.program)
+    feed = Feed(
+        frame,
+        tag_column=names["tag"],
+        source_column=names["source"],
+        seq=names["seq"],
+        heartbeat=names["heartbeat"],
+        sources=sources,
+    )
+    return run(material.program, [feed], shards=order.shards)
+
+
+def _read_report(
+    session: SparkSession,
+    order: Order,
+    wiring: Wiring,
+    sources: tuple[Source, ...],
+    folder: Path,
+    page: int | None,
+) -> Report:
+    from anabranch.spark.said import COLUMNS
+    from anabranch.spark.sinks import find_last_batch, read_frontiers, read_ledger
+
+    last = find_last_batch(folder)
+    ended = order.folder is None
+    frontiers = {} if last is None else read_frontiers(last).sources
+    reader = session.read.schema(f"{COLUMNS}, batch int").format(order.format)
+    rows = reader.option("basePath", str(folder)).load(str(folder))
+    outputs = rows.where("kind = 'output'")
+    return Report(
+        wiring,
+        Ledger() if last is None else read_ledger(last),
+        {s.name: FOREVER if ended else frontiers.get(s.name, NEVER) for s in sources},
+        [_read_output(row) for row in _take(outputs, page)],
+        [_read_late(row) for row in _take(rows.where("kind = 'late'"), page)],
+        [_read_rejected(row) for row in _take(rows.where("kind = 'rejected'"), page)],
+        outputs.count(),
+        ended,
+    )
+
+
+def _take(rows: DataFrame, page: int | None) -> list[Any]:
+    ordered = rows.orderBy("time", "source", "seq", "index")
+    return sorted((ordered if page is None else ordered.limit(page)).collect(), key=_order_key)
+
+
+def _order_key(row: Any) -> list[Any]:
+    # The id of an output is its order key; what was lost stands in its source's sequence.
+    if row.kind == "output":
+        return [*json.loads(row.id.rpartition("#")[0]), row.index]
+    return [row.source or "", -1 if row.seq is None else row.seq, row.id]
+
+
+def _read_output(row: Any) -> dict[str, Any]:
+    return {
+        "time": row.time,
+        "tag": row.tag,
+        "source": row.source,
+        "seq": row.seq,
+        "index": row["index"],
+        "value": json.loads(row.value),
+        "event": json.loads(row.event),
+    }
+
+
+def _read_late(row: Any) -> dict[str, Any]:
+    beside = {"tag": row.tag, "source": row.source, "seq": row.seq}
+    fields = json.loads(row.event)
+    clear = {f"@{name}" if name in fields else name: value for name, value in beside.items()}
+    return {**fields, **clear, "distance": int(row.reason.partition(" ")[0])}
+
+
+def _read_rejected(row: Any) -> dict[str, Any]:
+    from anabranch.spark.frames import MALFORMED
+
+    raw = json.loads(row.event)
+    given = raw.pop(MALFORMED, None) if isinstance(raw, dict) else None
+    return {"reason": given or row.reason, "source": row.source, "seq": row.seq, "raw": raw}

@@ -1,0 +1,74 @@
+"""Inputs long enough to be interrupted, and queries that run on them."""
+
+import json
+import random
+from pathlib import Path
+
+from anabranch import Event
+from anabranch.eventtime.ledger import Ledger
+from anabranch.eventtime.sources import end_sources
+from anabranch.reference.sequential import run as fold
+from tests.spark.streams import Story, outputs_of
+
+
+class LongStory(Story):
+    """An example on a longer input, in which some events are late where a source allows it."""
+
+    def __init__(self, name: str, length: int, seed: int) -> None:
+        super().__init__(name)
+        rng = random.Random(f"{name} {seed}")
+        make = {"value_barrier": self._value_barrier, "key_counter": self._key_counter}[name]
+        counts: dict[str, int] = {}
+        events = []
+        for time in range(1, length + 1):
+            source, data = make(rng, time)
+            events.append(Event(data, source, counts.get(source, 0)))
+            counts[source] = counts.get(source, 0) + 1
+        self.items = end_sources(events, self.sources)
+        self.answer = fold(self.program, self.items, self.sources)
+
+    def _value_barrier(self, rng, time):
+        if time % 4 == 0:
+            return "b", self.program.tag("Barrier")(time)
+        return rng.choice(["a1", "a2"]), self.program.tag("Value")(time, rng.randint(-9, 9))
+
+    def _key_counter(self, rng, time):
+        key = rng.randint(1, 5)
+        if rng.random() < 0.3:
+            return "reads", self.program.tag("Read")(time, key)
+        behind = 9 if time > 20 and rng.random() < 0.1 else 0
+        return rng.choice(["a", "b"]), self.program.tag("Inc")(time - behind, key)
+
+    def slices(self, number: int) -> list[list]:
+        """Cut the input into parts of about one size, in the order of arrival."""
+        ends = [len(self.items) * n // number for n in range(number + 1)]
+        return [self.items[a:b] for a, b in zip(ends, ends[1:], strict=False)]
+
+
+def start(spark, story: Story, home: Path, checkpoint: Path, out: Path):
+    """Start, or restart, a story's query: one file a batch, until all files are read."""
+    from anabranch.spark.query import run
+    from anabranch.spark.sinks import write_directory
+
+    frame = spark.readStream.schema(story.schema).option("maxFilesPerTrigger", 1)
+    result = run(story.program, story.feed(frame.json(str(home / "in"))), shards=2)
+    return write_directory(result, out, checkpoint)
+
+
+def published(out: Path) -> list[int]:
+    """Return the numbers of the batches that can be seen."""
+    return sorted(int(path.name.partition("=")[2]) for path in out.glob("batch=*"))
+
+
+def check_answer(spark, story: Story, out: Path) -> None:
+    """Hold what was published against the fold: nothing twice, nothing missing, all counted."""
+    rows = spark.read.parquet(str(out)).collect()
+    outputs = outputs_of(rows)
+    assert len({name for name, _ in outputs}) == len(outputs), "an output was published twice"
+    assert outputs == story.expected()
+    late = sorted((row.source, row.seq) for row in rows if row.kind == "late")
+    assert late == sorted((late.event.source, late.event.seq) for late in story.answer.late)
+    for batch in published(out):
+        ledger = Ledger(**json.loads((out / f"batch={batch}" / "_ledger.json").read_text()))
+        assert ledger.balanced, f"batch {batch}: {ledger}"
+    assert ledger == story.answer.ledger

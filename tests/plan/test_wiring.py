@@ -1,0 +1,119 @@
+"""Which way a program is wired, and where its events go."""
+
+from typing import NamedTuple
+
+import pytest
+
+from anabranch import Event, Program, depends, load, on
+from anabranch.plan.wiring import wire
+from anabranch.state import Count, MapOf, Replicated, Sum
+
+
+class Value(NamedTuple):
+    time: int
+    key: int
+    amount: int
+
+
+class Mark(NamedTuple):
+    time: int
+    key: int
+
+
+@pytest.mark.parametrize(("name", "way"), [
+    ("ewma", "keyed"), ("key_counter", "keyed"), ("page_view", "replicated"),
+    ("value_barrier", "forked"), ("max_temperature", "forked"), ("taxi_tips", "forked"),
+    ("fraud", "sequential"), ("inc_dec", "sequential"), ("smart_home", "sequential"),
+])  # fmt: skip
+def test_each_example_is_wired_its_best_way(name, way):
+    assert wire(load(f"examples/{name}.py"), 8).way == way
+
+
+def test_a_sequential_program_says_what_stood_in_the_way_of_each_other_way():
+    assert wire(load("examples/fraud.py"), 8).reasons == (
+        "replicated: events other than markers change the state",
+        "forked: the state has no fork, join and zero to fold deltas from",
+        "keyed: some events depend on each other whatever their fields are",
+    )
+
+
+def test_events_of_one_key_meet_in_one_shard():
+    wiring = wire(load("examples/key_counter.py"), 8)
+    program = load("examples/key_counter.py")
+    inc, read = program.tag("Inc"), program.tag("Read")
+    for key in range(50):
+        shards = {
+            shard
+            for n, tag in enumerate((inc, read, inc))
+            for shard in wiring.route(Event(tag(n, key), f"s{n}", n))
+        }
+        assert len(shards) == 1
+
+
+def test_markers_go_to_every_shard_and_are_at_home_in_one():
+    program = load("examples/value_barrier.py")
+    wiring = wire(program, 5)
+    marker = Event(program.tag("Barrier")(3), "b", 0)
+    assert list(wiring.route(marker)) == [0, 1, 2, 3, 4]
+    assert wiring.home(marker) in range(5)
+
+
+def test_values_of_one_hot_key_use_every_shard():
+    program = load("examples/value_barrier.py")
+    wiring = wire(program, 4)
+    value = program.tag("Value")
+    used = {s for n in range(100) for s in wiring.route(Event(value(n, n), "a", n))}
+    assert used == {0, 1, 2, 3}
+
+
+def test_a_state_that_is_not_kept_per_key_is_told_how_it_could_be():
+    program = Program(
+        on(Value, update=lambda s, e: {**s, e.key: e.amount}),
+        depends(Value, Value, same="key"),
+        init={},
+    )
+    wiring = wire(program, 4)
+    assert wiring.way == "sequential"
+    assert "keyed: the state is not kept per key; use MapOf(..., by='key')" in wiring.reasons
+
+
+def test_a_handler_that_sees_the_whole_map_keeps_keys_together():
+    program = Program(
+        on(Value, update=lambda s, e: s + e.amount),
+        on(Mark, output=lambda s, e: len(s), whole=True),
+        depends(Mark, Value, Mark, same="key"),
+        depends(Value, Value, same="key"),
+        state=MapOf(Sum(), by="key"),
+    )
+    assert wire(program, 4).way == "sequential"
+
+
+def test_canonical_lanes_are_not_folded_from_zero():
+    program = Program(
+        on(Value, update=lambda s, e: s + e.amount),
+        on(Mark, output=lambda s, e: s),
+        depends(Mark, Value, Mark),
+        state=Sum(0.0),
+        lanes=4,
+    )
+    wiring = wire(program, 4)
+    assert wiring.way == "sequential"
+    assert "forked: canonical lanes go on from their own sums, not from zero" in wiring.reasons
+
+
+def test_what_reads_a_copy_that_only_markers_write_goes_anywhere():
+    program = Program(
+        on(Value, output=lambda s, e: s),
+        on(Mark, update=lambda s, e: e.time),
+        depends(Mark, Value, Mark, same="key"),
+        state=MapOf(Replicated(), by="key"),
+    )
+    wiring = wire(program, 4)
+    assert wiring.way == "replicated"
+    used = {s for n in range(100) for s in wiring.route(Event(Value(n, 1, n), "a", n))}
+    assert used == {0, 1, 2, 3}
+
+
+def test_a_program_without_markers_or_keys_is_sequential():
+    program = Program(on(Value, update=lambda s, e: s + 1), depends(Value, Value), state=Count())
+    assert wire(program, 4).way == "sequential"
