@@ -48,7 +48,7 @@ def test_without_a_prover_the_cases_still_count(capsys, monkeypatch):
     def prove(program):
         raise MissingExtraError("proofs need z3", cure="pip install 'anabranch[proof]'")
 
-    monkeypatch.setattr("anabranch.laws.proof.prove", prove)
+    monkeypatch.setattr("anabranch.laws.proving.proof.prove", prove)
     assert run_command(["check", MAX, *FEW, "--law", "C2"]) == 0
     out, _ = capsys.readouterr()
     assert "✓ kept" in out

@@ -2,6 +2,7 @@
 
 import json
 import random
+from itertools import pairwise
 from pathlib import Path
 
 from anabranch import Event
@@ -42,7 +43,7 @@ class LongStory(Story):
     def slices(self, number: int) -> list[list]:
         """Cut the input into parts of about one size, in the order of arrival."""
         ends = [len(self.items) * n // number for n in range(number + 1)]
-        return [self.items[a:b] for a, b in zip(ends, ends[1:], strict=False)]
+        return [self.items[a:b] for a, b in pairwise(ends)]
 
 
 def start(spark, story: Story, home: Path, checkpoint: Path, out: Path):

@@ -8,6 +8,7 @@ of effect is the last one at least once; ANABRANCH_PREFIXES=all restarts every o
 import os
 import re
 import shutil
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -112,9 +113,8 @@ def files_of(home: Path) -> list[str]:
     return sorted(str(path.relative_to(home)) for path in paths if path.is_file())
 
 
-def cut_after(run: Finished, last: str, target: Path) -> None:
+def cut_after(run: Finished, order: list[str], last: str, target: Path) -> None:
     """Copy a finished run without what happened after an effect."""
-    order = effects(run.story.module.__name__.rpartition(".")[2])
     kept = order[: order.index(last) + 1]
     for path in files_of(run.home):
         effect = name_effect(path)
@@ -161,7 +161,7 @@ def test_a_restart_after_any_durable_effect_gives_the_same_answer(
     assert {name_effect(path) for path in files_of(run.home)} - {None} == {
         effect for effect in order if not effect.endswith("draft")
     }
-    cut_after(run, last, tmp_path)
+    cut_after(run, order, last, tmp_path)
     batch, _, kind = last.partition(" ")
     batch = int(batch)
     before = stamps(tmp_path / "out")
@@ -205,5 +205,5 @@ def test_effects_happen_in_the_order_that_the_prefixes_are_cut_in(finish, name, 
         re.sub(r"/\d$", "", effect.removesuffix(" without checksum")) for effect in effects(name)
     )
     steps = ["metadata", *(effect for effect in order if not effect.endswith("draft"))]
-    for earlier, later in zip(steps, steps[1:], strict=False):
+    for earlier, later in pairwise(steps):
         assert max(written[earlier]) < min(written[later]), f"{later} before {earlier}"

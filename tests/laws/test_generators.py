@@ -9,7 +9,7 @@ import pytest
 
 from anabranch import AnabranchError, Program, depends, on
 from anabranch.laws import check
-from anabranch.laws.generators import find_domain, find_keys, make_strategy, sample_values
+from anabranch.laws.searching.generators import find_domain, find_keys, make_strategy, sample_values
 
 Cents = NewType("Cents", int)
 

@@ -12,7 +12,7 @@ import pytest
 from anabranch import ForkJoin, Map, Program, State, depends, on
 from anabranch.errors import MissingExtraError
 from anabranch.laws import check
-from anabranch.laws.proof import Proof, attach, prove
+from anabranch.laws.proving.proof import Proof, attach, prove
 from anabranch.state import Count, MapOf, Max, Min, Struct, Sum
 
 C1, C2, C3 = "update_passes_through_join", "join_undoes_fork", "independent_updates_commute"

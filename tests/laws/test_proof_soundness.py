@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from anabranch import Program, on
-from anabranch.laws.proof import prove
+from anabranch.laws.proving.proof import prove
 
 C1, C2, C3 = "update_passes_through_join", "join_undoes_fork", "independent_updates_commute"
 IDENTITY, ASSOCIATIVE = "join_has_identity", "join_is_associative"

@@ -6,10 +6,10 @@ import itertools
 
 import pytest
 
-from anabranch.laws import terms as t
-from anabranch.laws.solver import Solver
-from anabranch.laws.symbolic import Trace
-from anabranch.laws.symbols import Stop, read_term, wrap
+from anabranch.laws.proving import terms as t
+from anabranch.laws.proving.solver import Solver
+from anabranch.laws.proving.symbolic import Trace
+from anabranch.laws.proving.symbols import Stop, read_term, wrap
 
 
 @pytest.mark.parametrize("op", ["//", "%"])

@@ -9,9 +9,9 @@ import pytest
 
 from anabranch import Map, Program, depends, on
 from anabranch.laws import check
-from anabranch.laws import synthesis as synthesis_module
-from anabranch.laws.grammar import read_layout, write_literal, write_pair
-from anabranch.laws.synthesis import synthesise
+from anabranch.laws.synthesis import synthesis as synthesis_module
+from anabranch.laws.synthesis.grammar import read_layout, write_literal, write_pair
+from anabranch.laws.synthesis.synthesis import synthesise
 from anabranch.state import Sum
 
 CASES = 15

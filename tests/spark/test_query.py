@@ -60,7 +60,10 @@ def test_differential_any_cut_of_a_stream_gives_the_sequential_answer(spark, tmp
 def test_a_replayed_batch_is_consumed_and_dropped(spark, tmp_path):
     from anabranch.spark.sinks import publish
 
-    rows = [("output", "a#0", "1"), ("ledger", "ledger:shard:0", json.dumps(Ledger(1, 1)._asdict()))]
+    rows = [
+        ("output", "a#0", "1"),
+        ("ledger", "ledger:shard:0", json.dumps(Ledger(1, 1)._asdict())),
+    ]
     frame = spark.createDataFrame(rows, "kind string, id string, value string")
     assert publish(frame, 7, tmp_path, "json") is True
     before = sorted(path.name for path in tmp_path.rglob("*"))
@@ -68,7 +71,9 @@ def test_a_replayed_batch_is_consumed_and_dropped(spark, tmp_path):
     assert sorted(path.name for path in tmp_path.rglob("*")) == before
 
 
-def test_a_ledger_that_does_not_balance_stops_the_query_before_anything_is_published(spark, tmp_path):
+def test_a_ledger_that_does_not_balance_stops_the_query_before_anything_is_published(
+    spark, tmp_path
+):
     from anabranch.spark.sinks import publish
 
     rows = [("ledger", "ledger:shard:0", json.dumps(Ledger(2, 1)._asdict()))]

@@ -102,7 +102,7 @@ def _check_laws(
 
 def _prove(screen: Screen, program: Program, report: Report) -> tuple[Report, str]:
     """Return the report with what could be proved, and why nothing could be tried."""
-    from anabranch.laws.proof import attach, prove
+    from anabranch.laws.proving.proof import attach, prove
 
     try:
         with screen.wait("proving"):
@@ -179,7 +179,7 @@ def _show_case(screen: Screen, result: Result, *, several: bool) -> None:
 
 
 def _synthesise(screen: Screen, program: Program, cases: int, seed: int) -> int:
-    from anabranch.laws.synthesis import synthesise
+    from anabranch.laws.synthesis.synthesis import synthesise
 
     with screen.follow("looking for a fork and a join", cases) as progress:
         found = synthesise(

@@ -12,7 +12,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+from rich.text import Text
 
 from anabranch.cli.material import Material, declare_sources, load_items
 from anabranch.cli.screen import Screen
@@ -24,25 +27,76 @@ from anabranch.plan.wiring import Wiring, wire
 from anabranch.reference.files import read_items
 from anabranch.reference.rows import STANDARD, find_format, read_rows
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 SHARDS = 16
+
+Frame = Any
+Session = Any
+"""Spark's. Only `anabranch.spark` imports PySpark, for types too."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Place:
+    """Where to run, as the flags say it."""
+
+    master: Annotated[
+        str | None,
+        Parameter(help="Run on Spark: local[2], spark://host:7077. --input may then be a folder."),
+    ] = None
+    spark: Annotated[bool, Parameter(help="Run on Spark, here, on all cores.")] = False
+    checkpoint: Annotated[
+        str | None,
+        Parameter(help="On Spark: where a followed folder's state is; OUTPUT/_checkpoint."),
+    ] = None
+    shards: Annotated[
+        int | None,
+        Parameter(help="On Spark: into how many shards to cut; 16. Fixed for a checkpoint."),
+    ] = None
+    files_per_batch: Annotated[
+        int | None, Parameter(help="On Spark: how many files of a folder make a batch; 1.")
+    ] = None
+
+    @property
+    def on_spark(self) -> bool:
+        """Say whether to run on Spark."""
+        return self.master is not None or self.spark
+
+
+HERE = Place()
+"""In this process, without Spark."""
 
 
 @dataclass(frozen=True)
 class Order:
     """What a user asked for: where to run, on what, and where to put it."""
 
-    master: str
+    place: Place
     inputs: tuple[str, ...] = ()
     output: str | None = None
     format: Literal["json", "parquet"] = "parquet"
-    checkpoint: str | None = None
-    shards: int = SHARDS
-    files_per_batch: int = 1
     lateness: int | None = None
     strict: bool = False
+    unbounded: bool = False
+
+    @property
+    def master(self) -> str:
+        """Return Spark's master."""
+        return self.place.master or "local[*]"
+
+    @property
+    def checkpoint(self) -> str | None:
+        """Return where the state is kept, if the user says so."""
+        return self.place.checkpoint
+
+    @property
+    def shards(self) -> int:
+        """Return the number of shards."""
+        return SHARDS if self.place.shards is None else self.place.shards
+
+    @property
+    def files_per_batch(self) -> int:
+        """Return how many files make a batch."""
+        return 1 if self.place.files_per_batch is None else self.place.files_per_batch
 
     @property
     def folder(self) -> str | None:
@@ -68,7 +122,7 @@ class Report:
         return {
             "outputs": self.outputs,
             "ledger": self.ledger._asdict(),
-            "late": self.late,
+            "late": [_flatten(late) for late in self.late],
             "rejected": self.rejected,
             "frontiers": self.frontiers,
             "wiring": {
@@ -99,8 +153,27 @@ def run_on_spark(screen: Screen, material: Material, order: Order, page: int | N
         return _read_report(session, order, wiring, sources, folder, page)
 
 
+def refuse_flags(place: Place) -> None:
+    """Refuse flags that mean nothing without Spark."""
+    for name in ("checkpoint", "shards", "files_per_batch"):
+        value = getattr(place, name)
+        if value is not None:
+            flag = f"--{name.replace('_', '-')}"
+            raise InputError(
+                f"{flag} is for Spark",
+                expected="it together with --master or --spark",
+                got=f"{flag} {value}",
+            )
+
+
 def check_order(order: Order) -> None:
     """Refuse what can't be run, before anything starts."""
+    if order.unbounded:
+        raise InputError(
+            "on Spark, files end and a folder does not",
+            expected="--input DIR instead of --unbounded",
+            got="--unbounded",
+        )
     if order.shards < 1:
         raise InputError(
             "--shards is not a number of shards", expected="1 or more", got=str(order.shards)
@@ -230,7 +303,7 @@ def _check_sequence(material: Material, files: list[str]) -> None:
 
 def _run_batch(
     screen: Screen,
-    session: SparkSession,
+    session: Session,
     material: Material,
     order: Order,
     sources: tuple[Source, ...],
@@ -248,7 +321,7 @@ def _run_batch(
 
 def _run_stream(
     screen: Screen,
-    session: SparkSession,
+    session: Session,
     material: Material,
     order: Order,
     sources: tuple[Source, ...],
@@ -270,14 +343,18 @@ def _run_stream(
     checkpoint = _find_checkpoint(order, folder)
     query = write_directory(result, folder, checkpoint, format=order.format)
     try:
-        follow(query, screen.note, folder)
+        follow(query, lambda line: _note(screen, line), folder)
     finally:
         query.stop()
 
 
-def _connect(
-    material: Material, order: Order, sources: tuple[Source, ...], frame: DataFrame
-) -> DataFrame:
+def _note(screen: Screen, line: str) -> None:
+    """Show a line of progress to whoever looks at a terminal."""
+    if screen.err.is_terminal:
+        screen.err.print(Text(line, style="dim"), soft_wrap=True)
+
+
+def _connect(material: Material, order: Order, sources: tuple[Source, ...], frame: Frame) -> Frame:
     from anabranch.spark.frames import name_columns
     from anabranch.spark.query import Feed, run
 
@@ -294,7 +371,7 @@ def _connect(
 
 
 def _read_report(
-    session: SparkSession,
+    session: Session,
     order: Order,
     wiring: Wiring,
     sources: tuple[Source, ...],
@@ -322,7 +399,7 @@ def _read_report(
     )
 
 
-def _take(rows: DataFrame, page: int | None) -> list[Any]:
+def _take(rows: Frame, page: int | None) -> list[Any]:
     ordered = rows.orderBy("time", "source", "seq", "index")
     return sorted((ordered if page is None else ordered.limit(page)).collect(), key=_order_key)
 
@@ -330,7 +407,7 @@ def _take(rows: DataFrame, page: int | None) -> list[Any]:
 def _order_key(row: Any) -> list[Any]:
     # The id of an output is its order key; what was lost stands in its source's sequence.
     if row.kind == "output":
-        return [*json.loads(row.id.rpartition("#")[0]), row.index]
+        return [*json.loads(row.id.rpartition("#")[0]), row["index"]]
     return [row.source or "", -1 if row.seq is None else row.seq, row.id]
 
 
@@ -347,15 +424,32 @@ def _read_output(row: Any) -> dict[str, Any]:
 
 
 def _read_late(row: Any) -> dict[str, Any]:
-    beside = {"tag": row.tag, "source": row.source, "seq": row.seq}
-    fields = json.loads(row.event)
+    return {
+        "tag": row.tag,
+        "source": row.source,
+        "seq": row.seq,
+        "event": json.loads(row.event),
+        "distance": int(row.reason.partition(" ")[0]),
+    }
+
+
+def _flatten(late: dict[str, Any]) -> dict[str, Any]:
+    """Return a late event as a row of a file of events, as the reference shows it."""
+    fields = late["event"]
+    beside = {name: late[name] for name in ("tag", "source", "seq")}
     clear = {f"@{name}" if name in fields else name: value for name, value in beside.items()}
-    return {**fields, **clear, "distance": int(row.reason.partition(" ")[0])}
+    return {**fields, **clear, "distance": late["distance"]}
 
 
 def _read_rejected(row: Any) -> dict[str, Any]:
-    from anabranch.spark.frames import MALFORMED
+    from anabranch.spark.frames import BROKEN, MALFORMED
 
     raw = json.loads(row.event)
-    given = raw.pop(MALFORMED, None) if isinstance(raw, dict) else None
-    return {"reason": given or row.reason, "source": row.source, "seq": row.seq, "raw": raw}
+    reason = raw.pop(MALFORMED, None) or row.reason
+    kept = raw.pop(BROKEN, None)
+    return {
+        "reason": reason,
+        "source": row.source,
+        "seq": row.seq,
+        "raw": raw if kept is None else kept,
+    }

@@ -1,14 +1,16 @@
-"""`anabranch run`: the sequential fold over files of events."""
+"""`anabranch run`: the sequential fold over files of events, or the same program on Spark."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from anabranch.cli.cluster import HERE, Order, Place, Report, refuse_flags, run_on_spark
 from anabranch.cli.flags import Inputs, Json, Target
 from anabranch.cli.material import declare_sources, load_items, load_material
-from anabranch.cli.screen import GOOD, Screen
+from anabranch.cli.screen import GOOD, Screen, count_things
 from anabranch.errors import InputError
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.sources import NEVER, end_sources
@@ -26,7 +28,7 @@ SAMPLE = 5
 """How many late and rejected events are shown."""
 
 
-def run(
+def run(  # noqa: PLR0913 - one for each flag
     target: Target,
     /,
     *,
@@ -35,12 +37,13 @@ def run(
         str | None,
         Parameter(
             allow_leading_hyphen=True,
-            help="Write the outputs to a file: .jsonl, .parquet, or - for standard output.",
+            help="Write the outputs to a file: .jsonl, .parquet, or - for standard output. On Spark, "
+            "a folder, which gets a folder for each batch.",
         ),
     ] = None,
     format: Annotated[  # noqa: A002 - the flag's name
         Literal["jsonl", "parquet"] | None,
-        Parameter(help="The format of the output file, if its name does not say."),
+        Parameter(help="The format of the output, if its name does not say; on Spark, parquet."),
     ] = None,
     lateness: Annotated[
         int | None,
@@ -55,12 +58,19 @@ def run(
     unbounded: Annotated[
         bool, Parameter(help="The input has not ended: what lies after the frontier stays pending.")
     ] = False,
+    place: Place = HERE,
     json: Json = False,
 ) -> int:
     """Run a program on files of events, one event after the other.
 
-    This is the reference: what it says is what the program means, on every runtime.
+    This is the reference: what it says is what the program means, on every runtime. With --master
+    or --spark the program runs on Spark, and says the same.
     """
+    if place.on_spark:
+        kind: Literal["json", "parquet"] = "json" if format == "jsonl" else "parquet"
+        order = Order(place, input, output, kind, lateness, strict, unbounded)
+        return _run_on_spark(target, order, json=json)
+    refuse_flags(place)
     to_stdout = output == STANDARD
     if to_stdout and json:
         raise InputError(
@@ -83,10 +93,54 @@ def run(
     screen.say(f"\n[bold]ledger[/]    {explain_ledger(answer.ledger)}")
     _show_losses(screen, answer)
     if unbounded:
-        _show_frontiers(screen, answer)
+        _list_frontiers(screen, answer.frontiers, len(answer.pending))
     for file in written:
         screen.write(f"written   {file}")
     return GOOD
+
+
+def _run_on_spark(target: str, order: Order, *, json: bool) -> int:
+    screen = Screen(quiet=json)
+    material = load_material(target)
+    report = run_on_spark(screen, material, order, None if json else PAGE)
+    written = [] if order.output is None else [order.output]
+    if json:
+        frontiers = {name: _name_time(time) for name, time in report.frontiers.items()}
+        about = {"program": material.program.name, "files": written, "frontiers": frontiers}
+        screen.print_json({**report.describe(), **about})
+        return GOOD
+    show_report(screen, report)
+    for file in written:
+        screen.write(f"written   {file}")
+    return GOOD
+
+
+def show_report(screen: Screen, report: Report) -> None:
+    """Print what a run on Spark came to."""
+    if not report.outputs:
+        screen.say("The program said nothing.")
+    else:
+        rows = [(o["time"], o["tag"], o["source"], repr(o["value"])) for o in report.outputs]
+        screen.show_table((">time", "tag", "source", "output"), rows)
+    rest = report.said - len(report.outputs)
+    if rest:
+        screen.say(f"  … and {rest:,} more; --output DIR keeps them all")
+    screen.say(f"\n[bold]ledger[/]    {explain_ledger(report.ledger)}")
+    for late in report.late[:SAMPLE]:
+        event = ", ".join(f"{name}={value!r}" for name, value in late["event"].items())
+        screen.write(
+            f"late      {late['tag']}({event}) from {late['source']}, {late['distance']} behind"
+        )
+    _count_rest(screen, "late", report.ledger.late)
+    for entry in report.rejected[:SAMPLE]:
+        screen.write(f"rejected  {entry['reason']}")
+    _count_rest(screen, "rejected", report.ledger.rejected)
+    if not report.ended:
+        _list_frontiers(screen, report.frontiers, report.ledger.pending)
+    wiring = report.wiring
+    screen.write(f"wired     {wiring.way}, {count_things(wiring.shards, 'shard')}")
+    for reason in wiring.reasons:
+        screen.write(f"          {reason}", style="dim")
 
 
 def describe(answer: Answer) -> dict[str, Any]:
@@ -162,11 +216,11 @@ def _count_rest(screen: Screen, name: str, count: int) -> None:
         screen.write(f"          … and {count - SAMPLE:,} more {name}")
 
 
-def _show_frontiers(screen: Screen, answer: Answer) -> None:
+def _list_frontiers(screen: Screen, frontiers: Mapping[str, int], pending: int) -> None:
     screen.say("\n[bold]frontier[/]")
-    for name, time in sorted(answer.frontiers.items(), key=lambda entry: entry[1]):
-        holds = answer.pending and time == answer.frontier
-        after = f"   holds back {len(answer.pending)} pending" if holds else ""
+    least = min(frontiers.values(), default=FOREVER)
+    for name, time in sorted(frontiers.items(), key=lambda entry: entry[1]):
+        after = f"   holds back {pending} pending" if pending and time == least else ""
         screen.write(f"  {name:<10} {_name_time(time)}{after}")
 
 

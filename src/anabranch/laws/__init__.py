@@ -1,7 +1,21 @@
-"""The laws that let a fold be cut apart, and the search for a case that breaks one."""
+"""The laws that let a fold be cut apart: searched for a counterexample, proved, or synthesised."""
 
 from anabranch.laws.laws import LAWS, Law
+from anabranch.laws.proving.proof import Proof, attach, prove
 from anabranch.laws.reports import Counterexample, Report, Result
-from anabranch.laws.search import check
+from anabranch.laws.searching.search import check
+from anabranch.laws.synthesis.synthesis import Synthesis, synthesise
 
-__all__ = ["LAWS", "Counterexample", "Law", "Report", "Result", "check"]
+__all__ = [
+    "LAWS",
+    "Counterexample",
+    "Law",
+    "Proof",
+    "Report",
+    "Result",
+    "Synthesis",
+    "attach",
+    "check",
+    "prove",
+    "synthesise",
+]

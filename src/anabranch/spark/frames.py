@@ -6,6 +6,7 @@ Both have the layout of a file of events: a column for each field, and beside th
 
 from __future__ import annotations
 
+import json
 import types
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
@@ -21,7 +22,7 @@ BESIDE = {"tag": "string", "source": "string", "seq": "bigint", "heartbeat": "bi
 """What stands beside the fields of an event."""
 
 BROKEN = "_corrupt_record"
-"""Where Spark keeps a line that is no JSON; it then goes to the rejected rows."""
+"""What a row was that can't be read: Spark's own name for it. It is kept with the rejected row."""
 
 MALFORMED = "_malformed"
 """Why an item in memory is no event; the row is rejected, and this column with it."""
@@ -67,7 +68,7 @@ def make_frame(session: SparkSession, program: Program, items: Iterable[Item]) -
     kinds = derive_types(program)
     beside = name_columns(program)
     rows = [_lay_out(item, kinds, beside) for item in items]
-    return session.createDataFrame(rows, derive_schema(program, MALFORMED)).coalesce(1)
+    return session.createDataFrame(rows, derive_schema(program, BROKEN, MALFORMED)).coalesce(1)
 
 
 def read_directory(
@@ -110,7 +111,9 @@ def _find_type(place: str, annotation: Any) -> str:
 def _lay_out(item: Item, kinds: dict[str, str], beside: dict[str, str]) -> tuple[Any, ...]:
     row: dict[str, Any] = {beside["source"]: item.source, beside["seq"]: item.seq}
     reason = _lay_out_item(item, kinds, beside, row)
-    return (*(row.get(name) for name in kinds), reason)
+    raw = item.raw if isinstance(item, Malformed) else None
+    text = raw if raw is None or isinstance(raw, str) else json.dumps(raw, default=str)
+    return (*(row.get(name) for name in kinds), text, reason)
 
 
 def _lay_out_item(

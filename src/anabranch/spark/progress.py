@@ -20,7 +20,7 @@ from anabranch.spark.sinks import Frontiers, read_frontiers, read_ledger
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-INTERVAL_S = 0.5
+INTERVAL_S = 1
 
 _OURS = re.compile(r"^\s*(?:\w+: )*anabranch\.[\w.]*?(\w+Error): (.*)$")
 _THEIRS = re.compile(r"^\s*(?:at \S+\(|Traceback|File \"|\.\.\. \d+ more|Caused by|JVM stacktrace)")
@@ -41,7 +41,7 @@ def follow(
     tell: Callable[[str], Any],
     folder: str | Path | None = None,
     *,
-    interval_s: float = INTERVAL_S,
+    interval_s: int = INTERVAL_S,
 ) -> None:
     """Wait for a query to end, and tell of each batch when it is done.
 

@@ -12,21 +12,21 @@ from hypothesis.errors import Flaky, NoSuchExample, Unsatisfiable
 from hypothesis.strategies import SearchStrategy
 
 from anabranch.errors import InputError, ProgramError
-from anabranch.laws.cases import (
+from anabranch.laws.laws import FUNCTIONS_ARE_PURE, INDEPENDENT_UPDATES_COMMUTE, LAWS, Law
+from anabranch.laws.reports import Counterexample, Report, Result
+from anabranch.laws.searching.cases import (
     Subject,
     explain_absence,
     list_subjects,
     make_cases,
     name_subject,
 )
-from anabranch.laws.counterexamples import Finding, describe_finding
-from anabranch.laws.equations import Difference, try_law
-from anabranch.laws.generators import Strategy, make_settings
-from anabranch.laws.ground import Ground
-from anabranch.laws.laws import FUNCTIONS_ARE_PURE, INDEPENDENT_UPDATES_COMMUTE, LAWS, Law
-from anabranch.laws.reachable import Case
-from anabranch.laws.reductions import reduce_case
-from anabranch.laws.reports import Counterexample, Report, Result
+from anabranch.laws.searching.counterexamples import Finding, describe_finding
+from anabranch.laws.searching.equations import Difference, try_law
+from anabranch.laws.searching.generators import Strategy, make_settings
+from anabranch.laws.searching.ground import Ground
+from anabranch.laws.searching.reachable import Case
+from anabranch.laws.searching.reductions import reduce_case
 from anabranch.model.events import Tag
 from anabranch.model.program import Program
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from anabranch.errors import Location
-from anabranch.laws.cuts import Cut
-from anabranch.laws.equations import Difference, Raised
 from anabranch.laws.laws import (
     FUNCTIONS_ARE_PURE,
     INDEPENDENT_UPDATES_COMMUTE,
@@ -18,10 +16,12 @@ from anabranch.laws.laws import (
     JOIN_UNDOES_FORK,
     UPDATE_PASSES_THROUGH_JOIN,
 )
-from anabranch.laws.literals import abridge
-from anabranch.laws.reachable import Case
 from anabranch.laws.reports import Counterexample
-from anabranch.laws.scripts import Script
+from anabranch.laws.searching.cuts import Cut
+from anabranch.laws.searching.equations import Difference, Raised
+from anabranch.laws.searching.literals import abridge
+from anabranch.laws.searching.reachable import Case
+from anabranch.laws.searching.scripts import Script
 from anabranch.model.locations import locate_function
 from anabranch.model.program import ForkJoin, Program, StateType
 

@@ -30,21 +30,21 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal
 
-from anabranch.laws.forms import Form
-from anabranch.laws.invariants import Kind, Known, Reach
-from anabranch.laws.judgement import Judgement, forget_numbers, judge
-from anabranch.laws.obligations import (
+from anabranch.laws.proving.forms import Form
+from anabranch.laws.proving.invariants import Kind, Known, Reach
+from anabranch.laws.proving.judgement import Judgement, forget_numbers, judge
+from anabranch.laws.proving.obligations import (
     Obligation,
     list_constants,
     list_obligations,
     list_pair_transitions,
     list_transitions,
 )
-from anabranch.laws.refutation import refute
+from anabranch.laws.proving.refutation import refute
+from anabranch.laws.proving.solver import Solver
+from anabranch.laws.proving.symbols import Stop
+from anabranch.laws.proving.views import ForkView, view_program
 from anabranch.laws.reports import Report, Result
-from anabranch.laws.solver import Solver
-from anabranch.laws.symbols import Stop
-from anabranch.laws.views import ForkView, view_program
 from anabranch.model.program import Program
 
 

@@ -15,10 +15,10 @@ from operator import is_, is_not
 from types import CodeType, FrameType
 from typing import Any
 
-from anabranch.laws import terms
-from anabranch.laws.forms import Form, build_value, list_terms, read_form
-from anabranch.laws.symbols import Stop, wrap
-from anabranch.laws.terms import Term
+from anabranch.laws.proving import terms
+from anabranch.laws.proving.forms import Form, build_value, list_terms, read_form
+from anabranch.laws.proving.symbols import Stop, wrap
+from anabranch.laws.proving.terms import Term
 
 MAX_PATHS = 256
 _TRUSTED = ("anabranch.laws.", "anabranch.model.", "anabranch.state.", "dataclasses", "enum")

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from anabranch.laws.generators import (
+from anabranch.laws.rounding import is_close, is_identical, measure_scale
+from anabranch.laws.searching.generators import (
     find_constants,
     find_domain,
     find_keys,
     make_field,
     sample_values,
 )
-from anabranch.laws.rounding import is_close, is_identical, measure_scale
 from anabranch.model.events import Event, field_names
 from anabranch.model.program import Program
 from anabranch.model.shapes import MISSING

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from anabranch.laws.forms import ABSENT
-from anabranch.laws.symbols import ONE_KEY, Opaque, Stop
+from anabranch.laws.proving.forms import ABSENT
+from anabranch.laws.proving.symbols import ONE_KEY, Opaque, Stop
 from anabranch.model.events import Tag
 from anabranch.model.handlers import Handler
 from anabranch.model.maps import Map

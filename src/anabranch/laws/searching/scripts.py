@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from anabranch.laws.cuts import Cut
-from anabranch.laws.literals import Literals, abridge
-from anabranch.laws.reachable import Apart, Case, Move
+from anabranch.laws.searching.cuts import Cut
+from anabranch.laws.searching.literals import Literals, abridge
+from anabranch.laws.searching.reachable import Apart, Case, Move
 from anabranch.model.events import Event
 from anabranch.model.program import ForkJoin, Program, StateType
 from anabranch.model.shapes import WrittenShape

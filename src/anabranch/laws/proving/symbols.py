@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from anabranch.laws import terms
-from anabranch.laws.forms import Leaf
-from anabranch.laws.terms import BOOL, INT, Term
+from anabranch.laws.proving import terms
+from anabranch.laws.proving.forms import Leaf
+from anabranch.laws.proving.terms import BOOL, INT, Term
 from anabranch.model.events import Tag
 from anabranch.model.slices import Slices
 

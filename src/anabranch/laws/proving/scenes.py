@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from anabranch.laws import terms
-from anabranch.laws.forms import Form, build_record, build_value, list_names, list_sorts
-from anabranch.laws.symbolic import Trace
-from anabranch.laws.symbols import Opaque, UnknownSlices, read_term, wrap
-from anabranch.laws.terms import BOOL, INT, Term
+from anabranch.laws.proving import terms
+from anabranch.laws.proving.forms import Form, build_record, build_value, list_names, list_sorts
+from anabranch.laws.proving.symbolic import Trace
+from anabranch.laws.proving.symbols import Opaque, UnknownSlices, read_term, wrap
+from anabranch.laws.proving.terms import BOOL, INT, Term
 from anabranch.model.events import Tag, field_types
 from anabranch.model.slices import Slices
 

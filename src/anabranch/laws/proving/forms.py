@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Any
 
-from anabranch.laws import terms
-from anabranch.laws.terms import BOOL, INT, Term
+from anabranch.laws.proving import terms
+from anabranch.laws.proving.terms import BOOL, INT, Term
 
 Form = tuple[Any, ...]
 """A nested tuple; the first item is the kind."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from anabranch.laws.cuts import Cut
 from anabranch.laws.laws import (
     FUNCTIONS_ARE_PURE,
     INDEPENDENT_UPDATES_COMMUTE,
@@ -16,7 +15,9 @@ from anabranch.laws.laws import (
     JOIN_UNDOES_FORK,
     UPDATE_PASSES_THROUGH_JOIN,
 )
-from anabranch.laws.reachable import (
+from anabranch.laws.rounding import is_close, is_identical, measure_scale
+from anabranch.laws.searching.cuts import Cut
+from anabranch.laws.searching.reachable import (
     Case,
     UnreachableError,
     copy_state,
@@ -24,7 +25,6 @@ from anabranch.laws.reachable import (
     reach,
     reach_sides,
 )
-from anabranch.laws.rounding import is_close, is_identical, measure_scale
 from anabranch.model.events import Event
 from anabranch.model.program import Program, StateType
 from anabranch.model.shapes import AnyState

@@ -9,8 +9,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from anabranch.laws.cuts import SOURCES, Cut, Cuts, Fill, Way
-from anabranch.laws.generators import (
+from anabranch.laws.searching.cuts import SOURCES, Cut, Cuts, Fill, Way
+from anabranch.laws.searching.generators import (
     Strategy,
     combine_pools,
     favour_simple,
@@ -20,7 +20,7 @@ from anabranch.laws.generators import (
     list_pool,
     make_field,
 )
-from anabranch.laws.reachable import Apart, Case, Descent, Move, change_fields
+from anabranch.laws.searching.reachable import Apart, Case, Descent, Move, change_fields
 from anabranch.model.events import LANE, Event, Tag, field_names, field_types
 from anabranch.model.order import OrderKey
 from anabranch.model.program import ForkJoin, Program

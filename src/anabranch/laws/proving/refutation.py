@@ -7,13 +7,13 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from anabranch.laws.invariants import Kind
-from anabranch.laws.judgement import list_failures, miss_for_real
-from anabranch.laws.obligations import Obligation
-from anabranch.laws.scenes import Scene, Setting
-from anabranch.laws.solver import Solver, Values
-from anabranch.laws.symbols import Stop
-from anabranch.laws.views import ForkView, View
+from anabranch.laws.proving.invariants import Kind
+from anabranch.laws.proving.judgement import list_failures, miss_for_real
+from anabranch.laws.proving.obligations import Obligation
+from anabranch.laws.proving.scenes import Scene, Setting
+from anabranch.laws.proving.solver import Solver, Values
+from anabranch.laws.proving.symbols import Stop
+from anabranch.laws.proving.views import ForkView, View
 from anabranch.model.events import Tag
 
 Producer = tuple[tuple[Tag, ...], Callable[[Scene, tuple[Any, ...]], Any]]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from anabranch.laws.cuts import Cut, Side
+from anabranch.laws.searching.cuts import Cut, Side
 from anabranch.model.events import Event
 from anabranch.model.program import Program, StateType
 from anabranch.model.shapes import AnyState

@@ -8,15 +8,15 @@ from itertools import product
 from random import Random
 from typing import Any
 
-from anabranch.laws import terms
-from anabranch.laws.forms import Form
-from anabranch.laws.invariants import Atom, Kind, Known, suppose
-from anabranch.laws.obligations import Obligation
-from anabranch.laws.scenes import Scene, Setting, read_goals
-from anabranch.laws.solver import Assignment, Solver, Values
-from anabranch.laws.symbolic import Trace
-from anabranch.laws.symbols import Stop
-from anabranch.laws.terms import Term
+from anabranch.laws.proving import terms
+from anabranch.laws.proving.forms import Form
+from anabranch.laws.proving.invariants import Atom, Kind, Known, suppose
+from anabranch.laws.proving.obligations import Obligation
+from anabranch.laws.proving.scenes import Scene, Setting, read_goals
+from anabranch.laws.proving.solver import Assignment, Solver, Values
+from anabranch.laws.proving.symbolic import Trace
+from anabranch.laws.proving.symbols import Stop
+from anabranch.laws.proving.terms import Term
 
 TRIALS = 40
 """How many real runs a proof must survive, in case a symbol differs from what it stands for."""

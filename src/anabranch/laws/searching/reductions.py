@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from anabranch.laws.cuts import Cut
-from anabranch.laws.ground import Ground
-from anabranch.laws.reachable import Apart, Case, Descent, Move, change_fields
+from anabranch.laws.searching.cuts import Cut
+from anabranch.laws.searching.ground import Ground
+from anabranch.laws.searching.reachable import Apart, Case, Descent, Move, change_fields
 from anabranch.model.events import Event
 from anabranch.model.program import Program
 from anabranch.model.slices import Slice, Slices

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from typing import Any
 
-from anabranch.laws import terms
-from anabranch.laws.forms import list_terms, read_form
-from anabranch.laws.generators import find_constants
-from anabranch.laws.invariants import Kind, Transition
-from anabranch.laws.scenes import Scene, Setting, equal_fields
-from anabranch.laws.terms import TRUE, Term
-from anabranch.laws.views import ForkView, View, may_be_apart
+from anabranch.laws.proving import terms
+from anabranch.laws.proving.forms import list_terms, read_form
+from anabranch.laws.proving.invariants import Kind, Transition
+from anabranch.laws.proving.scenes import Scene, Setting, equal_fields
+from anabranch.laws.proving.terms import TRUE, Term
+from anabranch.laws.proving.views import ForkView, View, may_be_apart
+from anabranch.laws.searching.generators import find_constants
 from anabranch.model.events import Tag
 from anabranch.model.program import Program
 from anabranch.model.shapes import MISSING

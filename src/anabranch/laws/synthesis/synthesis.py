@@ -20,12 +20,12 @@ from math import prod
 from typing import Any
 
 from anabranch.errors import MissingExtraError
-from anabranch.laws.grammar import Layout, Pair, Piece, read_layout, write_pair
 from anabranch.laws.laws import FUNCTIONS_ARE_PURE, INDEPENDENT_UPDATES_COMMUTE
-from anabranch.laws.proof import attach, prove
+from anabranch.laws.proving.proof import attach, prove
 from anabranch.laws.reports import Report
-from anabranch.laws.search import check
-from anabranch.laws.trials import OUTPUTS, Material, find_misses, prepare
+from anabranch.laws.searching.search import check
+from anabranch.laws.synthesis.grammar import Layout, Pair, Piece, read_layout, write_pair
+from anabranch.laws.synthesis.trials import OUTPUTS, Material, find_misses, prepare
 from anabranch.model.program import Program
 from anabranch.model.shapes import WrittenShape
 

@@ -10,9 +10,6 @@ from typing import Any
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from anabranch.laws.cuts import SIDES, Way
-from anabranch.laws.generators import Strategy
-from anabranch.laws.ground import Clock, Draw, Ground
 from anabranch.laws.laws import (
     FUNCTIONS_ARE_PURE,
     INDEPENDENT_UPDATES_COMMUTE,
@@ -21,7 +18,10 @@ from anabranch.laws.laws import (
     JOIN_UNDOES_FORK,
     UPDATE_PASSES_THROUGH_JOIN,
 )
-from anabranch.laws.reachable import Case
+from anabranch.laws.searching.cuts import SIDES, Way
+from anabranch.laws.searching.generators import Strategy
+from anabranch.laws.searching.ground import Clock, Draw, Ground
+from anabranch.laws.searching.reachable import Case
 from anabranch.model.events import LANE, Tag
 from anabranch.model.program import ForkJoin, Program, StateType
 from anabranch.model.shapes import MISSING

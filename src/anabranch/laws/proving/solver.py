@@ -7,8 +7,8 @@ from time import monotonic
 from typing import Any, Literal
 
 from anabranch.errors import MissingExtraError
-from anabranch.laws import terms
-from anabranch.laws.terms import BOOL, Term
+from anabranch.laws.proving import terms
+from anabranch.laws.proving.terms import BOOL, Term
 
 Values = dict[str, Any]
 

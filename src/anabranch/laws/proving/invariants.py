@@ -13,13 +13,20 @@ from dataclasses import dataclass
 from itertools import combinations, product
 from typing import Any, NamedTuple
 
-from anabranch.laws import terms
-from anabranch.laws.forms import Form, find_stranger, list_names, list_sorts, list_terms, read_form
-from anabranch.laws.scenes import Scene, Setting
-from anabranch.laws.solver import Solver
-from anabranch.laws.symbolic import Trace
-from anabranch.laws.symbols import Stop
-from anabranch.laws.terms import BOOL, Term
+from anabranch.laws.proving import terms
+from anabranch.laws.proving.forms import (
+    Form,
+    find_stranger,
+    list_names,
+    list_sorts,
+    list_terms,
+    read_form,
+)
+from anabranch.laws.proving.scenes import Scene, Setting
+from anabranch.laws.proving.solver import Solver
+from anabranch.laws.proving.symbolic import Trace
+from anabranch.laws.proving.symbols import Stop
+from anabranch.laws.proving.terms import BOOL, Term
 from anabranch.model.events import Tag
 
 MAX_FORMS = 12

@@ -1,0 +1,1 @@
+"""Forks and joins from a small grammar, for programs that have none."""

@@ -1,0 +1,153 @@
+"""`anabranch run --master`: the reference's answer, from Spark."""
+
+import json
+import os
+import sys
+
+import pytest
+
+from anabranch.cli.main import run_command
+
+BARRIER = "examples/value_barrier.py"
+KEYS = "examples/key_counter.py"
+MASTER = ["--master", "local[2]", "--shards", "2"]
+
+PROGRAM = """
+from typing import NamedTuple
+from anabranch import Program, depends, on
+
+class Temp(NamedTuple):
+    time: int
+    degrees: int
+
+class Report(NamedTuple):
+    time: int
+
+top = Program(
+    on(Temp, update=lambda top, temp: max(top, 100 // temp.degrees)),
+    on(Report, output=lambda top, report: top),
+    depends(Report, Temp, Report),
+    init=0, zero=0, fork=lambda top, left, right: (top, top), join=max,
+)
+"""
+
+ROWS = """\
+{"tag": "Temp", "time": 5, "degrees": 10, "source": "t"}
+{"tag": "Temp", "time": 9, "degrees": 50, "source": "t"}
+{"tag": "Temp", "time": 2, "degrees": 20, "source": "t"}
+{"tag": "Temp", "time": 9, "degrees": 0, "source": "t"}
+{"tag": "Temp", "time": 9, "degrees": "hot", "source": "t"}
+{"tag": "Report", "time": 7, "source": "r"}
+nonsense
+"""
+
+STREAM = [
+    [("Inc", 1, 1, "a", 0), ("Inc", 4, 1, "a", 1), ("Read", 5, 1, "reads", 0)],
+    [("Inc", 2, 1, "a", 2), ("Inc", 9, 1, "a", 3), ("Read", 8, 1, "reads", 1)],
+]
+
+
+def write_stream(folder, parts):
+    folder.mkdir(exist_ok=True)
+    names = ("tag", "time", "key", "source", "seq")
+    for number, part in enumerate(parts):
+        file = folder / f"{number}.jsonl"
+        rows = [json.dumps(dict(zip(names, row, strict=True))) for row in part]
+        file.write_text("\n".join(rows) + "\n")
+        os.utime(file, (1_700_000_000 + number, 1_700_000_000 + number))
+
+
+@pytest.mark.spark
+def test_differential_files_give_the_answer_of_the_reference(spark, tmp_path, capsys):
+    program, events = tmp_path / "top.py", tmp_path / "events.jsonl"
+    program.write_text(PROGRAM)
+    events.write_text(ROWS)
+    command = ["run", str(program), "--input", str(events)]
+    assert run_command([*command, "--json"]) == 0
+    expected = json.loads(capsys.readouterr().out)
+    folder = str(tmp_path / "said")
+    assert run_command([*command, *MASTER, "--output", folder, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    for name in ("outputs", "ledger", "late", "frontiers"):
+        assert document[name] == expected[name], name
+    reasons = [sorted(entry["reason"] for entry in d["rejected"]) for d in (document, expected)]
+    assert reasons[0] == reasons[1]
+    assert document["wiring"] == {
+        "way": "forked", "shards": 2, "reasons": ["all but Report folds apart, from zero"],
+    }  # fmt: skip
+    assert run_command([*command, *MASTER, "--output", folder]) == 2
+    assert "already holds the batches of a run" in capsys.readouterr().err
+
+
+@pytest.mark.spark
+def test_a_folder_is_followed_and_taken_up_again(spark, tmp_path, capsys):
+    source, folder = tmp_path / "in", tmp_path / "said"
+    command = ["run", KEYS, "--input", str(source), "--output", str(folder), "--lateness", "5"]
+    write_stream(source, STREAM[:1])
+    assert run_command([*command, *MASTER]) == 0
+    first = capsys.readouterr().out
+    assert "The program said nothing." in first
+    assert "ledger    3 in = 3 pending" in first
+    assert "  a          -2   holds back 3 pending" in first
+    assert "wired     keyed, 2 shards" in first
+    write_stream(source, [*STREAM, [("Inc", 30, 1, "a", 4), ("Read", 30, 1, "reads", 2)]])
+    assert run_command([*command, *MASTER, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    # Inc 2 came after Inc 4, within the lateness, and is counted where it belongs.
+    assert [output["value"] for output in document["outputs"]] == [[1, 3], [1, 0]]
+    assert document["ledger"] == {
+        "input": 8, "processed": 6, "late": 0, "rejected": 0, "shed": 0, "pending": 2,
+    }  # fmt: skip
+    assert document["frontiers"] == {"a": 24, "reads": 24}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([BARRIER, "--shards", "4"], "--shards is for Spark"),
+        ([BARRIER, "--checkpoint", "x"], "--checkpoint is for Spark"),
+        ([BARRIER, "--spark", "--shards", "0"], "--shards is not a number of shards"),
+        ([BARRIER, "--spark", "--files-per-batch", "0"], "not a number of files"),
+        ([BARRIER, "--spark", "--output", "-"], "on Spark, outputs go to a folder"),
+        ([BARRIER, "--spark", "--output", "README.md"], "the file 'README.md'"),
+        ([BARRIER, "--spark", "--unbounded"], "on Spark, files end and a folder does not"),
+        ([BARRIER, "--spark", "--checkpoint", "x"], "--checkpoint is for a stream"),
+        ([BARRIER, "--spark", "--input", "docs", "--input", "x.jsonl"], "followed alone"),
+        ([BARRIER, "--spark", "--input", "gone.jsonl"], "there is no file 'gone.jsonl'"),
+    ],
+)
+def test_a_wrong_call_is_refused_before_spark_starts(arguments, message, capsys):
+    assert run_command(["run", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({}, "there are no files in"),
+        ({"a.jsonl": "", "b.csv": ""}, "a folder must hold files of one format"),
+        ({"a.jsonl": '{"tag": "Inc", "time": 1, "key": 1}\n'}, "need a column 'source'"),
+        ({"a.jsonl": '{"tag": "Inc", "time": 1, "source": "s"}\n'}, "need a column 'seq'"),
+    ],
+)
+def test_a_folder_that_can_not_be_followed_is_refused(files, message, tmp_path, capsys):
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert run_command(["run", KEYS, "--spark", "--input", str(tmp_path)]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_outputs_of_another_checkpoint_are_not_mistaken_for_replays(tmp_path, capsys):
+    (tmp_path / "said" / "batch=0").mkdir(parents=True)
+    write_stream(tmp_path / "in", STREAM)
+    flags = ["--input", str(tmp_path / "in"), "--output", str(tmp_path / "said")]
+    assert run_command(["run", KEYS, "--spark", *flags]) == 2
+    assert "holds the batches of a run with another checkpoint" in capsys.readouterr().err
+
+
+def test_without_pyspark_the_command_says_what_to_install(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    assert run_command(["run", BARRIER, "--spark"]) == 2
+    err = capsys.readouterr().err
+    assert "Spark is not installed" in err
+    assert "pip install 'anabranch[spark]'" in err

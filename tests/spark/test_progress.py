@@ -1,0 +1,127 @@
+import json
+
+import pytest
+
+from anabranch.errors import ConservationError
+from anabranch.eventtime.ledger import Ledger
+from anabranch.eventtime.sources import NEVER
+from anabranch.model.events import FOREVER
+from anabranch.spark.progress import (
+    QueryError,
+    describe_batch,
+    describe_frontiers,
+    describe_progress,
+    explain_failure,
+)
+from anabranch.spark.sinks import Frontiers, _find_frontiers, find_last_batch
+
+BATCH = {
+    "batchId": 3,
+    "numInputRows": 12_000,
+    "processedRowsPerSecond": 45_678.9,
+    "stateOperators": [
+        {"numRowsTotal": 40, "memoryUsedBytes": 3_000_000},
+        {"numRowsTotal": 2, "memoryUsedBytes": 400_000},
+    ],
+}
+
+
+class Query:
+    def __init__(self, *batches):
+        self.recentProgress = list(batches)
+
+
+def publish(folder, number, ledger, frontiers):
+    place = folder / f"batch={number}"
+    place.mkdir()
+    (place / "_ledger.json").write_text(json.dumps(ledger._asdict()))
+    (place / "_frontiers.json").write_text(json.dumps(frontiers._asdict()))
+
+
+def test_a_batch_is_one_line(tmp_path):
+    publish(tmp_path, 3, Ledger(12, 7, 2, 1, 0, 2), Frontiers(4, {"north": 9, "south": 4}))
+    assert describe_progress(Query(BATCH), tmp_path) == (
+        "batch 3  12,000 rows, 45,679/s  7 processed, 2 late, 1 rejected, 2 pending  "
+        "state 42 rows, 3 MB  frontier 4, held back by south; north 9"
+    )
+
+
+def test_without_the_sinks_folder_there_is_what_spark_knows(tmp_path):
+    expected = "batch 3  12,000 rows, 45,679/s  state 42 rows, 3 MB"
+    assert describe_batch(BATCH) == expected
+    assert describe_batch(BATCH, tmp_path) == expected
+
+
+def test_before_the_first_batch_there_is_nothing_to_say():
+    assert describe_progress(Query()) == "no batch yet"
+
+
+@pytest.mark.parametrize(
+    ("frontiers", "line"),
+    [
+        (Frontiers(4, {"a": 4}), "frontier 4"),
+        (Frontiers(4, {"a": 4, "b": 4, "c": 5}), "frontier 4, held back by a, b; c 5"),
+        (Frontiers(4, {"a": FOREVER, "b": 4}), "frontier 4, held back by b; a ended"),
+        (Frontiers(FOREVER, {"a": 4, "b": 5}), "frontier ended"),
+        (
+            Frontiers(NEVER, {"a": 4}),
+            "frontier nothing promised, held back by a source that has brought nothing yet; a 4",
+        ),
+    ],
+)
+def test_the_line_says_who_holds_the_frontier_back(frontiers, line):
+    assert describe_frontiers(frontiers) == line
+
+
+def test_frontiers_are_the_least_that_any_shard_knows():
+    counts = [
+        {"frontier": 4, "sources": {"a": 4, "b": 7}},
+        {"frontier": 4, "sources": {"a": 4, "b": 7}},
+        {"input": 0},
+    ]
+    assert _find_frontiers(counts) == Frontiers(4, {"a": 4, "b": 7})
+    assert _find_frontiers([]) == Frontiers(NEVER, {})
+
+
+def test_the_last_batch_is_the_largest_number_not_the_last_name(tmp_path):
+    assert find_last_batch(tmp_path) is None
+    for number in (2, 9, 10):
+        (tmp_path / f"batch={number}").mkdir()
+    assert find_last_batch(tmp_path) == tmp_path / "batch=10"
+
+
+FAILURE = """\
+[STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted due to stage failure:
+Traceback (most recent call last):
+  File "/x/anabranch/spark/sequences.py", line 95, in _in_order
+    raise InputError(
+anabranch.errors.InputError: source 'a' went back in its sequence: 3 after 7
+  expected: each part of a source to lie after all that was read before
+  got:      3 to 5
+  to do:    name a sequence column that grows with the data
+
+\tat org.apache.spark.api.python.BasePythonRunner.handlePythonException(PythonRunner.scala:600)
+Driver stacktrace: SQLSTATE: XXKST"""
+
+
+def test_a_failure_of_ours_is_taken_out_of_the_stack_traces():
+    error = explain_failure(FAILURE)
+    assert isinstance(error, QueryError)
+    assert str(error) == (
+        "source 'a' went back in its sequence: 3 after 7\n"
+        "  expected: each part of a source to lie after all that was read before\n"
+        "  got:      3 to 5\n"
+        "  to do:    name a sequence column that grows with the data"
+    )
+
+
+def test_lost_events_stay_lost_events():
+    text = "x\npy4j: anabranch.errors.ConservationError: events are not conserved\n  at: batch 2\n"
+    error = explain_failure(text)
+    assert isinstance(error, ConservationError)
+    assert error.what.startswith("events are not conserved")
+
+
+def test_a_failure_of_sparks_is_told_in_its_first_words():
+    error = explain_failure("[STREAM_FAILED] disk is full\n\tat org.apache.X(Y.scala:1)")
+    assert error.got == "[STREAM_FAILED] disk is full"
