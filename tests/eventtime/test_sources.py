@@ -14,7 +14,6 @@ from anabranch.eventtime.sources import (
     Source,
     Watch,
     end_sources,
-    min_frontier,
     read_sources,
 )
 
@@ -208,12 +207,6 @@ def test_a_source_that_nobody_declared_is_in_order():
 
 def test_a_source_that_brings_nothing_is_watched_too():
     assert read_sources([], [Source("a")])[1] == {"a": []}
-
-
-def test_the_program_has_come_as_far_as_its_slowest_source():
-    slow, fast = Watch(Source("a"), frontier=3), Watch(Source("b"), frontier=9)
-    assert min_frontier({"a": slow, "b": fast}) == 3
-    assert min_frontier({}) == FOREVER
 
 
 def test_an_ended_input_says_so_for_every_source():

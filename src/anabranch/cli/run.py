@@ -135,12 +135,12 @@ def show_report(screen: Screen, report: Report) -> None:
     for entry in report.rejected[:SAMPLE]:
         screen.write(f"rejected  {entry['reason']}")
     _count_rest(screen, "rejected", report.ledger.rejected)
-    if not report.ended:
-        _list_frontiers(screen, report.frontiers, report.ledger.pending)
     wiring = report.wiring
     screen.write(f"wired     {wiring.way}, {count_things(wiring.shards, 'shard')}")
     for reason in wiring.reasons:
         screen.write(f"          {reason}", style="dim")
+    if not report.ended:
+        _list_frontiers(screen, report.frontiers, report.ledger.pending)
 
 
 def describe(answer: Answer) -> dict[str, Any]:

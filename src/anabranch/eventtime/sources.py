@@ -6,7 +6,7 @@ is a function of the sources alone: batches, restarts and interleavings do not s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -106,6 +106,38 @@ class Watch:
         return None
 
 
+class Followed(NamedTuple):
+    """What became of a source's items, and each frontier it promised on the way."""
+
+    good: list[Event]
+    late: list[Late]
+    rejected: list[Rejected]
+    promises: list[int]
+
+    @property
+    def frontier(self) -> int:
+        """Return how far the source has come."""
+        return self.promises[-1] if self.promises else NEVER
+
+
+def follow(source: Source, items: Iterable[Item], tags: Iterable[Tag]) -> Followed:
+    """Judge a source's items, which are in its own sequence."""
+    watch = Watch(source)
+    followed = Followed([], [], [], [])
+    for item in items:
+        before = watch.frontier
+        verdict = watch.see(item, tags)
+        if isinstance(verdict, Late):
+            followed.late.append(verdict)
+        elif isinstance(verdict, Rejected):
+            followed.rejected.append(verdict)
+        elif verdict is not None:
+            followed.good.append(verdict)
+        if watch.frontier > before:
+            followed.promises.append(watch.frontier)
+    return followed
+
+
 def promise_of(source: Source, largest: int | None) -> int:
     """Return the frontier that a source has promised by the largest time it has brought."""
     if largest is None or source.lateness is None:
@@ -164,11 +196,6 @@ def _check_sequence(name: str, items: list[Item]) -> None:
     events = [item.seq for item in items if not isinstance(item, Heartbeat)]
     if numbered and len(set(events)) < len(events):
         raise InputError(f"source {name!r} gives one sequence number to two items")
-
-
-def min_frontier(watches: Mapping[str, Watch]) -> int:
-    """Return the program's frontier: the least that any source has promised."""
-    return min((watch.frontier for watch in watches.values()), default=FOREVER)
 
 
 def end_sources(items: Iterable[Item], declared: Iterable[Source] = ()) -> list[Item]:

@@ -6,13 +6,12 @@ types that fit, so a node with many children becomes several workers.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from anabranch.model.program import Program
 from anabranch.plan.rates import Load
-from anabranch.plan.tree import Worker
+from anabranch.plan.tree import Worker, pair_up
 
 _LONGEST_LADDER = 64
 """More children than this are balanced: a ladder of a thousand rungs helps nobody."""
@@ -95,7 +94,7 @@ def _assemble_lowest(program: Program, node: TagNode, state: str, known: Known) 
                 if a and b:
                     found = True
                     candidate = _worker(node, state, (a, b))
-                    if best is None or _height(candidate) < _height(best):
+                    if best is None or candidate.height < best.height:
                         best = candidate
             if alike and found:
                 break  # The highest child came first, and no other choice is lower.
@@ -150,28 +149,16 @@ def assemble_balanced(program: Program, node: TagNode, state: str | None = None)
 def _merge(
     workers: list[Worker], state: str, machine: str | None, loads: tuple[Load, ...] = ()
 ) -> Worker:
-    """Join the two lowest trees, again and again: the result is as low as it can be."""
-    heap = [(_height(worker), number, worker) for number, worker in enumerate(workers)]
-    heapq.heapify(heap)
-    number = len(heap)
-    while len(heap) > 2:
-        (low, _, a), (high, _, b) = heapq.heappop(heap), heapq.heappop(heap)
-        joined = Worker(children=(a, b), state=state, machine=machine)
-        heapq.heappush(heap, (max(low, high) + 1, number, joined))
-        number += 1
-    if len(heap) == 1 and not loads:
-        return heap[0][2]
-    children = tuple(worker for _, _, worker in sorted(heap, key=lambda entry: entry[1]))
+    """Return one worker above all of these, as low as it can be."""
+    children = pair_up(workers, state, machine)
+    if len(children) == 1 and not loads:
+        return children[0]
     return Worker(*(load.slice for load in loads), children=children, state=state, machine=machine)
 
 
 def _worker(node: TagNode, state: str, children: tuple[Worker, ...]) -> Worker:
     slices = [load.slice for load in node.loads]
     return Worker(*slices, children=children, state=state, machine=node.machine or None)
-
-
-def _height(worker: Worker) -> int:
-    return 1 + max((_height(child) for child in worker.children), default=0)
 
 
 def _tag_height(node: TagNode) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from anabranch.errors import PlanError
@@ -61,6 +62,11 @@ class Worker:
         for side, child in enumerate(self.children):
             yield from child.walk(f"{path}.{side}")
 
+    @property
+    def height(self) -> int:
+        """Return the number of workers on the longest way down."""
+        return 1 + max((child.height for child in self.children), default=0)
+
     def __repr__(self) -> str:
         inner = [str(own) for own in self.slices]
         if self.children:
@@ -82,9 +88,22 @@ class Plan:
     @property
     def height(self) -> int:
         """Return the number of workers on the longest way down."""
-        return max(path.count(".") for path in self.workers()) + 1
+        return self.root.height
 
 
 def plan_sequentially(state: str, tags: Iterable[Tag]) -> Plan:
     """Return the plan of one worker that does everything."""
     return Plan(Worker(*tags, state=state), name="sequential")
+
+
+def pair_up(workers: Sequence[Worker], state: str, machine: str | None) -> tuple[Worker, ...]:
+    """Join the two lowest trees, again and again, until two are left: no pairing is lower."""
+    heap = [(worker.height, number, worker) for number, worker in enumerate(workers)]
+    heapq.heapify(heap)
+    number = len(heap)
+    while len(heap) > 2:
+        (low, _, a), (high, _, b) = heapq.heappop(heap), heapq.heappop(heap)
+        joined = Worker(children=(a, b), state=state, machine=machine)
+        heapq.heappush(heap, (max(low, high) + 1, number, joined))
+        number += 1
+    return tuple(worker for _, _, worker in sorted(heap, key=lambda entry: entry[1]))

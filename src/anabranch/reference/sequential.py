@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from anabranch.eventtime.ledger import Ledger
-from anabranch.eventtime.sources import Late, Rejected, Source, Watch, min_frontier, read_sources
+from anabranch.eventtime.sources import Late, Rejected, Source, follow, read_sources
 from anabranch.model.events import FOREVER, Event, Item
 from anabranch.model.order import OrderKey, sort_events
 from anabranch.model.program import Program
@@ -58,29 +58,19 @@ def run(program: Program, items: Iterable[Item], sources: Iterable[Source] = ())
     ended says so with heartbeats at FOREVER (`eventtime.sources.end_sources`).
     """
     known, brought = read_sources(items, sources)
-    watches: dict[str, Watch] = {}
-    good: list[Event] = []
-    late: list[Late] = []
-    rejected: list[Rejected] = []
-    for name in sorted(brought):
-        watch = watches[name] = Watch(known[name])
-        for item in brought[name]:
-            verdict = watch.see(item, program.tags)
-            if isinstance(verdict, Late):
-                late.append(verdict)
-            elif isinstance(verdict, Rejected):
-                rejected.append(verdict)
-            elif verdict is not None:
-                good.append(verdict)
+    followed = {name: follow(known[name], brought[name], program.tags) for name in sorted(brought)}
+    good = [event for source in followed.values() for event in source.good]
+    late = [event for source in followed.values() for event in source.late]
+    rejected = [item for source in followed.values() for item in source.rejected]
     counted = len(good) + len(late) + len(rejected)
-    frontier = min_frontier(watches)
+    frontiers = {name: source.frontier for name, source in followed.items()}
+    frontier = min(frontiers.values(), default=FOREVER)
     stable = sort_events(program.ranks, (event for event in good if event.time <= frontier))
     pending = [event for event in good if event.time > frontier]
     state, outputs, faults = fold(program, stable)
     rejected += faults
     processed = len(stable) - len(faults)
     ledger = Ledger(counted, processed, len(late), len(rejected), 0, len(pending))
-    frontiers = {name: watch.frontier for name, watch in watches.items()}
     return Answer(outputs, state, ledger.check(program.name), late, rejected, pending, frontiers)
 
 

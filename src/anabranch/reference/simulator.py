@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from anabranch.eventtime.ledger import Ledger
-from anabranch.eventtime.sources import Late, Rejected, Source, Watch, read_sources
+from anabranch.eventtime.sources import Late, Rejected, Source, follow, read_sources
 from anabranch.model.events import FOREVER, Event, Item
 from anabranch.model.order import OrderKey, bound_after, sort_events
 from anabranch.model.program import Program
@@ -120,25 +120,15 @@ def rehearse(
     emissions: list[Emission] = []
     unsent, ended = 0, True
     for name in sorted(brought):
-        watch = Watch(known[name])
-        good: list[Event] = []
-        promises: list[tuple[OrderKey, Event | None]] = []
-        for item in brought[name]:
-            before = watch.frontier
-            verdict = watch.see(item, program.tags)
-            if isinstance(verdict, Late):
-                late.append(verdict)
-            elif isinstance(verdict, Rejected):
-                rejected.append(verdict)
-            elif verdict is not None:
-                good.append(verdict)
-            if watch.frontier > before:
-                promises.append((bound_after(watch.frontier), None))
-        events = sort_events(program.ranks, good)
+        followed = follow(known[name], brought[name], program.tags)
+        late += followed.late
+        rejected += followed.rejected
         # A source lets an event go once its own frontier has passed it: it may be out of order.
-        sent = [(key, event) for key, event in events if event.time <= watch.frontier]
-        unsent += len(events) - len(sent)
-        ended = ended and watch.frontier == FOREVER
+        stable = [event for event in followed.good if event.time <= followed.frontier]
+        sent = sort_events(program.ranks, stable)
+        promises = [(bound_after(promise), None) for promise in followed.promises]
+        unsent += len(followed.good) - len(sent)
+        ended = ended and followed.frontier == FOREVER
         emissions.append(Emission(name, tuple(sorted([*sent, *promises], key=_first))))
     everything = [(k, e) for emission in emissions for k, e in emission.entries if e is not None]
     names = [emission.source for emission in emissions]

@@ -17,8 +17,8 @@ DELTA_SCHEMA = "root int, kind string, payload binary"
 """What leaves hand to the root: `said` rows that only pass through, and `delta`s."""
 
 
-class LeafOperator(StatefulProcessor):
-    """Run one shard per group."""
+class _Operator(StatefulProcessor):
+    """What both operators need: the job, and a store."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -26,6 +26,13 @@ class LeafOperator(StatefulProcessor):
     def init(self, handle: Any) -> None:
         """Find the state."""
         self._store = SparkStore(handle)
+
+    def close(self) -> None:
+        """Have nothing to close."""
+
+
+class LeafOperator(_Operator):
+    """Run one shard per group."""
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self,
@@ -51,19 +58,9 @@ class LeafOperator(StatefulProcessor):
         kinds, data = zip(*payloads, strict=True)
         yield pd.DataFrame({"root": [0] * len(kinds), "kind": kinds, "payload": data})
 
-    def close(self) -> None:
-        """Have nothing to close."""
 
-
-class RootOperator(StatefulProcessor):
+class RootOperator(_Operator):
     """Run the root."""
-
-    def __init__(self, job: Job) -> None:
-        self._job = job
-
-    def init(self, handle: Any) -> None:
-        """Find the state."""
-        self._store = SparkStore(handle)
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self,
@@ -85,9 +82,6 @@ class RootOperator(StatefulProcessor):
         root = Root(self._job, self._store)
         root.process(deltas)
         yield _frame([*said, *root.said, describe_ledger("root", 0, root.ledger, {})])
-
-    def close(self) -> None:
-        """Have nothing to close."""
 
 
 def _frame(said: list[Said]) -> pd.DataFrame:

@@ -70,7 +70,7 @@ def describe_batch(batch: Mapping[str, Any], folder: str | Path | None = None) -
     rows, rate = batch["numInputRows"], batch.get("processedRowsPerSecond")
     parts = [f"batch {batch['batchId']}", f"{rows:,} rows"]
     if rate:
-        parts[-1] += f", {rate:,.0f}/s"
+        parts[-1] += f", {rate:,.0f}/s" if rate >= 10 else f", {rate:.1f}/s"
     place = None if folder is None else Path(folder) / f"batch={batch['batchId']}"
     published = place is not None and place.is_dir()
     if place is not None and published:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterator
 
 from anabranch.model.program import Program
 from anabranch.plan.cost import PRICES, Prices
 from anabranch.plan.rates import Rates
-from anabranch.plan.tree import Plan, Worker
+from anabranch.plan.tree import Plan, Worker, pair_up
 
 
 def balance(program: Program, plan: Plan, rates: Rates, prices: Prices = PRICES) -> Iterator[Plan]:
@@ -26,15 +25,7 @@ def _balance(worker: Worker) -> Worker:
     if not worker.children:
         return worker
     hanging = [_balance(branch) for branch in _collect(worker)]
-    heap = [(_height(branch), number, branch) for number, branch in enumerate(hanging)]
-    heapq.heapify(heap)
-    number = len(heap)
-    while len(heap) > 2:
-        (low, _, a), (high, _, b) = heapq.heappop(heap), heapq.heappop(heap)
-        joined = Worker(children=(a, b), state=worker.state, machine=worker.machine)
-        heapq.heappush(heap, (max(low, high) + 1, number, joined))
-        number += 1
-    children = tuple(branch for _, _, branch in sorted(heap, key=lambda entry: entry[1]))
+    children = pair_up(hanging, worker.state, worker.machine)
     return Worker(*worker.slices, children=children, state=worker.state, machine=worker.machine)
 
 
@@ -49,7 +40,3 @@ def _collect(worker: Worker) -> list[Worker]:
         else:
             found.append(child)
     return found
-
-
-def _height(worker: Worker) -> int:
-    return 1 + max((_height(child) for child in worker.children), default=0)

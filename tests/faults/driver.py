@@ -1,0 +1,21 @@
+"""Run a story's stream to its end; made to be killed. Arguments: story, length, seed, folder."""
+
+import sys
+from pathlib import Path
+
+# The root of the repository, so that tests and examples are found as they are by pytest.
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.faults.inputs import LongStory, start
+
+if __name__ == "__main__":
+    from anabranch.spark.session import start_session
+
+    name, length, seed, folder = sys.argv[1:]
+    home = Path(folder)
+    spark = start_session(
+        "killed", **{"spark.local.dir": str(home / "local"), "spark.sql.shuffle.partitions": "2"}
+    )
+    story = LongStory(name, int(length), int(seed))
+    start(spark, story, home, home / "checkpoint", home / "out").awaitTermination()
+    spark.stop()
