@@ -19,7 +19,7 @@ from rich.text import Text
 
 from anabranch.cli.material import Material, declare_sources, load_items
 from anabranch.cli.screen import Screen
-from anabranch.errors import InputError
+from anabranch.errors import AnabranchError, InputError
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.sources import NEVER, Source
 from anabranch.model.events import FOREVER
@@ -311,12 +311,19 @@ def _run_batch(
     folder: Path,
 ) -> None:
     from anabranch.spark.frames import make_frame
+    from anabranch.spark.progress import explain_failure
     from anabranch.spark.sinks import publish
 
     folder.mkdir(parents=True, exist_ok=True)
     frame = make_frame(session, material.program, items)
-    with screen.wait("running on Spark"):
-        publish(_connect(material, order, sources, frame), 0, folder, order.format)
+    result = _connect(material, order, sources, frame)
+    try:
+        with screen.wait("running on Spark"):
+            publish(result, 0, folder, order.format)
+    except AnabranchError:
+        raise
+    except Exception as error:
+        raise explain_failure(str(error)) from error
 
 
 def _run_stream(
