@@ -151,6 +151,26 @@ def test_differential_what_is_late_does_not_depend_on_batches(source):
     assert module.expected
 
 
+def test_differential_files_packed_into_tasks_out_of_order_change_nothing():
+    program = load("examples/value_barrier.py")
+    value, barrier = program.tag("Value"), program.tag("Barrier")
+    rng = random.Random(0)
+    times = [max(1, n + rng.randint(-3, 3)) for n in range(200)]
+    items = [Event(value(t, t), "a", n) for n, t in enumerate(times)]
+    items += [Event(barrier(t), "b", t) for t in range(10, 200, 10)]
+    items = end_sources(items)
+    sources = (Source("a", lateness=2), Source("b"))
+    answer = run(program, items, sources)
+    assert answer.ledger.late > 5
+    files = [[to_row(i) for i in items if i.source == "a"][n : n + 20] for n in range(0, 220, 20)]
+    others = [to_row(item) for item in items if item.source == "b"]
+    engine = Engine(program, sources, 3)
+    engine.batch([files[0] + files[3] + files[5], files[4] + files[1], files[2], others[:9]])
+    engine.batch([others[9:], files[8] + files[6] + files[10], files[9] + files[7]])
+    assert said_rows(engine) == expected_rows(answer)
+    assert engine.ledger == answer.ledger
+
+
 def test_a_batch_reads_only_the_pages_it_touches():
     program = load("examples/key_counter.py")
     inc = program.tag("Inc")

@@ -1,7 +1,7 @@
 """Envelopes: one row of Spark's carries a whole batch of events to a shard.
 
 A map task sends each shard what is for it, and to every shard, also to those it has no events for,
-what it saw of each source: a *chunk*. So every shard follows every source, and all of them know the
+what it saw of each source: its *chunks*. So every shard follows every source, and all of them know the
 same frontier without asking anybody.
 """
 
@@ -14,11 +14,11 @@ from anabranch.model.events import Event, Tag
 from anabranch.state.codec import Codec
 
 SCHEMA = "shard int, kind string, payload binary"
-"""What an envelope is to Spark. Kinds: `events`, `chunk`, `rejected`."""
+"""What an envelope is to Spark. Kinds: `events`, `chunks`, `rejected`."""
 
 
 class Chunk(NamedTuple):
-    """What one map task saw of one source.
+    """A run of one source's sequence that one map task saw whole.
 
     `first` and `last` are the least and the largest sequence, `largest` the largest time of its
     events, `promised` the largest heartbeat. `times` holds (sequence, time, beat) of every item,
@@ -59,14 +59,14 @@ def unpack_events(codec: Codec, tags: tuple[Tag, ...], payload: bytes) -> list[C
     ]
 
 
-def pack_chunk(codec: Codec, chunk: Chunk) -> bytes:
-    """Return a chunk as the payload of an envelope."""
-    return codec.encode(tuple(chunk))
+def pack_chunks(codec: Codec, chunks: Iterable[Chunk]) -> bytes:
+    """Return chunks as the payload of an envelope."""
+    return codec.encode([tuple(chunk) for chunk in chunks])
 
 
-def unpack_chunk(codec: Codec, payload: bytes) -> Chunk:
-    """Return the chunk of a payload."""
-    return Chunk(*codec.decode(payload))
+def unpack_chunks(codec: Codec, payload: bytes) -> list[Chunk]:
+    """Return the chunks of a payload."""
+    return [Chunk(*chunk) for chunk in codec.decode(payload)]
 
 
 def _values(data: Any) -> Iterable[Any]:

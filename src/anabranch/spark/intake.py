@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
 from anabranch.eventtime.sources import find_fault
 from anabranch.model.events import Event, Heartbeat, Malformed, Tag
 from anabranch.model.fields import Unfit, read_fields, to_microseconds
-from anabranch.spark.envelopes import Carried, Chunk, pack_chunk, pack_events
+from anabranch.spark.envelopes import Carried, Chunk, pack_chunks, pack_events
 from anabranch.spark.said import encode_json
 from anabranch.spark.shards import Job
+
+MOST_CHUNKS = 4096
+"""Into how many chunks a task may cut what it has of one source."""
 
 
 @dataclass(frozen=True)
@@ -81,12 +85,28 @@ def take_in(
         mine = items[source]
         if mine[0].seq is not None:
             mine.sort(key=lambda item: (item.seq, isinstance(item, Heartbeat)))
-        chunk = _follow(job, source, mine, outgoing)
-        payload = pack_chunk(job.codec, chunk)
+        chunks = [_follow(job, source, part, outgoing) for part in _cut_at_gaps(mine)]
+        payload = pack_chunks(job.codec, chunks)
         for shard in range(job.wiring.shards):
-            yield shard, "chunk", payload
+            yield shard, "chunks", payload
     for shard, carried in outgoing.items():
         yield shard, "events", pack_events(job.codec, job.program.tags, carried)
+
+
+def _cut_at_gaps(items: list[Event | Heartbeat]) -> list[list[Event | Heartbeat]]:
+    """Cut what a task has of a source where its sequence jumps.
+
+    Spark packs files into tasks as their sizes fit, so what is missing here may be with another
+    task. A sequence with gaps all over is left whole: it is no packing, it is how it counts.
+    """
+    jumps = [
+        place
+        for place in range(1, len(items))
+        if (items[place].seq or 0) > (items[place - 1].seq or 0) + 1
+    ]
+    if len(jumps) > MOST_CHUNKS:
+        return [items]
+    return [items[a:b] for a, b in pairwise((0, *jumps, len(items)))]
 
 
 def _follow(

@@ -7,6 +7,7 @@ before it. That is all `eventtime.Watch` would have looked at.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -128,10 +129,10 @@ def _find(chunks: list[tuple[Chunk, Standing]], seq: int | None) -> Standing:
     if seq is None:
         # Without a sequence there is no telling what came before within a batch.
         return chunks[0][1]
-    for chunk, standing in chunks:
-        if chunk.first is not None and chunk.last is not None and chunk.first <= seq <= chunk.last:
-            return standing
-    raise AssertionError(f"no chunk holds sequence {seq}")
+    place = bisect_right(chunks, seq, key=lambda entry: entry[0].first or 0) - 1
+    chunk, standing = chunks[place]
+    assert place >= 0 and seq <= (chunk.last or 0), f"no chunk holds sequence {seq}"  # noqa: PT018
+    return standing
 
 
 def _largest(a: int | None, b: int | None) -> int | None:

@@ -18,7 +18,7 @@ from anabranch.model.program import Program
 from anabranch.model.shapes import MISSING, EntryShape
 from anabranch.plan.wiring import Wiring
 from anabranch.spark.entries import Entries
-from anabranch.spark.envelopes import Carried, Chunk, pack_events, unpack_chunk, unpack_events
+from anabranch.spark.envelopes import Carried, Chunk, pack_events, unpack_chunks, unpack_events
 from anabranch.spark.fingerprint import check_fingerprint, fingerprint
 from anabranch.spark.said import Said, describe_event, describe_late, describe_output
 from anabranch.spark.sequences import Standing, judge
@@ -85,8 +85,8 @@ class Shard:
         carried: list[Carried] = []
         counts = dict.fromkeys(Ledger._fields, 0)
         for kind, payload in envelopes:
-            if kind == "chunk":
-                chunks.append(unpack_chunk(job.codec, payload))
+            if kind == "chunks":
+                chunks += unpack_chunks(job.codec, payload)
             elif kind == "events":
                 carried += unpack_events(job.codec, job.program.tags, payload)
             else:
