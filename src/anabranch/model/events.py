@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import zlib
+from functools import cache
 from typing import Any, NamedTuple, get_type_hints
 
 from anabranch.errors import Location, ProgramError
@@ -79,6 +80,7 @@ def content_of(event: Event) -> str:
     return repr(event.data)
 
 
+@cache
 def field_names(tag: Tag) -> tuple[str, ...]:
     """Return the field names of an event type, in order."""
     if dataclasses.is_dataclass(tag):
@@ -86,6 +88,7 @@ def field_names(tag: Tag) -> tuple[str, ...]:
     return tuple(tag._fields)  # type: ignore[attr-defined]
 
 
+@cache
 def field_types(tag: Tag) -> dict[str, Any]:
     """Return the annotated type of each field; Any where the annotation can't be read."""
     try:

@@ -17,6 +17,7 @@ from collections.abc import Set as AbstractSet
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 from typing import Annotated, Any, Literal, NewType, Union, get_args, get_origin
 
 from anabranch.model.events import Tag, field_names, field_types
@@ -56,6 +57,7 @@ def read_fields(tag: Tag, row: Mapping[str, Any], *, text: bool, sparse: bool) -
         raise Unfit(f"{tag.__name__} refused: {type(error).__name__}: {error}") from error
 
 
+@cache
 def field_defaults(tag: Tag) -> frozenset[str]:
     """Return the fields that may be left out."""
     if dataclasses.is_dataclass(tag):
@@ -268,7 +270,8 @@ def encode_value(value: Any) -> Any:
     if not isinstance(value, type) and (
         dataclasses.is_dataclass(value) or hasattr(value, "_fields")
     ):
-        return {name: encode_value(getattr(value, name)) for name in field_names(type(value))}
+        tag: Tag = type(value)
+        return {name: encode_value(getattr(value, name)) for name in field_names(tag)}
     if isinstance(value, Mapping):
         if all(isinstance(key, str) for key in value):
             return {key: encode_value(entry) for key, entry in value.items()}

@@ -50,7 +50,7 @@ class Wiring:
         return self._hash(event) % self.shards
 
     def _hash(self, event: Event) -> int:
-        if not self.keys or not all(key in field_names(type(event.data)) for key in self.keys):
+        if not self.keys or not all(key in field_names(event.tag) for key in self.keys):
             return spread(event)
         values = tuple(getattr(event.data, key) for key in self.keys)
         return hash_stably(values[0] if len(values) == 1 else values)

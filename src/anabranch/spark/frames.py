@@ -126,7 +126,7 @@ def _lay_out_item(
         row[beside["heartbeat"]] = item.time
         return None
     assert isinstance(item, Event)
-    for name in field_names(type(item.data)):
+    for name in field_names(item.tag):
         value = getattr(item.data, name)
         if kinds.get(name) == "bigint" and isinstance(value, int) and abs(value) > _LARGEST:
             return f"field {name!r} is {value}, which does not fit into 64 bits"

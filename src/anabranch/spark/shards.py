@@ -25,6 +25,9 @@ from anabranch.spark.sequences import Standing, judge
 from anabranch.spark.stores import Store
 from anabranch.state.codec import Codec
 
+PAGE_EVENTS = 4096
+"""How many pending events a page holds: a batch reads the pages in which something became stable."""
+
 
 class Delta(NamedTuple):
     """What a shard folded since the last marker, for the root; or the marker itself."""
@@ -51,11 +54,14 @@ class Job:
 
 
 class _Head(NamedTuple):
-    """The small part of a shard's state: read and written with every batch."""
+    """The small part of a shard's state: read and written with every batch.
+
+    `pages` says of each page of pending events its earliest time, and how many are counted here.
+    """
 
     standings: dict[str, tuple[Any, ...]]
     ledger: tuple[int, ...]
-    buckets: dict[int, int]
+    pages: dict[int, tuple[int, int]]
     made_by: dict[str, str]
 
 
@@ -74,9 +80,6 @@ class Shard:
             check_fingerprint(self.head.made_by, job.fingerprint())
         self.said: list[Said] = []
         self.deltas: list[Delta] = []
-        # Pending events are kept by time, in buckets about as wide as sources are late.
-        lateness = max((s.lateness or 0 for s in job.sources.values()), default=0)
-        self.width = max(1, lateness)
 
     def process(self, envelopes: Iterable[tuple[str, bytes]]) -> None:
         """Take in a batch; `said` and `deltas` hold what comes of it."""
@@ -95,16 +98,16 @@ class Shard:
         judgement = judge(job.sources, standings, chunks, carried)
         good = list(self._sort_out(carried, judgement.verdicts, counts))
         frontier = self._frontier(judgement.standings)
-        stable, buckets = self._release(good, frontier)
+        stable, pages = self._release(good, frontier)
         self._fold(stable, counts)
-        counts["pending"] = sum(buckets.values()) - self.head.ledger[5]
+        counts["pending"] = sum(n for _, n in pages.values()) - self.head.ledger[5]
         ledger = Ledger(
             *(a + counts[f] for a, f in zip(self.head.ledger, Ledger._fields, strict=True))
         )
         kept = {name: tuple(standing) for name, standing in judgement.standings.items()}
         self.frontier = frontier
         self.frontiers = {name: standing.frontier for name, standing in judgement.standings.items()}
-        self.head = _Head(kept, tuple(ledger), buckets, self.head.made_by)
+        self.head = _Head(kept, tuple(ledger), pages, self.head.made_by)
         self.store.write("head", job.codec.encode(tuple(self.head)))
 
     @property
@@ -145,31 +148,28 @@ class Shard:
 
     def _release(
         self, good: list[Event], frontier: int
-    ) -> tuple[list[tuple[OrderKey, Event]], dict[int, int]]:
-        """Return what is stable, in order; put the rest into its buckets."""
-        job, store, width = self.job, self.store, self.width
-        buckets = dict(self.head.buckets)
-        waiting: dict[int, list[Event]] = {}
-        stable = [event for event in good if event.time <= frontier]
-        for event in good:
-            if event.time > frontier:
-                waiting.setdefault(event.time // width, []).append(event)
-        ripe = {bucket for bucket in buckets if bucket * width <= frontier}
-        for bucket in sorted(ripe | (waiting.keys() & buckets.keys())):
-            data = store.read_page("pending", str(bucket))
-            assert data is not None, f"bucket {bucket} of pending events is gone"
-            for event, _, _ in unpack_events(job.codec, job.program.tags, data):
-                if event.time <= frontier:
-                    stable.append(event)
-                else:
-                    waiting.setdefault(bucket, []).append(event)
-        for bucket in ripe - waiting.keys():
-            store.write_page("pending", str(bucket), None)
-            del buckets[bucket]
-        for bucket, events in waiting.items():
-            store.write_page("pending", str(bucket), self._pack(events))
-            buckets[bucket] = sum(self._counts_here(event) for event in events)
-        return sort_events(job.program.ranks, stable), buckets
+    ) -> tuple[list[tuple[OrderKey, Event]], dict[int, tuple[int, int]]]:
+        """Return what is stable, in order; put the rest into pages, by time."""
+        job, store = self.job, self.store
+        pages = dict(self.head.pages)
+        fresh = max(pages, default=-1) + 1
+        events = list(good)
+        for page in [page for page, (first, _) in pages.items() if first <= frontier]:
+            data = store.read_page("pending", str(page))
+            assert data is not None, f"page {page} of pending events is gone"
+            events += [
+                carried.event for carried in unpack_events(job.codec, job.program.tags, data)
+            ]
+            store.write_page("pending", str(page), None)
+            del pages[page]
+        waiting = sorted((e for e in events if e.time > frontier), key=lambda event: event.time)
+        for number, start in enumerate(range(0, len(waiting), PAGE_EVENTS)):
+            part = waiting[start : start + PAGE_EVENTS]
+            store.write_page("pending", str(fresh + number), self._pack(part))
+            counted = sum(self._counts_here(event) for event in part)
+            pages[fresh + number] = (part[0].time, counted)
+        stable = (event for event in events if event.time <= frontier)
+        return sort_events(job.program.ranks, stable), pages
 
     def _pack(self, events: list[Event]) -> bytes:
         carried = (Carried(event, None, None) for event in events)
