@@ -194,6 +194,18 @@ def test_a_source_that_goes_back_in_its_sequence_is_refused():
         engine.batch([[to_row(Event(inc(2, 1), "s", 4))]])
 
 
+def test_a_batch_of_bad_rows_alone_still_counts_everything_so_far():
+    program = load("examples/key_counter.py")
+    inc = program.tag("Inc")
+    engine = Engine(program, (Source("s", strict=True),), 4)
+    engine.batch([[to_row(Event(inc(n + 1, n), "s", n)) for n in range(20)]])
+    bad = to_row(Event(inc(30, 1), "s", 30)) | {"tag": "Nope"}
+    heard = {shard for shard, _, _ in take_in(engine.job, READING, [bad])}
+    assert heard == {0, 1, 2, 3}
+    engine.batch([[bad]])
+    assert (engine.ledger.input, engine.ledger.processed, engine.ledger.rejected) == (21, 20, 1)
+
+
 @pytest.mark.parametrize(("change", "reason"), [
     ({"tag": "Nope"}, "unknown tag 'Nope'"),
     ({"time": None}, "time 'time' is null or missing"),

@@ -58,8 +58,10 @@ def read_row(job: Job, reading: Reading, row: Mapping[str, Any]) -> Event | Hear
     time = row.get(reading.time)
     if time is None:
         return _spoil(row, f"time {reading.time!r} is null or missing", source, seq)
+    # A column without a value is a field left out: several tags may share a frame's columns.
+    present = {name: value for name, value in row.items() if value is not None} | {"time": time}
     try:
-        event = Event(read_fields(tag, {**row, "time": time}, text=False, sparse=True), source, seq)
+        event = Event(read_fields(tag, present, text=False, sparse=True), source, seq)
     except Unfit as error:
         return _spoil(row, str(error), source, seq)
     fault = find_fault(event, job.program.tags)
@@ -80,6 +82,9 @@ def take_in(
             items.setdefault(item.source, []).append(item)
     if rejected:
         yield 0, "rejected", job.codec.encode(rejected)
+        # Every shard must hear of every batch, or its counts would be missing from the ledger.
+        for shard in range(job.wiring.shards):
+            yield shard, "chunks", pack_chunks(job.codec, ())
     outgoing: dict[int, list[Carried]] = {}
     for source in sorted(items):
         mine = items[source]

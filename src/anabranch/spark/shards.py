@@ -106,7 +106,10 @@ class Shard:
         )
         kept = {name: tuple(standing) for name, standing in judgement.standings.items()}
         self.frontier = frontier
-        self.frontiers = {name: standing.frontier for name, standing in judgement.standings.items()}
+        start = Standing()
+        self.frontiers = {
+            name: judgement.standings.get(name, start).frontier for name in job.sources
+        }
         self.head = _Head(kept, tuple(ledger), pages, self.head.made_by)
         self.store.write("head", job.codec.encode(tuple(self.head)))
 
