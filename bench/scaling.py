@@ -25,7 +25,9 @@ PER_MARKER = 1_000
 """Values of one source between two markers. A tenth of the paper's, so that Python gets there."""
 
 MARKERS = 4
-PER_SECOND = 1 / FLUMINA.seconds_per_event
+PER_SECOND = 0.65 / FLUMINA.seconds_per_event
+"""A source brings what one worker can do, and no more: else the planner would give it two."""
+
 CHART = Path(__file__).resolve().parent.parent / "docs" / "images" / "scaling.svg"
 
 

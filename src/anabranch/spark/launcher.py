@@ -17,7 +17,7 @@ VECTOR_MODULE = "jdk.incubator.vector"
 # The JVM prints this at every start because Spark asks for the module; no setting turns it off.
 _JVM_NOISE = f"WARNING: Using incubator modules: {VECTOR_MODULE}".encode()
 _WORKER_NOISE = b"Streaming TransformWithState"
-"""How PySpark's stateful workers begin their remarks about starting and stopping."""
+"""What PySpark's stateful workers remark about their starting and stopping."""
 
 # Drops the one option, passes the others on as they are, and becomes the real Java.
 _JAVA_WITHOUT_VECTORS = """\
@@ -84,7 +84,7 @@ def has_module(java_home: Path, module: str) -> bool:
 def _forward_stderr(reading_end: int) -> None:
     with os.fdopen(reading_end, "rb") as lines:
         for line in lines:
-            noise = line.rstrip() == _JVM_NOISE or line.startswith(_WORKER_NOISE)
+            noise = line.rstrip() == _JVM_NOISE or _WORKER_NOISE in line
             # The workers' remarks come with an empty line each.
             if not noise and line.strip():
                 os.write(2, line)
