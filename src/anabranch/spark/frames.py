@@ -79,19 +79,14 @@ def read_directory(
     format: Literal["json", "parquet"],  # noqa: A002 - Spark's own word
     files_per_batch: int = 1,
 ) -> DataFrame:
-    """Return a folder of files as a streaming frame; files come in the order of their last change.
-
-    Spark may spread several files over tasks in any order, and a task has to hold a stretch of each
-    source's sequence; so with more than one file per batch, one task reads them all.
-    """
+    """Return a folder of files as a streaming frame; files come in the order of their last change."""
     more = (BROKEN,) if format == "json" else ()
-    frame = (
+    return (
         session.readStream.schema(derive_schema(program, *more))
         .option("maxFilesPerTrigger", files_per_batch)
         .format(format)
         .load(folder)
     )
-    return frame if files_per_batch == 1 else frame.coalesce(1)
 
 
 def _find_type(place: str, annotation: Any) -> str:
