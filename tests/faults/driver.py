@@ -1,4 +1,7 @@
-"""Run a story's stream to its end; made to be killed. Arguments: story, length, seed, folder."""
+"""Run a story's stream to its end; made to be killed.
+
+Arguments: story, length, seed, folder, and, for a cluster, its master.
+"""
 
 import sys
 from pathlib import Path
@@ -11,11 +14,10 @@ from tests.faults.inputs import LongStory, start
 if __name__ == "__main__":
     from anabranch.spark.session import start_session
 
-    name, length, seed, folder = sys.argv[1:]
+    name, length, seed, folder, *master = sys.argv[1:]
     home = Path(folder)
-    spark = start_session(
-        "killed", **{"spark.local.dir": str(home / "local"), "spark.sql.shuffle.partitions": "2"}
-    )
+    settings = {"spark.local.dir": str(home / "local"), "spark.sql.shuffle.partitions": "2"}
+    spark = start_session("killed", *master, **settings)
     story = LongStory(name, int(length), int(seed))
     start(spark, story, home, home / "checkpoint", home / "out").awaitTermination()
     spark.stop()
