@@ -19,6 +19,7 @@ What is read is the exact result, rounded once, to the nearest float, ties to ev
 
 import math
 import operator
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -59,15 +60,15 @@ class VarianceState(NamedTuple):
 S = TypeVar("S", SumState, MeanState, VarianceState)
 
 
-class _Additive(Generic[S]):
+class _Additive(ABC, Generic[S]):
     """Give a shape whose states are vectors of integers its fork, join and equality."""
 
     __slots__ = ()
 
     @property
+    @abstractmethod
     def zero(self) -> S:
         """Return the state of no numbers, the identity of `join`."""
-        raise NotImplementedError
 
     @property
     def init(self) -> S:
