@@ -1,9 +1,10 @@
 import json
 import math
+from typing import NamedTuple
 
 import pytest
 
-from anabranch import Event, Heartbeat, Shard, take
+from anabranch import Event, Heartbeat, Program, Shard, depends, on, take
 from anabranch.errors import InputError
 from anabranch.model.hashing import hash_stably
 from anabranch.plan.rates import (
@@ -202,6 +203,21 @@ def test_sources_of_one_tag_are_added_up():
         "sources": [{"description": "value 1", "inputRowsPerSecond": 3}, {"description": "value 2"}]
     }
     assert measure_rates(value_barrier, progress).loads == (Load(take(Value), 3, "local"),)
+
+
+def test_the_longest_name_that_begins_a_word_is_meant():
+    class Reader(NamedTuple):
+        time: int
+
+    program = Program(on(Read), on(Reader), depends(Read, Reader), init=None)
+    progress = {"sources": [{"description": "Kafka[readers]", "inputRowsPerSecond": 8.0}]}
+    assert measure_rates(program, progress).loads == (Load(take(Reader), 8, "local"),)
+
+
+def test_a_file_of_a_query_s_progress_is_read_as_rates(tmp_path):
+    file = tmp_path / "progress.json"
+    file.write_text(json.dumps({"sources": [{"description": "values", "inputRowsPerSecond": 7}]}))
+    assert read_rates(value_barrier, str(file)).loads == (Load(take(Value), 7, "local"),)
 
 
 def test_a_progress_without_sources_is_refused():

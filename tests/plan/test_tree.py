@@ -2,7 +2,7 @@ import pytest
 
 from anabranch import Shard, Slices, take
 from anabranch.errors import PlanError
-from anabranch.plan.tree import Plan, Worker, plan_sequentially
+from anabranch.plan.tree import Plan, Worker
 from examples.value_barrier import Barrier, Value
 
 A, B = (Worker(take(Value, source=name), machine=name) for name in ("a", "b"))
@@ -57,10 +57,4 @@ def test_equal_parts_make_equal_plans_whatever_the_order_of_slices():
 def test_a_worker_shows_its_slices_and_its_children():
     assert repr(Worker(Barrier, children=(A, B))) == (
         "Worker(Barrier, [Worker(Value@a), Worker(Value@b)])"
-    )
-
-
-def test_the_sequential_plan_is_one_worker_with_all_tags():
-    assert plan_sequentially("state", (Value, Barrier)) == Plan(
-        Worker(Value, Barrier, state="state"), "sequential"
     )

@@ -24,7 +24,7 @@ from anabranch.model.events import Event, Item
 from anabranch.model.program import Program
 from anabranch.plan.optimizers.greedy import plan_greedily
 from anabranch.plan.rates import sample_rates
-from anabranch.plan.tree import Plan, plan_sequentially
+from anabranch.plan.tree import Plan, Worker
 from anabranch.reference.rows import STANDARD
 from anabranch.reference.simulator import Counts, Simulation
 from anabranch.reference.verification import Mismatch, Trial, prepare
@@ -124,7 +124,7 @@ def _choose_plans(material: Material, items: Iterable[Item], only: str | None) -
 def _make_plans(program: Program, items: Iterable[Item]) -> dict[str, Plan]:
     """Return plans for a program that brings none: one worker, and as many as its events allow."""
     events = [item for item in items if isinstance(item, Event)]
-    made = [plan_sequentially(program.initial.name, program.tags)]
+    made = [Plan(Worker(*program.tags, state=program.initial.name), "sequential")]
     if program.forks and events:
         made.append(replace(plan_greedily(program, sample_rates(program, events)), name="greedy"))
     return {plan.name: plan for plan in made}

@@ -54,3 +54,8 @@ def collect(said: Any) -> Outputs:
     if isinstance(said, list | GeneratorType):
         return tuple(said)
     return (said,)
+
+
+def describe_failure(event: Event, error: Exception) -> str:
+    """Say what a user's function raised on an event. The event is set aside, the state kept."""
+    return f"on {type(event.data).__name__}: {type(error).__name__}: {error}"

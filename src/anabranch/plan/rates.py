@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ from math import ceil, inf
 from typing import Any
 
 from anabranch.errors import InputError
-from anabranch.model.events import LANE, Event, field_names
+from anabranch.model.events import LANE, Event, Tag, field_names
 from anabranch.model.hashing import hash_stably
 from anabranch.model.program import Program
 from anabranch.model.slices import Shard, Slice, take
@@ -99,12 +100,14 @@ def _read_row(program: Program, row: Mapping[str, Any]) -> Load:
 
 
 def read_rates(program: Program, path: str) -> Rates:
-    """Read declared rates from a JSON file: a list of rows."""
+    """Read rates from a JSON file: declared as a list of rows, or a streaming query's progress."""
     try:
         with open(path, encoding="utf-8") as file:
             rows = json.load(file)
     except (OSError, json.JSONDecodeError) as error:
         raise InputError(f"rates can't be read from {path}", got=str(error)) from error
+    if isinstance(rows, dict) and "sources" in rows:
+        return measure_rates(program, rows)
     if not isinstance(rows, list):
         raise InputError(f"{path} is not a list of rates", expected="a JSON list", got=str(rows))
     return declare_rates(program, rows)
@@ -138,13 +141,13 @@ def sample_rates(
 def measure_rates(program: Program, progress: Mapping[str, Any]) -> Rates:
     """Read rates from a streaming query's progress, as Spark reports it.
 
-    Each source of the progress is known by its description; the tag is the one whose name it
-    contains, or the only one there is.
+    Each source of the progress is known by its description; the tag is the one whose name begins a
+    word of it (`values` means Value). A source that names no tag is shared out among all.
     """
     loads = []
     for source in progress.get("sources", ()):
         name = str(source.get("description", "input"))
-        named = [tag for tag in program.tags if tag.__name__.lower() in name.lower()]
+        named = _find_named(program, name)
         rate = float(source.get("inputRowsPerSecond") or source.get("processedRowsPerSecond") or 0)
         tags = named or program.tags
         loads += [Load(take(tag), rate / len(tags), "local") for tag in tags]
@@ -155,6 +158,16 @@ def measure_rates(program: Program, progress: Mapping[str, Any]) -> Rates:
             got=", ".join(progress) or "nothing",
         )
     return Rates(loads)
+
+
+def _find_named(program: Program, description: str) -> list[Tag]:
+    """Return the tags that a description names; `readings` means Reading, and not also Read."""
+    found: dict[Tag, None] = {}
+    for word in re.findall(r"\w+", description.lower()):
+        begun = [tag for tag in program.tags if word.startswith(tag.__name__.lower())]
+        if begun:
+            found[max(begun, key=lambda tag: len(tag.__name__))] = None
+    return list(found)
 
 
 def spread_hot(program: Program, rates: Rates, capacity: float) -> Rates:

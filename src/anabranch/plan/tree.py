@@ -91,11 +91,6 @@ class Plan:
         return self.root.height
 
 
-def plan_sequentially(state: str, tags: Iterable[Tag]) -> Plan:
-    """Return the plan of one worker that does everything."""
-    return Plan(Worker(*tags, state=state), name="sequential")
-
-
 def pair_up(workers: Sequence[Worker], state: str, machine: str | None) -> tuple[Worker, ...]:
     """Join the two lowest trees, again and again, until two are left: no pairing is lower."""
     heap = [(worker.height, number, worker) for number, worker in enumerate(workers)]

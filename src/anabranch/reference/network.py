@@ -7,10 +7,9 @@ from collections import deque
 from typing import Any
 
 Address = int
-Message = tuple[Any, ...]
+"""Workers count from zero; what lies below is a source."""
 
-PRODUCERS = -1
-"""Addresses below zero are sources; workers count from zero."""
+Message = tuple[Any, ...]
 
 
 class Network:

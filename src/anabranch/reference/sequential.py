@@ -13,6 +13,7 @@ from anabranch.eventtime.sources import Late, Rejected, Source, follow, read_sou
 from anabranch.model.events import FOREVER, Event, Item
 from anabranch.model.order import OrderKey, sort_events
 from anabranch.model.program import Program
+from anabranch.model.step import describe_failure
 
 
 class Output(NamedTuple):
@@ -90,8 +91,3 @@ def fold(
             continue
         outputs += [Output(value, event, i, key) for i, value in enumerate(said)]
     return state, outputs, faults
-
-
-def describe_failure(event: Event, error: Exception) -> str:
-    """Say what a user's function raised on an event. The event is set aside, the state kept."""
-    return f"on {type(event.data).__name__}: {type(error).__name__}: {error}"

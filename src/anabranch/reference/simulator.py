@@ -21,12 +21,13 @@ from anabranch.eventtime.sources import Late, Rejected, Source, follow, read_sou
 from anabranch.model.events import FOREVER, Event, Item
 from anabranch.model.order import OrderKey, bound_after, sort_events
 from anabranch.model.program import Program
+from anabranch.model.step import describe_failure
 from anabranch.plan.transitions import Transition, carry, transition
 from anabranch.plan.tree import Plan
 from anabranch.reference.layout import CONTROL, Layout, Seat, Stream, lay_out
 from anabranch.reference.mailboxes import Mailbox
 from anabranch.reference.network import Network
-from anabranch.reference.sequential import Output, describe_failure
+from anabranch.reference.sequential import Output
 
 _CONTROL_STREAM: Stream = (0, CONTROL)
 _END: OrderKey = (FOREVER, -1)

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from anabranch.eventtime.ledger import Ledger
+from anabranch.model.step import describe_failure
 from anabranch.spark.said import Said, describe_event, describe_output
-from anabranch.spark.shards import Delta, Job, describe
+from anabranch.spark.shards import Delta, Job
 from anabranch.spark.stores import Store
 
 
@@ -48,7 +49,7 @@ class Root:
                 state, outputs = program.initial.step(state, event)
             except Exception as error:  # noqa: BLE001 - whatever a user's function raises
                 rejected += 1
-                self.said.append(describe_event("rejected", event, describe(event, error)))
+                self.said.append(describe_event("rejected", event, describe_failure(event, error)))
                 continue
             processed += 1
             self.said += [describe_output(v, event, i, key) for i, v in enumerate(outputs)]

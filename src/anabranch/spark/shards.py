@@ -16,6 +16,7 @@ from anabranch.model.events import FOREVER, Event
 from anabranch.model.order import OrderKey, sort_events
 from anabranch.model.program import Program
 from anabranch.model.shapes import MISSING, EntryShape
+from anabranch.model.step import describe_failure
 from anabranch.plan.wiring import Wiring
 from anabranch.spark.entries import Entries
 from anabranch.spark.envelopes import Carried, Chunk, pack_events, unpack_chunks, unpack_events
@@ -194,7 +195,9 @@ class Shard:
             except Exception as error:  # noqa: BLE001 - whatever a user's function raises
                 if here:
                     counts["rejected"] += 1
-                    self.said.append(describe_event("rejected", event, describe(event, error)))
+                    self.said.append(
+                        describe_event("rejected", event, describe_failure(event, error))
+                    )
                 continue
             if here:
                 counts["processed"] += 1
@@ -233,14 +236,9 @@ class Shard:
                 delta, outputs = state_type.step(delta, event)
             except Exception as error:  # noqa: BLE001 - whatever a user's function raises
                 counts["rejected"] += 1
-                self.said.append(describe_event("rejected", event, describe(event, error)))
+                self.said.append(describe_event("rejected", event, describe_failure(event, error)))
                 continue
             counts["processed"] += 1
             self.said += [describe_output(v, event, i, key) for i, v in enumerate(outputs)]
         if stable:
             self.store.write("delta", codec.encode(delta))
-
-
-def describe(event: Event, error: Exception) -> str:
-    """Say what a user's function raised."""
-    return f"on {type(event.data).__name__}: {type(error).__name__}: {error}"

@@ -96,16 +96,6 @@ def publish(frame: DataFrame, batch: int, folder: Path, format: Format) -> bool:
     return True
 
 
-def add_up(frame: DataFrame) -> Ledger:
-    """Return the ledger of a batch: everything so far, over all shards and the root."""
-    return _sum_up(_count(frame))
-
-
-def find_frontiers(frame: DataFrame) -> Frontiers:
-    """Return how far a program and its sources have come with a batch."""
-    return _find_frontiers(_count(frame))
-
-
 def read_ledger(batch: Path) -> Ledger:
     """Return the ledger that was published with a batch."""
     return Ledger(**json.loads((batch / LEDGER).read_text(encoding="utf-8")))
