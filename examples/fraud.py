@@ -47,6 +47,7 @@ fraud = Program(
     ),
     depends(Rule, Txn, Rule),
     init=Totals(0, 0),
+    zero=Totals(0, 0),
     fork=lambda totals, left, right: (totals, Totals(totals.previous, 0)),
     join=lambda a, b: Totals(a.previous, a.current + b.current),
 )

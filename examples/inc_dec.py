@@ -50,6 +50,7 @@ inc_dec = Program(
     depends(Inc, Dec),
     depends(Mark, Inc, Dec, Mark),
     init=Level(),
+    zero=Level(),
     fork=lambda level, left, right: (level, Level()),
     join=join,
 )

@@ -184,6 +184,7 @@ reset_of_one_lane = Program(
     init=0,
     fork=keep_left,
     join=add_up,
+    zero=0,
     lanes=4,
 )
 
@@ -205,14 +206,14 @@ def join_peaks(left, right):
 
 unordered_peak = Program(on(Inc, update=count_up), on(Dec, update=count_down), init=(0, 0))
 
-peak_with_zero = Program(
+peak_from_one = Program(
     on(Inc, update=count_up),
     on(Dec, update=count_down),
     on(Barrier, output=lambda s, e: s[1], update=lambda s, e: (0, 0)),
     depends(Barrier, Inc, Dec, Barrier),
     depends(Inc, Dec),
     init=(0, 0),
-    zero=(0, 0),
+    zero=(1, 0),
     fork=lambda s, left, right: (s, (0, 0)),
     join=join_peaks,
 )
@@ -405,7 +406,7 @@ BROKEN = (
     Broken("missing_dependence", {C3: 2}),
     Broken("reset_of_one_lane", {C1: 2, C3: 2, IDENTITY: 2}),
     Broken("unordered_peak", {C3: 2}),
-    Broken("peak_with_zero", {IDENTITY: 2}),
+    Broken("peak_from_one", {IDENTITY: 0}),
     Broken("weak_same", {C3: 2}),
     Broken("peeking_output", {C1: 2, C3: 2}),
     Broken("forgotten_rule", {C1: 3}),

@@ -60,6 +60,7 @@ def test_building_a_program_runs_none_of_its_functions():
         fork=explode,
         join=explode,
         same=explode,
+        zero=0,
         lanes=4,
     )
     assert make_exploding.lanes == 4

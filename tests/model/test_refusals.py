@@ -167,6 +167,9 @@ LANES: dict[str, Callable[[], Any]] = {
     "lanes_of_tags_that_depend": lambda: Program(
         value, on(Barrier), depends(Value, Barrier), state=Sum(), lanes=4
     ),
+    "lanes_of_what_speaks_of_the_state": lambda: Program(
+        on(Value, update=add, output=lambda total, value: total), barrier, sync, state=Sum(), lanes=4
+    ),
     "lanes_of_a_state_that_can_not_fork": lambda: uncut.changed(lanes=4),
     "lanes_of_a_whole_handler": lambda: Program(
         on(Value, update=add, whole=True), barrier, sync, state=Sum(), lanes=4

@@ -6,7 +6,8 @@ from typing import NamedTuple
 import pytest
 
 from anabranch import Event, Map, Program, depends, on
-from anabranch.model.shapes import MISSING, LanedShape, WrittenShape
+from anabranch.model.shapes import BASE, MISSING, LanedShape, WrittenShape
+from anabranch.model.step import add_delta
 from anabranch.state import Count, MapOf, Max, Replicated, Sum
 
 
@@ -148,7 +149,8 @@ laned = make(Sum(0.0), lanes=3)
 
 def test_each_lane_folds_its_own_events():
     state, _ = fold(laned, *(sold(n, 10.0**n) for n in range(6)))
-    assert sorted(state.values()) == [1 + 1e3, 10 + 1e4, 100 + 1e5]
+    assert state.get(BASE) == 0.0
+    assert sorted(state.values()) == [0.0, 1 + 1e3, 10 + 1e4, 100 + 1e5]
 
 
 @pytest.mark.parametrize("amounts", [*permutations([1e16, 1.0, -1e16])])
@@ -156,7 +158,7 @@ def test_a_marker_sees_the_lanes_joined_in_order(amounts):
     events = [sold(n, amount) for n, amount in enumerate(amounts)]
     lanes, _ = fold(laned, *events)
     _, said = fold(laned, *events, Year(9))
-    assert said == [(lanes[0] + lanes[1]) + lanes[2]]
+    assert said == [((lanes[BASE] + lanes[0]) + lanes[1]) + lanes[2]]
 
 
 def test_independent_events_give_the_same_bits_in_any_order_of_lanes():
@@ -166,29 +168,50 @@ def test_independent_events_give_the_same_bits_in_any_order_of_lanes():
     assert fold(make(Sum(0.0)), *events) != fold(make(Sum(0.0)), *grouped)
 
 
-def test_lanes_start_from_the_start_forked():
-    assert make(Sum(5.0), lanes=3).init == {0: 5.0, 1: 0.0, 2: 0.0}
-    assert make(Max(), lanes=2).init == {0: None, 1: None}
+def test_the_start_is_the_base_and_lanes_start_from_zero():
+    program = make(Sum(5.0), lanes=3)
+    assert program.init == {BASE: 5.0}
+    state, said = fold(program, sold(1, 2.0), Year(9))
+    assert said == [7.0]
+    assert state == {BASE: 7.0}
 
 
 def test_one_lane_is_the_plain_fold():
     events = [sold(n, 0.1 * 3**n) for n in range(9)]
     plain, _ = fold(make(Sum(0.0)), *events)
-    assert fold(make(Sum(0.0), lanes=1), *events)[0] == {0: plain}
+    assert fold(make(Sum(0.0), lanes=1), *events)[0] == {BASE: 0.0, 0: plain}
 
 
-def test_a_marker_spreads_what_it_leaves_over_the_lanes_again():
+def test_what_a_marker_leaves_is_the_new_base():
     state, said = fold(laned, sold(0, 2.0), sold(1, 3.0), Close(2, "north"))
     assert said == [5.0]
-    assert state == {0: 0.0, 1: 0.0, 2: 0.0}
+    assert state == {BASE: 0.0}
+
+
+def test_a_marker_that_raises_joins_the_lanes_all_the_same():
+    state, _ = fold(laned, sold(0, 2.0), sold(1, 3.0))
+    assert laned.initial.set_aside(state, Event(Close(2, "north"))) == {BASE: 5.0}
+    keyed = make(MapOf(Sum(0.0), by="shop"), lanes=2)
+    state, _ = fold(keyed, sold(0, 1.0), sold(1, 2.0), sold(2, 4.0, "south"))
+    after = keyed.initial.set_aside(state, Event(Close(3, "north")))
+    assert after["north"] == {BASE: 3.0}
+    assert after["south"] == state["south"]
+
+
+def test_a_delta_starts_its_entries_from_zero_and_joins_where_entries_begin():
+    program = make(MapOf(Sum(5.0), by="shop"))
+    delta, _ = program.initial.step_delta(Map(), Event(sold(1, 2.0).data))
+    assert delta == {"north": 2.0}
+    assert add_delta(program.initial.shape, Map(), delta) == {"north": 7.0}
+    assert add_delta(program.initial.shape, Map({"north": 1.0}), delta) == {"north": 3.0}
 
 
 def test_lanes_lie_within_each_key():
     keyed = make(MapOf(Sum(0.0), by="shop"), lanes=2)
     state, said = fold(keyed, sold(0, 1.0), sold(1, 2.0), sold(2, 4.0, "south"), Year(3))
     assert said == [{"north": 3.0, "south": 4.0}]
-    # Whatever the marker has looked at is one state again, and is forked anew.
-    assert state == {"north": {0: 3.0, 1: 0.0}, "south": {0: 4.0, 1: 0.0}}
+    # Whatever the marker has looked at is one state again.
+    assert state == {"north": {BASE: 3.0}, "south": {BASE: 4.0}}
 
 
 def test_a_marker_with_the_key_joins_the_lanes_of_that_key_only():
@@ -197,7 +220,7 @@ def test_a_marker_with_the_key_joins_the_lanes_of_that_key_only():
     state, said = keyed.step(before, Close(3, "north"))
     assert said == (3.0,)
     assert state["south"] == before["south"]
-    assert state["north"] == {0: 0.0, 1: 0.0}
+    assert state["north"] == {BASE: 0.0}
 
 
 def test_a_fork_gives_each_lane_to_the_side_of_its_events():
@@ -205,7 +228,7 @@ def test_a_fork_gives_each_lane_to_the_side_of_its_events():
 
     state, _ = fold(laned, *(sold(n, 1.0) for n in range(3)))
     left, right = laned.fork(state, [take(Sale, lane=0)], [take(Sale, lane=1), take(Sale, lane=2)])
-    assert (sorted(left), sorted(right)) == ([0], [1, 2])
+    assert (sorted(left), sorted(right)) == ([0], [BASE, 1, 2])
     assert laned.join(left, right) == state
     assert laned.initial.shape.same(laned.join(right, left), state)
 

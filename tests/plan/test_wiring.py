@@ -23,18 +23,55 @@ class Mark(NamedTuple):
 @pytest.mark.parametrize(("name", "way"), [
     ("ewma", "keyed"), ("key_counter", "keyed"), ("page_view", "replicated"),
     ("value_barrier", "forked"), ("max_temperature", "forked"), ("taxi_tips", "forked"),
-    ("fraud", "sequential"), ("inc_dec", "sequential"), ("smart_home", "sequential"),
+    ("fraud", "forked"), ("inc_dec", "forked"), ("smart_home", "forked"),
 ])  # fmt: skip
 def test_each_example_is_wired_its_best_way(name, way):
     assert wire(load(f"examples/{name}.py"), 8).way == way
 
 
 def test_a_sequential_program_says_what_stood_in_the_way_of_each_other_way():
-    assert wire(load("examples/fraud.py"), 8).reasons == (
+    program = Program(
+        on(Value, output=lambda s, e: s, update=lambda s, e: s + e.amount),
+        on(Mark, output=lambda s, e: s),
+        depends(Mark, Value, Mark),
+        depends(Value, Value),
+        init=0,
+    )
+    assert wire(program, 8).reasons == (
         "replicated: events other than markers change the state",
         "forked: the state has no fork, join and zero to fold deltas from",
         "keyed: some events depend on each other whatever their fields are",
     )
+
+
+def names(tags):
+    return sorted(tag.__name__ for tag in tags)
+
+
+def test_leaves_that_speak_of_the_state_wait_for_the_root():
+    wiring = wire(load("examples/fraud.py"), 8)
+    assert (names(wiring.leaves), names(wiring.cuts), names(wiring.speaking)) == (
+        ["Txn"], ["Rule"], ["Txn"],
+    )  # fmt: skip
+    assert wiring.reasons == (
+        "apart, from zero: Txn; at the root: Rule",
+        "what Txn says depends on the state, so it speaks when the root has",
+    )
+
+
+def test_of_two_tags_that_order_each_other_one_cuts_the_other():
+    wiring = wire(load("examples/inc_dec.py"), 8)
+    assert (names(wiring.leaves), names(wiring.cuts)) == (["Inc"], ["Dec", "Mark"])
+
+
+def test_what_is_independent_of_the_leaves_runs_at_the_root_and_cuts_nothing():
+    program = load("examples/smart_home.py")
+    wiring = wire(program, 8)
+    assert {tag.__name__: name for tag, name in wiring.leaves.items()} == {"Temp": "rooms"}
+    assert names(wiring.cuts) == ["Minute"]
+    pressure = Event(program.tag("Pressure")(1, 1000), "gauge", 3)
+    assert len(wiring.route(pressure)) == 1
+    assert wiring.root(pressure) == 0
 
 
 def test_events_of_one_key_meet_in_one_shard():
@@ -88,7 +125,7 @@ def test_a_handler_that_sees_the_whole_map_keeps_keys_together():
     assert wire(program, 4).way == "sequential"
 
 
-def test_canonical_lanes_are_not_folded_from_zero():
+def test_events_of_one_lane_meet_in_one_shard():
     program = Program(
         on(Value, update=lambda s, e: s + e.amount),
         on(Mark, output=lambda s, e: s),
@@ -96,9 +133,51 @@ def test_canonical_lanes_are_not_folded_from_zero():
         state=Sum(0.0),
         lanes=4,
     )
+    wiring = wire(program, 8)
+    assert wiring.way == "forked"
+    used = [wiring.route(Event(Value(n, 1, n), "a", n)) for n in range(100)]
+    assert used[:4] == used[4:8]
+    assert {shard for shards in used for shard in shards} == {0, 1, 2, 3}
+
+
+def test_a_hot_key_is_spread_and_its_markers_go_everywhere():
+    program = load("examples/key_counter.py")
+    inc, read = program.tag("Inc"), program.tag("Read")
+    wiring = wire(program, 8, hot=[2])
+
+    def shards(tag, key):
+        return {s for n in range(100) for s in wiring.route(Event(tag(n, key), "a", n))}
+
+    assert (shards(inc, 2), shards(read, 2)) == (set(range(8)), set(range(8)))
+    assert len(shards(inc, 1) | shards(read, 1)) == 1
+    assert wiring.reasons[-1] == "Inc of a hot key folds apart, from zero"
+
+
+def test_a_hot_key_whose_events_keep_an_order_is_not_spread_and_says_so():
+    wiring = wire(load("examples/ewma.py"), 8, hot=["a"])
+    assert wiring.hot == frozenset()
+    assert wiring.reasons[-1] == "a hot sensor is not spread: no events are free in it"
+
+
+def test_an_entry_is_folded_in_one_shard_unless_it_is_hot():
+    program = load("examples/taxi_tips.py")
+    tip = program.tag("Tip")
+    for hot, expected in (((), 1), ((1,), 8)):
+        wiring = wire(program, 8, hot=hot)
+        used = {s for n in range(100) for s in wiring.route(Event(tip(n, 1, n), "a", n))}
+        assert len(used) == expected
+
+
+def test_who_speaks_of_a_state_with_many_entries_is_not_folded_apart():
+    program = Program(
+        on(Value, output=lambda s, e: s, update=lambda s, e: s + e.amount),
+        on(Mark, output=lambda s, e: len(s), whole=True),
+        depends(Mark, Value, Mark),
+        state=MapOf(Sum(), by="key"),
+    )
     wiring = wire(program, 4)
     assert wiring.way == "sequential"
-    assert "forked: canonical lanes go on from their own sums, not from zero" in wiring.reasons
+    assert "forked: what Value says depends on a state with many entries" in wiring.reasons
 
 
 def test_what_reads_a_copy_that_only_markers_write_goes_anywhere():

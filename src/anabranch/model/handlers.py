@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -49,6 +50,24 @@ def on(
         if function is not None:
             check_arity(f"the {role} of {tag.__name__}", function, ("state", "event"), where)
     return Handler(tag, update, output, whole, where)
+
+
+def reads_state(function: Callable[..., Any] | None) -> bool:
+    """Say whether a handler's function looks at the state; yes, if there is no telling."""
+    code = getattr(function, "__code__", None)
+    if code is None or not code.co_varnames:
+        return True
+    # A method's first argument is the object it belongs to; the state comes after it.
+    place = 1 if getattr(function, "__self__", None) is not None else 0
+    first = code.co_varnames[min(place, len(code.co_varnames) - 1)]
+    if first in code.co_cellvars:
+        return True
+    return any(
+        instruction.argval == first
+        or (isinstance(instruction.argval, tuple) and first in instruction.argval)
+        for instruction in dis.get_instructions(code)
+        if "LOAD_FAST" in instruction.opname  # also in pairs, such as STORE_FAST_LOAD_FAST
+    )
 
 
 def check_arity(

@@ -28,6 +28,9 @@ class Map(Mapping[K, V], Generic[K, V]):
     and an old version that somebody kept, a snapshot, still reads as it did. Once in a while a new
     version takes a copy, so that whoever keeps the first does not keep all that followed it.
 
+    Keys come in their own order, not in that of their arrival: where a map was put together from
+    several parts, there is no telling which key came first.
+
     >>> one = Map({"a": 1}); two = one.set("a", 2)
     >>> one["a"], two["a"]
     (1, 2)
@@ -98,7 +101,11 @@ class Map(Mapping[K, V], Generic[K, V]):
         return key in self._read()
 
     def __iter__(self) -> Iterator[K]:
-        return iter(list(self._read()))
+        return iter(_sort(self._read()))
+
+    def entries(self) -> dict[K, V]:
+        """Return the entries as a dict of their own, in no order: what iterating costs is the sort."""
+        return dict(self._read())
 
     def __len__(self) -> int:
         return len(self._read())
@@ -117,7 +124,17 @@ class Map(Mapping[K, V], Generic[K, V]):
         return Map, (dict(self._read()),)
 
     def __repr__(self) -> str:
-        return f"Map({self._read()!r})"
+        return f"Map({dict(self)!r})"
+
+
+def _sort(keys: Iterable[K]) -> list[K]:
+    found = list(keys)
+    if not any(isinstance(key, frozenset) for key in found[:1]):
+        try:
+            return sorted(found)  # type: ignore[type-var]
+        except TypeError:
+            pass  # Keys of several types, or of one without an order.
+    return sorted(found, key=lambda key: (type(key).__name__, repr(key)))
 
 
 def _assign(entries: dict[K, V], key: K, value: V | _Absent) -> None:

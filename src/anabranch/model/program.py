@@ -20,7 +20,7 @@ from anabranch.model.locations import locate_caller
 from anabranch.model.order import OrderKey, order_key
 from anabranch.model.shapes import MISSING, AnyState, Fork, Join, LanedShape, Shape, WrittenShape
 from anabranch.model.slices import Slice, Slices
-from anabranch.model.step import Outputs, step
+from anabranch.model.step import Outputs, set_aside, step
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,14 @@ class StateType:
     def step(self, state: AnyState, event: Event) -> tuple[AnyState, Outputs]:
         """Return the state after an event, and the outputs."""
         return step(self.shape, self.handlers[type(event.data)], state, event)
+
+    def step_delta(self, delta: AnyState, event: Event) -> tuple[AnyState, Outputs]:
+        """Return what was folded from zero after one more event, and the outputs."""
+        return step(self.shape, self.handlers[type(event.data)], delta, event, delta=True)
+
+    def set_aside(self, state: AnyState, event: Event) -> AnyState:
+        """Return the state after an event on which a function raised."""
+        return set_aside(self.shape, self.handlers[type(event.data)], state, event)
 
 
 @dataclass(frozen=True)
@@ -271,17 +279,16 @@ def read_shape(
 
 def _build_type(declared: State, lanes: int | None, laned: tuple[Tag, ...]) -> StateType:
     shape = declared.shape
-    own = tuple(tag for tag in laned if any(h.tag is tag for h in declared.handlers))
-    if lanes is not None and own:
-        shape = _lane_innermost(shape, lanes, own)
+    if lanes is not None and any(handler.tag in laned for handler in declared.handlers):
+        shape = _lane_innermost(shape, lanes)
     handlers = {h.tag: _mark_entries(h, shape, laned) for h in declared.handlers}
     return StateType(declared.name, shape, MappingProxyType(handlers), declared.where)
 
 
-def _lane_innermost(shape: Shape, lanes: int, laned: tuple[Tag, ...]) -> Shape:
+def _lane_innermost(shape: Shape, lanes: int) -> Shape:
     if shape.by is None:
-        return LanedShape(shape, lanes, laned)
-    inner = _lane_innermost(shape.inner, lanes, laned)  # type: ignore[attr-defined]
+        return LanedShape(shape, lanes)
+    inner = _lane_innermost(shape.inner, lanes)  # type: ignore[attr-defined]
     return replace(shape, inner=inner)  # type: ignore[type-var]
 
 

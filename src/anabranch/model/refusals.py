@@ -8,7 +8,7 @@ from typing import Any
 from anabranch.errors import Location, ProgramError
 from anabranch.model.dependence import Dependence
 from anabranch.model.events import LANE, Tag, field_names
-from anabranch.model.handlers import Handler, check_arity
+from anabranch.model.handlers import Handler, check_arity, reads_state
 from anabranch.model.shapes import MISSING, Shape
 
 
@@ -231,15 +231,18 @@ def check_lanes(
         for handler in states.handlers:
             if handler.tag in laned and (handler.update or handler.output):
                 _check_spread(handler, states.shape)
+                _check_silent(handler)
         inner = states.shape
         while inner.by is not None:
             inner = inner.inner
-        if any(h.tag in laned for h in states.handlers) and inner.fork is None:
+        if not any(h.tag in laned for h in states.handlers):
+            continue
+        if inner.fork is None or inner.zero is MISSING:
             raise ProgramError(
-                "lanes need a state that forks and joins",
+                "lanes need a state that forks and joins, and a zero that they start from",
                 where=states.where or where,
-                expected="fork= and join=, or a ready-made state that has them",
-                got="neither",
+                expected="fork=, join= and zero=, or a ready-made state that has them",
+                got="no fork and join" if inner.fork is None else "no zero",
             )
 
 
@@ -255,4 +258,15 @@ def _check_spread(handler: Handler, shape: Any) -> None:
             expected="a handler that sees its own entry only, or a tag that depends on itself",
             got="whole=True" if handler.whole else f"no field {shape.by!r}",
             cure=f"add depends({handler.tag.__name__}, {handler.tag.__name__}), or leave out lanes",
+        )
+
+
+def _check_silent(handler: Handler) -> None:
+    if handler.output is not None and reads_state(handler.output):
+        raise ProgramError(
+            f"what {handler.tag.__name__} says depends on the state, of which lanes hold only parts",
+            where=handler.where,
+            expected="an output that looks at the event alone",
+            got="an output that looks at the state",
+            cure="leave out lanes=, and keep floats in ExactSum, ExactMean or ExactVariance",
         )

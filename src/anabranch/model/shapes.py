@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from anabranch.model.events import LANE, Tag
+from anabranch.model.events import LANE
 from anabranch.model.maps import Map
-from anabranch.model.slices import Equals, Slice, Slices
+from anabranch.model.slices import Slices
 
 AnyState = Any
 """A value of a state type. It is never changed in place."""
@@ -28,6 +28,9 @@ class _Missing:
 
 
 MISSING: Any = _Missing()
+
+BASE = -1
+"""Where a state of lanes keeps what was whole at the last marker: before all lanes."""
 
 
 @runtime_checkable
@@ -53,10 +56,12 @@ class Shape(Protocol):
 
 @runtime_checkable
 class EntryShape(Shape, Protocol):
-    """A shape with one entry per value of `by`."""
+    """A shape with one entry per value of `by`. `fresh` is what an absent entry stands for."""
 
     @property
     def inner(self) -> Shape: ...
+    @property
+    def fresh(self) -> AnyState: ...
     def collapse(self, state: AnyState) -> AnyState: ...
     def expand(self, state: AnyState) -> AnyState: ...
 
@@ -79,22 +84,26 @@ class WrittenShape:
 
 @dataclass(frozen=True)
 class LanedShape:
-    """A state held as a fixed number of lanes: `lanes` is part of the program's meaning.
+    """A state held as a base and a fixed number of lanes: `lanes` is part of the program's meaning.
 
-    Each independent event changes one lane, chosen by the event alone; whoever needs the whole
-    sees the lanes joined in order. So float sums come out the same to the bit, however many
-    workers share the lanes.
+    Each independent event changes one lane, chosen by the event alone, which starts from `zero`;
+    whoever needs the whole sees the base and the lanes joined in order, and leaves a new base. So
+    float sums come out the same to the bit, however many workers share the lanes.
     """
 
     inner: Shape
     lanes: int
-    tags: tuple[Tag, ...]
     by: str = LANE
 
     @property
     def init(self) -> Map[int, AnyState]:
-        """Return the inner start, spread over the lanes."""
+        """Return the inner start as the base."""
         return self.expand(self.inner.init)
+
+    @property
+    def fresh(self) -> AnyState:
+        """Return what a lane starts from."""
+        return self.inner.zero
 
     @property
     def zero(self) -> Map[int, AnyState]:
@@ -102,35 +111,26 @@ class LanedShape:
         return Map()
 
     def collapse(self, state: Map[int, AnyState]) -> AnyState:
-        """Join the lanes in order."""
+        """Join the base and the lanes, in order."""
         join = self.inner.join
         assert join is not None
-        lanes = sorted(state)
-        whole = state[lanes[0]]
-        for lane in lanes[1:]:
-            whole = join(whole, state[lane])
+        parts = sorted(state)
+        whole = state[parts[0]]
+        for part in parts[1:]:
+            whole = join(whole, state[part])
         return whole
 
     def expand(self, state: AnyState) -> Map[int, AnyState]:
-        """Fork a whole state into lanes, one after the other."""
-        fork = self.inner.fork
-        assert fork is not None
-        entries = {}
-        for lane in range(self.lanes - 1):
-            rest = self._slices_of(range(lane + 1, self.lanes))
-            entries[lane], state = fork(state, self._slices_of([lane]), rest)
-        entries[self.lanes - 1] = state
-        return Map(entries)
-
-    def _slices_of(self, lanes: Iterable[int]) -> Slices:
-        return Slices(Slice(tag, ((LANE, Equals(n)),)) for n in lanes for tag in self.tags)
+        """Make a whole state the base, with nothing in the lanes yet."""
+        return Map({BASE: state})
 
     def fork(
         self, state: Map[int, AnyState], left: Slices, right: Slices
     ) -> tuple[Map[int, AnyState], Map[int, AnyState]]:
-        """Give each lane to the side that its events come to."""
-        lefts = {lane: state[lane] for lane in state if left.has_value(LANE, lane)}
-        return Map(lefts), Map({lane: state[lane] for lane in state if lane not in lefts})
+        """Give each lane to the side that its events come to; the base stays on the right."""
+        lanes = state.entries()
+        lefts = {lane: entry for lane, entry in lanes.items() if left.has_value(LANE, lane)}
+        return Map(lefts), Map({n: entry for n, entry in lanes.items() if n not in lefts})
 
     def join(self, a: Map[int, AnyState], b: Map[int, AnyState]) -> Map[int, AnyState]:
         """Put the lanes of two sides together."""
@@ -147,8 +147,8 @@ class LanedShape:
 def join_entries(inner: Shape, a: Map[Any, AnyState], b: Map[Any, AnyState]) -> Map[Any, AnyState]:
     """Join two maps of states: keys of one side are kept, keys of both are joined."""
     small, large, flipped = (a, b, True) if len(a) < len(b) else (b, a, False)
-    joined = dict(large)
-    for key, entry in small.items():
+    joined = large.entries()
+    for key, entry in small.entries().items():
         if key not in joined:
             joined[key] = entry
             continue

@@ -13,11 +13,14 @@ from anabranch.model.slices import field_value
 Outputs = tuple[Any, ...]
 
 
-def step(shape: Shape, handler: Handler, state: AnyState, event: Event) -> tuple[AnyState, Outputs]:
+def step(
+    shape: Shape, handler: Handler, state: AnyState, event: Event, *, delta: bool = False
+) -> tuple[AnyState, Outputs]:
     """Return the state after an event, and the outputs, which saw the state before it.
 
     A state with entries is entered down to the one that the event's fields name; a handler that
-    stands above the entries (a marker without the field) sees the whole.
+    stands above the entries (a marker without the field) sees the whole. The entries of a delta
+    start from zero.
     """
     by = shape.by
     if by is None:
@@ -30,9 +33,43 @@ def step(shape: Shape, handler: Handler, state: AnyState, event: Event) -> tuple
     key = field_value(event, by, lanes)
     entry = state.get(key, MISSING)
     if entry is MISSING:
-        entry = shape.inner.init
-    changed, outputs = step(shape.inner, handler, entry, event)
+        entry = shape.inner.zero if delta else shape.fresh
+    changed, outputs = step(shape.inner, handler, entry, event, delta=delta)
     return state.set(key, changed), outputs
+
+
+def add_delta(shape: Shape, state: AnyState, delta: AnyState) -> AnyState:
+    """Return a state joined with what was folded beside it from zero."""
+    if shape.by is None or shape.by == LANE:
+        assert shape.join is not None
+        return shape.join(state, delta)
+    shape = cast("EntryShape", shape)
+    for key in delta.entries():
+        # An entry that only the delta knows has still begun where entries begin.
+        entry = state.get(key, MISSING)
+        entry = shape.fresh if entry is MISSING else entry
+        state = state.set(key, add_delta(shape.inner, entry, delta[key]))
+    return state
+
+
+def set_aside(shape: Shape, handler: Handler, state: AnyState, event: Event) -> AnyState:
+    """Return the state after an event that could not be handled: as it was, but for lanes.
+
+    Whoever stands above the lanes joins them, handled or not: where a lane begins anew must not
+    depend on what a marker did.
+    """
+    by = shape.by
+    if by is None:
+        return state
+    shape = cast("EntryShape", shape)
+    if by not in handler.enters:
+        return shape.expand(shape.collapse(state))
+    lanes = getattr(shape, "lanes", None) if by == LANE else None
+    key = field_value(event, by, lanes)
+    entry = state.get(key, MISSING)
+    if entry is MISSING or shape.inner.by is None:
+        return state
+    return state.set(key, set_aside(shape.inner, handler, entry, event))
 
 
 def run(handler: Handler, state: AnyState, data: Any) -> tuple[AnyState, Outputs]:

@@ -6,12 +6,12 @@ tips and positions; below it, each taxi stands for itself: two levels.
 
 from __future__ import annotations
 
-import dis
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from anabranch.model.events import LANE, Tag
+from anabranch.model.handlers import reads_state
 from anabranch.model.markers import is_marker
 from anabranch.model.program import Program
 
@@ -133,7 +133,7 @@ def _describe_role(program: Program, tag: Tag) -> Role:
         role = "marker"
     tied = tuple(other for other in program.tags if _ties(program, tag, other))
     speaks = handler.output is not None
-    return Role(tag, role, per, tied, speaks, speaks and _reads_first(handler.output))
+    return Role(tag, role, per, tied, speaks, speaks and reads_state(handler.output))
 
 
 def _ties(program: Program, tag: Tag, other: Tag) -> bool:
@@ -237,21 +237,3 @@ def _first_pair(program: Program) -> tuple[str, str]:
             if program.dependence.restrictions(a, b):
                 return a.__name__, b.__name__
     return program.tags[0].__name__, program.tags[-1].__name__
-
-
-def _reads_first(function: Callable[..., Any] | None) -> bool:
-    """Say whether a function looks at its first argument; yes, if there is no telling."""
-    code = getattr(function, "__code__", None)
-    if code is None or not code.co_varnames:
-        return True
-    # A method's first argument is the object it belongs to; the state comes after it.
-    place = 1 if getattr(function, "__self__", None) is not None else 0
-    first = code.co_varnames[min(place, len(code.co_varnames) - 1)]
-    if first in code.co_cellvars:
-        return True
-    return any(
-        instruction.argval == first
-        or (isinstance(instruction.argval, tuple) and first in instruction.argval)
-        for instruction in dis.get_instructions(code)
-        if "LOAD_FAST" in instruction.opname  # also in pairs, such as STORE_FAST_LOAD_FAST
-    )

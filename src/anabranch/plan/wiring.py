@@ -2,23 +2,27 @@
 
 Four ways, the best that the program allows:
 
-* `keyed`: a key's events meet in one shard; keys never meet.
+* `keyed`: a key's events meet in one shard; keys never meet. Keys that are known to be hot are
+  spread all the same, as if each of them were a forked program of its own.
 * `replicated`: only markers change the state. Every shard follows the markers itself, so all other
   events may go anywhere.
 * `forked`: leaves fold what lies between two markers from `zero`, each shard for itself; the root
-  joins these deltas and runs the markers.
+  joins these deltas and runs the markers. What leaves have to say of the state, they say when the
+  root has told them the state after each marker.
 * `sequential`: one shard does everything, because nothing less would be right.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
-from anabranch.model.events import LANE, Event, Tag, field_names, spread
+from anabranch.model.events import LANE, Event, Tag, spread
 from anabranch.model.hashing import hash_stably
 from anabranch.model.program import Program
 from anabranch.model.shapes import MISSING
+from anabranch.plan.leaves import find_leaf_types
 from anabranch.plan.structure import Structure, read_structure
 
 Way = Literal["keyed", "replicated", "forked", "sequential"]
@@ -26,49 +30,92 @@ Way = Literal["keyed", "replicated", "forked", "sequential"]
 
 @dataclass(frozen=True)
 class Wiring:
-    """Which events go to which shards, and who folds them."""
+    """Which events go to which shards, and who folds them.
+
+    `cuts` come to every shard (of a hot key's, if `keys` separate). `leaves` are folded from zero, each
+    by the state type it is mapped to; what is neither goes through its home shard to the root.
+    `speaking` leaves say something of the state. `entries` names the field by which a leaf's state has
+    entries: one of them is folded in one shard, unless it is among the `hot` ones, which are spread.
+    """
 
     way: Way
     shards: int
     keys: tuple[str, ...]
-    markers: frozenset[Tag]
+    cuts: frozenset[Tag]
     reasons: tuple[str, ...]
+    leaves: Mapping[Tag, str] = field(default_factory=dict)
+    speaking: frozenset[Tag] = frozenset()
+    entries: Mapping[Tag, str] = field(default_factory=dict)
+    hot: frozenset[Any] = frozenset()
+    lanes: int | None = None
+
+    @property
+    def has_root(self) -> bool:
+        """Say whether shards hand deltas to a root."""
+        return self.way == "forked" or bool(self.hot)
 
     def route(self, event: Event) -> range:
         """Return the shards an event goes to."""
         if self.way == "sequential":
             return range(1)
-        if type(event.data) in self.markers:
+        spreads = self.way != "keyed" or self.is_hot(event)
+        if spreads and type(event.data) in self.cuts:
             return range(self.shards)
-        number = self._hash(event) % self.shards
+        number = self._place(event) if spreads else self.home(event)
         return range(number, number + 1)
 
+    def _place(self, event: Event) -> int:
+        """Return the shard of an event that could go anywhere."""
+        if self.lanes is not None and type(event.data) in self.leaves:
+            return spread(event) % self.lanes % self.shards
+        by = self.entries.get(type(event.data))
+        value = None if by is None else getattr(event.data, by)
+        if by is None or value in self.hot:
+            return spread(event) % self.shards
+        return hash_stably(value) % self.shards
+
     def home(self, event: Event) -> int:
-        """Return the one shard that counts an event, and says what a marker says."""
+        """Return the one shard that counts an event which comes to several."""
         if self.way == "sequential":
             return 0
         return self._hash(event) % self.shards
 
-    def _hash(self, event: Event) -> int:
-        if not self.keys or not all(key in field_names(event.tag) for key in self.keys):
-            return spread(event)
+    def counts(self, event: Event, shard: int) -> bool:
+        """Say whether a shard is the one that counts an event which came to it."""
+        reached = self.route(event)
+        return len(reached) == 1 or self.home(event) == shard
+
+    def is_hot(self, event: Event) -> bool:
+        """Say whether an event is of a key that is spread."""
+        return bool(self.hot) and self.key(event) in self.hot
+
+    def key(self, event: Event) -> Any:
+        """Return what an event is routed by, where keys separate."""
         values = tuple(getattr(event.data, key) for key in self.keys)
-        return hash_stably(values[0] if len(values) == 1 else values)
+        return values[0] if len(values) == 1 else values
+
+    def root(self, event: Event) -> int:
+        """Return the number of the root that runs an event."""
+        return self._hash(event) % self.shards if self.way == "keyed" else 0
+
+    def _hash(self, event: Event) -> int:
+        return hash_stably(self.key(event)) if self.keys else spread(event)
 
 
-def wire(program: Program, shards: int) -> Wiring:
-    """Choose the best way for a program."""
+def wire(program: Program, shards: int, hot: Iterable[Any] = ()) -> Wiring:
+    """Choose the best way for a program. `hot` are the values of its key that are spread."""
     structure = read_structure(program)
     refused: list[str] = []
-    for attempt in (_wire_replicated, _wire_forked, _wire_keyed):
-        found = attempt(program, structure, shards, refused)
-        if found is not None:
-            return found
-    return Wiring("sequential", 1, (), frozenset(), tuple(refused))
+    found = (
+        _wire_replicated(program, structure, shards, refused)
+        or _wire_forked(program, structure, shards, frozenset(hot), refused)
+        or _wire_keyed(program, structure, shards, frozenset(hot), refused)
+    )
+    return found or Wiring("sequential", 1, (), frozenset(), tuple(refused))
 
 
 def _wire_keyed(
-    program: Program, structure: Structure, shards: int, refused: list[str]
+    program: Program, structure: Structure, shards: int, hot: frozenset[Any], refused: list[str]
 ) -> Wiring | None:
     keys = structure.levels[0].keys if structure.levels else ()
     shape = program.initial.shape
@@ -84,8 +131,21 @@ def _wire_keyed(
     if whole:
         refused.append(f"keyed: {', '.join(whole)} sees the whole state")
         return None
-    reason = f"different values of {shape.by} never meet"
-    return Wiring("keyed", shards, (shape.by,), frozenset(), (reason,))
+    reasons = [f"different values of {shape.by} never meet"]
+    if not hot:
+        return Wiring("keyed", shards, (shape.by,), frozenset(), tuple(reasons))
+    leaves = find_leaf_types(program)
+    speaking = [tag.__name__ for tag in structure.needs_forked_state if tag in leaves]
+    if not leaves or speaking:
+        why = f"what {speaking[0]} says depends on it" if speaking else "no events are free in it"
+        reasons.append(f"a hot {shape.by} is not spread: {why}")
+        return Wiring("keyed", shards, (shape.by,), frozenset(), tuple(reasons))
+    names = ", ".join(tag.__name__ for tag in leaves)
+    reasons.append(f"{names} of a hot {shape.by} folds apart, from zero")
+    cuts = _find_cuts(program, leaves)
+    return Wiring(
+        "keyed", shards, (shape.by,), cuts, tuple(reasons), leaves, hot=hot, lanes=program.lanes
+    )
 
 
 def _wire_replicated(
@@ -106,33 +166,65 @@ def _wire_replicated(
 
 
 def _wire_forked(
-    program: Program, structure: Structure, shards: int, refused: list[str]
+    program: Program, structure: Structure, shards: int, hot: frozenset[Any], refused: list[str]
 ) -> Wiring | None:
-    shape = program.initial.shape
-    markers = frozenset(program.markers)
-    if not markers or any(level.keys and level.markers for level in structure.levels):
-        refused.append("forked: there is no marker above all keys")
+    if structure.levels and structure.levels[0].keys:
+        refused.append("forked: keys separate before any marker does")
         return None
-    if program.lanes is not None:
-        refused.append("forked: canonical lanes go on from their own sums, not from zero")
+    leaves = find_leaf_types(program)
+    speaking = {tag for tag in structure.needs_forked_state if tag in leaves}
+    # Whoever speaks of a large state would have to be told all of it after every marker.
+    silent = {tag for tag in speaking if not _is_small(program, leaves[tag])}
+    leaves = {tag: name for tag, name in leaves.items() if tag not in silent}
+    speaking -= silent
+    if not leaves:
+        refused.append(_refuse_leaves(program, silent))
         return None
-    if shape.fork is None or shape.zero is MISSING:
-        refused.append("forked: the state has no fork, join and zero to fold deltas from")
-        return None
-    if structure.needs_forked_state:
-        names = ", ".join(tag.__name__ for tag in structure.needs_forked_state)
-        refused.append(f"forked: what {names} says depends on the state")
-        return None
-    roles = {role.tag: role for role in structure.roles if role.tag not in markers}
-    if any(role.tied for role in roles.values()):
-        refused.append("forked: some events order each other without being markers")
-        return None
-    ordered = [role for role in roles.values() if role.role == "ordered"]
-    keys = tuple(sorted(set.intersection(*(set(role.per) for role in ordered)))) if ordered else ()
-    if ordered and not keys:
-        refused.append("forked: some events below the markers keep one order among them all")
-        return None
-    if LANE in keys:
-        keys = ()
-    names = ", ".join(sorted(tag.__name__ for tag in markers))
-    return Wiring("forked", shards, keys, markers, (f"all but {names} folds apart, from zero",))
+    cuts = _find_cuts(program, leaves)
+    rest = " and ".join(tag.__name__ for tag in program.tags if tag not in leaves)
+    names = " and ".join(tag.__name__ for tag in leaves)
+    reasons = [f"apart, from zero: {names}; at the root: {rest or 'nothing'}"]
+    reasons += [
+        f"what {tag.__name__} says depends on the state, so it speaks when the root has"
+        for tag in leaves
+        if tag in speaking
+    ]
+    return Wiring(
+        "forked",
+        shards,
+        (),
+        cuts,
+        tuple(reasons),
+        leaves,
+        frozenset(speaking),
+        _find_entries(program, leaves),
+        hot,
+        program.lanes,
+    )
+
+
+def _find_cuts(program: Program, leaves: Mapping[Tag, str]) -> frozenset[Tag]:
+    """Return what a leaf's fold stops at: the tags that depend on what leaves fold."""
+    restrictions = program.dependence.restrictions
+    others = [tag for tag in program.tags if tag not in leaves]
+    return frozenset(tag for tag in others if any(restrictions(tag, leaf) for leaf in leaves))
+
+
+def _find_entries(program: Program, leaves: Mapping[Tag, str]) -> dict[Tag, str]:
+    shapes = {tag: program.state_type(name).shape for tag, name in leaves.items()}
+    return {tag: s.by for tag, s in shapes.items() if s.by is not None and s.by != LANE}
+
+
+def _is_small(program: Program, name: str) -> bool:
+    shape = program.state_type(name).shape
+    return name == program.initial.name and shape.by in (None, LANE)
+
+
+def _refuse_leaves(program: Program, silent: set[Tag]) -> str:
+    if silent:
+        names = ", ".join(tag.__name__ for tag in program.tags if tag in silent)
+        return f"forked: what {names} says depends on a state with many entries"
+    if all(state_type.shape.zero is MISSING for state_type in program.state_types):
+        return "forked: the state has no fork, join and zero to fold deltas from"
+    return "forked: no events are free of each other and of a state that can be folded from zero"
+

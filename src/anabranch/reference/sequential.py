@@ -88,6 +88,7 @@ def fold(
             state, said = step(state, event)
         except Exception as error:  # noqa: BLE001 - whatever a user's function raises
             faults.append(Rejected(event, describe_failure(event, error)))
+            state = program.initial.set_aside(state, event)
             continue
         outputs += [Output(value, event, i, key) for i, value in enumerate(said)]
     return state, outputs, faults

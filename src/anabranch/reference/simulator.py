@@ -399,6 +399,7 @@ class Run:
             worker.state, said = worker.seat.kind.step(worker.state, event)
         except Exception as error:  # noqa: BLE001 - whatever a user's function raises
             self.faulty[key] = Rejected(event, describe_failure(event, error))
+            worker.state = worker.seat.kind.set_aside(worker.state, event)
             return
         self.done.add(key)
         for index, value in enumerate(said):

@@ -169,6 +169,11 @@ class MapOf:
         """Return no entries."""
         return Map()
 
+    @property
+    def fresh(self) -> AnyState:
+        """Return what an entry starts from."""
+        return self.inner.init
+
     def fork(
         self, state: Map[Any, AnyState], left: Slices, right: Slices
     ) -> tuple[Map[Any, AnyState], Map[Any, AnyState]]:
@@ -178,7 +183,7 @@ class MapOf:
         """
         lefts: dict[Any, AnyState] = {}
         rights: dict[Any, AnyState] = {}
-        for key, entry in state.items():
+        for key, entry in state.entries().items():
             to_left, to_right = left.has_value(self.by, key), right.has_value(self.by, key)
             if to_left and to_right and self.inner.fork is not None:
                 # What comes to a side for other keys says nothing of this one.
@@ -202,7 +207,7 @@ class MapOf:
         if self.inner.by is None:
             return state
         inner = cast("EntryShape", self.inner)
-        return Map({key: inner.collapse(entry) for key, entry in state.items()})
+        return Map({key: inner.collapse(entry) for key, entry in state.entries().items()})
 
     def expand(self, state: Map[Any, AnyState]) -> Map[Any, AnyState]:
         """Undo `collapse`."""

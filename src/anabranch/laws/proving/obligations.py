@@ -144,11 +144,7 @@ def _have_identity(fork: ForkView) -> Iterator[Obligation]:
 
     def goal(scene: Scene) -> Sequence[Any]:
         (state,) = scene.states
-        right, left = (
-            scene.call(fork.join, state, shape.zero),
-            scene.call(fork.join, shape.zero, state),
-        )
-        return scene.call(shape.same, right, state), scene.call(shape.same, left, state)
+        return (scene.call(shape.same, scene.call(fork.join, state, shape.zero), state),)
 
     law, kinds = "join_has_identity", (Kind(fork.parent.name),)
     subject = fork.parent.name

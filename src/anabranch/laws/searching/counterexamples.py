@@ -131,8 +131,7 @@ def _end_join_has_identity(
     assert fork is not None
     script.run(f"zero = {script.kind(state_type)}.shape.zero", "zero")
     if difference.kind != "delta":
-        sides = ("s", "zero") if difference.kind == "right zero" else ("zero", "s")
-        _guard(script, "joined", script.join(fork, *sides), difference.got)
+        _guard(script, "joined", script.join(fork, "s", "zero"), difference.got)
         script.compare(state_type, "joined", "s")
         return
     folded = "zero"
@@ -232,8 +231,7 @@ _SENTENCES: dict[tuple[str, str], str] = {
         "output of second",
     ): "{second} {says_expected}, but after {first}, "
     "of which it was declared independent, it {says_got}",
-    (JOIN_HAS_IDENTITY.name, "right zero"): "join(s, zero) is {got} where s is {expected}",
-    (JOIN_HAS_IDENTITY.name, "left zero"): "join(zero, s) is {got} where s is {expected}",
+    (JOIN_HAS_IDENTITY.name, "zero"): "join(s, zero) is {got} where s is {expected}",
     (JOIN_HAS_IDENTITY.name, "delta"): "{first} folded from zero and joined gives {got}; handled "
     "directly it gives {expected}",
     (JOIN_IS_ASSOCIATIVE.name, "state"): "join(join(a, b), c) is {got}; join(a, join(b, c)) is "
