@@ -1,0 +1,84 @@
+"""Batches: what a kernel is given, and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from anabranch.kernels.columns import Columns, Strings, pack_or_keep
+from anabranch.kernels.layouts import read_record
+from anabranch.model.events import Tag
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Events in the order in which they are to be folded.
+
+    `events` holds the fields, one `Columns` for each tag of the kernel. The event at position `i`
+    is row `rows[i]` of tag `tags[i]`, and folds into state `slots[i]`.
+    """
+
+    events: tuple[Columns, ...]
+    tags: Array
+    rows: Array
+    slots: Array
+
+    def __len__(self) -> int:
+        return len(self.tags)
+
+
+def gather(
+    tags: Sequence[Tag], events: Iterable[tuple[int, Any]], strings: Strings | None = None
+) -> Batch:
+    """Make a batch of (slot, event) pairs, in their order."""
+    import numpy as np
+
+    strings = Strings() if strings is None else strings
+    numbers = {tag: number for number, tag in enumerate(tags)}
+    held: list[list[Any]] = [[] for _ in tags]
+    order: list[tuple[int, int, int]] = []
+    for slot, event in events:
+        tag = numbers[type(event)]
+        order.append((tag, len(held[tag]), slot))
+        held[tag].append(event)
+    columns = [
+        pack_or_keep(read_record(tag), values, strings)
+        for tag, values in zip(tags, held, strict=True)
+    ]
+    table = np.array(order, dtype=np.int64).reshape(-1, 3)
+    return Batch(
+        tuple(columns),
+        table[:, 0].astype(np.uint8),
+        np.ascontiguousarray(table[:, 1]),
+        np.ascontiguousarray(table[:, 2]),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Folded:
+    """What came of a batch: the states after it, what was said, and which events failed.
+
+    Output `k` was said by the event at position `places[k]`, as number `indexes[k]` among its
+    outputs. Its value is the next row of `values[forms[k]]`: values of one form lie in the same
+    columns, in the order of the outputs. An event that failed left its state as it was and said
+    nothing. `stepped` counts the events that plain Python had to handle.
+    """
+
+    states: Columns
+    places: Array
+    indexes: Array
+    forms: Array
+    values: tuple[Columns, ...]
+    failures: tuple[tuple[int, Exception], ...]
+    stepped: int = 0
+
+    def outputs(self) -> list[Any]:
+        """Return what was said, in order, as Python objects."""
+        waiting = [iter(columns.unpack()) for columns in self.values]
+        return [next(waiting[form]) for form in self.forms.tolist()]

@@ -1,0 +1,82 @@
+"""Indexes: the slot of each key, for keys that are 64-bit numbers. A key keeps its slot for ever."""
+
+from __future__ import annotations
+
+import importlib.util
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
+
+_SMALLEST = 1 << 10
+
+
+class Index:
+    """Number keys in the order in which they come; look many of them up at once.
+
+    >>> import numpy as np
+    >>> index = Index(); index.find(np.array([7, 9, 7])).tolist(), index.keys.tolist()
+    ([0, 1, 0], [7, 9])
+    """
+
+    def __init__(self) -> None:
+        import numpy as np
+
+        self.count = 0
+        self._keys = np.empty(_SMALLEST, np.int64)
+        self._slots = np.full(2 * _SMALLEST, -1, np.int64)
+
+    @property
+    def keys(self) -> Array:
+        """Return the keys, by slot."""
+        return self._keys[: self.count]
+
+    def find(self, keys: Array) -> Array:
+        """Return the slot of each key; a new key gets the next one."""
+        import numpy as np
+
+        keys = np.ascontiguousarray(keys, np.int64)
+        self._reserve(self.count + len(keys))
+        slots, self.count = _probe()(keys, self._keys, self._slots, self.count)
+        return slots  # type: ignore[no-any-return]
+
+    def _reserve(self, most: int) -> None:
+        import numpy as np
+
+        if most <= len(self._keys):
+            return
+        size = len(self._keys)
+        while size < most:
+            size *= 2
+        held = self.keys
+        self._keys = np.empty(size, np.int64)
+        self._keys[: self.count] = held
+        self._slots = np.full(2 * size, -1, np.int64)
+        _probe()(held.copy(), self._keys, self._slots, 0)
+
+
+@cache
+def _probe() -> Any:
+    if importlib.util.find_spec("numba") is None:
+        return probe_plainly
+    from anabranch.kernels import probes
+
+    return probes.probe
+
+
+def probe_plainly(keys: Array, held: Array, slots: Array, count: int) -> tuple[Array, int]:
+    """Look keys up among those held, as `probes.probe` does, without Numba."""
+    import numpy as np
+
+    known = {key: slot for slot, key in enumerate(held[:count].tolist())}
+    found = np.empty(len(keys), np.int64)
+    for place, key in enumerate(keys.tolist()):
+        slot = known.setdefault(key, count)
+        if slot == count:
+            held[slot] = key
+            count += 1
+        found[place] = slot
+    return found, count

@@ -1,0 +1,92 @@
+"""The interpreted kernel: plain Python, always there, and by definition right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from anabranch.kernels.batches import Batch, Folded
+from anabranch.kernels.columns import Columns, pack
+from anabranch.kernels.layouts import ANYTHING, Layout
+from anabranch.model.events import Tag
+from anabranch.model.fields import Unfit
+from anabranch.model.handlers import Handler
+from anabranch.model.step import Outputs, run
+
+
+@dataclass
+class Notes:
+    """What was said and what failed, while events are stepped through."""
+
+    places: list[int] = field(default_factory=list)
+    indexes: list[int] = field(default_factory=list)
+    values: list[Any] = field(default_factory=list)
+    failures: list[tuple[int, Exception]] = field(default_factory=list)
+
+    def note(self, place: int, outputs: Outputs) -> None:
+        """Note what one event said."""
+        for index, value in enumerate(outputs):
+            self.places.append(place)
+            self.indexes.append(index)
+            self.values.append(value)
+
+
+@dataclass(frozen=True)
+class InterpretedKernel:
+    """Folds with the user's own functions. `reasons` says of each tag why nothing faster does."""
+
+    handlers: tuple[Handler, ...]
+    layout: Layout = ANYTHING
+    reasons: tuple[str | None, ...] = ()
+
+    @property
+    def tags(self) -> tuple[Tag, ...]:
+        """Return the tags, in the order that a batch numbers them."""
+        return tuple(handler.tag for handler in self.handlers)
+
+    def fold(self, states: Columns, batch: Batch) -> Folded:
+        """Fold each event into the state of its slot, in order."""
+        import numpy as np
+
+        notes = Notes()
+        held = step_through(self.handlers, states.unpack(), batch, 0, notes)
+        said = np.fromiter(notes.values, dtype=object, count=len(notes.values))
+        return Folded(
+            pack_states(states.layout if self.layout == ANYTHING else self.layout, held, states),
+            np.array(notes.places, dtype=np.int64),
+            np.array(notes.indexes, dtype=np.int32),
+            np.zeros(len(notes.places), dtype=np.uint8),
+            (Columns(ANYTHING, (said,), len(said)),),
+            tuple(notes.failures),
+            stepped=len(batch),
+        )
+
+
+def step_through(
+    handlers: Sequence[Handler], held: list[Any], batch: Batch, start: int, notes: Notes
+) -> list[Any]:
+    """Fold the events from `start` on into states held as objects, which change in place."""
+    events = [columns.unpack() for columns in batch.events]
+    columns = (batch.tags[start:], batch.rows[start:], batch.slots[start:])
+    order = zip(*(column.tolist() for column in columns), strict=True)
+    for place, (tag, row, slot) in enumerate(order, start):
+        if row < 0 or slot < 0:
+            raise IndexError(f"position {place} of a batch: row {row}, slot {slot}")
+        handler, state, data = handlers[tag], held[slot], events[tag][row]
+        try:
+            state, outputs = run(handler, state, data)
+        except Exception as error:  # noqa: BLE001 - the user's function may raise anything
+            notes.failures.append((place, error))
+            continue
+        held[slot] = state
+        notes.note(place, outputs)
+    return held
+
+
+def pack_states(layout: Layout, held: list[Any], like: Columns) -> Columns:
+    """Return states in their layout, or as objects where one has outgrown it."""
+    try:
+        return pack(layout, held, like.strings)
+    except Unfit:
+        return pack(ANYTHING, held, like.strings)

@@ -1,0 +1,117 @@
+"""Kernels: fold a batch of events into the states of many slots.
+
+There are two, behind one interface and with one answer. The interpreted one is the truth; the
+compiled one is made of the same functions, where they can be translated exactly.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, Protocol
+
+from anabranch.errors import MissingExtraError
+from anabranch.kernels.batches import Batch, Folded
+from anabranch.kernels.blueprints import draw
+from anabranch.kernels.columns import Columns
+from anabranch.kernels.compiled import CompiledKernel
+from anabranch.kernels.interpreted import InterpretedKernel
+from anabranch.kernels.layouts import Layout
+from anabranch.model.events import Tag
+from anabranch.model.handlers import Handler
+from anabranch.model.program import Program, StateType
+from anabranch.model.shapes import MISSING, AnyState, Shape
+
+Choice = Literal["auto", "compiled", "interpreted"]
+
+
+class Kernel(Protocol):
+    """Folds events into states; the caller says which event goes to which state, and the order.
+
+    A slot holds what one handler sees: an entry of a map, a lane, or the whole state where it has
+    no entries.
+    """
+
+    @property
+    def tags(self) -> tuple[Tag, ...]: ...
+    @property
+    def layout(self) -> Layout: ...
+    @property
+    def reasons(self) -> tuple[str | None, ...]: ...
+    def fold(self, states: Columns, batch: Batch) -> Folded: ...
+
+
+class Verdict(NamedTuple):
+    """Whether a tag's handler is compiled in one state type, and if not, why."""
+
+    state: str
+    tag: str
+    reason: str | None
+
+    def __str__(self) -> str:
+        return "compiled" if self.reason is None else f"interpreted: {self.reason}"
+
+
+def make_kernel(
+    of: StateType | tuple[Sequence[Handler], Shape],
+    choice: Choice = "auto",
+    *,
+    examples: Sequence[AnyState] = (),
+) -> Kernel:
+    """Return the kernel of a state type's slots, or of handlers that see a state of some shape.
+
+    `auto` compiles where it can. `compiled` insists on Numba, and `interpreted` on plain Python.
+    The types of a state are read from its init and zero, and from what updates make of them; a
+    state that has neither, because it only comes of forks, needs `examples`.
+    """
+    handlers, shape = _find_slots(of) if isinstance(of, StateType) else (tuple(of[0]), of[1])
+    if choice == "interpreted":
+        return InterpretedKernel(handlers)
+    missing = importlib.util.find_spec("numba") is None
+    if missing and choice == "compiled":
+        raise MissingExtraError(
+            "compiled kernels need Numba",
+            expected="numba and numpy",
+            got="neither or one of them",
+            cure="pip install 'anabranch[kernels]', or ask for choice='auto'",
+        )
+    blueprint = draw(handlers, [*_starts(shape), *examples])
+    if blueprint.source and not missing:
+        return CompiledKernel(handlers, blueprint)
+    reasons = ["numba is not installed" if r is None else r for r in blueprint.reasons]
+    return InterpretedKernel(handlers, blueprint.state, tuple(reasons))
+
+
+def explain_kernel(program: Program) -> tuple[Verdict, ...]:
+    """Say, for each state type and tag of a program, whether it is compiled, and if not, why."""
+    verdicts = []
+    for state_type in program.state_types:
+        handlers, shape = _find_slots(state_type)
+        found = draw(handlers, _starts(shape)).reasons
+        reasons = dict(zip((handler.tag for handler in handlers), found, strict=True))
+        for tag, handler in state_type.handlers.items():
+            reason = (
+                reasons[tag] if tag in reasons else f"{_line(handler)} sees all entries at once"
+            )
+            verdicts.append(Verdict(state_type.name, tag.__name__, reason))
+    return tuple(verdicts)
+
+
+def _find_slots(state_type: StateType) -> tuple[tuple[Handler, ...], Shape]:
+    """Return the handlers that see a single slot, and what a slot holds."""
+    shape: Any = state_type.shape
+    levels = set()
+    while shape.by is not None:
+        levels.add(shape.by)
+        shape = shape.inner
+    own = [handler for handler in state_type.handlers.values() if levels <= handler.enters]
+    return tuple(own), shape
+
+
+def _starts(shape: Shape) -> list[Any]:
+    return [start for start in (shape.init, shape.zero) if start is not MISSING]
+
+
+def _line(handler: Handler) -> str:
+    return os.path.basename(str(handler.where))
