@@ -69,5 +69,9 @@ class ConservationError(AnabranchError, AssertionError):
     """
 
 
+class RejectionError(AnabranchError, RuntimeError):
+    """More events were rejected than a run was told to bear. What was rejected is published."""
+
+
 class MissingExtraError(AnabranchError, ImportError):
     """An optional library is needed for what was asked, and is not installed."""

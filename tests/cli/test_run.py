@@ -191,3 +191,26 @@ def test_a_module_of_the_working_folder_can_be_named(tmp_path, monkeypatch, caps
     monkeypatch.setattr("sys.path", [path for path in sys.path if path != str(tmp_path)])
     assert run_command(["run", "neighbour:top", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["outputs"][0]["value"] == 2
+
+
+def test_rejected_events_are_a_warning_and_too_many_a_failure(program, events, tmp_path, capsys):
+    command = ["run", program, "--input", events]
+    assert run_command(command) == 0
+    assert (
+        "warning: 3 events of 7 rejected; --most-rejected sets a limit" in capsys.readouterr().err
+    )
+    assert run_command([*command, "--most-rejected", "3"]) == 0
+    assert run_command([*command, "--most-rejected", "43%"]) == 0
+    capsys.readouterr()
+    output = str(tmp_path / "out.jsonl")
+    assert run_command([*command, "--most-rejected", "42%", "--output", output]) == 1
+    said = capsys.readouterr()
+    assert "7 in = 3 processed + 1 late + 3 rejected" in said.out
+    assert "too many events are rejected: 3 of 7" in said.err
+    assert "once: on Temp: ZeroDivisionError" in said.err
+    assert f"look at {output}.rejected.jsonl" in said.err
+
+
+def test_without_a_rejected_event_nothing_is_warned_of(capsys):
+    assert run_command(["run", BARRIER, "--most-rejected", "0"]) == 0
+    assert capsys.readouterr().err == ""

@@ -73,7 +73,7 @@ def test_differential_files_give_the_answer_of_the_reference(spark, tmp_path, ca
     reasons = [sorted(entry["reason"] for entry in d["rejected"]) for d in (document, expected)]
     assert reasons[0] == reasons[1]
     assert document["wiring"] == {
-        "way": "forked", "shards": 2, "reasons": ["all but Report folds apart, from zero"],
+        "way": "forked", "shards": 2, "reasons": ["apart, from zero: Temp; at the root: Report"],
     }  # fmt: skip
     assert run_command([*command, *MASTER, "--output", folder]) == 2
     assert "already holds the batches of a run" in capsys.readouterr().err
@@ -101,6 +101,52 @@ def test_a_folder_is_followed_and_taken_up_again(spark, tmp_path, capsys):
     assert document["frontiers"] == {"a": 24, "reads": 24}
 
 
+@pytest.mark.spark
+def test_a_folder_with_bad_lines_warns_and_with_too_many_stops(spark, tmp_path, capsys):
+    source, folder = tmp_path / "in", tmp_path / "said"
+    write_stream(source, STREAM)
+    file = source / "1.jsonl"
+    bad = ["{ broken", '{"tag": "Inc", "time": 9, "key": "one", "source": "a", "seq": 4}']
+    file.write_text(file.read_text() + "".join(f"{line}\n" for line in bad))
+    os.utime(file, (1_700_000_001, 1_700_000_001))
+    command = ["run", KEYS, "--input", str(source), "--lateness", "5", *MASTER]
+    assert run_command([*command, "--json", "--most-rejected", "2"]) == 0
+    said = capsys.readouterr()
+    document = json.loads(said.out)
+    assert [(entry["raw"], entry["reason"], entry["seq"]) for entry in document["rejected"]] == [
+        (
+            "{ broken",
+            "not JSON: Expecting property name enclosed in double quotes: line 1 column 3 (char 2)",
+            None,
+        ),
+        (bad[1], "field 'key' of Inc: expected int, got \"one\" (text)", 4),
+    ]
+    assert "warning: 2 events of 8 rejected" in said.err
+
+    assert run_command([*command, "--most-rejected", "20%"]) == 1
+    said = capsys.readouterr()
+    assert "ledger    8 in = " in said.out
+    assert "too many events are rejected: 2 of 8" in said.err
+    assert "look at --output DIR, which keeps them all" in said.err
+
+    kept = [*command, "--output", str(folder), "--most-rejected"]
+    assert run_command([*kept, "1"]) == 1
+    assert f"look at {folder}/batch=*/kind=rejected" in capsys.readouterr().err
+    assert sorted(path.name for path in folder.glob("batch=*")) == ["batch=0", "batch=1"]
+    assert run_command([*kept, "2"]) == 0
+    assert "ledger    8 in = " in capsys.readouterr().out
+
+
+@pytest.mark.spark
+def test_an_event_that_is_too_large_is_rejected_with_its_size(spark, tmp_path, capsys):
+    write_stream(tmp_path / "in", [[*STREAM[0], ("Inc", 6, 10**200, "a", 2)]])
+    command = ["run", KEYS, "--input", str(tmp_path / "in"), "--lateness", "5", *MASTER, "--json"]
+    assert run_command([*command, "--max-record-bytes", "100"]) == 0
+    (bad,) = json.loads(capsys.readouterr().out)["rejected"]
+    assert bad["reason"] == "the text takes 260 bytes; at most 100 are taken (max_record_bytes)"
+    assert len(bad["raw"]) == 260
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -114,6 +160,11 @@ def test_a_folder_is_followed_and_taken_up_again(spark, tmp_path, capsys):
         ([BARRIER, "--spark", "--checkpoint", "x"], "--checkpoint is for a stream"),
         ([BARRIER, "--spark", "--input", "docs", "--input", "x.jsonl"], "followed alone"),
         ([BARRIER, "--spark", "--input", "gone.jsonl"], "there is no file 'gone.jsonl'"),
+        ([BARRIER, "--master", "loacl[2]"], "'loacl[2]' is no master of Spark"),
+        ([BARRIER, "--master", "spark://127.0.0.1:1"], "no master of Spark answers at"),
+        ([BARRIER, "--max-record-bytes", "9"], "--max-record-bytes is for Spark"),
+        ([BARRIER, "--spark", "--max-record-bytes", "0"], "not a number of bytes"),
+        ([BARRIER, "--spark", "--most-rejected", "some"], "neither a number of events nor a share"),
     ],
 )
 def test_a_wrong_call_is_refused_before_spark_starts(arguments, message, capsys):

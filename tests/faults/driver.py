@@ -16,7 +16,12 @@ if __name__ == "__main__":
 
     name, length, seed, folder, *master = sys.argv[1:]
     home = Path(folder)
-    settings = {"spark.local.dir": str(home / "local"), "spark.sql.shuffle.partitions": "2"}
+    settings = {
+        "spark.local.dir": str(home / "local"),
+        "spark.sql.shuffle.partitions": "2",
+        # It does not live long enough for the second compiler to pay.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    }
     spark = start_session("killed", *master, **settings)
     story = LongStory(name, int(length), int(seed))
     start(spark, story, home, home / "checkpoint", home / "out").awaitTermination()

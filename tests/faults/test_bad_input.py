@@ -8,6 +8,7 @@ import pytest
 
 from anabranch import Program, depends, on
 from anabranch.eventtime.ledger import Ledger
+from anabranch.eventtime.sources import Source
 from anabranch.model.events import FOREVER
 from anabranch.state import Sum
 from tests.faults.inputs import published
@@ -86,3 +87,111 @@ def test_bad_rows_are_rejected_with_their_reasons_and_the_query_goes_on(spark, t
     ]
     ledger = Ledger(**json.loads((tmp_path / "out" / "batch=1" / "_ledger.json").read_text()))
     assert ledger == Ledger(input=9, processed=3, rejected=6)
+    assert max(len(row.event) for row in rows if row.kind == "rejected") < 2100
+
+
+LINES = [
+    b'{"tag": "Put", "source": "s", "seq": 0, "time": 1, "text": "a"}',
+    b'{"tag": "Put", "source": "s", "seq": 1, "time": "abc", "text": "b"}',
+    b'{"tag": "Put", "source": "s", "seq": 2, "time": 2, "text": 5}',
+    b'{"tag": "Put", "source": "s", "seq": 3, "time": "2026-02-30", "text": "c"}',
+    b"{ this is no JSON",
+    b"\xff\xfe not UTF-8",
+    b"",
+    b'{"tag": "Put", "source": "s", "seq": 4, "time": 3, "text": "' + b"x" * 5000 + b'"}',
+    b'{"tag": "Put", "source": "s", "seq": 5, "time": 4, "text": "poison"}',
+    b'{"tag": "Put", "source": "s", "seq": 6, "time": 9000, "text": "far ahead"}',
+    b'{"tag": "Put", "source": "s", "seq": 7, "time": 5, "text": "bc"}',
+]
+REASONS = {
+    1: "field 'time' of Put: expected int, got \"abc\" (text)",
+    2: "field 'text' of Put: expected str, got 5 (int)",
+    3: "field 'time' of Put: expected int, got \"2026-02-30\" (text)",
+    4: "not JSON: Expecting property name enclosed in double quotes: line 1 column 3 (char 2)",
+    5: "not UTF-8: byte 1 is 0xff",
+    7: "the text takes 5,062 bytes; at most 2,000 are taken (max_record_bytes)",
+    8: "on Put: ValueError: this text can't be swallowed",
+    9: "time 9000 is 8996 ahead of the source; at most 100",
+}
+
+
+def test_whatever_is_wrong_with_a_line_the_line_is_kept(spark, tmp_path):
+    from anabranch.spark import feed_directory, run, select_rejected, write_directory
+
+    (tmp_path / "in").mkdir()
+    beat = json.dumps({"source": "s", "seq": 8, "heartbeat": FOREVER}).encode()
+    for number, lines in enumerate((LINES, [beat])):
+        file = tmp_path / "in" / f"{number}.jsonl"
+        file.write_bytes(b"\n".join(lines))
+        os.utime(file, (1_700_000_000 + number, 1_700_000_000 + number))
+    feed = feed_directory(spark, lengths, str(tmp_path / "in"), [Source("s", ahead=100)])
+    result = run(lengths, [feed], shards=2, max_record_bytes=2000)
+    write_directory(result, tmp_path / "out", tmp_path / "state").awaitTermination()
+
+    rows = spark.read.parquet(str(tmp_path / "out"))
+    found = {row.reason: row.raw for row in select_rejected(rows).collect()}
+    assert set(found) == set(REASONS.values())
+    for place, reason in REASONS.items():
+        line = LINES[place].decode("utf-8", "backslashreplace")
+        if place in (8, 9):  # They were events before they were rejected.
+            fields = json.loads(line)
+            assert json.loads(found[reason]) == {n: fields[n] for n in ("time", "text")}
+        else:
+            assert found[reason] == (
+                line if len(line) < 2000 else f"{line[:2000]}… (5,062 characters)"
+            )
+    outputs = {row.seq: json.loads(row.value) for row in rows.collect() if row.kind == "output"}
+    assert outputs == {0: 0, 7: 1}
+    ledger = Ledger(**json.loads((tmp_path / "out" / "batch=1" / "_ledger.json").read_text()))
+    assert ledger == Ledger(input=10, processed=2, rejected=8)
+
+
+def test_what_sparks_reader_gave_up_on_is_rejected_with_its_text(spark, tmp_path):
+    from anabranch.spark import Feed, run, select_rejected
+
+    (tmp_path / "in.json").write_bytes(b"\n".join([*LINES[:5], LINES[7]]))
+    schema = "seq long, time long, text string, _corrupt_record string"
+    frame = spark.read.schema(schema).json(str(tmp_path / "in.json"))
+    feed = Feed(frame, "s", tag=Put, seq="seq", corrupt_column="_corrupt_record")
+    result = run(lengths, [feed], shards=2)
+    found = {row.raw: (row.reason, row.seq) for row in select_rejected(result).collect()}
+    # The number where a text should be is no fault to Spark's reader: it makes a text of it.
+    expected = {LINES[n].decode(): (REASONS[n], n if n < 4 else None) for n in (1, 3, 4)}
+    assert found == expected
+
+
+@pytest.mark.parametrize("kind", ["string", "binary"])
+def test_a_column_of_json_is_read_as_kafka_brings_it(spark, kind):
+    from anabranch.spark import Feed, run, select_outputs, select_rejected
+
+    rows = [(0, '{"time": 1, "text": "ab", "offset": 77}'), (1, "nonsense"), (2, None)]
+    rows += [(3, '{"time": 2, "text": "c"}')]
+    frame = spark.createDataFrame(rows, "offset long, value string").coalesce(1)
+    frame = frame.selectExpr("offset", f"CAST(value AS {kind}) AS value")
+    feed = Feed(frame, "s", tag=Put, seq="offset", json_column="value")
+    result = run(lengths, [feed], shards=2)
+    said = select_outputs(result, "bigint").orderBy("seq").collect()
+    assert [(row.seq, row.value) for row in said] == [(0, 0), (3, 2)]
+    bad = {row.seq: (row.reason, row.raw) for row in select_rejected(result).collect()}
+    assert bad == {
+        1: ("not JSON: Expecting value: line 1 column 1 (char 0)", "nonsense"),
+        2: (
+            "column 'value' is null where a JSON object should be",
+            '{"offset":2,"value":null}',
+        ),
+    }
+
+
+def test_a_text_column_that_is_not_utf8_does_not_stop_the_query(spark):
+    from anabranch.spark import Feed, run, select_outputs, select_rejected
+
+    frame = spark.range(1).selectExpr(
+        "explode(array(struct(0L AS seq, 1L AS time, X'6162' AS raw), "
+        "struct(1L AS seq, 2L AS time, X'FF' AS raw))) AS row"
+    )
+    frame = frame.selectExpr("row.seq", "row.time", "CAST(row.raw AS STRING) AS text").coalesce(1)
+    result = run(lengths, [Feed(frame, "s", tag=Put, seq="seq")], shards=2)
+    assert [row.seq for row in select_outputs(result).collect()] == [0]
+    (bad,) = select_rejected(result).collect()
+    assert bad.reason == "field 'text' of Put: expected str, got b'\\xff' (bytes)"
+    assert json.loads(bad.raw) == {"seq": 1, "time": 2, "text": "\\xff"}

@@ -70,7 +70,8 @@ def name_effect(path: str) -> str | None:
         return f"0 state {found[1]}"
     if found := re.match(r"out/batch=(\d+)/", path):
         return f"{found[1]} published"
-    assert re.fullmatch(r"checkpoint/\.?metadata(\.crc)?", path), f"nobody knows {path}"
+    first = r"checkpoint/(\.?metadata(\.crc)?|_lock|_pair\.json)|out/_pair\.json"
+    assert re.fullmatch(first, path), f"nobody knows {path}"
     return None
 
 

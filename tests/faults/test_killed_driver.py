@@ -1,7 +1,8 @@
 """A driver that is killed with its JVM, again and again, and restarted until it is done.
 
-ANABRANCH_KILLS says how often (3), ANABRANCH_SEED with which seed. The seed fixes the input, and
-after which batches and how much later the kills come; where exactly they land is up to the machine.
+ANABRANCH_KILLS says how often (10), ANABRANCH_SEED with which seed. The seed fixes the input, and
+how long after the beginning of a batch a kill comes; where exactly it lands is up to the machine.
+One run has many lives: each begins where the last one was cut off, and is a JVM of its own.
 """
 
 import os
@@ -18,10 +19,11 @@ from tests.faults.inputs import LongStory, check_answer, published
 
 pytestmark = pytest.mark.spark
 
-KILLS = int(os.environ.get("ANABRANCH_KILLS", "3"))
+KILLS = int(os.environ.get("ANABRANCH_KILLS", "10"))
 SEED = int(os.environ.get("ANABRANCH_SEED", "0"))
-# A run publishes three batches at most before it is killed. At the end something must be left.
-FILES = 3 * KILLS + 2
+# A life publishes two batches at most before it ends. After the last kill something must be left.
+FILES = 2 * KILLS + 2
+LONGEST_DELAY_S = 0.8
 DRIVER = Path(__file__).with_name("driver.py")
 PATIENCE = 150
 
@@ -52,6 +54,23 @@ def wait_for(condition, process: subprocess.Popen, home: Path) -> None:
         assert process.poll() is None, f"the driver ended before it was killed:\n{tail(home)}"
         assert time.monotonic() < deadline, f"nothing happens:\n{tail(home)}"
         time.sleep(0.01)
+
+
+def live_until(wanted: int, delay: float, process: subprocess.Popen, home: Path) -> None:
+    """Let a driver publish a batch and begin another, and then live on for a moment."""
+    out, checkpoint = home / "out", home / "checkpoint"
+    wait_for(lambda: len(published(out)) >= wanted, process, home)
+    wait_for(
+        lambda: unfinished(checkpoint) - {str(wanted - 1)} or len(published(out)) > wanted,
+        process,
+        home,
+    )
+    moment = time.monotonic() + delay
+    wait_for(
+        lambda: time.monotonic() > moment or len(published(out)) > wanted,
+        process,
+        home,
+    )
 
 
 def tail(home: Path) -> str:
@@ -89,21 +108,11 @@ def test_a_driver_killed_at_random_moments_gives_the_same_answer(spark, tmp_path
     out, checkpoint = tmp_path / "out", tmp_path / "checkpoint"
     cut_off = []
     for number in range(KILLS):
-        wanted = len(published(out)) + rng.randint(1, 2)
-        delay = rng.uniform(0, 1.5)
+        wanted = len(published(out)) + 1
+        delay = rng.uniform(0, LONGEST_DELAY_S)
         process = launch(tmp_path, 10 * FILES)
         try:
-            wait_for(lambda: len(published(out)) >= wanted, process, tmp_path)  # noqa: B023
-            if number == 0:
-                # Be sure that one kill at least comes in the middle of a batch.
-                wait_for(lambda: str(wanted) in unfinished(checkpoint), process, tmp_path)  # noqa: B023
-            else:
-                moment = time.monotonic() + delay
-                wait_for(
-                    lambda: time.monotonic() > moment or len(published(out)) > wanted,  # noqa: B023
-                    process,
-                    tmp_path,
-                )
+            live_until(wanted, delay, process, tmp_path)
         finally:
             code = kill(process)
         assert code == -signal.SIGKILL
@@ -112,7 +121,9 @@ def test_a_driver_killed_at_random_moments_gives_the_same_answer(spark, tmp_path
         assert 0 < len(seen) < FILES, "the kill came before the first batch or after the last"
         cut_off.append(unfinished(checkpoint))
         print(f"kill {number + 1}: {len(seen)} published, cut off {cut_off[-1]}")  # noqa: T201
-    assert cut_off[0], "no batch was cut off"
+    hits = sum(map(bool, cut_off))
+    print(f"{hits} of {KILLS} kills came in the middle of a batch")  # noqa: T201
+    assert hits >= KILLS // 2, "most kills came between two batches"
 
     process = launch(tmp_path, 10 * FILES)
     try:

@@ -3,6 +3,7 @@
 import json
 import random
 
+import pyarrow as pa
 import pytest
 
 from anabranch import Event, Heartbeat, load
@@ -12,12 +13,17 @@ from anabranch.model.fields import encode_value
 from anabranch.model.targets import load_module
 from anabranch.plan.wiring import wire
 from anabranch.reference.sequential import run
+from anabranch.spark.columnar.entries import forget_tables
+from anabranch.spark.columnar.fitness import plan_columns
+from anabranch.spark.columnar.intake import take_in_columns
+from anabranch.spark.columnar.shards import ColumnShard
 from anabranch.spark.intake import Reading, take_in
-from anabranch.spark.roots import Root
+from anabranch.spark.roots import Root, Speaker
 from anabranch.spark.said import identify
 from anabranch.spark.shards import Job, Shard
 from anabranch.spark.stores import MemoryStore
 from anabranch.state.codec import make_codec
+from tests.spark.programs import PROGRAMS
 
 EXAMPLES = [
     "ewma", "fraud", "inc_dec", "key_counter", "max_temperature", "page_view", "smart_home",
@@ -31,28 +37,48 @@ READING = Reading(
 class Engine:
     """What Spark does with shards and a root, in a few lines."""
 
-    def __init__(self, program, sources, shards):
-        wiring = wire(program, shards)
-        self.job = Job(program, wiring, {s.name: s for s in sources}, make_codec(program))
-        self.stores = [MemoryStore() for _ in range(wiring.shards)]
-        self.root_store = MemoryStore()
+    def __init__(self, program, sources, shards, hot=(), *, columns=False):
+        wiring = wire(program, shards, hot)
+        known = {s.name: s for s in sources}
+        plan = plan_columns(program, wiring, known, numbered=True)
+        self.columns = plan if columns and not isinstance(plan, str) else None
+        self.job = Job(program, wiring, known, make_codec(program), columns=self.columns)
+        self.stores, self.root_stores, self.speaker_stores = (
+            [MemoryStore() for _ in range(wiring.shards)] for _ in range(3)
+        )
         self.said = []
 
+    def take_in(self, rows):
+        if self.columns is None:
+            return take_in(self.job, READING, rows)
+        names = {name: None for row in rows for name in row}
+        columns = {name: pa.array([row.get(name) for row in rows]) for name in names}
+        return take_in_columns(self.job, READING, [pa.record_batch(columns)])
+
     def batch(self, tasks):
-        envelopes = [e for rows in tasks for e in take_in(self.job, READING, rows)]
+        self.batch_of([e for rows in tasks for e in self.take_in(rows)])
+
+    def batch_of(self, envelopes):
         random.Random(len(self.said)).shuffle(envelopes)
-        deltas, ledgers = [], []
+        deltas, ledgers, unsaid, states = [], [], {}, []
         for number, store in enumerate(self.stores):
-            shard = Shard(self.job, number, store)
+            shard = (ColumnShard if self.columns else Shard)(self.job, number, store)
             shard.process([(kind, data) for to, kind, data in envelopes if to == number])
             self.said += shard.said
             deltas += shard.deltas
+            unsaid[number] = shard.unsaid
             ledgers.append(shard.ledger)
-        if self.job.wiring.way == "forked":
-            root = Root(self.job, self.root_store)
-            root.process(deltas)
+        for number, store in enumerate(self.root_stores):
+            root = Root(self.job, store)
+            root.process([delta for delta in deltas if delta.root == number])
             self.said += root.said
+            states += root.states
             ledgers.append(root.ledger)
+        for number, store in enumerate(self.speaker_stores):
+            speaker = Speaker(self.job, store)
+            speaker.process(unsaid[number], states)
+            self.said += speaker.said
+            ledgers.append(speaker.ledger)
         self.ledger = Ledger(*map(sum, zip(*ledgers, strict=True)))
         assert self.ledger.balanced, self.ledger
 
@@ -107,31 +133,78 @@ def said_rows(engine):
     )
 
 
+WAYS = pytest.mark.parametrize("columns", [False, True], ids=["events", "columns"])
+
+
+@WAYS
 @pytest.mark.parametrize("shards", [1, 2, 7])
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_differential_any_cut_into_batches_gives_the_sequential_answer(name, shards):
+def test_differential_any_cut_into_batches_gives_the_sequential_answer(name, shards, columns):
     module = load_module(f"examples/{name}.py")
     program = load(f"examples/{name}.py")
     items = end_sources(module.events, module.sources)
     assert numbered(items)
     answer = run(program, items, module.sources)
-    for seed in range(25):
-        engine = Engine(program, module.sources, shards)
+    for seed in range(8 if columns else 25):
+        engine = Engine(program, module.sources, shards, columns=columns)
         for batch in cut(random.Random(seed), items):
             engine.batch(batch)
         assert said_rows(engine) == expected_rows(answer), f"seed {seed}"
         assert engine.ledger == answer.ledger
 
 
+def draw_items(rng, program, count):
+    """Draw events of every tag, most of them of the first, with times that often coincide."""
+    first, *others = program.tags
+    items = []
+    for name in ("a", "b", "c"):
+        time = 0
+        for seq in range(count):
+            time += rng.choice((0, 0, 1, 1, 2))
+            tag = rng.choice(others) if rng.random() < 0.15 else first
+            values = [rng.randint(0, 3), rng.randint(0, 999)]
+            fields = tag._fields[1:]
+            data = tag(time, *(values[field != "meter"] for field in fields))
+            items.append(Event(data, name, seq))
+    return items
+
+
+@WAYS
+@pytest.mark.parametrize("shards", [1, 3, 8])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_differential_random_events_give_the_sequential_answer_to_the_bit(name, shards, columns):
+    program = PROGRAMS[name]
+    sources = tuple(Source(name) for name in "abc")
+    said = set()
+    for seed in range(8 if columns else 20):
+        rng = random.Random(seed)
+        items = end_sources(draw_items(rng, program, 40), sources)
+        answer = run(program, items, sources)
+        hot = [1, 2] if seed % 2 and not columns else ()
+        engine = Engine(program, sources, shards, hot, columns=columns)
+        for batch in cut(rng, items):
+            engine.batch(batch)
+            if rng.random() < 0.3:
+                forget_tables()  # As a new worker would not know them.
+        assert said_rows(engine) == expected_rows(answer), f"seed {seed}"
+        assert engine.ledger == answer.ledger
+        rejected = sorted(s.reason for s in engine.said if s.kind == "rejected")
+        assert rejected == sorted(r.reason for r in answer.rejected)
+        said |= {o.event.tag for o in answer.outputs}
+    assert {tag for tag in program.tags if program.initial.handlers[tag].output} >= said
+    assert said
+
+
+@WAYS
 @pytest.mark.parametrize("source", [
     Source("a", lateness=3), Source("a", lateness=0), Source("a", strict=True),
     Source("a", lateness=None), Source("a", lateness=2, ahead=9),
 ])  # fmt: skip
-def test_differential_what_is_late_does_not_depend_on_batches(source):
+def test_differential_what_is_late_does_not_depend_on_batches(source, columns):
     module = load_module("examples/value_barrier.py")
     program = load("examples/value_barrier.py")
     value, barrier = program.tag("Value"), program.tag("Barrier")
-    for seed in range(60):
+    for seed in range(20 if columns else 60):
         rng = random.Random(seed)
         times = [
             max(1, n + rng.randint(-4, 4) + (50 if rng.random() < 0.05 else 0)) for n in range(40)
@@ -141,7 +214,7 @@ def test_differential_what_is_late_does_not_depend_on_batches(source):
         items = end_sources(items)
         sources = (source, Source("b"))
         answer = run(program, items, sources)
-        engine = Engine(program, sources, 3)
+        engine = Engine(program, sources, 3, columns=columns)
         for batch in cut(rng, items):
             engine.batch(batch)
         assert said_rows(engine) == expected_rows(answer)

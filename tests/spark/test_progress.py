@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from anabranch.errors import ConservationError
+from anabranch.errors import ConservationError, RejectionError
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.sources import NEVER
 from anabranch.model.events import FOREVER
@@ -12,6 +12,7 @@ from anabranch.spark.progress import (
     describe_frontiers,
     describe_progress,
     explain_failure,
+    read_batch,
 )
 from anabranch.spark.sinks import Frontiers, _find_frontiers, find_last_batch
 
@@ -48,8 +49,8 @@ def test_a_batch_is_one_line(tmp_path):
 
 def test_without_the_sinks_folder_there_is_what_spark_knows(tmp_path):
     expected = "batch 3  12,000 rows, 45,679/s  state 42 rows, 3 MB"
-    assert describe_batch(BATCH) == expected
-    assert describe_batch(BATCH, tmp_path) == expected
+    assert describe_batch(read_batch(BATCH)) == expected
+    assert describe_batch(read_batch(BATCH, tmp_path)) == expected
 
 
 def test_before_the_first_batch_there_is_nothing_to_say():
@@ -125,3 +126,25 @@ def test_lost_events_stay_lost_events():
 def test_a_failure_of_sparks_is_told_in_its_first_words():
     error = explain_failure("[STREAM_FAILED] disk is full\n\tat org.apache.X(Y.scala:1)")
     assert error.got == "[STREAM_FAILED] disk is full"
+
+
+def test_too_many_rejected_keep_their_reasons():
+    text = (
+        "x\npy4j: anabranch.errors.RejectionError: too many events are rejected: 2 of 5\n"
+        "  at:       batch 1\n"
+        "  got:      once: not JSON\n"
+        "            for example nonsense\n"
+        "  to do:    look at out\n"
+        "\n\tat org.apache.X(Y.scala:1)"
+    )
+    error = explain_failure(text)
+    assert isinstance(error, RejectionError)
+    assert str(error).splitlines()[2:4] == [
+        "  got:      once: not JSON", "            for example nonsense",
+    ]  # fmt: skip
+
+
+def test_a_source_that_has_not_moved_is_named_with_its_last_batch():
+    frontiers = Frontiers(4, {"a": 4, "b": 4, "c": 9}, {"a": 2, "b": 3, "c": 1})
+    assert describe_frontiers(frontiers, 3) == "frontier 4, held back by a since batch 2, b; c 9"
+    assert describe_frontiers(frontiers) == "frontier 4, held back by a, b; c 9"

@@ -1,4 +1,7 @@
-"""Programs on Spark against the fold: batch and streaming, any cut, restarts, bad input."""
+"""What a query does beside its answer: replays, refusals, late and bad rows.
+
+That it gives the fold's answer, as a batch and as a stream, is shown in `tests/runtimes`.
+"""
 
 import json
 import random
@@ -7,54 +10,9 @@ import pytest
 
 from anabranch.errors import InputError
 from anabranch.eventtime.ledger import Ledger
-from tests.spark.streams import Story, outputs_of, to_row
+from tests.spark.streams import Story
 
 pytestmark = pytest.mark.spark
-
-EXAMPLES = [
-    "ewma", "fraud", "inc_dec", "key_counter", "max_temperature", "page_view", "smart_home",
-    "taxi_tips", "value_barrier",
-]  # fmt: skip
-
-
-def read(spark, folder):
-    return spark.read.parquet(str(folder)).collect()
-
-
-def last_ledger(folder):
-    last = max(folder.glob("batch=*"), key=lambda path: int(path.name.partition("=")[2]))
-    return Ledger(**json.loads((last / "_ledger.json").read_text()))
-
-
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_differential_a_batch_frame_gives_the_sequential_answer(spark, name):
-    from anabranch.spark.query import run
-
-    story = Story(name)
-    frame = spark.createDataFrame([to_row(item) for item in story.items], story.schema)
-    # Dealt out row by row: no task has a stretch of any source.
-    rows = run(story.program, story.feed(frame.repartition(3)), shards=3).collect()
-    assert outputs_of(rows) == story.expected()
-
-
-@pytest.mark.parametrize("name", ["fraud", "key_counter", "page_view", "taxi_tips"])
-def test_differential_any_cut_of_a_stream_gives_the_sequential_answer(spark, tmp_path, name):
-    from anabranch.spark.query import run
-    from anabranch.spark.sinks import write_directory
-
-    story = Story(name)
-    rng = random.Random(name)
-    parts = story.cut(rng, most=4)
-    cut = rng.randint(1, len(parts) - 1)
-    source = tmp_path / "in"
-    for stage in (parts[:cut], parts):
-        # The second time is a restart on the same checkpoint, with more input.
-        story.write(source, stage)
-        frame = spark.readStream.schema(story.schema).option("maxFilesPerTrigger", 1)
-        result = run(story.program, story.feed(frame.json(str(source))), shards=4)
-        write_directory(result, tmp_path / "out", tmp_path / "checkpoint").awaitTermination()
-    assert outputs_of(read(spark, tmp_path / "out")) == story.expected()
-    assert last_ledger(tmp_path / "out") == story.answer.ledger
 
 
 def test_a_replayed_batch_is_consumed_and_dropped(spark, tmp_path):
@@ -131,3 +89,8 @@ def test_a_column_that_is_not_there_is_named_with_those_that_are(spark):
     frame = spark.createDataFrame([], story.schema)
     with pytest.raises(InputError, match="column 'offset' is not found"):
         run(story.program, [Feed(frame, "s", tag="Inc", seq="offset")])
+    with pytest.raises(InputError, match="column 'line' is not found"):
+        run(story.program, [Feed(frame, "s", tag="Inc", seq="offset", json_column="line")])
+    both = Feed(frame, "s", tag="Inc", json_column="tag", corrupt_column="source")
+    with pytest.raises(InputError, match="reads JSON, and leaves it to another reader"):
+        run(story.program, [both])

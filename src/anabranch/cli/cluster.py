@@ -22,6 +22,7 @@ from anabranch.cli.screen import Screen
 from anabranch.errors import AnabranchError, InputError
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.sources import NEVER, Source
+from anabranch.eventtime.tolerance import Tolerance
 from anabranch.model.events import FOREVER
 from anabranch.plan.wiring import Wiring, wire
 from anabranch.reference.files import read_items
@@ -55,6 +56,10 @@ class Place:
     files_per_batch: Annotated[
         int | None, Parameter(help="On Spark: how many files of a folder make a batch; 1.")
     ] = None
+    max_record_bytes: Annotated[
+        int | None,
+        Parameter(help="On Spark: how large an event may be, or else it is rejected; 1048576."),
+    ] = None
 
     @property
     def on_spark(self) -> bool:
@@ -77,6 +82,7 @@ class Order:
     lateness: int | None = None
     strict: bool = False
     unbounded: bool = False
+    most_rejected: Tolerance | None = None
 
     @property
     def master(self) -> str:
@@ -155,7 +161,7 @@ def run_on_spark(screen: Screen, material: Material, order: Order, page: int | N
 
 def refuse_flags(place: Place) -> None:
     """Refuse flags that mean nothing without Spark."""
-    for name in ("checkpoint", "shards", "files_per_batch"):
+    for name in ("checkpoint", "shards", "files_per_batch", "max_record_bytes"):
         value = getattr(place, name)
         if value is not None:
             flag = f"--{name.replace('_', '-')}"
@@ -183,6 +189,12 @@ def check_order(order: Order) -> None:
             "--files-per-batch is not a number of files",
             expected="1 or more",
             got=str(order.files_per_batch),
+        )
+    if order.place.max_record_bytes is not None and order.place.max_record_bytes < 1:
+        raise InputError(
+            "--max-record-bytes is not a number of bytes",
+            expected="1 or more",
+            got=str(order.place.max_record_bytes),
         )
     if order.output == STANDARD or (order.output and Path(order.output).is_file()):
         raise InputError(
@@ -310,13 +322,26 @@ def _run_batch(
     items: tuple[Any, ...],
     folder: Path,
 ) -> None:
-    from anabranch.spark.frames import make_frame
+    from anabranch.spark.frames import BROKEN, MALFORMED, make_frame, name_columns
+    from anabranch.spark.intake import MAX_RECORD_BYTES
     from anabranch.spark.progress import explain_failure
+    from anabranch.spark.query import Feed, run
     from anabranch.spark.sinks import publish
 
     folder.mkdir(parents=True, exist_ok=True)
-    frame = make_frame(session, material.program, items)
-    result = _connect(material, order, sources, frame)
+    names = name_columns(material.program)
+    feed = Feed(
+        make_frame(session, material.program, items),
+        tag_column=names["tag"],
+        source_column=names["source"],
+        seq=names["seq"],
+        heartbeat=names["heartbeat"],
+        sources=sources,
+        corrupt_column=BROKEN,
+        reason_column=MALFORMED,
+    )
+    most = order.place.max_record_bytes or MAX_RECORD_BYTES
+    result = run(material.program, [feed], shards=order.shards, max_record_bytes=most)
     try:
         with screen.wait("running on Spark"):
             publish(result, 0, folder, order.format)
@@ -334,21 +359,29 @@ def _run_stream(
     sources: tuple[Source, ...],
     folder: Path,
 ) -> None:
-    from anabranch.spark.frames import read_directory
+    from anabranch.spark.frames import feed_directory
+    from anabranch.spark.intake import MAX_RECORD_BYTES
     from anabranch.spark.progress import follow
+    from anabranch.spark.query import run
     from anabranch.spark.sinks import write_directory
 
     assert order.folder is not None
-    frame = read_directory(
+    feed = feed_directory(
         session,
         material.program,
         order.folder,
+        sources,
         format=_find_stream_format(_list_files(order.folder)),
         files_per_batch=order.files_per_batch,
     )
-    result = _connect(material, order, sources, frame)
+    most = order.place.max_record_bytes or MAX_RECORD_BYTES
+    result = run(material.program, [feed], shards=order.shards, max_record_bytes=most)
     checkpoint = _find_checkpoint(order, folder)
-    query = write_directory(result, folder, checkpoint, format=order.format)
+    # Without a folder nothing is kept that a user could look at; then it is judged at the end.
+    tolerance = None if order.output is None else order.most_rejected
+    query = write_directory(
+        result, folder, checkpoint, format=order.format, most_rejected=tolerance
+    )
     try:
         follow(query, lambda line: _note(screen, line), folder)
     finally:
@@ -359,22 +392,6 @@ def _note(screen: Screen, line: str) -> None:
     """Show a line of progress to whoever looks at a terminal."""
     if screen.err.is_terminal:
         screen.err.print(Text(line, style="dim"), soft_wrap=True)
-
-
-def _connect(material: Material, order: Order, sources: tuple[Source, ...], frame: Frame) -> Frame:
-    from anabranch.spark.frames import name_columns
-    from anabranch.spark.query import Feed, run
-
-    names = name_columns(material.program)
-    feed = Feed(
-        frame,
-        tag_column=names["tag"],
-        source_column=names["source"],
-        seq=names["seq"],
-        heartbeat=names["heartbeat"],
-        sources=sources,
-    )
-    return run(material.program, [feed], shards=order.shards)
 
 
 def _read_report(
@@ -449,14 +466,13 @@ def _flatten(late: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read_rejected(row: Any) -> dict[str, Any]:
-    from anabranch.spark.frames import BROKEN, MALFORMED
+    # Of an event we know the fields; of a row that is none, only the text.
+    raw = row.event if row.tag is None else _read_fields(row.event)
+    return {"reason": row.reason, "source": row.source, "seq": row.seq, "raw": raw}
 
-    raw = json.loads(row.event)
-    reason = raw.pop(MALFORMED, None) or row.reason
-    kept = raw.pop(BROKEN, None)
-    return {
-        "reason": reason,
-        "source": row.source,
-        "seq": row.seq,
-        "raw": raw if kept is None else kept,
-    }
+
+def _read_fields(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text  # It was cut short.

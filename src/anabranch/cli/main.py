@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from cyclopts import App, CycloptsError, Parameter
 
 from anabranch import __version__
-from anabranch.errors import AnabranchError, ConservationError
+from anabranch.errors import AnabranchError, ConservationError, RejectionError
 
 GOOD, FOUND, USAGE, INTERRUPTED = 0, 1, 2, 130
 
@@ -67,7 +67,7 @@ def run_command(arguments: Sequence[str]) -> int:
         code = build_app()(list(arguments))
     except AnabranchError as error:
         sys.stderr.write(f"{error}\n")
-        return FOUND if isinstance(error, ConservationError) else USAGE
+        return FOUND if isinstance(error, ConservationError | RejectionError) else USAGE
     except CycloptsError as error:
         asked = [word for word in arguments[:1] if word in _VERBS]
         sys.stderr.write(f"{error}\n  to do:    {' '.join(['anabranch', *asked, '--help'])}\n")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
+from rich.text import Text
 
 from anabranch.cli.cluster import HERE, Order, Place, Report, refuse_flags, run_on_spark
 from anabranch.cli.flags import Inputs, Json, Target
@@ -14,6 +15,7 @@ from anabranch.cli.screen import GOOD, Screen, count_things
 from anabranch.errors import InputError
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.sources import NEVER, end_sources
+from anabranch.eventtime.tolerance import Sample, Tolerance, explain_excess, read_tolerance
 from anabranch.model.events import FOREVER
 from anabranch.model.fields import encode_value
 from anabranch.reference.files import encode_item, encode_output
@@ -58,6 +60,13 @@ def run(  # noqa: PLR0913 - one for each flag
     unbounded: Annotated[
         bool, Parameter(help="The input has not ended: what lies after the frontier stays pending.")
     ] = False,
+    most_rejected: Annotated[
+        str | None,
+        Parameter(
+            help="How many events may be rejected, or which share of them (1%), before the run "
+            "counts as failed: exit code 1. On Spark, a followed folder stops there. No limit."
+        ),
+    ] = None,
     place: Place = HERE,
     json: Json = False,
 ) -> int:
@@ -66,11 +75,23 @@ def run(  # noqa: PLR0913 - one for each flag
     This is the reference: what it says is what the program means, on every runtime. With --master
     or --spark the program runs on Spark, and says the same.
     """
+    tolerance = None if most_rejected is None else read_tolerance(most_rejected)
+    kind: Literal["json", "parquet"] = "json" if format == "jsonl" else "parquet"
+    order = Order(place, input, output, kind, lateness, strict, unbounded, tolerance)
     if place.on_spark:
-        kind: Literal["json", "parquet"] = "json" if format == "jsonl" else "parquet"
-        order = Order(place, input, output, kind, lateness, strict, unbounded)
         return _run_on_spark(target, order, json=json)
     refuse_flags(place)
+    return _run_here(target, order, format, json=json)
+
+
+def _run_here(
+    target: str,
+    order: Order,
+    kind: Literal["jsonl", "parquet"] | None,
+    *,
+    json: bool,
+) -> int:
+    output = order.output
     to_stdout = output == STANDARD
     if to_stdout and json:
         raise InputError(
@@ -79,16 +100,26 @@ def run(  # noqa: PLR0913 - one for each flag
             cure="the document of --json has the outputs in it",
         )
     screen = Screen(quiet=json, stderr=to_stdout)
-    if output is not None and format is None:
+    if output is not None and kind is None:
         find_format(output)  # Refuse the name before the work, not after it.
     material = load_material(target)
-    items = load_items(material, input)
-    sources = declare_sources(material, items, lateness, strict=strict)
-    answer = fold(material.program, items if unbounded else end_sources(items, sources), sources)
-    written = _write(answer, output, format) if output is not None else []
+    items = load_items(material, order.inputs)
+    sources = declare_sources(material, items, order.lateness, strict=order.strict)
+    whole = items if order.unbounded else end_sources(items, sources)
+    answer = fold(material.program, whole, sources)
+    written = _write(answer, output, kind) if output is not None else []
     if json:
         screen.print_json({**describe(answer), "program": material.program.name, "files": written})
-        return GOOD
+    else:
+        _show_answer(screen, answer, written, unbounded=order.unbounded)
+    samples = [Sample(entry.reason, str(encode_item(entry.item))) for entry in answer.rejected]
+    kept = "FILE.rejected.jsonl, beside --output FILE"
+    if output is not None and not to_stdout:
+        kept = f"{output}.rejected.jsonl"
+    return _judge(screen, answer.ledger, order.most_rejected, samples, target, kept)
+
+
+def _show_answer(screen: Screen, answer: Answer, written: list[str], *, unbounded: bool) -> None:
     _show_outputs(screen, answer)
     screen.say(f"\n[bold]ledger[/]    {explain_ledger(answer.ledger)}")
     _show_losses(screen, answer)
@@ -96,6 +127,22 @@ def run(  # noqa: PLR0913 - one for each flag
         _list_frontiers(screen, answer.frontiers, len(answer.pending))
     for file in written:
         screen.write(f"written   {file}")
+
+
+def _judge(
+    screen: Screen,
+    ledger: Ledger,
+    tolerance: Tolerance | None,
+    samples: list[Sample],
+    where: str,
+    place: str,
+) -> int:
+    """Warn of rejected events, or fail the run if there are more than it was told to bear."""
+    if tolerance is not None and tolerance.is_exceeded(ledger, ended=True):
+        raise explain_excess(ledger, tolerance, samples, where, place)
+    if ledger.rejected:
+        text = f"warning: {count_things(ledger.rejected, 'event')} of {ledger.input:,} rejected"
+        screen.err.print(Text(f"{text}; --most-rejected sets a limit", style="yellow"))
     return GOOD
 
 
@@ -108,11 +155,15 @@ def _run_on_spark(target: str, order: Order, *, json: bool) -> int:
         frontiers = {name: _name_time(time) for name, time in report.frontiers.items()}
         about = {"program": material.program.name, "files": written, "frontiers": frontiers}
         screen.print_json({**report.describe(), **about})
-        return GOOD
-    show_report(screen, report)
-    for file in written:
-        screen.write(f"written   {file}")
-    return GOOD
+    else:
+        show_report(screen, report)
+        for file in written:
+            screen.write(f"written   {file}")
+    samples = [Sample(entry["reason"], str(entry["raw"])) for entry in report.rejected]
+    place = "--output DIR, which keeps them all"
+    if order.output is not None:
+        place = f"{order.output}/batch=*/kind=rejected"
+    return _judge(screen, report.ledger, order.most_rejected, samples, target, place)
 
 
 def show_report(screen: Screen, report: Report) -> None:

@@ -227,4 +227,3 @@ def _refuse_leaves(program: Program, silent: set[Tag]) -> str:
     if all(state_type.shape.zero is MISSING for state_type in program.state_types):
         return "forked: the state has no fork, join and zero to fold deltas from"
     return "forked: no events are free of each other and of a state that can be folded from zero"
-

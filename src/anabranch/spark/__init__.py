@@ -10,29 +10,54 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from anabranch.spark.progress import describe_progress, follow
+    from anabranch.spark.files import Files
+    from anabranch.spark.frames import feed_directory
+    from anabranch.spark.previews import write_console, write_memory
+    from anabranch.spark.progress import Batch, describe_progress, follow, watch
     from anabranch.spark.query import Feed, run
     from anabranch.spark.session import start_session
+    from anabranch.spark.settings import prepare
+    from anabranch.spark.sides import select_late, select_outputs, select_rejected
     from anabranch.spark.sinks import for_each_batch, write_directory
 
 __all__ = [
+    "Batch",
     "Feed",
+    "Files",
     "describe_progress",
+    "feed_directory",
     "follow",
     "for_each_batch",
+    "prepare",
     "run",
+    "select_late",
+    "select_outputs",
+    "select_rejected",
     "start_session",
+    "watch",
+    "write_console",
     "write_directory",
+    "write_memory",
 ]
 
 _HOMES = {
+    "Batch": "progress",
     "Feed": "query",
+    "Files": "files",
     "describe_progress": "progress",
+    "feed_directory": "frames",
     "follow": "progress",
     "for_each_batch": "sinks",
+    "prepare": "settings",
     "run": "query",
+    "select_late": "sides",
+    "select_outputs": "sides",
+    "select_rejected": "sides",
     "start_session": "session",
+    "watch": "progress",
+    "write_console": "previews",
     "write_directory": "sinks",
+    "write_memory": "previews",
 }
 
 

@@ -8,10 +8,13 @@ same frontier without asking anybody.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anabranch.model.events import Event, Tag
 from anabranch.state.codec import Codec
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 SCHEMA = "shard int, kind string, payload binary"
 """What an envelope is to Spark. Kinds: `events`, `chunks`, `rejected`."""
@@ -67,6 +70,21 @@ def pack_chunks(codec: Codec, chunks: Iterable[Chunk]) -> bytes:
 def unpack_chunks(codec: Codec, payload: bytes) -> list[Chunk]:
     """Return the chunks of a payload."""
     return [Chunk(*chunk) for chunk in codec.decode(payload)]
+
+
+def make_batch(envelopes: Iterable[tuple[int, str, bytes]]) -> pa.RecordBatch:
+    """Return envelopes as Spark's rows."""
+    import pyarrow as pa
+
+    rows = list(envelopes)
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([shard for shard, _, _ in rows], pa.int32()),
+            pa.array([kind for _, kind, _ in rows], pa.string()),
+            pa.array([payload for _, _, payload in rows], pa.binary()),
+        ],
+        ["shard", "kind", "payload"],
+    )
 
 
 def _values(data: Any) -> Iterable[Any]:

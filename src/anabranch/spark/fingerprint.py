@@ -28,6 +28,7 @@ def fingerprint(program: Program, wiring: Wiring, sources: Mapping[str, Source])
         "lanes": str(program.lanes),
         "shards": str(wiring.shards),
         "way": f"{wiring.way} {', '.join(wiring.keys)}".strip(),
+        "hot": ", ".join(sorted(map(repr, wiring.hot))),
         "sources": "; ".join(repr(sources[name]) for name in sorted(sources)),
         "code": f"{_python()} {_hash_code(program)}",
     }

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 
 from anabranch.errors import InputError
+from anabranch.eventtime.sources import Source
 from anabranch.model.events import Event, Heartbeat, Item, Malformed, field_names, field_types
 from anabranch.model.program import Program
+from anabranch.spark.query import Feed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -21,11 +23,14 @@ if TYPE_CHECKING:
 BESIDE = {"tag": "string", "source": "string", "seq": "bigint", "heartbeat": "bigint"}
 """What stands beside the fields of an event."""
 
+LINE = "@line"
+"""A line of a file, as bytes: the one column of a folder of JSON lines."""
+
 BROKEN = "_corrupt_record"
 """What a row was that can't be read: Spark's own name for it. It is kept with the rejected row."""
 
 MALFORMED = "_malformed"
-"""Why an item in memory is no event; the row is rejected, and this column with it."""
+"""Why an item in memory is no event: the reason with which the row is rejected."""
 
 _SQL_TYPES: dict[Any, str] = {int: "bigint", float: "double", str: "string", bool: "boolean"}
 _LARGEST = (1 << 63) - 1
@@ -71,6 +76,41 @@ def make_frame(session: SparkSession, program: Program, items: Iterable[Item]) -
     return session.createDataFrame(rows, derive_schema(program, BROKEN, MALFORMED)).coalesce(1)
 
 
+def feed_directory(
+    session: SparkSession,
+    program: Program,
+    folder: str,
+    sources: Sequence[Source],
+    *,
+    format: Literal["json", "parquet"] = "json",  # noqa: A002 - Spark's own word
+    files_per_batch: int = 1,
+) -> Feed:
+    """Return a folder of files as a feed; files come in the order of their last change.
+
+    Each row has its `tag`, `source` and `seq` beside its fields. What is wrong with a line of JSON is
+    found as the reference finds it, and the line is kept: Spark's own reader would make a null of
+    what does not fit, and a text of anything where a text is asked for.
+    """
+    names = name_columns(program)
+    if format == "json":
+        reader = session.readStream.option("maxFilesPerTrigger", files_per_batch)
+        # As bytes: a line that is not UTF-8 must get here too.
+        frame = reader.text(folder).selectExpr(f"CAST(value AS BINARY) AS `{LINE}`")
+    else:
+        frame = read_directory(
+            session, program, folder, format=format, files_per_batch=files_per_batch
+        )
+    return Feed(
+        frame,
+        tag_column=names["tag"],
+        source_column=names["source"],
+        seq=names["seq"],
+        heartbeat=names["heartbeat"],
+        sources=sources,
+        json_column=LINE if format == "json" else None,
+    )
+
+
 def read_directory(
     session: SparkSession,
     program: Program,
@@ -79,7 +119,7 @@ def read_directory(
     format: Literal["json", "parquet"],  # noqa: A002 - Spark's own word
     files_per_batch: int = 1,
 ) -> DataFrame:
-    """Return a folder of files as a streaming frame; files come in the order of their last change."""
+    """Return a folder of files as a streaming frame, read by Spark into the program's columns."""
     more = (BROKEN,) if format == "json" else ()
     return (
         session.readStream.schema(derive_schema(program, *more))

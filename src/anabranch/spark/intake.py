@@ -6,26 +6,33 @@ every shard gets its events, and a chunk for each source the task may have met.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeGuard
 
 from anabranch.eventtime.sources import find_fault
-from anabranch.model.events import Event, Heartbeat, Malformed, Tag
+from anabranch.model.events import Event, Heartbeat, Malformed, Tag, field_names
 from anabranch.model.fields import Unfit, read_fields, to_microseconds
 from anabranch.spark.envelopes import Carried, Chunk, pack_chunks, pack_events
-from anabranch.spark.said import encode_json
+from anabranch.spark.raw import UNREADABLE, Opened, decode, is_blank, open_row
+from anabranch.spark.said import clip, encode_json, name_row
 from anabranch.spark.shards import Job
+from anabranch.state.codec import CodecError
 
 MOST_CHUNKS = 4096
 """Into how many chunks a task may cut what it has of one source."""
 
 
+MAX_RECORD_BYTES = 1 << 20
+"""How large an event may be, unless a run says otherwise: 1 MiB."""
+
+
 @dataclass(frozen=True)
 class Reading:
-    """How the rows of a frame are read: which column says what."""
+    """How the rows of a frame are read: which column says what, and how large an event may be."""
 
     tag: str | None = None
     source: str | None = None
@@ -34,38 +41,78 @@ class Reading:
     tag_column: str | None = None
     source_column: str | None = None
     heartbeat: str | None = None
+    json_column: str | None = None
+    corrupt_column: str | None = None
+    reason_column: str | None = None
+    max_bytes: int = MAX_RECORD_BYTES
 
 
 def read_row(job: Job, reading: Reading, row: Mapping[str, Any]) -> Event | Heartbeat | Malformed:
     """Return what a row is, and never raise: a bad row is no reason to stop a stream."""
-    name = row.get(reading.source_column) if reading.source_column else reading.source
+    opened = open_row(row, reading)
+    if opened.fault is not None:
+        return _spoil(reading, opened, opened.fault)
+    item = _read(job, reading, opened)
+    if not opened.corrupt or isinstance(item, Malformed):
+        return item
+    # Whoever read it was stricter than we are; what it left empty must not pass for a null.
+    return _spoil(reading, opened, UNREADABLE)
+
+
+def _read(job: Job, reading: Reading, opened: Opened) -> Event | Heartbeat | Malformed:
+    beside = opened.beside
+    name = beside.get(reading.source_column) if reading.source_column else reading.source
     source = str(name)
-    seq = row.get(reading.seq) if reading.seq else None
+    seq = beside.get(reading.seq) if reading.seq else None
     if source not in job.sources:
         known = ", ".join(job.sources)
-        return _spoil(row, f"unknown source {name!r}; declared are {known}", source, seq)
-    if reading.seq and (not isinstance(seq, int) or isinstance(seq, bool)):
-        return _spoil(row, f"sequence {reading.seq!r} is {seq!r}, not an integer", source, None)
-    if reading.heartbeat and row.get(reading.heartbeat) is not None:
-        promised = _to_time(row[reading.heartbeat])
+        return _spoil(reading, opened, f"unknown source {name!r}; declared are {known}")
+    if reading.seq and not _is_integer(seq):
+        return _spoil(reading, opened, f"sequence {reading.seq!r} is {seq!r}, not an integer")
+    if reading.heartbeat and beside.get(reading.heartbeat) is not None:
+        promised = _to_time(beside[reading.heartbeat])
         if promised is None:
-            return _spoil(row, f"heartbeat is {row[reading.heartbeat]!r}", source, seq)
+            return _spoil(reading, opened, f"heartbeat is {beside[reading.heartbeat]!r}")
         return Heartbeat(promised, source, seq)
-    tag_name = row.get(reading.tag_column) if reading.tag_column else reading.tag
+    tag_name = beside.get(reading.tag_column) if reading.tag_column else reading.tag
     tag = _find_tag(job, tag_name)
     if tag is None:
-        return _spoil(row, f"unknown tag {tag_name!r}", source, seq)
-    time = row.get(reading.time)
+        return _spoil(reading, opened, f"unknown tag {tag_name!r}")
+    time = beside.get(reading.time)
     if time is None:
-        return _spoil(row, f"time {reading.time!r} is null or missing", source, seq)
-    # A column without a value is a field left out: several tags may share a frame's columns.
-    present = {name: value for name, value in row.items() if value is not None} | {"time": time}
+        return _spoil(reading, opened, f"time {reading.time!r} is null or missing")
     try:
-        event = Event(read_fields(tag, present, text=False, sparse=True), source, seq)
+        fields = {**opened.fields, "time": time}
+        event = Event(read_fields(tag, fields, text=False, sparse=opened.sparse), source, seq)
     except Unfit as error:
-        return _spoil(row, str(error), source, seq)
-    fault = find_fault(event, job.program.tags)
-    return event if fault is None else _spoil(row, fault, source, seq)
+        return _spoil(reading, opened, str(error))
+    fault = find_fault(event, job.program.tags) or _find_excess(job, event, reading.max_bytes)
+    return event if fault is None else _spoil(reading, opened, fault)
+
+
+def _find_excess(job: Job, event: Event, most: int) -> str | None:
+    """Say why an event can't be carried: it is too large, or has a text that UTF-8 can't write."""
+    name = event.tag.__name__
+    values = [getattr(event.data, field) for field in field_names(event.tag)]
+    # Most events are far from the limit, and are not encoded just to be weighed.
+    if sum(map(_weigh, values)) < most:
+        return None
+    try:
+        size = len(job.codec.encode(values))
+    except (CodecError, ValueError) as error:
+        return f"{name} can't be carried: {str(error).splitlines()[0]}"
+    if size <= most:
+        return None
+    return f"{name} takes {size:,} bytes; at most {most:,} are taken (max_record_bytes)"
+
+
+def _weigh(value: Any) -> float:
+    """Return at least what a value takes, if that can be told without encoding it."""
+    if value is None or isinstance(value, bool | float):
+        return 9
+    if isinstance(value, int):
+        return 9 + value.bit_length()
+    return 5 + len(value) if isinstance(value, str) and value.isascii() else math.inf
 
 
 def take_in(
@@ -75,9 +122,11 @@ def take_in(
     items: dict[str, list[Event | Heartbeat]] = {}
     rejected: list[tuple[Any, ...]] = []
     for row in rows:
+        if is_blank(row, reading.json_column):
+            continue
         item = read_row(job, reading, row)
         if isinstance(item, Malformed):
-            rejected.append(_describe(item))
+            rejected.append(describe_malformed(item))
         else:
             items.setdefault(item.source, []).append(item)
     if rejected:
@@ -137,18 +186,32 @@ def _follow(
     return Chunk(source, items[0].seq, items[-1].seq, largest, promised, tuple(times))
 
 
-def _describe(item: Malformed) -> tuple[Any, ...]:
-    raw = encode_json({key: _plain(value) for key, value in dict(item.raw).items()})
-    name = f"rejected:{item.source}:{item.seq}:{raw}"
-    return (name, None, None, item.source, item.seq, 0, None, raw, item.reason)
+def describe_malformed(item: Malformed) -> tuple[Any, ...]:
+    """Return a bad row as it comes out: all but its kind, and each part of a bounded length."""
+    raw = item.raw
+    if isinstance(raw, Mapping):
+        raw = encode_json({key: _plain(value) for key, value in raw.items()})
+    source = clip(item.source) if item.source else None
+    name = name_row("rejected", item.source or None, item.seq, raw)
+    return (name, None, None, source, item.seq, 0, None, clip(raw), clip(item.reason))
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return decode(value)
     return value if isinstance(value, str | int | float | bool | type(None)) else str(value)
 
 
-def _spoil(row: Mapping[str, Any], reason: str, source: str, seq: int | None) -> Malformed:
-    return Malformed(dict(row), reason, source, seq)
+def _spoil(reading: Reading, opened: Opened, reason: str) -> Malformed:
+    beside = opened.beside
+    source = beside.get(reading.source_column) if reading.source_column else reading.source
+    seq = beside.get(reading.seq) if reading.seq else None
+    number = seq if _is_integer(seq) and -(1 << 63) <= seq < 1 << 63 else None
+    return Malformed(opened.raw, reason, "" if source is None else str(source), number)
+
+
+def _is_integer(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _find_tag(job: Job, name: Any) -> Tag | None:
@@ -158,4 +221,4 @@ def _find_tag(job: Job, name: Any) -> Tag | None:
 def _to_time(value: Any) -> int | None:
     if isinstance(value, datetime):
         return to_microseconds(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return value if _is_integer(value) else None

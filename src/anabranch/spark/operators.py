@@ -8,17 +8,24 @@ from typing import Any
 import pandas as pd
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from anabranch.spark.roots import Root
+from anabranch.model.events import Event
+from anabranch.spark.columnar.shards import ColumnShard
+from anabranch.spark.roots import Root, Speaker
 from anabranch.spark.said import Said, describe_ledger
 from anabranch.spark.shards import Delta, Job, Shard
 from anabranch.spark.stores import SparkStore
 
-DELTA_SCHEMA = "root int, kind string, payload binary"
-"""What leaves hand to the root: `said` rows that only pass through, and `delta`s."""
+MAIL_SCHEMA = "to int, kind string, payload binary"
+"""What operators hand on. Kinds: `said` rows on their way out, `deltas` for a root, what is `unsaid`
+for a speaker, and the `states` it speaks of. A number below zero is a relay: what has nothing to do
+at a root passes it by, shard for shard, instead of queueing there."""
+
+
+_Letter = tuple[int, str, Any]
 
 
 class _Operator(StatefulProcessor):
-    """What both operators need: the job, and a store."""
+    """What all operators need: the job, a store, and their mail."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -29,6 +36,17 @@ class _Operator(StatefulProcessor):
 
     def close(self) -> None:
         """Have nothing to close."""
+
+    def _post(self, mail: list[_Letter]) -> pd.DataFrame:
+        encode = self._job.codec.encode
+        rows = [(to, kind, encode(data)) for to, kind, data in mail]
+        return pd.DataFrame(rows, columns=["to", "kind", "payload"]).astype({"to": "int32"})
+
+    def _read(self, rows: Iterator[pd.DataFrame]) -> Iterator[tuple[str, Any]]:
+        decode = self._job.codec.decode
+        for frame in rows:
+            for kind, payload in zip(frame["kind"], frame["payload"], strict=True):
+                yield kind, decode(bytes(payload))
 
 
 class LeafOperator(_Operator):
@@ -41,7 +59,8 @@ class LeafOperator(_Operator):
         timerValues: Any,  # noqa: N803 - Spark's name
     ) -> Iterator[pd.DataFrame]:
         """Take in a batch's envelopes."""
-        shard = Shard(self._job, int(key[0]), self._store)
+        make = Shard if self._job.columns is None else ColumnShard
+        shard = make(self._job, int(key[0]), self._store)
         shard.process(
             (kind, bytes(payload))
             for frame in rows
@@ -49,18 +68,23 @@ class LeafOperator(_Operator):
         )
         more = {"frontier": shard.frontier, "sources": shard.frontiers}
         said = [*shard.said, describe_ledger("shard", shard.number, shard.ledger, more)]
-        if self._job.wiring.way != "forked":
+        if not self._job.wiring.has_root:
             yield _frame(said)
             return
-        encode = self._job.codec.encode
-        payloads = [("said", encode(tuple(row))) for row in said]
-        payloads += [("delta", encode(_lower(delta))) for delta in shard.deltas]
-        kinds, data = zip(*payloads, strict=True)
-        yield pd.DataFrame({"root": [0] * len(kinds), "kind": kinds, "payload": data})
+        relay = -1 - shard.number
+        mail: list[_Letter] = [(relay, "said", [tuple(row) for row in said])]
+        if shard.unsaid:
+            mail.append((relay, "unsaid", [(key, tuple(event)) for key, event in shard.unsaid]))
+        # A root that is not heard in a batch would be missing from its ledger; so one shard always writes.
+        own = {shard.number} if self._job.wiring.way == "keyed" or shard.number == 0 else set()
+        for root in sorted({delta.root for delta in shard.deltas} | own):
+            deltas = [_lower(delta) for delta in shard.deltas if delta.root == root]
+            mail.append((root, "deltas", deltas))
+        yield self._post(mail)
 
 
 class RootOperator(_Operator):
-    """Run the root."""
+    """Run a root, or be a relay."""
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self,
@@ -69,19 +93,46 @@ class RootOperator(_Operator):
         timerValues: Any,  # noqa: N803 - Spark's name
     ) -> Iterator[pd.DataFrame]:
         """Join a batch's deltas and run its markers."""
-        decode = self._job.codec.decode
-        said: list[Said] = []
-        deltas: list[Delta] = []
-        for frame in rows:
-            for kind, payload in zip(frame["kind"], frame["payload"], strict=True):
-                data = decode(bytes(payload))
-                if kind == "said":
-                    said.append(Said(*data))
-                else:
-                    deltas.append(_lift(data))
+        number = int(key[0])
+        letters = list(self._read(rows))
+        speaking = bool(self._job.wiring.speaking)
+        if number < 0:
+            if speaking:
+                yield self._post([(-1 - number, kind, data) for kind, data in letters])
+            else:
+                yield _frame([Said(*row) for _, rows in letters for row in rows])
+            return
         root = Root(self._job, self._store)
-        root.process(deltas)
-        yield _frame([*said, *root.said, describe_ledger("root", 0, root.ledger, {})])
+        root.process(_lift(row) for _, rows in letters for row in rows)
+        said = [*root.said, describe_ledger("root", number, root.ledger, {})]
+        if not speaking:
+            yield _frame(said)
+            return
+        mail: list[_Letter] = [(number, "said", [tuple(row) for row in said])]
+        if root.states:
+            mail += [(shard, "states", root.states) for shard in range(self._job.wiring.shards)]
+        yield self._post(mail)
+
+
+class SpeakerOperator(_Operator):
+    """Let a shard's leaves say what depends on the root's state."""
+
+    def handleInputRows(  # noqa: N802 - Spark's name
+        self,
+        key: Any,
+        rows: Iterator[pd.DataFrame],
+        timerValues: Any,  # noqa: N803 - Spark's name
+    ) -> Iterator[pd.DataFrame]:
+        """Say what is unsaid."""
+        found: dict[str, list[Any]] = {"said": [], "unsaid": [], "states": []}
+        for kind, data in self._read(rows):
+            found[kind] += data
+        speaker = Speaker(self._job, self._store)
+        unsaid = ((place, Event(*event)) for place, event in found["unsaid"])
+        speaker.process(unsaid, found["states"])
+        said = [Said(*row) for row in found["said"]]
+        counts = describe_ledger("speaker", int(key[0]), speaker.ledger, {})
+        yield _frame([*said, *speaker.said, counts])
 
 
 def _frame(said: list[Said]) -> pd.DataFrame:
@@ -90,12 +141,10 @@ def _frame(said: list[Said]) -> pd.DataFrame:
 
 
 def _lower(delta: Delta) -> tuple[Any, ...]:
-    marker = delta.marker
-    return (delta.key, delta.shard, delta.state, None if marker is None else tuple(marker))
+    event = delta.event
+    return (*delta[:3], None if event is None else tuple(event), delta.root)
 
 
 def _lift(data: tuple[Any, ...]) -> Delta:
-    from anabranch.model.events import Event
-
-    key, shard, state, marker = data
-    return Delta(key, shard, state, None if marker is None else Event(*marker))
+    key, shard, states, event, root = data
+    return Delta(key, shard, states, None if event is None else Event(*event), root)

@@ -7,11 +7,11 @@ with each of them. Nothing is registered with the session, and nothing slows the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from anabranch.errors import AnabranchError, ConservationError
+from anabranch.errors import AnabranchError, ConservationError, RejectionError
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.sources import NEVER
 from anabranch.model.events import FOREVER
@@ -30,10 +30,22 @@ class QueryError(AnabranchError, RuntimeError):
     """A query on Spark stopped; what it had published before stays."""
 
 
+class Batch(NamedTuple):
+    """What a batch did. Ledger and frontiers are there once `write_directory` has published it."""
+
+    number: int
+    rows: int
+    rows_per_s: float
+    state_rows: int
+    state_bytes: int
+    ledger: Ledger | None = None
+    frontiers: Frontiers | None = None
+
+
 def describe_progress(query: StreamingQuery, folder: str | Path | None = None) -> str:
     """Say what a query's last batch did; `folder` is where `write_directory` publishes it."""
     recent = query.recentProgress
-    return describe_batch(recent[-1], folder) if recent else "no batch yet"
+    return describe_batch(read_batch(recent[-1], folder)) if recent else "no batch yet"
 
 
 def follow(
@@ -43,10 +55,19 @@ def follow(
     *,
     interval_s: int = INTERVAL_S,
 ) -> None:
-    """Wait for a query to end, and tell of each batch when it is done.
+    """Wait for a query to end, and tell of each batch, in one line, when it is done.
 
-    A query that fails ends in `QueryError`, or in `ConservationError` if events went missing.
+    A query that fails ends in `QueryError`, in `ConservationError` if events went missing, or in
+    `RejectionError` if too many were rejected.
     """
+    for batch in watch(query, folder, interval_s=interval_s):
+        tell(describe_batch(batch))
+
+
+def watch(
+    query: StreamingQuery, folder: str | Path | None = None, *, interval_s: int = INTERVAL_S
+) -> Iterator[Batch]:
+    """Yield each batch of a query when it is done, until the query ends; fail as `follow` does."""
     from pyspark.errors import StreamingQueryException
 
     told = -1
@@ -56,58 +77,75 @@ def follow(
             over = bool(query.awaitTermination(interval_s))
         except StreamingQueryException as error:
             raise explain_failure(str(error)) from error
-        for batch in query.recentProgress:
-            if batch["batchId"] > told:
-                told = batch["batchId"]
-                tell(describe_batch(batch, folder))
+        for progress in query.recentProgress:
+            if progress["batchId"] > told:
+                told = progress["batchId"]
+                yield read_batch(progress, folder)
 
 
-def describe_batch(batch: Mapping[str, Any], folder: str | Path | None = None) -> str:
+def read_batch(progress: Mapping[str, Any], folder: str | Path | None = None) -> Batch:
+    """Return what a batch did, from Spark's progress of it and from what was published with it."""
+    operators = progress.get("stateOperators") or ()
+    place = None if folder is None else Path(folder) / f"batch={progress['batchId']}"
+    published = place if place is not None and place.is_dir() else None
+    return Batch(
+        progress["batchId"],
+        progress["numInputRows"],
+        progress.get("processedRowsPerSecond") or 0.0,
+        sum(operator.get("numRowsTotal", 0) for operator in operators),
+        sum(operator.get("memoryUsedBytes", 0) for operator in operators),
+        None if published is None else read_ledger(published),
+        None if published is None else read_frontiers(published),
+    )
+
+
+def describe_batch(batch: Batch) -> str:
     """Say what a batch did: rows, rates, the ledger, the state, the frontier and who holds it back.
 
-    `batch` is Spark's progress of it. The ledger counts everything since the query's first start.
+    The ledger counts everything since the query's first start.
     """
-    rows, rate = batch["numInputRows"], batch.get("processedRowsPerSecond")
-    parts = [f"batch {batch['batchId']}", f"{rows:,} rows"]
+    rate = batch.rows_per_s
+    parts = [f"batch {batch.number}", f"{batch.rows:,} rows"]
     if rate:
         parts[-1] += f", {rate:,.0f}/s" if rate >= 10 else f", {rate:.1f}/s"
-    place = None if folder is None else Path(folder) / f"batch={batch['batchId']}"
-    published = place is not None and place.is_dir()
-    if place is not None and published:
-        parts.append(_describe_ledger(read_ledger(place)))
-    state = describe_state(batch.get("stateOperators") or ())
-    if state:
-        parts.append(state)
-    if place is not None and published:
-        parts.append(describe_frontiers(read_frontiers(place)))
-    return "  ".join(part for part in parts if part)
+    if batch.ledger is not None:
+        parts.append(_describe_ledger(batch.ledger))
+    if batch.state_rows:
+        size = f", {name_size(batch.state_bytes)}" if batch.state_bytes else ""
+        parts.append(f"state {batch.state_rows:,} rows{size}")
+    if batch.frontiers is not None:
+        parts.append(describe_frontiers(batch.frontiers, batch.number))
+    return "  ".join(parts)
 
 
-def describe_state(operators: Any) -> str:
-    """Say how large the state is, over all stateful operators of a query."""
-    rows = sum(operator.get("numRowsTotal", 0) for operator in operators)
-    size = sum(operator.get("memoryUsedBytes", 0) for operator in operators)
-    if not rows:
-        return ""
-    return f"state {rows:,} rows" + (f", {_name_size(size)}" if size else "")
-
-
-def describe_frontiers(frontiers: Frontiers) -> str:
-    """Say how far the sources have come, and who holds the others back.
+def describe_frontiers(frontiers: Frontiers, batch: int | None = None) -> str:
+    """Say how far the sources have come, who holds the others back, and since which batch.
 
     >>> describe_frontiers(Frontiers(4, {"north": 9, "south": 4}))
     'frontier 4, held back by south; north 9'
+    >>> describe_frontiers(Frontiers(4, {"north": 9, "south": 4}, {"north": 7, "south": 5}), 7)
+    'frontier 4, held back by south since batch 5; north 9'
     >>> describe_frontiers(Frontiers(9, {"north": 9, "south": 9}))
     'frontier 9'
     """
-    least, sources = frontiers
-    slow = [name for name in sorted(sources) if sources[name] <= least]
+    least, sources, since = frontiers
+    slow = find_slowest(frontiers)
     fast = [f"{name} {name_time(sources[name])}" for name in sorted(sources) if name not in slow]
     if not fast or least == FOREVER:
         return f"frontier {name_time(least)}"
+    stood = {name: number for name, number in (since or {}).items() if number != batch}
+    held = [
+        f"{name} since batch {stood[name]}" if batch is not None and name in stood else name
+        for name in slow
+    ]
     # The others are ahead, so whoever is not among them has not been heard of.
-    names = ", ".join(slow) or "a source that has brought nothing yet"
+    names = ", ".join(held) or "a source that has brought nothing yet"
     return f"frontier {name_time(least)}, held back by {names}; {', '.join(fast)}"
+
+
+def find_slowest(frontiers: Frontiers) -> list[str]:
+    """Return the sources that are not ahead of the program's frontier."""
+    return [name for name, time in sorted(frontiers.sources.items()) if time <= frontiers.program]
 
 
 def name_time(time: int) -> int | str:
@@ -126,13 +164,17 @@ def explain_failure(text: str) -> AnabranchError:
         if ours is not None:
             kind, what = ours.groups()
             rest = _read_on(lines[place + 1 :])
-            failure = ConservationError if kind == "ConservationError" else QueryError
-            return failure("\n".join([what, *rest]))
+            return _FAILURES.get(kind, QueryError)("\n".join([what, *rest]))
     kept = [line for line in lines if line.strip() and not _THEIRS.match(line)]
     return QueryError(
         "the query failed", got=kept[0].strip() if kept else "no reason given", cure=_LOOK
     )
 
+
+_FAILURES: dict[str, type[AnabranchError]] = {
+    "ConservationError": ConservationError,
+    "RejectionError": RejectionError,
+}
 
 _LOOK = "run it again without --master: the reference names the event and the line of your program"
 
@@ -141,7 +183,7 @@ def _read_on(lines: list[str]) -> list[str]:
     """Return the rows of our own error: at, expected, got, to do."""
     rows: list[str] = []
     for line in lines:
-        if not re.match(r"^\s+(?:at|expected|got|to do):", line):
+        if not re.match(r"^\s+(?:at|expected|got|to do):|^ {12}\S", line):
             break
         rows.append(line.rstrip())
     return rows
@@ -154,7 +196,8 @@ def _describe_ledger(ledger: Ledger) -> str:
     return ", ".join(f"{count:,} {name}" for name, count in counts.items())
 
 
-def _name_size(size: float) -> str:
+def name_size(size: float) -> str:
+    """Return a number of bytes as a person would say it."""
     for unit in ("B", "kB", "MB"):
         if size < 1000:
             return f"{size:,.0f} {unit}"

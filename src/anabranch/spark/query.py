@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -12,31 +13,41 @@ from anabranch.errors import InputError
 from anabranch.eventtime.sources import Source
 from anabranch.model.events import Tag
 from anabranch.model.program import Program
-from anabranch.plan.wiring import wire
-from anabranch.spark.envelopes import SCHEMA
-from anabranch.spark.intake import Reading, take_in
+from anabranch.plan.wiring import Wiring, wire
+from anabranch.spark.columnar.fitness import ColumnPlan, plan_columns
+from anabranch.spark.columnar.intake import take_in_columns
+from anabranch.spark.envelopes import SCHEMA, make_batch
+from anabranch.spark.files import Files
+from anabranch.spark.intake import MAX_RECORD_BYTES, Reading, take_in
+from anabranch.spark.raw import read_batch
 from anabranch.spark.said import COLUMNS
+from anabranch.spark.settings import check_settings
 from anabranch.spark.shards import Job
 from anabranch.state.codec import make_codec
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 SHARDS = 16
 
 
 @dataclass(frozen=True)
 class Feed:
-    """A frame that brings events: which column says what, and what its sources promise.
+    """What brings events, a frame or `Files`: which column says what, and what its sources promise.
 
     A frame of one source has a name, `Feed(frame, "north", tag=Txn, seq="offset", lateness=5)`; a
     frame of several has a column that names them and declares each: `source_column="topic",
     sources=[Source("a", lateness=5), …]`. Likewise `tag=` or `tag_column=`. Fields are read from
     the columns of their names. A row with a value in the column `heartbeat` is a promise, no event.
+
+    With `json_column` the fields are those of a JSON object in that column, a text or bytes, as Kafka
+    brings them; tag, source, sequence and time may stand in it or in columns beside it. A row with a
+    value in `corrupt_column` is rejected, and that value kept: it is where a reader of Spark's puts
+    the text of a row that it can't read. `reason_column` may say why.
     """
 
-    frame: DataFrame
+    frame: DataFrame | Files
     name: str | None = None
     tag: Tag | str | None = None
     time: str = "time"
@@ -48,6 +59,19 @@ class Feed:
     source_column: str | None = None
     sources: Sequence[Source] = ()
     heartbeat: str | None = None
+    json_column: str | None = None
+    corrupt_column: str | None = None
+    reason_column: str | None = None
+
+    @property
+    def is_stream(self) -> bool:
+        """Say whether more may come."""
+        return isinstance(self.frame, Files) or self.frame.isStreaming
+
+    @property
+    def is_numbered(self) -> bool:
+        """Say whether events have a sequence; those in files always have one."""
+        return isinstance(self.frame, Files) or self.seq is not None
 
     def declared(self) -> list[Source]:
         """Return the sources that this frame brings."""
@@ -68,26 +92,41 @@ class Feed:
             )
         return list(self.sources)
 
-    def reading(self) -> Reading:
+    def reading(self, max_bytes: int = MAX_RECORD_BYTES) -> Reading:
         """Return how rows are read."""
         tag = self.tag.__name__ if isinstance(self.tag, type) else self.tag
         return Reading(
-            tag, self.name, self.time, self.seq, self.tag_column, self.source_column, self.heartbeat
-        )
+            tag, self.name, self.time, self.seq, self.tag_column, self.source_column,
+            self.heartbeat, self.json_column, self.corrupt_column, self.reason_column, max_bytes,
+        )  # fmt: skip
 
 
-def run(program: Program, feeds: Iterable[Feed], *, shards: int = SHARDS) -> DataFrame:
+def run(
+    program: Program,
+    feeds: Iterable[Feed],
+    *,
+    shards: int = SHARDS,
+    hot: Iterable[Any] = (),
+    columns: bool = True,
+    max_record_bytes: int = MAX_RECORD_BYTES,
+) -> DataFrame:
     """Return what a program says of its feeds, as a frame with the columns of `said.COLUMNS`.
 
     Streaming frames give a streaming frame, to be written with any `writeStream` in append mode;
     batch frames give the answer of the whole input. Rows of kind `output` are the program's, `late`
-    and `rejected` are the events it could not use, `ledger` counts everything. The number of
-    shards is fixed for a checkpoint; Spark's partitions are free.
+    and `rejected` are the events it could not use, `ledger` counts everything; `select_outputs`,
+    `select_late` and `select_rejected` take them apart. The number of shards is fixed for a
+    checkpoint; Spark's partitions are free. A key that is among the `hot` ones is not bound to one
+    shard: what is free within it is folded in all of them (fixed for a checkpoint, too). An
+    event of more than `max_record_bytes` is rejected. Events go by columns where they can (`explain`
+    says why not); with `columns=False` they never do, and any Python value fits into a state.
+
+    Streams need some settings of the session; if they are wrong, the call is refused and says which.
     """
     feeds = list(feeds)
     if not feeds:
         raise InputError("there is nothing to run on", expected="at least one Feed", got="none")
-    streaming = {feed.frame.isStreaming for feed in feeds}
+    streaming = {feed.is_stream for feed in feeds}
     if len(streaming) > 1:
         raise InputError("some feeds are streams and some are not", cure="make all of them alike")
     sources: dict[str, Source] = {}
@@ -95,25 +134,79 @@ def run(program: Program, feeds: Iterable[Feed], *, shards: int = SHARDS) -> Dat
         if source.name in sources:
             raise InputError(f"source {source.name!r} is declared by two feeds")
         sources[source.name] = source
-    _check_columns(program, feeds, sources)
+    _check_columns(feeds)
+    spark = _find_session(feeds)
+    frames = [feed.frame for feed in feeds if not isinstance(feed.frame, Files)]
+    if streaming == {True}:
+        check_settings(frames, spark)
     ended = streaming == {False}
-    job = Job(program, wire(program, shards), sources, make_codec(program), ended)
+    wiring = wire(program, shards, hot)
+    plan = _plan_columns(program, wiring, feeds, sources) if columns else None
+    job = Job(program, wiring, sources, make_codec(program), ended, plan)
     _ship_by_value(program)
-    envelopes = [f.frame.mapInArrow(_make_mapper(job, f.reading()), SCHEMA) for f in feeds]
+    envelopes = list(_make_envelopes(spark, job, feeds, max_record_bytes))
     return _fold(job, reduce(lambda a, b: a.unionByName(b), envelopes))
 
 
-def _fold(job: Job, envelopes: DataFrame) -> DataFrame:
-    from anabranch.spark.operators import DELTA_SCHEMA, LeafOperator, RootOperator
+def _find_session(feeds: list[Feed]) -> SparkSession:
+    from pyspark.sql import SparkSession
 
-    forked = job.wiring.way == "forked"
+    for feed in feeds:
+        if not isinstance(feed.frame, Files):
+            return feed.frame.sparkSession
+    found = SparkSession.getActiveSession()
+    if found is None:
+        raise InputError(
+            "there is no Spark session yet",
+            expected="an active session",
+            cure="spark = anabranch.spark.start_session()",
+        )
+    return found
+
+
+def _make_envelopes(
+    spark: SparkSession, job: Job, feeds: list[Feed], max_bytes: int
+) -> Iterator[DataFrame]:
+    folders = []
+    for feed in feeds:
+        reading = feed.reading(max_bytes)
+        if isinstance(feed.frame, Files):
+            folders.append((feed.frame, reading))
+        else:
+            yield feed.frame.mapInArrow(_make_mapper(job, reading), SCHEMA)
+    if folders:
+        from anabranch.spark.fused import Folder, make_source
+
+        name = f"anabranch_{uuid.uuid4().hex}"
+        tasks = spark.sparkContext.defaultParallelism
+        spark.dataSource.register(make_source(job, [Folder(*f) for f in folders], tasks, name))
+        yield spark.readStream.format(name).load()
+
+
+def _plan_columns(
+    program: Program, wiring: Wiring, feeds: list[Feed], sources: dict[str, Source]
+) -> ColumnPlan | None:
+    numbered = all(feed.is_numbered and feed.json_column is None for feed in feeds)
+    plan = plan_columns(program, wiring, sources, numbered=numbered)
+    return None if isinstance(plan, str) else plan
+
+
+def _fold(job: Job, envelopes: DataFrame) -> DataFrame:
+    from anabranch.spark.operators import MAIL_SCHEMA, LeafOperator, RootOperator, SpeakerOperator
+
+    wiring = job.wiring
     leaves = envelopes.groupBy("shard").transformWithStateInPandas(
-        LeafOperator(job), DELTA_SCHEMA if forked else COLUMNS, "append", "None"
+        LeafOperator(job), MAIL_SCHEMA if wiring.has_root else COLUMNS, "append", "None"
     )
-    if not forked:
+    if not wiring.has_root:
         return leaves
-    return leaves.groupBy("root").transformWithStateInPandas(
-        RootOperator(job), COLUMNS, "append", "None"
+    roots = leaves.groupBy("to").transformWithStateInPandas(
+        RootOperator(job), MAIL_SCHEMA if wiring.speaking else COLUMNS, "append", "None"
+    )
+    if not wiring.speaking:
+        return roots
+    return roots.groupBy("to").transformWithStateInPandas(
+        SpeakerOperator(job), COLUMNS, "append", "None"
     )
 
 
@@ -121,40 +214,41 @@ def _make_mapper(
     job: Job, reading: Reading
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def map_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
-        rows = (row for batch in batches for row in batch.to_pylist())
-        envelopes = list(take_in(job, reading, rows))
-        yield pa.RecordBatch.from_arrays(
-            [
-                pa.array([shard for shard, _, _ in envelopes], pa.int32()),
-                pa.array([kind for _, kind, _ in envelopes], pa.string()),
-                pa.array([payload for _, _, payload in envelopes], pa.binary()),
-            ],
-            ["shard", "kind", "payload"],
-        )
+        if job.columns is None:
+            rows = (row for batch in batches for row in read_batch(batch))
+            yield make_batch(take_in(job, reading, rows))
+        else:
+            yield make_batch(take_in_columns(job, reading, batches))
 
     return map_rows
 
 
-def _check_columns(program: Program, feeds: list[Feed], sources: dict[str, Source]) -> None:
+def _check_columns(feeds: list[Feed]) -> None:
     for feed in feeds:
-        known = feed.frame.columns
-        asked = [feed.time, feed.seq, feed.tag_column, feed.source_column, feed.heartbeat]
+        known = None if isinstance(feed.frame, Files) else feed.frame.columns
+        asked = [feed.json_column, feed.corrupt_column, feed.reason_column]
+        if feed.json_column is None:  # Else they may stand in the JSON, which nobody has seen yet.
+            asked += [feed.time, feed.seq, feed.tag_column, feed.source_column, feed.heartbeat]
         for column in asked:
-            if column is not None and column not in known:
+            if column is not None and known is not None and column not in known:
                 raise InputError(
                     f"column {column!r} is not found",
                     expected=f"one of {', '.join(known)}",
                     got=column,
                 )
+        if feed.json_column is not None and (feed.corrupt_column or feed.reason_column):
+            raise InputError(
+                "a feed reads JSON, and leaves it to another reader",
+                expected="json_column=, or corrupt_column= and reason_column=",
+                got="both",
+            )
         if feed.tag is None and feed.tag_column is None:
             raise InputError(
                 "a feed does not say which events it brings",
                 expected="tag=Txn, or tag_column='type'",
                 got="neither",
             )
-        if feed.seq is None and any(s.ahead is not None for s in feed.declared()):
+        if not feed.is_numbered and any(s.ahead is not None for s in feed.declared()):
             raise InputError(
                 "`ahead` needs a sequence", expected="seq=, the column of the sequence"
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import Any, NamedTuple
 
@@ -15,6 +16,11 @@ COLUMNS = (
     "value string, event string, reason string"
 )
 """The columns of a query's result. `value`, `event` are JSON; `id` is the same on any replay."""
+
+RAW_CHARACTERS = 2_000
+"""How much of a raw value or of a reason is kept. A row that is too large must not come out as large."""
+
+_SHORT = 200
 
 
 class Said(NamedTuple):
@@ -54,19 +60,41 @@ def describe_late(event: Event, distance: int) -> Said:
 
 
 def describe_event(kind: str, event: Event, reason: str) -> Said:
-    """Return the row of an event that was not processed."""
+    """Return the row of an event that was not processed; what was rejected may be cut short."""
+    fields = encode_json(event.data)
     return Said(
         kind,
-        f"{kind}:{event.source}:{event.seq}:{encode_json(event.data)}",
+        name_row(kind, event.source, event.seq, fields),
         event.time if isinstance(event.time, int) else None,
         type(event.data).__name__,
         event.source,
         event.seq,
         0,
         None,
-        encode_json(event.data),
-        reason,
+        clip(fields) if kind == "rejected" else fields,
+        clip(reason),
     )
+
+
+def name_row(kind: str, source: str | None, seq: int | None, text: str) -> str:
+    """Return the id of a row that is no output, by what it holds."""
+    return f"{kind}:{_abridge(str(source))}:{seq}:{_abridge(text)}"
+
+
+def _abridge(text: str) -> str:
+    data = text.encode("utf-8", "backslashreplace")
+    return data.decode() if len(text) <= _SHORT else hashlib.sha256(data).hexdigest()[:32]
+
+
+def clip(text: str, most: int = RAW_CHARACTERS) -> str:
+    r"""Return a text of bounded length that UTF-8 can write.
+
+    >>> clip("abcdef", 4), clip("a" + chr(0xD800))
+    ('abcd… (6 characters)', 'a\\ud800')
+    """
+    if not text.isascii():
+        text = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters)"
 
 
 def describe_ledger(operator: str, number: int, ledger: Ledger, more: dict[str, Any]) -> Said:

@@ -41,23 +41,16 @@ def judge(
     events: list[Carried],
 ) -> Judgement:
     """Judge a batch's events, each against its own source's sequence up to it."""
-    by_source: dict[str, list[Chunk]] = {}
-    for chunk in chunks:
-        by_source.setdefault(chunk.source, []).append(chunk)
-    after = dict(standings)
-    before: dict[str, list[tuple[Chunk, Standing]]] = {}
+    chunks = list(chunks)
     scanned: dict[tuple[str, int], int | str | None] = {}
-    for name, mine in by_source.items():
+    exact = [chunk for chunk in chunks if sources[chunk.source].ahead is not None]
+    after, before = follow_chunks(
+        sources, standings, [chunk for chunk in chunks if sources[chunk.source].ahead is None]
+    )
+    for name, mine in _by_source(exact).items():
         standing = standings.get(name, Standing())
         ordered = _in_order(name, standing, mine)
-        if sources[name].ahead is not None:
-            after[name] = _scan(sources[name], standing, ordered, scanned)
-            continue
-        before[name] = []
-        for chunk in ordered:
-            before[name].append((chunk, standing))
-            standing = _advance(sources[name], standing, chunk)
-        after[name] = standing
+        after[name] = _scan(sources[name], standing, ordered, scanned)
     verdicts = [
         scanned[event.source, event.seq]
         if event.source not in before and event.seq is not None
@@ -65,6 +58,33 @@ def judge(
         for event, largest, promised in events
     ]
     return Judgement(after, verdicts)
+
+
+Before = dict[str, list[tuple[Chunk, Standing]]]
+"""The chunks of each source in order, each with how far the source had come before it."""
+
+
+def follow_chunks(
+    sources: Mapping[str, Source], standings: Mapping[str, Standing], chunks: Iterable[Chunk]
+) -> tuple[dict[str, Standing], Before]:
+    """Return how far each source has come after a batch's chunks, and before each of them."""
+    after = dict(standings)
+    before: Before = {}
+    for name, mine in _by_source(chunks).items():
+        standing = standings.get(name, Standing())
+        before[name] = []
+        for chunk in _in_order(name, standing, mine):
+            before[name].append((chunk, standing))
+            standing = _advance(sources[name], standing, chunk)
+        after[name] = standing
+    return after, before
+
+
+def _by_source(chunks: Iterable[Chunk]) -> dict[str, list[Chunk]]:
+    found: dict[str, list[Chunk]] = {}
+    for chunk in chunks:
+        found.setdefault(chunk.source, []).append(chunk)
+    return found
 
 
 def _scan(
@@ -114,7 +134,7 @@ def _advance(source: Source, standing: Standing, chunk: Chunk) -> Standing:
 
 def _lateness(
     sources: Mapping[str, Source],
-    before: Mapping[str, list[tuple[Chunk, Standing]]],
+    before: Before,
     carried: Carried,
 ) -> int | None:
     event = carried.event

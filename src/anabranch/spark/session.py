@@ -1,11 +1,13 @@
 """Start a local Spark session with the settings that Anabranch relies on."""
 
 import os
+import re
+import socket
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from anabranch.errors import MissingExtraError
+from anabranch.errors import AnabranchError, InputError, MissingExtraError
 from anabranch.spark.java import describe_search, find_java
 from anabranch.spark.launcher import launch_jvm
 
@@ -14,6 +16,18 @@ if TYPE_CHECKING:
 
 _LOOPBACK = "127.0.0.1"
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
+
+_PATIENCE_S = 5.0
+_HOST = r"(?:[\w.-]+|\[[\da-fA-F:]+\]):\d+"
+_MASTER = re.compile(
+    r"local(\[(?:[1-9]\d*|\*)(?:\s*,\s*\d+)?\])?|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]|"
+    rf"spark://{_HOST}(?:,{_HOST})*|yarn|k8s://\S+"
+)
+
+
+class SessionError(AnabranchError, RuntimeError):
+    """Spark could not be started."""
+
 
 DEFAULT_SETTINGS = {
     # Stateful Python operators need RocksDB; Spark's default keeps state on the JVM heap.
@@ -51,20 +65,58 @@ def start_session(
             expected="PySpark 4.3",
             cure="pip install 'anabranch[spark]'",
         ) from missing
+    check_master(master)
     java_home = _require_java()
     _prepare_environment()
     merged = _merge_settings(settings)
-    # One JVM serves all sessions of a process, one after the other.
-    if SparkContext._gateway is None:
-        conf = SparkConf().setAppName(name).setMaster(master).setAll(list(merged.items()))
-        launch_jvm(conf, java_home)
     builder = SparkSession.builder.appName(name).master(master)
     for setting, value in merged.items():
         builder = builder.config(setting, value)
-    session = builder.getOrCreate()
+    try:
+        # One JVM serves all sessions of a process, one after the other.
+        if SparkContext._gateway is None:
+            conf = SparkConf().setAppName(name).setMaster(master).setAll(list(merged.items()))
+            launch_jvm(conf, java_home)
+        session = builder.getOrCreate()
+    except Exception as error:
+        raise SessionError(
+            "Spark could not be started",
+            where=f"master {master}",
+            got=next(iter(str(error).splitlines()), type(error).__name__),
+            cure="what Spark printed above says more; `--master local[2]` needs no cluster",
+        ) from error
     # A session that was already there was started with someone else's logging.
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def check_master(master: str) -> None:
+    """Refuse a master that Spark can't have, or that does not answer, before a JVM starts."""
+    if not _MASTER.fullmatch(master):
+        raise InputError(
+            f"{master!r} is no master of Spark",
+            expected="local[2], local[*], spark://host:7077, yarn or k8s://https://host:port",
+            got=master,
+        )
+    hosts = master.removeprefix("spark://").split(",") if master.startswith("spark://") else []
+    failures = [failure for host in hosts if (failure := _try_to_reach(host)) is not None]
+    if hosts and len(failures) == len(hosts):
+        raise InputError(
+            f"no master of Spark answers at {master}",
+            expected="a standalone cluster that is up",
+            got="; ".join(failures),
+            cure="start it, or look at its address, on top of its web page; "
+            "`--master local[2]` needs no cluster",
+        )
+
+
+def _try_to_reach(place: str) -> str | None:
+    host, _, port = place.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE_S):
+            return None
+    except (OSError, OverflowError) as error:
+        return f"{place}: {error}"
 
 
 def _require_java() -> Path:

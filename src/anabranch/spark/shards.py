@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.sources import Source
 from anabranch.model.events import FOREVER, Event
+from anabranch.model.maps import Map
 from anabranch.model.order import OrderKey, sort_events
 from anabranch.model.program import Program
-from anabranch.model.shapes import MISSING, EntryShape
+from anabranch.model.shapes import EntryShape
 from anabranch.model.step import describe_failure
 from anabranch.plan.wiring import Wiring
+from anabranch.spark.columnar.fitness import ColumnPlan
 from anabranch.spark.entries import Entries
 from anabranch.spark.envelopes import Carried, Chunk, pack_events, unpack_chunks, unpack_events
 from anabranch.spark.fingerprint import check_fingerprint, fingerprint
@@ -31,12 +33,16 @@ PAGE_EVENTS = 4096
 
 
 class Delta(NamedTuple):
-    """What a shard folded since the last marker, for the root; or the marker itself."""
+    """What a shard folded before an event that the root runs, by state type.
+
+    The event itself comes from one shard only: the one that it is at home in.
+    """
 
     key: OrderKey
     shard: int
-    state: Any
-    marker: Event | None
+    states: dict[str, Any]
+    event: Event | None
+    root: int
 
 
 @dataclass(frozen=True)
@@ -48,13 +54,15 @@ class Job:
     sources: dict[str, Source]
     codec: Codec
     ended: bool = False
+    columns: ColumnPlan | None = None
 
     def fingerprint(self) -> dict[str, str]:
         """Return what the state depends on."""
-        return fingerprint(self.program, self.wiring, self.sources)
+        found = fingerprint(self.program, self.wiring, self.sources)
+        return found | {"state": "in objects" if self.columns is None else "in columns"}
 
 
-class _Head(NamedTuple):
+class Head(NamedTuple):
     """The small part of a shard's state: read and written with every batch.
 
     `pages` says of each page of pending events its earliest time, and how many are counted here.
@@ -75,15 +83,19 @@ class Shard:
         self.store = store
         data = store.read("head")
         if data is None:
-            self.head = _Head({}, tuple(Ledger()), {}, job.fingerprint())
+            self.head = Head({}, tuple(Ledger()), {}, job.fingerprint())
         else:
-            self.head = _Head(*job.codec.decode(data))
+            self.head = Head(*job.codec.decode(data))
             check_fingerprint(self.head.made_by, job.fingerprint())
         self.said: list[Said] = []
         self.deltas: list[Delta] = []
+        self.unsaid: list[tuple[OrderKey, Event]] = []
 
     def process(self, envelopes: Iterable[tuple[str, bytes]]) -> None:
-        """Take in a batch; `said` and `deltas` hold what comes of it."""
+        """Take in a batch; `said`, `deltas` and `unsaid` hold what comes of it.
+
+        Unsaid is what leaves have to say of a state that only the root knows.
+        """
         job = self.job
         chunks: list[Chunk] = []
         carried: list[Carried] = []
@@ -111,7 +123,7 @@ class Shard:
         self.frontiers = {
             name: judgement.standings.get(name, start).frontier for name in job.sources
         }
-        self.head = _Head(kept, tuple(ledger), pages, self.head.made_by)
+        self.head = Head(kept, tuple(ledger), pages, self.head.made_by)
         self.store.write("head", job.codec.encode(tuple(self.head)))
 
     @property
@@ -127,7 +139,7 @@ class Shard:
 
     def _counts_here(self, event: Event) -> bool:
         # A marker comes to every shard and is counted in one.
-        return self.job.wiring.home(event) == self.number
+        return self.job.wiring.counts(event, self.number)
 
     def _reject_raw(self, payload: bytes, counts: dict[str, int]) -> None:
         for rejected in self.job.codec.decode(payload):
@@ -180,10 +192,14 @@ class Shard:
         return pack_events(self.job.codec, self.job.program.tags, carried)
 
     def _fold(self, stable: list[tuple[OrderKey, Event]], counts: dict[str, int]) -> None:
-        if self.job.wiring.way == "forked":
-            self._fold_deltas(stable, counts)
-        else:
-            self._fold_state(stable, counts)
+        wiring = self.job.wiring
+        rooted = wiring.way == "forked"
+        apart = [pair for pair in stable if rooted or wiring.is_hot(pair[1])]
+        if wiring.has_root:
+            self._fold_deltas(apart, counts)
+        if not rooted:
+            here = [pair for pair in stable if not wiring.is_hot(pair[1])] if apart else stable
+            self._fold_state(here, counts)
 
     def _fold_state(self, stable: list[tuple[OrderKey, Event]], counts: dict[str, int]) -> None:
         state_type = self.job.program.initial
@@ -193,16 +209,18 @@ class Shard:
             try:
                 state, outputs = state_type.step(state, event)
             except Exception as error:  # noqa: BLE001 - whatever a user's function raises
+                state = state_type.set_aside(state, event)
                 if here:
-                    counts["rejected"] += 1
-                    self.said.append(
-                        describe_event("rejected", event, describe_failure(event, error))
-                    )
+                    self._set_aside(event, error, counts)
                 continue
             if here:
                 counts["processed"] += 1
                 self.said += [describe_output(v, event, i, key) for i, v in enumerate(outputs)]
         self._keep_state(state, changed=bool(stable))
+
+    def _set_aside(self, event: Event, error: Exception, counts: dict[str, int]) -> None:
+        counts["rejected"] += 1
+        self.said.append(describe_event("rejected", event, describe_failure(event, error)))
 
     def _load_state(self) -> Any:
         job = self.job
@@ -220,25 +238,47 @@ class Shard:
             self.store.write("state", self.job.codec.encode(state))
 
     def _fold_deltas(self, stable: list[tuple[OrderKey, Event]], counts: dict[str, int]) -> None:
-        program, codec = self.job.program, self.job.codec
-        state_type, zero = program.initial, program.initial.shape.zero
-        assert zero is not MISSING
-        data = self.store.read("delta")
-        delta = zero if data is None else codec.decode(data)
+        """Fold leaves from zero; hand what lies before a cut, and what is no leaf, to the root."""
+        if not stable:
+            return
+        program, codec, wiring = self.job.program, self.job.codec, self.job.wiring
+        data = self.store.read("deltas")
+        deltas: dict[str, Any] = {} if data is None else codec.decode(data)
         for key, event in stable:
-            if type(event.data) in self.job.wiring.markers:
-                home = self._counts_here(event)
-                self.deltas.append(Delta(key, self.number, delta, event if home else None))
-                # The root counts a marker, when it has run it.
-                delta = zero
+            tag = type(event.data)
+            if tag not in wiring.leaves:
+                before = _take(program, deltas, event) if tag in wiring.cuts else {}
+                # The root counts the event, when it has run it.
+                home = event if self._counts_here(event) else None
+                if before or home:
+                    self.deltas.append(Delta(key, self.number, before, home, wiring.root(event)))
                 continue
+            state_type = program.state_type(wiring.leaves[tag])
+            delta = deltas.get(state_type.name, state_type.shape.zero)
             try:
-                delta, outputs = state_type.step(delta, event)
+                deltas[state_type.name], outputs = state_type.step_delta(delta, event)
             except Exception as error:  # noqa: BLE001 - whatever a user's function raises
-                counts["rejected"] += 1
-                self.said.append(describe_event("rejected", event, describe_failure(event, error)))
+                self._set_aside(event, error, counts)
                 continue
             counts["processed"] += 1
-            self.said += [describe_output(v, event, i, key) for i, v in enumerate(outputs)]
-        if stable:
-            self.store.write("delta", codec.encode(delta))
+            if tag in wiring.speaking:
+                self.unsaid.append((key, event))
+            else:
+                self.said += [describe_output(v, event, i, key) for i, v in enumerate(outputs)]
+        self.store.write("deltas", codec.encode(deltas))
+
+
+def _take(program: Program, deltas: dict[str, Any], event: Event) -> dict[str, Any]:
+    """Take out of a shard's deltas what an event has to wait for."""
+    taken: dict[str, Any] = {}
+    for name in list(deltas):
+        shape = program.state_type(name).shape
+        if shape.by is None or shape.by not in program.initial.handlers[event.tag].enters:
+            taken[name] = deltas.pop(name)
+            continue
+        # A marker that names its entry leaves the others as they are.
+        value = getattr(event.data, shape.by)
+        if value in deltas[name]:
+            taken[name] = Map({value: deltas[name][value]})
+            deltas[name] = deltas[name].remove(value)
+    return taken

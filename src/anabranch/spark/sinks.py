@@ -16,12 +16,19 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from anabranch.errors import InputError
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.sources import NEVER
+from anabranch.eventtime.tolerance import Sample, Tolerance, explain_excess, read_tolerance
+from anabranch.spark.pairing import Lock, check_pair, find_local, write_pair
+from anabranch.spark.said import COLUMNS
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 Format = Literal["json", "parquet"]
+Bearable = float | str | Tolerance
+"""How many events may be rejected: 100, "1%" or 0.01."""
+MOST_SAMPLES = 10_000
+"""Of how many rejected rows the reasons are counted."""
 LEDGER = "_ledger.json"
 """Beside the rows of a batch; Spark does not take a name with an underscore for data."""
 FRONTIERS = "_frontiers.json"
@@ -29,10 +36,11 @@ FRONTIERS = "_frontiers.json"
 
 
 class Frontiers(NamedTuple):
-    """The program's frontier, and that of each source that has brought anything yet."""
+    """The program's frontier, that of each source, and the batch in which each moved last."""
 
     program: int
     sources: dict[str, int]
+    since: dict[str, int] | None = None
 
 
 def write_directory(
@@ -42,33 +50,75 @@ def write_directory(
     *,
     format: Format = "parquet",  # noqa: A002 - Spark's own word
     trigger: dict[str, Any] | None = None,
+    most_rejected: Bearable | None = None,
 ) -> StreamingQuery:
     """Start a query that publishes each batch as `folder/batch=N/kind=…`, exactly once.
 
     `spark.read.parquet(folder)` reads it all; each batch also has a `_ledger.json` and a
     `_frontiers.json`. `trigger` is Spark's, and defaults to `availableNow`: take what there is, then stop.
+    If more events are rejected than `most_rejected`, a count or a share such as "1%", the query stops
+    with `RejectionError`, after it has published them. A folder belongs to one checkpoint, and a
+    checkpoint to one driver at a time; anything else is refused.
     """
     if format not in ("json", "parquet"):
         raise InputError(f"{format!r} is no format", expected="json or parquet", got=repr(format))
+    tolerance = None if most_rejected is None else read_tolerance(most_rejected)
     target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
-    return _start(
-        result, checkpoint, lambda frame, batch: publish(frame, batch, target, format), trigger
-    )
+    session = result.sparkSession
+    local = _find_local(session, checkpoint)
+    if local is not None:
+        check_pair(target, local)  # Before the lock, which would leave a new checkpoint behind.
+
+    def accept() -> None:
+        if local is not None:
+            check_pair(target, local)
+        last = find_last_batch(target)
+        if tolerance is not None and last is not None:
+            judge_batch(session, last, format, tolerance)
+        target.mkdir(parents=True, exist_ok=True)
+        if local is not None:
+            write_pair(target, local)
+
+    def take(frame: DataFrame, batch: int) -> None:
+        publish(frame, batch, target, format)
+        if tolerance is not None:
+            judge_batch(frame.sparkSession, target / f"batch={batch}", format, tolerance)
+
+    return _start(result, checkpoint, take, trigger, accept)
 
 
 def for_each_batch(
     result: DataFrame,
-    function: Callable[[DataFrame, int], None],
-    checkpoint: str | Path,
+    function: Callable[[DataFrame, int], Any],
+    checkpoint: str | Path | None,
     *,
     trigger: dict[str, Any] | None = None,
+    most_rejected: Bearable | None = None,
 ) -> StreamingQuery:
     """Start a query that hands each batch of rows to a function; it must consume the frame.
 
-    After a crash a batch may come again, with the same number and the same `id`s.
+    After a crash a batch may come again, with the same number and the same `id`s. If more events are
+    rejected than `most_rejected`, the query stops after the function has had the batch. Without a
+    checkpoint it starts from the beginning each time, to try something out.
     """
-    return _start(result, checkpoint, function, trigger)
+    tolerance = None if most_rejected is None else read_tolerance(most_rejected)
+    if tolerance is None:
+        return _start(result, checkpoint, function, trigger)
+
+    def take(frame: DataFrame, batch: int) -> None:
+        kept = frame.persist()
+        try:
+            function(kept, batch)
+            counts = _count(kept)
+            if counts and tolerance.is_exceeded(_sum_up(counts)):
+                place = "the rows of kind 'rejected' of this batch"
+                raise explain_excess(
+                    _sum_up(counts), tolerance, _sample(kept), f"batch {batch}", place
+                )
+        finally:
+            kept.unpersist()
+
+    return _start(result, checkpoint, take, trigger)
 
 
 def publish(frame: DataFrame, batch: int, folder: Path, format: Format) -> bool:  # noqa: A002
@@ -87,13 +137,36 @@ def publish(frame: DataFrame, batch: int, folder: Path, format: Format) -> bool:
         rows.write.partitionBy("kind").format(format).mode("overwrite").save(str(draft))
     finally:
         kept.unpersist()
-    balance = _sum_up(counts)
+    balance, frontiers = _sum_up(counts), _find_frontiers(counts)
+    before = find_last_batch(folder, before=batch)
+    if not counts and before is not None:
+        # Not one row came in, so no shard was heard; what they have counted still stands.
+        balance, frontiers = read_ledger(before), read_frontiers(before)
+    frontiers = _note_since(frontiers, None if before is None else read_frontiers(before), batch)
     (draft / LEDGER).write_text(json.dumps(balance._asdict()) + "\n", encoding="utf-8")
-    frontiers = json.dumps(_find_frontiers(counts)._asdict(), sort_keys=True)
-    (draft / FRONTIERS).write_text(frontiers + "\n", encoding="utf-8")
+    text = json.dumps(frontiers._asdict(), sort_keys=True)
+    (draft / FRONTIERS).write_text(text + "\n", encoding="utf-8")
     balance.check(f"batch {batch}")
     draft.rename(final)
     return True
+
+
+def judge_batch(
+    session: SparkSession,
+    batch: Path,
+    format: Format,  # noqa: A002 - Spark's own word
+    tolerance: Tolerance,
+    *,
+    ended: bool = False,
+) -> None:
+    """Stop a run if more was rejected, up to a published batch, than it may bear."""
+    ledger = read_ledger(batch)
+    if not tolerance.is_exceeded(ledger, ended=ended):
+        return
+    reader = session.read.schema(f"{COLUMNS}, batch int").format(format)
+    samples = _sample(reader.load(str(batch.parent)))
+    place = f"{batch.parent}/batch=*/kind=rejected"
+    raise explain_excess(ledger, tolerance, samples, batch.name.replace("=", " "), place)
 
 
 def read_ledger(batch: Path) -> Ledger:
@@ -106,10 +179,11 @@ def read_frontiers(batch: Path) -> Frontiers:
     return Frontiers(**json.loads((batch / FRONTIERS).read_text(encoding="utf-8")))
 
 
-def find_last_batch(folder: str | Path) -> Path | None:
-    """Return the last batch that was published into a folder."""
-    batches = Path(folder).glob("batch=*")
-    return max(batches, key=lambda path: int(path.name.partition("=")[2]), default=None)
+def find_last_batch(folder: str | Path, before: int | None = None) -> Path | None:
+    """Return the last batch that was published into a folder, or the last before another."""
+    numbers = {int(path.name.partition("=")[2]): path for path in Path(folder).glob("batch=*")}
+    known = [number for number in numbers if before is None or number < before]
+    return numbers[max(known)] if known else None
 
 
 def _count(frame: DataFrame) -> list[dict[str, Any]]:
@@ -131,16 +205,48 @@ def _find_frontiers(counts: list[dict[str, Any]]) -> Frontiers:
     return Frontiers(least, found)
 
 
+def _note_since(frontiers: Frontiers, before: Frontiers | None, batch: int) -> Frontiers:
+    """Note of each source the batch in which its frontier moved last."""
+    old = Frontiers(NEVER, {}) if before is None else before
+    stood = {
+        name: (old.since or {}).get(name, batch)
+        for name, time in frontiers.sources.items()
+        if old.sources.get(name) == time
+    }
+    return frontiers._replace(since=dict.fromkeys(frontiers.sources, batch) | stood)
+
+
+def _sample(rows: DataFrame) -> list[Sample]:
+    found = rows.where("kind = 'rejected'").select("reason", "event").limit(MOST_SAMPLES).collect()
+    return [Sample(row.reason, row.event) for row in found]
+
+
+def _find_local(session: SparkSession, checkpoint: str | Path) -> Path | None:
+    context: Any = session.sparkContext
+    return find_local(checkpoint, str(context._jsc.hadoopConfiguration().get("fs.defaultFS")))
+
+
 def _start(
     result: DataFrame,
-    checkpoint: str | Path,
+    checkpoint: str | Path | None,
     function: Callable[[DataFrame, int], Any],
     trigger: dict[str, Any] | None,
+    accept: Callable[[], None] = lambda: None,
 ) -> StreamingQuery:
-    return (
-        result.writeStream.outputMode("append")
-        .option("checkpointLocation", str(checkpoint))
-        .trigger(**(trigger or {"availableNow": True}))
-        .foreachBatch(function)
-        .start()
-    )
+    """Start a query, if no other driver has its checkpoint and all is as it should be."""
+    writer = result.writeStream.outputMode("append").trigger(**(trigger or {"availableNow": True}))
+    writer = writer.foreachBatch(function)
+    if checkpoint is None:
+        return writer.start()
+    local = _find_local(result.sparkSession, checkpoint)
+    lock = None if local is None else Lock(local)
+    try:
+        accept()
+        query = writer.option("checkpointLocation", str(checkpoint)).start()
+    except BaseException:
+        if lock is not None:
+            lock.release()
+        raise
+    if lock is not None:
+        lock.release_after(query)
+    return query

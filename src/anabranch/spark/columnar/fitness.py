@@ -1,0 +1,116 @@
+"""Fitness: whether a run can go by columns, and the reason if it can't."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from anabranch.eventtime.sources import Source
+from anabranch.kernels.kernel import Kernel, make_kernel
+from anabranch.kernels.layouts import OBJECT, Fields, list_columns, read_record
+from anabranch.model.events import LANE, Tag, field_names, field_types
+from anabranch.model.program import Program, StateType
+from anabranch.plan.wiring import Wiring
+from anabranch.spark.columnar.tables import fits_columns
+
+
+@dataclass(frozen=True)
+class ColumnPlan:
+    """What a run by columns needs to know, beside its job.
+
+    `names` are the sources in the order of their names; a source's code is its place there. `layouts`
+    are those of the tags, `kernels` those of the state types that shards fold.
+    """
+
+    names: tuple[str, ...]
+    layouts: tuple[Fields, ...]
+    kernels: Mapping[str, Kernel]
+
+    @property
+    def codes(self) -> dict[str, int]:
+        """Return the code of each source."""
+        return {name: code for code, name in enumerate(self.names)}
+
+
+def plan_columns(
+    program: Program, wiring: Wiring, sources: Mapping[str, Source], *, numbered: bool
+) -> ColumnPlan | str:
+    """Return how a run goes by columns, or why it goes event by event instead."""
+    reason = (
+        _find_odd_source(sources, numbered=numbered)
+        or _find_odd_tag(program)
+        or _find_odd_state(program, wiring)
+    )
+    if reason is not None:
+        return reason
+    layouts = tuple(map(read_record, program.tags))
+    kernels = {name: make_kernel(program.state_type(name)) for name in _folded(program, wiring)}
+    return ColumnPlan(tuple(sorted(sources)), layouts, kernels)
+
+
+def _folded(program: Program, wiring: Wiring) -> list[str]:
+    """Return the state types that shards fold."""
+    return sorted({*wiring.leaves.values()} if wiring.way == "forked" else {program.initial.name})
+
+
+def _find_odd_source(sources: Mapping[str, Source], *, numbered: bool) -> str | None:
+    if not numbered:
+        return "some source has no sequence"
+    ahead = [name for name, source in sources.items() if source.ahead is not None]
+    return f"source {ahead[0]!r} has a bound ahead" if ahead else None
+
+
+def _find_odd_tag(program: Program) -> str | None:
+    for tag in program.tags:
+        if not fits_columns(tag):
+            return f"{tag.__name__} has fields that are not plain ints, floats, bools or texts"
+    return None
+
+
+def _find_odd_state(program: Program, wiring: Wiring) -> str | None:
+    if wiring.speaking:
+        return "what leaves say depends on the state"
+    if wiring.hot:
+        return "some keys are spread"
+    for name in _folded(program, wiring):
+        state_type = program.state_type(name)
+        tags = [tag for tag in program.tags if wiring.leaves.get(tag) == name]
+        reason = _find_odd_type(program, wiring, state_type, tags or list(program.tags))
+        if reason is not None:
+            return reason
+    return None
+
+
+def _find_odd_type(
+    program: Program, wiring: Wiring, state_type: StateType, tags: list[Tag]
+) -> str | None:
+    shape: Any = state_type.shape
+    if shape.by is not None and shape.inner.by is not None:
+        return "the state has entries within entries"
+    if shape.by == LANE:
+        return None if wiring.way == "forked" else "the state has lanes"
+    if shape.by is None:
+        return None
+    for tag in tags:
+        if shape.by not in state_type.handlers[tag].enters:
+            return f"{tag.__name__} sees all entries at once"
+        if field_types(tag)[shape.by] not in (int, str, bool):
+            return f"{tag.__name__} has a key that is neither an int nor a text"
+    kinds = {field_types(tag)[shape.by] for tag in tags}
+    if len(kinds) > 1:
+        return "keys are of several types"
+    if wiring.way == "forked":
+        return _find_odd_cut(program, wiring, shape.by)
+    layout = make_kernel(state_type).layout
+    if any(column.kind == OBJECT for column in list_columns(layout)):
+        return "the state of an entry does not lie in columns"
+    return None
+
+
+def _find_odd_cut(program: Program, wiring: Wiring, by: str) -> str | None:
+    handlers = program.initial.handlers
+    single = [tag.__name__ for tag in wiring.cuts if by in field_names(tag)]
+    if any(by in handlers[tag].enters for tag in wiring.cuts):
+        return f"{', '.join(sorted(single))} cuts one entry only"
+    return None

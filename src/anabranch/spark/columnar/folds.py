@@ -1,0 +1,368 @@
+"""Folds by columns: what a shard does with the events of a batch that have become stable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from anabranch.errors import AnabranchError
+from anabranch.kernels.batches import Batch, Folded
+from anabranch.kernels.columns import Columns, Strings, fill, pack_or_keep
+from anabranch.kernels.kernel import Kernel
+from anabranch.kernels.layouts import read_record
+from anabranch.kernels.ordering import group, sort_order
+from anabranch.model.events import LANE, Event
+from anabranch.model.maps import Map
+from anabranch.model.order import OrderKey, order_key, sort_events
+from anabranch.model.program import StateType
+from anabranch.model.step import describe_failure
+from anabranch.spark.columnar.entries import ColumnEntries
+from anabranch.spark.columnar.routes import spread_sources
+from anabranch.spark.columnar.tables import Table
+from anabranch.spark.said import Said, describe_event, describe_output
+from anabranch.spark.shards import Delta, Job
+from anabranch.spark.stores import Store
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
+
+
+class OutgrownStateError(AnabranchError, OverflowError):
+    """A state no longer fits the columns that it is kept in."""
+
+
+class Counting(NamedTuple):
+    """Where a shard's counts and rows go, and which events it counts (None: all of a table)."""
+
+    shard: int
+    said: list[Said]
+    counts: dict[str, int]
+    names: tuple[str, ...]
+    counts_here: Callable[[Table], Array | None]
+
+
+class Folds:
+    """One shard's folds."""
+
+    def __init__(self, job: Job, store: Store, counting: Counting) -> None:
+        assert job.columns is not None
+        self.job = job
+        self.kernels: Mapping[str, Kernel] = job.columns.kernels
+        self.store = store
+        self.counting = counting
+
+    def fold(self, stable: dict[int, Table]) -> list[Delta]:
+        """Fold what is stable; return what is for the root."""
+        if self.job.wiring.way == "forked":
+            return self._fold_leaves(stable)
+        self._fold_whole(stable)
+        return []
+
+    # --- keyed, replicated, sequential: every event, in order ------------------------------------
+
+    def _fold_whole(self, stable: dict[int, Table]) -> None:
+        state_type = self.job.program.initial
+        kernel = self.kernels[state_type.name]
+        lined = _line_up(self.job, kernel, stable)
+        by: Any = state_type.shape.by
+        if by is None:
+            states = self._load_single(kernel, state_type, lined.strings)
+            folded = kernel.fold(states, lined.batch(0))
+            self.store.write("state", self.job.codec.encode(folded.states.unpack()[0]))
+        else:
+            start = state_type.shape.inner.init  # type: ignore[attr-defined]
+            entries = ColumnEntries(self.store, kernel.layout, start, self.counting.shard)
+            keys = lined.field(by)
+            places, distinct = group(keys)
+            slots = entries.find(distinct, lined.strings if lined.is_text(by) else None)
+            folded = kernel.fold(entries.states(slots, lined.strings), lined.batch(places))
+            _check_layout(folded.states, kernel, state_type)
+            entries.keep(slots, folded.states)
+        self._say(lined, folded)
+
+    def _load_single(self, kernel: Kernel, state_type: StateType, strings: Strings) -> Columns:
+        data = self.store.read("state")
+        state = state_type.shape.init if data is None else self.job.codec.decode(data)
+        return pack_or_keep(kernel.layout, [state], strings)
+
+    # --- forked: leaves from zero, the rest to the root ------------------------------------------
+
+    def _fold_leaves(self, stable: dict[int, Table]) -> list[Delta]:
+        job, wiring = self.job, self.job.wiring
+        tags = job.program.tags
+        others = [t for tag, t in stable.items() if tags[tag] not in wiring.leaves]
+        at_root = self._list_others(others)
+        cuts = [(key, event) for key, event, _ in at_root if type(event.data) in wiring.cuts]
+        data = self.store.read("deltas")
+        open_deltas: dict[str, Any] = {} if data is None else job.codec.decode(data)
+        taken: list[dict[str, Any]] = [{} for _ in cuts]
+        for name in sorted({*wiring.leaves.values()}):
+            mine = {tag: t for tag, t in stable.items() if wiring.leaves.get(tags[tag]) == name}
+            opened = open_deltas.pop(name, None)
+            for place, delta in self._fold_type(name, mine, cuts, opened):
+                (taken[place] if place < len(cuts) else open_deltas)[name] = delta
+        self.store.write("deltas", job.codec.encode(open_deltas))
+        return self._pair(at_root, taken)
+
+    def _list_others(self, tables: Sequence[Table]) -> list[tuple[OrderKey, Event, bool]]:
+        """Return what is no leaf, in order, and whether it is counted here."""
+        here: dict[tuple[str, int | None, Any], bool] = {}
+        events: list[Event] = []
+        for table in tables:
+            found = table.events(self.counting.names)
+            counted = self.counting.counts_here(table)
+            marks = [True] * len(found) if counted is None else counted.tolist()
+            for event, mark in zip(found, marks, strict=True):
+                here[event.source, event.seq, event.tag] = mark
+            events += found
+        ordered = sort_events(self.job.program.ranks, events)
+        return [(key, event, here[event.source, event.seq, event.tag]) for key, event in ordered]
+
+    def _pair(
+        self, at_root: list[tuple[OrderKey, Event, bool]], taken: list[dict[str, Any]]
+    ) -> list[Delta]:
+        """Return what the root gets: each event with what was folded before it."""
+        wiring, shard = self.job.wiring, self.counting.shard
+        found = []
+        waiting = iter(taken)
+        for key, event, here in at_root:
+            before = next(waiting) if type(event.data) in wiring.cuts else {}
+            if before or here:
+                home = event if here else None
+                found.append(Delta(key, shard, before, home, wiring.root(event)))
+        return found
+
+    def _fold_type(
+        self,
+        name: str,
+        tables: dict[int, Table],
+        cuts: list[tuple[OrderKey, Event]],
+        opened: Any,
+    ) -> list[tuple[int, Any]]:
+        """Fold the leaves of one state type; return (segment, delta) where there is one."""
+        state_type, kernel = self.job.program.state_type(name), self.kernels[name]
+        if not tables:
+            return [] if opened is None else [(0, opened)]
+        shape: Any = state_type.shape
+        lined = _line_up(self.job, kernel, tables, ordered=shape.by == LANE)
+        segments = lined.find_segments(cuts)
+        if shape.by is None:
+            keys, count = segments, len(cuts) + 1
+        else:
+            entry = (
+                self._find_lanes(lined, shape.lanes) if shape.by == LANE else lined.field(shape.by)
+            )
+            number, distinct = group(entry)
+            keys = segments * len(distinct) + number
+        places, touched = group(keys)
+        zero = shape.zero if shape.by is None else shape.inner.zero
+        starts = fill(kernel.layout, zero, len(touched), lined.strings)
+        if shape.by is None:
+            if opened is not None:
+                starts = _start_from(starts, touched, {0: opened}, kernel)
+            folded = kernel.fold(starts, lined.batch(places))
+            self._say(lined, folded)
+            deltas = dict(zip(touched.tolist(), folded.states.unpack(), strict=True))
+            if opened is not None:
+                deltas.setdefault(0, opened)
+            assert all(place < count for place in deltas)
+            return sorted(deltas.items())
+        values = lined.values(distinct, text=shape.by != LANE and lined.is_text(shape.by))
+        before = (
+            {}
+            if opened is None
+            else {n: opened[value] for n, value in enumerate(values) if value in opened}
+        )
+        folded = kernel.fold(_start_from(starts, touched, before, kernel), lined.batch(places))
+        self._say(lined, folded)
+        return _put_together(touched, folded, values, opened)
+
+    def _find_lanes(self, lined: _Lined, lanes: int) -> Array:
+        return spread_sources(lined.sources, lined.seqs, self.counting.names) % lanes
+
+    # --- what was said ---------------------------------------------------------------------------
+
+    def _say(self, lined: _Lined, folded: Folded) -> None:
+        """Put outputs and failures into rows, and count."""
+        counting, ranks = self.counting, self.job.program.ranks
+        here = lined.find_counted(counting.counts_here)
+        failed = [place for place, _ in folded.failures]
+        mine = [p for p in failed if here is None or here[p]]
+        total = len(lined.rows) if here is None else int(here.sum())
+        counting.counts["processed"] += total - len(mine)
+        counting.counts["rejected"] += len(mine)
+        for place, error in folded.failures:
+            if here is None or here[place]:
+                event = lined.event(place, counting.names)
+                reason = describe_failure(event, error)
+                counting.said.append(describe_event("rejected", event, reason))
+        if not len(folded.places):
+            return
+        values = folded.outputs()
+        for place, index, value in zip(
+            folded.places.tolist(), folded.indexes.tolist(), values, strict=True
+        ):
+            if here is None or here[place]:
+                event = lined.event(place, counting.names)
+                key = order_key(event, ranks)
+                counting.said.append(describe_output(value, event, index, key))
+
+
+class _Lined(NamedTuple):
+    """The events of a batch in the order in which they are folded.
+
+    `tags` are the kernel's numbers of tags, `tables` the tables by that number.
+    """
+
+    tables: tuple[Table | None, ...]
+    columns: tuple[Columns, ...]
+    ranks: tuple[int, ...]
+    strings: Strings
+    tags: Array
+    rows: Array
+    sources: Array
+    seqs: Array
+
+    def batch(self, slots: Any) -> Batch:
+        """Return the events for a kernel."""
+        import numpy as np
+
+        if isinstance(slots, int):
+            slots = np.full(len(self.rows), slots, np.int64)
+        return Batch(self.columns, self.tags, self.rows, slots)
+
+    def field(self, name: str) -> Array:
+        """Return the values of a field, which all tags have, in order."""
+        return self._pick(lambda table: table.field(name))
+
+    def _pick(self, read: Callable[[Table], Array]) -> Array:
+        import numpy as np
+
+        found = [(n, t) for n, t in enumerate(self.tables) if t is not None]
+        if len(found) == 1:
+            array = read(found[0][1])
+            return array if _is_range(self.rows) else array[self.rows]
+        picked = np.empty(len(self.rows), np.int64)
+        for number, table in found:
+            mask = self.tags == number
+            picked[mask] = read(table)[self.rows[mask]]
+        return picked
+
+    def is_text(self, name: str) -> bool:
+        """Say whether a field holds texts."""
+        table = next(table for table in self.tables if table is not None)
+        layout: Any = table.columns.layout
+        return layout.parts[layout.cls._fields.index(name)].kind == "str"  # type: ignore[no-any-return]
+
+    def values(self, keys: Array, *, text: bool) -> list[Any]:
+        """Return keys as a user sees them."""
+        return [self.strings[code] for code in keys.tolist()] if text else keys.tolist()
+
+    def event(self, place: int, names: tuple[str, ...]) -> Event:
+        """Return one event."""
+        table = self.tables[int(self.tags[place])]
+        assert table is not None
+        row = int(self.rows[place])
+        data = table.columns.value(row)
+        return Event(data, names[int(table.sources[row])], int(table.seqs[row]))
+
+    def find_segments(self, cuts: list[tuple[OrderKey, Event]]) -> Array:
+        """Return how many cuts come before each event."""
+        import numpy as np
+
+        times = self._pick(lambda table: table.times)
+        segments = np.zeros(len(times), np.int64)
+        for number, table in enumerate(self.tables):
+            if table is None:
+                continue
+            # At one time, a cut of a lower rank comes first.
+            sooner = np.array([k[0] for k, _ in cuts if k[1] < self.ranks[number]], np.int64)
+            later = np.array([k[0] for k, _ in cuts if k[1] > self.ranks[number]], np.int64)
+            mask = self.tags == number
+            mine = times[mask]
+            before = np.searchsorted(sooner, mine, side="right")
+            segments[mask] = before + np.searchsorted(later, mine, side="left")
+        return segments
+
+    def find_counted(self, counts_here: Callable[[Table], Array | None]) -> Array | None:
+        """Say which events are counted here; None if all are."""
+        import numpy as np
+
+        masks = [None if table is None else counts_here(table) for table in self.tables]
+        if all(mask is None for mask in masks):
+            return None
+        here = np.ones(len(self.rows), np.bool_)
+        for number, mask in enumerate(masks):
+            if mask is not None:
+                mine = self.tags == number
+                here[mine] = mask[self.rows[mine]]
+        return here
+
+
+def _line_up(job: Job, kernel: Kernel, stable: dict[int, Table], *, ordered: bool = True) -> _Lined:
+    import numpy as np
+
+    program = job.program
+    strings = next(iter(stable.values())).columns.strings
+    tables = tuple(stable.get(program.tags.index(tag)) for tag in kernel.tags)
+    columns = tuple(
+        pack_or_keep(read_record(tag), [], strings) if table is None else table.columns
+        for tag, table in zip(kernel.tags, tables, strict=True)
+    )
+    ranks = tuple(program.ranks[tag] for tag in kernel.tags)
+    present = [(number, table) for number, table in enumerate(tables) if table is not None]
+    tags = np.concatenate([np.full(len(t), n, np.uint8) for n, t in present])
+    rows = np.concatenate([np.arange(len(t)) for _, t in present])
+    sources = np.concatenate([t.sources for _, t in present])
+    seqs = np.concatenate([t.seqs for _, t in present])
+    if ordered:
+        times = np.concatenate([t.times for _, t in present])
+        order = sort_order(times, np.array(ranks, np.int64)[tags], sources, seqs)
+        if not _is_range(order):
+            tags, rows, sources, seqs = (part[order] for part in (tags, rows, sources, seqs))
+    return _Lined(tables, columns, ranks, strings, tags, rows, sources, seqs)
+
+
+def _is_range(rows: Array) -> bool:
+    """Say whether places are just counted up from 0."""
+    import numpy as np
+
+    return bool(len(rows) == 0 or (rows[0] == 0 and np.array_equal(rows, np.arange(len(rows)))))
+
+
+def _start_from(
+    starts: Columns, touched: Array, before: Mapping[int, Any], kernel: Kernel
+) -> Columns:
+    """Return the states to start from, with what had been folded before the batch."""
+    if not before:
+        return starts
+    held = starts.unpack()
+    for place, key in enumerate(touched.tolist()):
+        if key in before:
+            held[place] = before[key]
+    return pack_or_keep(kernel.layout, held, starts.strings)
+
+
+def _put_together(
+    touched: Array, folded: Folded, values: list[Any], opened: Any
+) -> list[tuple[int, Any]]:
+    """Return a map of entries for each segment."""
+    segments: dict[int, dict[Any, Any]] = {}
+    for key, state in zip(touched.tolist(), folded.states.unpack(), strict=True):
+        segment, number = divmod(key, len(values))
+        segments.setdefault(segment, {})[values[number]] = state
+    if opened is not None:
+        segments[0] = {**opened.entries(), **segments.get(0, {})}
+    return [(segment, Map(entries)) for segment, entries in sorted(segments.items())]
+
+
+def _check_layout(states: Columns, kernel: Kernel, state_type: StateType) -> None:
+    if states.layout != kernel.layout:
+        raise OutgrownStateError(
+            f"a state of {state_type.name!r} no longer fits its columns",
+            expected="ints of 64 bits, and fields that keep their types",
+            got="a larger int, or another type",
+            cure="run with columns=False, on a new checkpoint; any Python value fits there",
+        )

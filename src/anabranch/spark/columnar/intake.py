@@ -1,0 +1,396 @@
+"""Intake by columns: what a map task does with its part of a source's frame.
+
+Rows that are plain events are never looked at one by one. Those that are not (a null, a heartbeat,
+another type than the field's) take the way that `spark.intake` takes, and join the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from anabranch.eventtime.sources import NEVER, Source
+from anabranch.kernels.columns import Columns, Strings
+from anabranch.kernels.layouts import BOOL, FLOAT, INT, STR, Fields
+from anabranch.model.events import FOREVER, Event, Heartbeat, Malformed, Tag, field_names
+from anabranch.spark.columnar.fitness import ColumnPlan
+from anabranch.spark.columnar.routes import route_table
+from anabranch.spark.columnar.tables import (
+    Table,
+    concatenate,
+    make_table,
+    read_array,
+    write_columns,
+)
+from anabranch.spark.envelopes import Chunk, pack_chunks
+from anabranch.spark.intake import MOST_CHUNKS, Reading, describe_malformed, read_row
+from anabranch.spark.raw import is_blank, read_batch
+from anabranch.spark.shards import Job
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+    Array = np.ndarray[Any, Any]
+
+_LONG_TEXT = 1000
+"""A text of more bytes is weighed with its event."""
+
+_NUMBER_BYTES = 16
+"""No number takes more, nor what is written beside a text."""
+
+
+class _Found(NamedTuple):
+    """What a task found, by source: tables of each tag, and the heartbeats."""
+
+    tables: dict[str, list[Table]]
+    beats: dict[str, list[Heartbeat]]
+    rejected: list[tuple[Any, ...]]
+
+
+def take_in_columns(
+    job: Job, reading: Reading, batches: Iterable[pa.RecordBatch]
+) -> Iterator[tuple[int, str, bytes]]:
+    """Yield the envelopes of a task: (shard, kind, payload)."""
+    plan = job.columns
+    assert plan is not None
+    found = _Found({}, {}, [])
+    for batch in _gather(batches):
+        _read(job, plan, reading, batch, found)
+    if found.rejected:
+        yield 0, "rejected", job.codec.encode(found.rejected)
+        # Every shard must hear of every batch, or its counts would be missing from the ledger.
+        for shard in range(job.wiring.shards):
+            yield shard, "chunks", pack_chunks(job.codec, ())
+    for source in sorted({*found.tables, *found.beats}):
+        stretch = _line_up(found.tables.get(source, []), found.beats.get(source, []))
+        chunks: list[Chunk] = []
+        letters: list[tuple[int, str, bytes]] = []
+        for part in _cut_at_gaps(stretch):
+            chunks.append(_describe(source, part))
+            letters += _send(job, source, part)
+        payload = pack_chunks(job.codec, chunks)
+        for shard in range(job.wiring.shards):
+            yield shard, "chunks", payload
+        yield from letters
+
+
+def _gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    table = pa.Table.from_batches(list(batches) or [pa.record_batch({})])
+    yield from table.combine_chunks().to_batches()
+
+
+def _read(
+    job: Job, plan: ColumnPlan, reading: Reading, batch: pa.RecordBatch, found: _Found
+) -> None:
+    """Sort the rows of a batch into plain events and others."""
+    import numpy as np
+
+    rest = np.ones(batch.num_rows, np.bool_)
+    plain: list[tuple[str, Table]] = []
+    try:
+        for place in range(len(plan.layouts)):
+            plain += _read_plain(job, plan, reading, batch, place, rest)
+    except UnicodeDecodeError:
+        # Some text is none; row by row there is an answer to that.
+        rest[:] = True
+        plain = []
+    for source, table in plain:
+        found.tables.setdefault(source, []).append(table)
+    others: dict[tuple[str, Tag], list[Event]] = {}
+    left = batch if rest.all() else batch.filter(_mask(rest))
+    for row in read_batch(left) if left.num_rows else ():
+        if is_blank(row, reading.json_column):
+            continue
+        item = read_row(job, reading, row)
+        if isinstance(item, Malformed):
+            found.rejected.append(describe_malformed(item))
+        elif isinstance(item, Heartbeat):
+            found.beats.setdefault(item.source, []).append(item)
+        else:
+            others.setdefault((item.source, item.tag), []).append(item)
+    for (source, tag), events in others.items():
+        number = job.program.tags.index(tag)
+        fitting = list(_drop_large(reading, events, found))
+        if fitting:
+            table = make_table(number, plan.layouts[number], fitting, plan.codes)
+            found.tables.setdefault(source, []).append(table)
+
+
+def _drop_large(reading: Reading, events: list[Event], found: _Found) -> Iterator[Event]:
+    """Reject events with a number that no column holds; only JSON can bring one."""
+    for event in events:
+        names = field_names(event.tag)
+        large = [n for n in names if type(v := getattr(event.data, n)) is int and not _fits(v)]
+        if large and reading.json_column:
+            reason = f"field {large[0]!r} of {event.tag.__name__} does not fit into 64 bits"
+            raw = {name: getattr(event.data, name) for name in names}
+            item = Malformed(raw, reason, event.source, event.seq)
+            found.rejected.append(describe_malformed(item))
+        else:
+            yield event
+
+
+def _fits(number: int) -> bool:
+    return -(1 << 63) <= number < 1 << 63
+
+
+def _mask(rows: Array) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.array(rows)
+
+
+def _read_plain(
+    job: Job,
+    plan: ColumnPlan,
+    reading: Reading,
+    batch: pa.RecordBatch,
+    number: int,
+    rest: Array,
+) -> Iterator[tuple[str, Table]]:
+    """Take the plain events of one tag out of a batch."""
+    import numpy as np
+
+    if reading.json_column or reading.corrupt_column or reading.reason_column:
+        return
+    tag, layout = job.program.tags[number], plan.layouts[number]
+    columns = _find_columns(tag, layout, reading, batch)
+    if columns is None or reading.seq is None:
+        return
+    # Whatever is plain is within the limit on an event's size, so that nobody has to weigh it.
+    longest = min(_LONG_TEXT, reading.max_bytes // len(columns) - _NUMBER_BYTES)
+    if longest < 0:
+        return
+    plain = _is_named(batch, reading.tag_column, reading.tag, tag.__name__)
+    if reading.heartbeat and reading.heartbeat in batch.schema.names:
+        plain &= _is_null(batch.column(reading.heartbeat))
+    seq = batch.column(reading.seq)
+    for column in (*columns, seq):
+        plain &= ~_is_null(column)
+    for kind, column in zip(_kinds(layout), columns, strict=True):
+        if kind == STR:
+            plain &= _is_short(column, longest)
+    times = _fill(columns[field_names(tag).index("time")])
+    plain &= (times > NEVER) & (times < FOREVER)
+    for source in plan.names:
+        mine = plain & _is_named(batch, reading.source_column, reading.source, source)
+        count = int(mine.sum())
+        if not count:
+            continue
+        rows = None if count == batch.num_rows else _mask(mine)
+        strings = Strings()
+        arrays = tuple(
+            read_array(column if rows is None else column.filter(rows), kind, strings)
+            for kind, column in zip(_kinds(layout), columns, strict=True)
+        )
+        seqs = read_array(seq if rows is None else seq.filter(rows), INT, strings)
+        codes = np.full(count, plan.codes[source], np.int64)
+        yield source, Table(number, codes, seqs, Columns(layout, arrays, count, strings))
+        rest &= ~mine
+
+
+def _kinds(layout: Fields) -> list[str]:
+    return [part.kind for part in layout.parts]  # type: ignore[union-attr]
+
+
+def _find_columns(
+    tag: Tag, layout: Fields, reading: Reading, batch: pa.RecordBatch
+) -> list[pa.Array] | None:
+    """Return the columns of a tag's fields as far as their types are the fields' own."""
+    import pyarrow as pa
+
+    found = []
+    for name, kind in zip(field_names(tag), _kinds(layout), strict=True):
+        column_name = reading.time if name == "time" else name
+        if batch.schema.get_field_index(column_name) < 0:
+            return None
+        column = batch.column(column_name)
+        if name == "time" and pa.types.is_timestamp(column.type):
+            if column.type.tz is None:
+                return None
+            column = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
+        if not _is_kind(column.type, kind):
+            return None
+        found.append(column)
+    if reading.seq is None or batch.schema.get_field_index(reading.seq) < 0:
+        return None
+    return found if _is_kind(batch.column(reading.seq).type, INT) else None
+
+
+def _is_kind(kind: pa.DataType, wanted: str) -> bool:
+    import pyarrow as pa
+
+    types = pa.types
+    if wanted == INT:
+        return bool(types.is_signed_integer(kind) or types.is_uint32(kind) or types.is_uint16(kind))
+    if wanted == FLOAT:
+        return bool(types.is_float64(kind) or types.is_float32(kind))
+    if wanted == BOOL:
+        return bool(types.is_boolean(kind))
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(types.is_string(kind) or types.is_large_string(kind))
+
+
+def _is_named(batch: pa.RecordBatch, column: str | None, fixed: str | None, name: str) -> Array:
+    """Say which rows are of a tag or source, that a column or the feed itself names."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    if column is None:
+        return np.full(batch.num_rows, fixed == name, np.bool_)
+    if column not in batch.schema.names:
+        return np.zeros(batch.num_rows, np.bool_)
+    same = pc.fill_null(pc.equal(batch.column(column).cast("string"), name), False)
+    return np.array(same, np.bool_)
+
+
+def _is_null(column: pa.Array) -> Array:
+    import numpy as np
+
+    if column.null_count == 0:
+        return np.zeros(len(column), np.bool_)
+    return np.array(column.is_null(), np.bool_)
+
+
+def _is_short(column: pa.Array, longest: int) -> Array:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    lengths = pc.fill_null(pc.binary_length(column), 0)
+    return np.array(pc.less_equal(lengths, longest), np.bool_)
+
+
+def _fill(times: pa.Array) -> Array:
+    import numpy as np
+    import pyarrow.compute as pc
+
+    filled = times if times.null_count == 0 else pc.fill_null(times, 0)
+    return np.asarray(filled.to_numpy(zero_copy_only=False), np.int64)
+
+
+class _Stretch(NamedTuple):
+    """Part of a source in order of its sequence: tables, and where each item came from.
+
+    `tables` has one table for each tag; `origins` says of each item the table and the row, and is -1
+    for a heartbeat, whose time is its promise.
+    """
+
+    tables: list[Table]
+    seqs: Array
+    times: Array
+    origins: Array
+    rows: Array
+
+
+def _line_up(tables: list[Table], beats: list[Heartbeat]) -> _Stretch:
+    import numpy as np
+
+    by_tag: dict[int, list[Table]] = {}
+    for table in tables:
+        by_tag.setdefault(table.tag, []).append(table)
+    merged = [concatenate(group, Strings()) for group in by_tag.values()]
+    seqs = [table.seqs for table in merged] + [np.array([b.seq for b in beats], np.int64)]
+    times = [table.times for table in merged] + [np.array([b.time for b in beats], np.int64)]
+    counts = [len(table) for table in merged]
+    origins = [np.full(count, n, np.int64) for n, count in enumerate(counts)]
+    origins.append(np.full(len(beats), -1, np.int64))
+    rows = [np.arange(count) for count in (*counts, len(beats))]
+    lined = [np.concatenate(parts) for parts in (seqs, times, origins, rows)]
+    rising = lined[0][1:] > lined[0][:-1]
+    if not rising.all():
+        # A heartbeat comes after an event of the same sequence.
+        order = np.lexsort((lined[2] < 0, lined[0]))
+        lined = [part[order] for part in lined]
+    return _Stretch(merged, *lined)
+
+
+def _cut_at_gaps(stretch: _Stretch) -> Iterator[_Stretch]:
+    """Cut a stretch where the sequence jumps; see `spark.intake`."""
+    import numpy as np
+
+    jumps = np.flatnonzero(stretch.seqs[1:] > stretch.seqs[:-1] + 1) + 1
+    if len(jumps) > MOST_CHUNKS:
+        jumps = jumps[:0]
+    bounds = [0, *jumps.tolist(), len(stretch.seqs)]
+    for start, end in pairwise(bounds):
+        cut = [part[start:end] for part in stretch[1:]]
+        yield _Stretch(stretch.tables, *cut)  # type: ignore[arg-type]
+
+
+def _describe(source: str, part: _Stretch) -> Chunk:
+    beats = part.origins < 0
+    events, promises = part.times[~beats], part.times[beats]
+    largest = int(events.max()) if len(events) else None
+    promised = int(promises.max()) if len(promises) else None
+    return Chunk(source, int(part.seqs[0]), int(part.seqs[-1]), largest, promised)
+
+
+def _send(job: Job, source: str, part: _Stretch) -> Iterator[tuple[int, str, bytes]]:
+    """Yield a chunk's events to their shards: those that are late already, and the others."""
+    frontier = _follow(job.sources[source], part)
+    late = part.times <= frontier
+    first = int(part.seqs[0])
+    for number, table in enumerate(part.tables):
+        mine = part.origins == number
+        if not mine.any():
+            continue
+        for behind in (False, True):
+            chosen = mine & (late == behind)
+            if not chosen.any():
+                continue
+            rows = part.rows[chosen]
+            whole = len(rows) == len(table) and bool((rows[1:] > rows[:-1]).all())
+            events = table if whole else table.take(rows)
+            tag = job.program.tags[table.tag]
+            if behind:
+                # Late whatever came before this chunk: only how late is still open.
+                for shard, piece, bounds in _route_late(job, tag, events, source, frontier[chosen]):
+                    yield shard, "late", pack_table(piece, first, behind=bounds)
+                continue
+            for shard, piece in route_table(job.wiring, tag, events, source):
+                yield shard, "table", pack_table(piece, first)
+
+
+def _route_late(
+    job: Job, tag: Tag, events: Table, source: str, bounds: Array
+) -> Iterator[tuple[int, Table, Array]]:
+    import numpy as np
+
+    for shard, piece in route_table(job.wiring, tag, events, source):
+        places = np.searchsorted(events.seqs, piece.seqs)
+        yield shard, piece, bounds[places]
+
+
+def _follow(source: Source, part: _Stretch) -> Array:
+    """Return the frontier that the items of a chunk before each item had promised."""
+    import numpy as np
+
+    beats = part.origins < 0
+    count = len(part.times)
+    if source.lateness is None:
+        promises = np.full(count, NEVER, np.int64)
+    else:
+        slack = 0 if source.strict else source.lateness + 1
+        low = NEVER + slack
+        promises = np.where(part.times < low, NEVER, np.maximum(part.times, low) - slack)
+    promises = np.where(beats, part.times, promises)
+    frontier = np.empty(count, np.int64)
+    frontier[0] = NEVER
+    np.maximum.accumulate(promises[:-1], out=frontier[1:])
+    return frontier
+
+
+def pack_table(table: Table, first: int, behind: Array | None = None) -> bytes:
+    """Return a table as the payload of an envelope, with the first sequence of its chunk."""
+    more = {"source": table.sources, "seq": table.seqs}
+    if behind is not None:
+        more["behind"] = behind
+    return write_columns(table.columns, more, {"tag": table.tag, "first": first})

@@ -1,0 +1,196 @@
+"""A shard that works by columns: the same as `spark.shards.Shard`, without touching single events."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from anabranch.eventtime.ledger import Ledger
+from anabranch.kernels.columns import Strings
+from anabranch.model.events import FOREVER, Tag
+from anabranch.spark.columnar.fitness import ColumnPlan
+from anabranch.spark.columnar.folds import Counting, Folds
+from anabranch.spark.columnar.routes import find_homes
+from anabranch.spark.columnar.tables import Table, concatenate, read_columns, write_columns
+from anabranch.spark.envelopes import Chunk, unpack_chunks
+from anabranch.spark.fingerprint import check_fingerprint
+from anabranch.spark.said import Said, describe_late
+from anabranch.spark.sequences import Before, Standing, follow_chunks
+from anabranch.spark.shards import Delta, Head, Job
+from anabranch.spark.stores import Store
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
+
+PAGE_EVENTS = 1 << 16
+"""How many pending events a page holds."""
+
+
+class _Letter(NamedTuple):
+    """A table that came, the first sequence of its chunk, and, of late events, how far theirs was."""
+
+    table: Table
+    first: int
+    behind: Array | None
+
+
+class ColumnShard:
+    """One shard at work on one batch."""
+
+    def __init__(self, job: Job, number: int, store: Store) -> None:
+        assert job.columns is not None
+        self.job = job
+        self.plan = job.columns
+        self.number = number
+        self.store = store
+        data = store.read("head")
+        if data is None:
+            self.head = Head({}, tuple(Ledger()), {}, job.fingerprint())
+        else:
+            self.head = Head(*job.codec.decode(data))
+            check_fingerprint(self.head.made_by, job.fingerprint())
+        self.said: list[Said] = []
+        self.deltas: list[Delta] = []
+        self.unsaid: list[Any] = []
+
+    def process(self, envelopes: Iterable[tuple[str, bytes]]) -> None:
+        """Take in a batch; `said` and `deltas` hold what comes of it."""
+        job = self.job
+        chunks: list[Chunk] = []
+        letters: list[_Letter] = []
+        counts = dict.fromkeys(Ledger._fields, 0)
+        for kind, payload in envelopes:
+            if kind == "chunks":
+                chunks += unpack_chunks(job.codec, payload)
+            elif kind in ("table", "late"):
+                letters.append(self._open(payload))
+            else:
+                self._reject_raw(payload, counts)
+        standings = {name: Standing(*s) for name, s in self.head.standings.items()}
+        after, before = follow_chunks(job.sources, standings, chunks)
+        good = [t for letter in letters if len(t := self._sort_out(letter, before, counts))]
+        start = Standing()
+        self.frontiers = {name: after.get(name, start).frontier for name in job.sources}
+        self.frontier = FOREVER if job.ended else min(self.frontiers.values(), default=0)
+        stable, pages = self._release(good)
+        self._fold(stable, counts)
+        counts["pending"] = sum(n for _, n in pages.values()) - self.head.ledger[5]
+        ledger = Ledger(
+            *(a + counts[f] for a, f in zip(self.head.ledger, Ledger._fields, strict=True))
+        )
+        kept = {name: tuple(standing) for name, standing in after.items()}
+        self.head = Head(kept, tuple(ledger), pages, self.head.made_by)
+        self.store.write("head", job.codec.encode(tuple(self.head)))
+
+    @property
+    def ledger(self) -> Ledger:
+        """Return what became of the events that this shard counts."""
+        return Ledger(*self.head.ledger)
+
+    def _open(self, payload: bytes) -> _Letter:
+        # The tag decides the layout; it stands in the note, which is read with the rest.
+        table, note, more = read_table(self.plan, payload)
+        return _Letter(table, note["first"], more.get("behind"))
+
+    def _reject_raw(self, payload: bytes, counts: dict[str, int]) -> None:
+        for rejected in self.job.codec.decode(payload):
+            counts["input"] += 1
+            counts["rejected"] += 1
+            self.said.append(Said("rejected", *rejected))
+
+    def _sort_out(self, letter: _Letter, before: Before, counts: dict[str, int]) -> Table:
+        """Return the events of a letter that are on time; count all, and say which are late."""
+        import numpy as np
+
+        table = letter.table
+        counted = self._counts_here(table)
+        counts["input"] += _count(counted, len(table))
+        source = self.plan.names[int(table.sources[0])]
+        frontier = _find_standing(before[source], letter.first).frontier
+        if letter.behind is None:
+            late = table.times <= frontier
+            if not late.any():
+                return table
+            bounds = np.full(len(table), frontier)
+        else:
+            late = np.ones(len(table), np.bool_)
+            bounds = np.maximum(letter.behind, frontier)
+        shown = late if counted is None else late & counted
+        counts["late"] += int(shown.sum())
+        events = table.take(shown).events(self.plan.names)
+        for event, bound in zip(events, bounds[shown].tolist(), strict=True):
+            self.said.append(describe_late(event, bound - event.time))
+        return table.take(~late)
+
+    def _counts_here(self, table: Table) -> Array | None:
+        """Say which events of a table this shard counts; None if it counts them all."""
+        wiring = self.job.wiring
+        tag: Tag = self.job.program.tags[table.tag]
+        if wiring.way in ("sequential", "keyed") or tag not in wiring.cuts or wiring.shards == 1:
+            return None
+        return find_homes(wiring, table, self.plan.names) == self.number
+
+    def _release(self, good: list[Table]) -> tuple[dict[int, Table], dict[int, tuple[int, int]]]:
+        """Return what is stable, by tag; put the rest into pages, by time."""
+        import numpy as np
+
+        pages = dict(self.head.pages)
+        fresh = max(pages, default=-1) + 1
+        tables = list(good)
+        for page in [page for page, (first, _) in pages.items() if first <= self.frontier]:
+            data = self.store.read_page("pending", str(page))
+            assert data is not None, f"page {page} of pending events is gone"
+            tables.append(read_table(self.plan, data)[0])
+            self.store.write_page("pending", str(page), None)
+            del pages[page]
+        strings = Strings()
+        stable: dict[int, list[Table]] = {}
+        for table in tables:
+            ripe = table.times <= self.frontier
+            if ripe.all():
+                stable.setdefault(table.tag, []).append(table)
+                continue
+            if ripe.any():
+                stable.setdefault(table.tag, []).append(table.take(ripe))
+            waiting = table.take(~ripe)
+            waiting = waiting.take(np.argsort(waiting.times, kind="stable"))
+            for start in range(0, len(waiting), PAGE_EVENTS):
+                part = waiting.take(slice(start, start + PAGE_EVENTS))  # type: ignore[arg-type]
+                self.store.write_page("pending", str(fresh), write_table(part))
+                counted = _count(self._counts_here(part), len(part))
+                pages[fresh] = (int(part.times[0]), counted)
+                fresh += 1
+        return {tag: concatenate(group, strings) for tag, group in stable.items()}, pages
+
+    def _fold(self, stable: dict[int, Table], counts: dict[str, int]) -> None:
+        if not stable:
+            return
+        counting = Counting(self.number, self.said, counts, self.plan.names, self._counts_here)
+        self.deltas = Folds(self.job, self.store, counting).fold(stable)
+
+
+def write_table(table: Table) -> bytes:
+    """Return a table as bytes."""
+    more = {"source": table.sources, "seq": table.seqs}
+    return write_columns(table.columns, more, {"tag": table.tag})
+
+
+def read_table(plan: ColumnPlan, data: bytes) -> tuple[Table, dict[str, Any], dict[str, Array]]:
+    """Return a table, its note, and the arrays that came with it."""
+    columns, more, note = read_columns(lambda note: plan.layouts[note["tag"]], data)
+    table = Table(note["tag"], more.pop("source"), more.pop("seq"), columns)
+    return table, note, more
+
+
+def _count(counted: Array | None, everything: int) -> int:
+    return everything if counted is None else int(counted.sum())
+
+
+def _find_standing(chunks: list[tuple[Chunk, Standing]], first: int) -> Standing:
+    place = bisect_right(chunks, first, key=lambda entry: entry[0].first or 0) - 1
+    chunk, standing = chunks[place]
+    assert place >= 0 and chunk.first == first, f"no chunk begins at sequence {first}"  # noqa: PT018
+    return standing

@@ -1,0 +1,170 @@
+"""Tables: events of one tag in columns, with where they stand in the total order."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from anabranch.kernels.columns import DTYPES, Columns, Strings, pack
+from anabranch.kernels.layouts import STR, Fields, Layout, Leaf, list_columns, read_record
+from anabranch.model.events import Event, Tag, field_names
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+    Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Events of one tag.
+
+    `tag` is the tag's number in the program. `sources` are codes: the places of the sources' names
+    in their order, so that codes compare as names do.
+    """
+
+    tag: int
+    sources: Array
+    seqs: Array
+    columns: Columns
+
+    def __len__(self) -> int:
+        return self.columns.length
+
+    @property
+    def times(self) -> Array:
+        """Return when each event happened."""
+        return self.field("time")
+
+    def field(self, name: str) -> Array:
+        """Return the column of a field."""
+        assert isinstance(self.columns.layout, Fields)
+        return self.columns.arrays[field_names(self.columns.layout.cls).index(name)]
+
+    def take(self, rows: Array) -> Table:
+        """Return some of the events: those of a mask, of places, or of a slice."""
+        columns = self.columns
+        arrays = tuple(array[rows] for array in columns.arrays)
+        seqs = self.seqs[rows]
+        cut = Columns(columns.layout, arrays, len(seqs), columns.strings)
+        return Table(self.tag, self.sources[rows], seqs, cut)
+
+    def events(self, names: Sequence[str]) -> list[Event]:
+        """Return the events as a handler sees them; `names` are the sources' names in order."""
+        return [
+            Event(data, names[source], seq)
+            for data, source, seq in zip(
+                self.columns.unpack(), self.sources.tolist(), self.seqs.tolist(), strict=True
+            )
+        ]
+
+
+def fits_columns(tag: Tag) -> bool:
+    """Say whether events of a tag lie in columns: each field a plain int, float, bool or text."""
+    layout = read_record(tag)
+    defaults = getattr(tag, "_field_defaults", None)
+    plain = all(isinstance(part, Leaf) and part.kind != "object" for part in layout.parts)
+    return plain and defaults == {}
+
+
+def make_table(tag: int, layout: Fields, events: Sequence[Event], codes: dict[str, int]) -> Table:
+    """Return events in columns; raise `Unfit` if one of them does not fit."""
+    import numpy as np
+
+    columns = pack(layout, [event.data for event in events])
+    sources = np.fromiter((codes[event.source] for event in events), np.int64, len(events))
+    seqs = np.fromiter((event.seq for event in events), np.int64, len(events))
+    return Table(tag, sources, seqs, columns)
+
+
+def concatenate(tables: Sequence[Table], strings: Strings) -> Table:
+    """Return the events of several tables of one tag, with the codes of one list of texts."""
+    import numpy as np
+
+    columns = [table.columns.recode(strings) for table in tables]
+    if len(tables) == 1:
+        return replace(tables[0], columns=columns[0])
+    layout = columns[0].layout
+    arrays = tuple(
+        np.concatenate(parts) for parts in zip(*(c.arrays for c in columns), strict=True)
+    )
+    sources = np.concatenate([table.sources for table in tables])
+    seqs = np.concatenate([table.seqs for table in tables])
+    joined = Columns(layout, arrays, len(seqs), strings)
+    return Table(tables[0].tag, sources, seqs, joined)
+
+
+def write_columns(columns: Columns, more: dict[str, Array], note: dict[str, Any]) -> bytes:
+    """Return columns, and arrays beside them, as Arrow IPC with a note."""
+    import pyarrow as pa
+
+    names = [*more, *(f"c{n}" for n in range(len(columns.arrays)))]
+    arrays = [pa.array(array) for array in more.values()]
+    for column, array in zip(columns.columns, columns.arrays, strict=True):
+        arrays.append(
+            _write_texts(array, columns.strings) if column.kind == STR else pa.array(array)
+        )
+    note = {**note, "rows": columns.length}
+    schema = pa.schema(
+        [pa.field(name, array.type) for name, array in zip(names, arrays, strict=True)],
+        metadata={"note": json.dumps(note)},
+    )
+    batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+class Read(NamedTuple):
+    """What was written: columns, the arrays beside them by name, and the note."""
+
+    columns: Columns
+    more: dict[str, Array]
+    note: dict[str, Any]
+
+
+def read_columns(
+    choose: Callable[[dict[str, Any]], Layout], data: bytes, strings: Strings | None = None
+) -> Read:
+    """Return what `write_columns` wrote; the note says which layout it has."""
+    import pyarrow as pa
+
+    strings = Strings() if strings is None else strings
+    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+        note = json.loads(reader.schema.metadata[b"note"])
+        batch = reader.read_next_batch()
+    layout = choose(note)
+    kinds = [column.kind for column in list_columns(layout)]
+    start = batch.num_columns - len(kinds)
+    arrays = [read_array(batch.column(start + n), kind, strings) for n, kind in enumerate(kinds)]
+    more = {batch.schema.names[n]: batch.column(n).to_numpy() for n in range(start)}
+    return Read(Columns(layout, tuple(arrays), note.pop("rows"), strings), more, note)
+
+
+def read_array(array: pa.Array, kind: str, strings: Strings) -> Array:
+    """Return an Arrow array without nulls as the array of a column; texts become codes."""
+    import numpy as np
+    import pyarrow as pa
+
+    if kind != STR:
+        found = array.to_numpy(zero_copy_only=False)
+        return np.ascontiguousarray(found, dtype=DTYPES[kind])
+    if not pa.types.is_dictionary(array.type):
+        array = array.dictionary_encode()
+    codes = strings.codes(array.dictionary.to_pylist())
+    places = array.indices.to_numpy(zero_copy_only=False)
+    return codes[places] if len(codes) else np.empty(0, np.int64)
+
+
+def _write_texts(codes: Array, strings: Strings) -> pa.Array:
+    """Return codes as a dictionary of the texts that occur, and no others."""
+    import numpy as np
+    import pyarrow as pa
+
+    distinct, places = np.unique(codes, return_inverse=True)
+    texts = pa.array([strings[code] for code in distinct.tolist()], pa.string())
+    return pa.DictionaryArray.from_arrays(pa.array(places.astype(np.int32)), texts)

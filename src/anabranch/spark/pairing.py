@@ -1,0 +1,181 @@
+"""Pairing: a checkpoint and the folder it publishes into belong together, and to one driver.
+
+Batches are numbered by the checkpoint, and a number that is already published is taken for a replay.
+So a new checkpoint on an old folder would publish nothing, and a new folder for an old checkpoint
+would lack what was published elsewhere. Both carry the same id, and a query starts only if they agree.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import threading
+import time
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from anabranch.errors import AnabranchError
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+PAIR = "_pair.json"
+"""In a checkpoint and in the folder it publishes into: the id of the two."""
+
+LOCK = "_lock"
+"""In a checkpoint: locked by the driver that runs it; says which one that is."""
+
+PATIENCE_S = 5.0
+
+
+class PairingError(AnabranchError, ValueError):
+    """A checkpoint and an output folder do not belong together; nothing was started."""
+
+
+class BusyError(AnabranchError, RuntimeError):
+    """Another driver runs a query on this checkpoint; nothing was started."""
+
+
+def find_local(place: str | Path, default: str = "file:///") -> Path | None:
+    """Return a place as a path, if it is on a file system of this machine.
+
+    `default` is the file system on which Spark looks for a place without a scheme.
+
+    >>> find_local("a/b"), find_local("file:/c"), find_local("s3://d"), find_local("e", "hdfs://n")
+    (PosixPath('a/b'), PosixPath('/c'), None, None)
+    """
+    parts = urlsplit(str(place))
+    if parts.scheme == "file":
+        return Path(parts.path)
+    return Path(place) if not parts.scheme and urlsplit(default).scheme == "file" else None
+
+
+def check_pair(folder: Path, checkpoint: Path) -> None:
+    """Refuse a folder and a checkpoint that do not belong together, before anything is written."""
+    published, begun = find_last(folder, "batch=*"), find_last(checkpoint / "offsets", "[0-9]*")
+    if published == begun == -1:
+        return
+    ids = [_read_id(folder), _read_id(checkpoint)]
+    if ids[0] != ids[1]:
+        raise PairingError(
+            f"{folder} and the checkpoint {checkpoint} do not belong together",
+            expected="the checkpoint and the folder of one query, or two new ones",
+            got=_describe(ids, published, begun),
+            cure="name the two that belong together, or start anew with both of them new: on the "
+            "wrong folder new batches are taken for replays, and are not published",
+        )
+    if begun - published not in (0, 1):
+        raise PairingError(
+            f"{folder} and the checkpoint {checkpoint} are not at the same batch",
+            expected="the last batch of the checkpoint to be the last of the folder, or the next",
+            got=f"{_name(begun)} in the checkpoint, {_name(published)} in the folder",
+            cure="put back what was removed, or copied from an older state of the two; "
+            "or start anew with both of them new",
+        )
+
+
+def write_pair(folder: Path, checkpoint: Path) -> None:
+    """Let a new folder and a new checkpoint belong together."""
+    found = _read_id(folder), _read_id(checkpoint)
+    name = found[0] or found[1] or uuid.uuid4().hex
+    for place, old in zip((folder, checkpoint), found, strict=True):
+        if old != name:
+            place.mkdir(parents=True, exist_ok=True)
+            draft = place / f"{PAIR}.draft"
+            draft.write_text(json.dumps({"id": name}) + "\n", encoding="utf-8")
+            draft.replace(place / PAIR)
+
+
+def find_last(folder: Path, pattern: str) -> int:
+    """Return the largest number of a batch among the names in a folder, or -1."""
+    names = (path.name.partition("=")[2] or path.name for path in folder.glob(pattern))
+    return max((int(name) for name in names if name.isdecimal()), default=-1)
+
+
+class Lock:
+    """Hold a checkpoint for this driver, until it is released or the process ends."""
+
+    def __init__(self, checkpoint: Path, *, patience_s: float = PATIENCE_S) -> None:
+        checkpoint.mkdir(parents=True, exist_ok=True)
+        self._file = os.open(checkpoint / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            self._wait(checkpoint, time.monotonic() + patience_s)
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, _name_driver().encode(), 0)
+        except BaseException:
+            os.close(self._file)
+            raise
+
+    def release(self) -> None:
+        """Let others have it."""
+        os.close(self._file)
+
+    def release_after(self, query: StreamingQuery) -> None:
+        """Let others have it when a query has ended, however it ends."""
+
+        def wait() -> None:
+            with contextlib.suppress(Exception):
+                query.awaitTermination()
+            self.release()
+
+        threading.Thread(target=wait, name="anabranch-lock", daemon=True).start()
+
+    def _wait(self, checkpoint: Path, deadline: float) -> None:
+        while not _try_lock(self._file):
+            holder = os.pread(self._file, 200, 0).decode("utf-8", "replace")
+            # A query of our own that has just ended is about to let go.
+            if holder != _name_driver() or time.monotonic() > deadline:
+                mine = holder == _name_driver()
+                raise BusyError(
+                    f"a query is running on the checkpoint {checkpoint}",
+                    expected="one driver for a checkpoint",
+                    got="a query of this process" if mine else holder or "another process",
+                    cure="stop that query, or give this one a checkpoint and a folder of its own",
+                )
+            time.sleep(0.05)
+
+
+def _try_lock(file: int) -> bool:
+    try:
+        import fcntl
+    except ImportError:  # Not on this system: Spark notices two drivers, though late.
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _name_driver() -> str:
+    return f"process {os.getpid()} on {socket.gethostname()}"
+
+
+def _read_id(place: Path) -> str | None:
+    try:
+        return str(json.loads((place / PAIR).read_text(encoding="utf-8"))["id"])
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError, LookupError) as error:
+        raise PairingError(
+            f"{place / PAIR} can't be read",
+            expected='{"id": …}, as it was written',
+            got=str(error),
+            cure=f"copy {PAIR} from the other of the two: checkpoint or output folder",
+        ) from error
+
+
+def _describe(ids: list[str | None], published: int, begun: int) -> str:
+    names = [name[:8] if name else "none" for name in ids]
+    return (
+        f"{_name(published)} and the id {names[0]} in the folder, "
+        f"{_name(begun)} and the id {names[1]} in the checkpoint"
+    )
+
+
+def _name(batch: int) -> str:
+    return "no batch" if batch < 0 else f"batch {batch}"

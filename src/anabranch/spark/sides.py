@@ -1,0 +1,46 @@
+"""The sides of a result: its outputs, its late events, its rejected events, each as a frame.
+
+They are filters, on a result, on a batch of it, or on what a sink has written of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_EVENT = ("id", "time", "tag", "source", "seq")
+
+
+def select_outputs(frame: DataFrame, kind: str | None = None) -> DataFrame:
+    """Return what the program said: one row for each output, with the event on which it was said.
+
+    `value` is JSON. With a type in Spark's words, such as `"bigint"` or `"array<bigint>"`, it is read as
+    one, and a value that is none stops the query.
+    """
+    from pyspark.sql import functions as f
+
+    value = f.col("value")
+    if kind is not None:
+        # Spark reads no single number or text from JSON, only what is inside of something.
+        wrapped = f.concat(f.lit('{"value":'), value, f.lit("}"))
+        value = f.from_json(wrapped, f"value {kind}", {"mode": "FAILFAST"}).getField("value")
+        value = value.alias("value")
+    return frame.where("kind = 'output'").select(*_EVENT, "index", value, "event")
+
+
+def select_late(frame: DataFrame) -> DataFrame:
+    """Return the events that came too late, each with its distance behind its source's frontier."""
+    from pyspark.sql import functions as f
+
+    distance = f.regexp_extract("reason", r"^(\d+)", 1).cast("bigint").alias("distance")
+    return frame.where("kind = 'late'").select(*_EVENT, "event", distance)
+
+
+def select_rejected(frame: DataFrame) -> DataFrame:
+    """Return what could not be used, with the reason, and as it came; a long `raw` is cut short."""
+    from pyspark.sql import functions as f
+
+    raw = f.col("event").alias("raw")
+    return frame.where("kind = 'rejected'").select(*_EVENT, "reason", raw)

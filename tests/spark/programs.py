@@ -1,0 +1,134 @@
+"""Programs that no example is like: several levels, lanes, hot keys, leaves that speak."""
+
+from typing import NamedTuple
+
+from anabranch import Map, Program, depends, on
+from anabranch.state import Count, MapOf, Max, Sum
+
+
+class Reading(NamedTuple):
+    time: int
+    meter: int
+    amount: int
+
+
+class Day(NamedTuple):
+    time: int
+    meter: int
+
+
+class Month(NamedTuple):
+    time: int
+
+
+class Limit(NamedTuple):
+    time: int
+    most: int
+
+
+class Status(NamedTuple):
+    limit: int = 100
+    total: int = 0
+
+
+def add(total, reading):
+    return total + reading.amount
+
+
+def divide(total, reading):
+    return total + 12 // reading.amount
+
+
+def say(state, event):
+    return state
+
+
+levels = Program(
+    on(Reading, update=add),
+    on(Day, output=say, update=lambda total, day: 0),
+    on(Month, output=say, update=lambda meters, month: Map()),
+    depends(Day, Reading, Day, same="meter"),
+    depends(Month, Reading, Day, Month),
+    state=MapOf(Sum(), by="meter"),
+)
+started = Program(
+    on(Reading, update=add),
+    on(Month, output=say, update=lambda meters, month: meters.remove(1)),
+    depends(Month, Reading, Month),
+    state=MapOf(Sum(7), by="meter"),
+)
+floats = Program(
+    on(Reading, update=lambda total, reading: total + reading.amount / 7),
+    on(Month, output=say),
+    on(Limit, output=say, update=lambda total, limit: total / limit.most),
+    depends(Month, Reading, Month, Limit),
+    depends(Limit, Reading, Limit),
+    state=Sum(0.1),
+    lanes=5,
+)
+floats_per_meter = Program(
+    on(Reading, update=lambda total, reading: total + reading.amount / 7),
+    on(Day, output=say),
+    on(Month, output=say, update=lambda meters, month: {k: v / 3 for k, v in meters.items()}),
+    depends(Day, Reading, Day, same="meter"),
+    depends(Month, Reading, Day, Month),
+    state=MapOf(Sum(0.1), by="meter"),
+    lanes=3,
+)
+hot = Program(
+    on(Reading, update=lambda top, reading: Max().add(top, reading.amount)),
+    on(Day, output=lambda top, day: (day.meter, top), update=lambda top, day: None),
+    depends(Day, Reading, Day, same="meter"),
+    state=MapOf(Max(), by="meter"),
+)
+hot_floats = Program(
+    on(Reading, update=lambda total, reading: total + reading.amount / 7),
+    on(Day, output=lambda total, day: total, update=lambda total, day: total / 3),
+    depends(Day, Reading, Day, same="meter"),
+    state=MapOf(Sum(0.1), by="meter"),
+    lanes=4,
+)
+speaking = Program(
+    on(
+        Reading,
+        output=lambda s, e: [("over", e.amount, s.limit)] * (e.amount > s.limit),
+        update=lambda s, e: Status(s.limit, s.total + e.amount),
+    ),
+    on(
+        Limit,
+        output=lambda s, e: ("total", s.total),
+        update=lambda s, e: Status(s.total % e.most, s.total),
+    ),
+    depends(Limit, Reading, Limit),
+    init=Status(),
+    zero=Status(),
+    fork=lambda s, left, right: (s, Status(s.limit, 0)),
+    join=lambda a, b: Status(a.limit, a.total + b.total),
+)
+failing = Program(
+    on(Reading, update=divide, output=lambda total, reading: [reading.meter][: reading.amount]),
+    on(Limit, output=say, update=lambda total, limit: total // limit.most),
+    on(Month, output=say),
+    depends(Limit, Reading, Limit, Month),
+    depends(Month, Reading, Month),
+    state=Sum(),
+)
+counted = Program(
+    on(Reading, update=lambda count, reading: count + 1),
+    on(Day, output=lambda count, day: (day.meter, count)),
+    depends(Day, Reading, Day, same="meter"),
+    depends(Day, Day),
+    state=MapOf(Count(), by="meter"),
+)
+
+PROGRAMS = {
+    "levels": levels,
+    "started": started,
+    "floats": floats,
+    "floats_per_meter": floats_per_meter,
+    "hot": hot,
+    "hot_floats": hot_floats,
+    "speaking": speaking,
+    "failing": failing,
+    "counted": counted,
+}
