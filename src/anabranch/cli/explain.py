@@ -32,6 +32,7 @@ from anabranch.plan.explanation import (
     explain as explain_plan,
 )
 from anabranch.plan.rates import Rates, assume_rates, read_rates, sample_rates
+from anabranch.spark.explanation import explain_run
 
 RATES_HELP = """A JSON list of what arrives: {"tag": "Inc", "key": 1, "source": "a", "rate": 100, \
 "machine": "E1"}. Without it, rates are sampled from the list `events` beside the program."""
@@ -78,13 +79,19 @@ def explain(
         _write_drawing(svg, draw(material.program, explanation.plan, found))
     if json:
         document = {**explanation.to_json(), "rates_from": origin, "svg": svg}
+        document["on_spark"] = explain_run(material.program)
         if compare:
             document["optimizers"] = [rival.to_json() for rival in rivals]
         screen.print_json(document)
     elif screen.out.is_terminal:
         _show(screen, explanation, rivals, origin)
+        screen.say("\n[bold]on Spark[/]")
+        for line in explain_run(material.program):
+            screen.write(f"  {line}")
     else:
-        screen.write(f"{explanation}\nrates\n  {origin}")
+        screen.write(f"{explanation}\nrates\n  {origin}\n\non Spark")
+        for line in explain_run(material.program):
+            screen.write(f"  {line}")
         if compare:
             screen.write(f"\n{write_comparison(rivals)}".rstrip("\n"))
     if svg is not None:

@@ -1,0 +1,40 @@
+"""What a run on Spark makes of a program, in words: who folds what, by columns or not, compiled or not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anabranch.kernels.kernel import explain_kernel
+from anabranch.model.program import Program
+from anabranch.plan.wiring import wire
+from anabranch.spark.columnar.fitness import plan_columns
+
+_SHARDS = 16
+
+
+def explain_run(program: Program) -> list[str]:
+    """Return the lines that tell how a program runs on Spark, if its sources are plain ones."""
+    wiring = wire(program, _SHARDS)
+    lines = [
+        f"{wiring.way}: {reason}" if n == 0 else reason for n, reason in enumerate(wiring.reasons)
+    ]
+    plan = plan_columns(program, wiring, {}, numbered=True)
+    if isinstance(plan, str):
+        return [*lines, f"event by event: {plan}"]
+    lines.append("by columns: events are never looked at one by one")
+    folded = set(plan.kernels)
+    return [
+        *lines,
+        *(
+            f"{v.tag}: {v}"
+            for v in explain_kernel(program)
+            if _is_folded(program, wiring, v, folded)
+        ),
+    ]
+
+
+def _is_folded(program: Program, wiring: Any, verdict: Any, folded: set[str]) -> bool:
+    if verdict.state not in folded:
+        return False
+    leaves = {tag.__name__ for tag in wiring.leaves}
+    return wiring.way != "forked" or verdict.tag in leaves

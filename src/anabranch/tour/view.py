@@ -1,0 +1,168 @@
+"""The view: a row for each batch as it is done, and below it, on a terminal, the stream as it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.text import Text
+
+from anabranch.eventtime.sources import NEVER
+from anabranch.model.events import FOREVER
+from anabranch.spark.progress import Batch, find_slowest, name_size
+from anabranch.spark.sinks import Frontiers
+from anabranch.tour.traffic import name_moment
+
+BAR = 36
+LAST_HOURS = 4
+_BLOCKS = "▏▎▍▌▋▊▉█"
+_STEPS = "▁▂▃▄▅▆▇█"
+_COLUMNS = {
+    "batch": 5,
+    "events/s": 10,
+    "processed": 11,
+    "pending": 9,
+    "late": 6,
+    "rejected": 9,
+    "state": 8,
+}
+
+
+class Hour(NamedTuple):
+    """What was published of an hour: the tips of each taxi."""
+
+    time: int
+    tips: Sequence[int]
+
+
+def format_header() -> Text:
+    """Return the names of the columns."""
+    names = "".join(f"{name:>{width}}" for name, width in _COLUMNS.items())
+    return Text(f"  {names}  {'frontier':<9} held by", "dim")
+
+
+def format_row(batch: Batch) -> Text:
+    """Return what a batch did, as a row, with the frontier and who holds it back."""
+    ledger, frontiers = batch.ledger, batch.frontiers
+    cells = [str(batch.number), f"{batch.rows_per_s:,.0f}"]
+    if ledger is not None:
+        counts = (ledger.processed, ledger.pending, ledger.late, ledger.rejected)
+        cells += [f"{count:,}" for count in counts]
+    cells.append(name_size(batch.state_bytes))
+    widths = _COLUMNS.values() if ledger is not None else (5, 10, 43)
+    row = Text("  " + "".join(f"{c:>{w}}" for c, w in zip(cells, widths, strict=True)))
+    if frontiers is not None:
+        row.append(f"  {name_frontier(frontiers.program):<9}", "cyan")
+        if frontiers.program < FOREVER:
+            row.append(f" {', '.join(find_slowest(frontiers))}", "yellow")
+    row.rstrip()
+    return row
+
+
+def name_frontier(time: int) -> str:
+    """Return a frontier as a moment of the week."""
+    return {FOREVER: "ended", NEVER: "nothing yet"}.get(time) or name_moment(time)
+
+
+def draw_sources(frontiers: Frontiers, end: int) -> list[Text]:
+    """Draw how far each source has come, and who holds the others back."""
+    slow = find_slowest(frontiers)
+    lines = []
+    for name, time in sorted(frontiers.sources.items()):
+        held = name in slow and time < max(frontiers.sources.values())
+        style = "yellow" if held else "green"
+        line = Text(f"    {name:<9}").append(draw_bar(min(time, end) / end, BAR), style)
+        line.append(f"  {name_frontier(time)}")
+        lines.append(line.append("  holds back", "yellow") if held else line)
+    return lines
+
+
+def draw_bar(share: float, width: int) -> str:
+    """Draw a share of one as a bar, to an eighth of a character.
+
+    >>> draw_bar(0.5, 4), draw_bar(0.3, 4)
+    ('██  ', '█▎  ')
+    """
+    eighths = round(max(0.0, min(1.0, share)) * width * 8)
+    whole, rest = divmod(eighths, 8)
+    return ("█" * whole + (_BLOCKS[rest - 1] if rest else "")).ljust(width)
+
+
+def draw_curve(values: Sequence[int]) -> str:
+    """Draw numbers as a row of steps.
+
+    >>> draw_curve([0, 5, 10])
+    '▁▅█'
+    """
+    most = max(values, default=0) or 1
+    return "".join(_STEPS[min(7, value * 8 // most)] for value in values)
+
+
+def draw_hours(hours: Sequence[Hour]) -> list[Text]:
+    """Draw the last hours that were published, a bar for each taxi."""
+    most = max((max(hour.tips) for hour in hours), default=0) or 1
+    lines = []
+    for hour in hours[-LAST_HOURS:]:
+        line = Text(f"    {name_moment(hour.time)}")
+        for taxi, tips in enumerate(hour.tips, start=1):
+            line.append(f"  taxi {taxi} ", "dim").append(draw_bar(tips / most, 6), "magenta")
+            line.append(f"{tips:>6,}")
+        lines.append(line)
+    return lines
+
+
+@dataclass
+class View:
+    """What is on the screen: rows that stay, and a picture of now."""
+
+    console: Console
+    end: int
+    live: Live | None = None
+    status: str = ""
+    last: Batch | None = None
+    hours: Sequence[Hour] = ()
+    spinner: Spinner = field(default_factory=lambda: Spinner("dots"))
+
+    def add(self, batch: Batch, hours: Sequence[Hour]) -> None:
+        """Take in a batch that is done, and what has been published so far."""
+        self.last, self.hours = batch, hours
+        self.console.print(format_row(batch), soft_wrap=True)
+        self.refresh()
+
+    def refresh(self, status: str | None = None) -> None:
+        """Draw now anew, if anybody can see it."""
+        self.status = self.status if status is None else status
+        if self.live is not None:
+            self.live.update(self.draw())
+
+    def draw(self) -> RenderableType:
+        """Draw the sources, the last hours, and what is being done."""
+        parts: list[RenderableType] = [Text()]
+        if self.last is not None and self.last.frontiers is not None:
+            parts += draw_sources(self.last.frontiers, self.end)
+            parts.append(Text())
+        if self.hours:
+            parts += draw_hours(self.hours)
+            parts.append(Text())
+        # One spinner for all pictures, or it would begin anew with each.
+        self.spinner.update(text=self.status)
+        return Group(*parts, self.spinner)
+
+
+@contextmanager
+def open_view(console: Console, end: int) -> Iterator[View]:
+    """Show the header, and let rows come; the picture of now goes when all is done."""
+    console.print(format_header(), soft_wrap=True)
+    view = View(console, end)
+    if not console.is_terminal:
+        yield view
+        return
+    with Live(view.draw(), console=console, transient=True, refresh_per_second=10) as live:
+        view.live = live
+        yield view
+        view.live = None
