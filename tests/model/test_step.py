@@ -8,7 +8,7 @@ import pytest
 from anabranch import Event, Map, Program, depends, on
 from anabranch.model.shapes import BASE, MISSING, LanedShape, WrittenShape
 from anabranch.model.step import add_delta
-from anabranch.state import Count, MapOf, Max, Replicated, Sum
+from anabranch.state import Count, MapOf, Replicated, Sum
 
 
 class Sale(NamedTuple):

@@ -11,20 +11,20 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anabranch.errors import InputError
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.sources import NEVER
 from anabranch.eventtime.tolerance import Sample, Tolerance, explain_excess, read_tolerance
 from anabranch.spark.pairing import Lock, check_pair, find_local, write_pair
+from anabranch.spark.publishing import Format, write_rows
 from anabranch.spark.said import COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-Format = Literal["json", "parquet"]
 Bearable = float | str | Tolerance
 """How many events may be rejected: 100, "1%" or 0.01."""
 MOST_SAMPLES = 10_000
@@ -129,14 +129,7 @@ def publish(frame: DataFrame, batch: int, folder: Path, format: Format) -> bool:
         return False
     draft = folder / f".batch={batch}"
     shutil.rmtree(draft, ignore_errors=True)
-    # The rows are read twice: once to be counted, once to be written.
-    kept = frame.persist()
-    try:
-        counts = _count(kept)
-        rows = kept.where("kind <> 'ledger'")
-        rows.write.partitionBy("kind").format(format).mode("overwrite").save(str(draft))
-    finally:
-        kept.unpersist()
+    counts = write_rows(frame, draft, format)
     balance, frontiers = _sum_up(counts), _find_frontiers(counts)
     before = find_last_batch(folder, before=batch)
     if not counts and before is not None:

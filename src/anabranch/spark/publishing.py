@@ -1,0 +1,68 @@
+"""Publishing: each task writes its part of a batch by itself, and tells the driver only the counts."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+Format = Literal["json", "parquet"]
+
+
+def write_rows(frame: DataFrame, draft: Path, format: Format) -> list[dict[str, Any]]:  # noqa: A002
+    """Write the rows of a batch into `draft/kind=…`; return what the ledger rows say.
+
+    The batch is computed once, and to its end: that is what Spark's state needs.
+    """
+    draft.mkdir(parents=True)
+    counts = frame.mapInArrow(_make_writer(str(draft), format), "value string").collect()
+    return [json.loads(row.value) for row in counts]
+
+
+def _make_writer(
+    draft: str,
+    format: Format,  # noqa: A002 - Spark's own word
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        kinds: dict[str, list[pa.RecordBatch]] = {}
+        for batch in batches:
+            for kind in batch.column("kind").unique().to_pylist():
+                rows = batch.filter(pc.equal(batch.column("kind"), kind))
+                kinds.setdefault(kind, []).append(rows)
+        ledgers = kinds.pop("ledger", [])
+        for kind, parts in kinds.items():
+            table = pa.Table.from_batches(parts).drop_columns(["kind"])
+            folder = Path(draft) / f"kind={kind}"
+            # A task that is tried again writes the same file again.
+            _write_file(table, folder / f"part-{context.partitionId():05}.{format}", format)
+        values = [value for rows in ledgers for value in rows.column("value").to_pylist()]
+        yield pa.RecordBatch.from_arrays([pa.array(values, pa.string())], ["value"])
+
+    return write
+
+
+def _write_file(table: pa.Table, file: Path, format: Format) -> None:  # noqa: A002
+    import pyarrow.parquet as pq
+
+    file.parent.mkdir(parents=True, exist_ok=True)
+    hidden = file.with_name(f".{file.name}")
+    if format == "parquet":
+        pq.write_table(table, hidden)
+    else:
+        with hidden.open("w", encoding="utf-8") as out:
+            for row in table.to_pylist():
+                present = {name: value for name, value in row.items() if value is not None}
+                out.write(json.dumps(present, ensure_ascii=False) + "\n")
+    os.replace(hidden, file)
