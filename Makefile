@@ -12,8 +12,8 @@ export PYTHON
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: $(STAMP) ## Take the tour: one program, every way of running it
-	@$(BIN)/python -m anabranch.tour
+run: $(STAMP) ## Take the tour: a stream on Spark, a crash, the same answer (ARGS=--no-spark)
+	@$(BIN)/python -m anabranch.tour $(ARGS)
 
 test: $(STAMP) ## Run all tests (ARGS='-k name -n 0' to pick some)
 	@$(BIN)/python -m pytest $(ARGS)

@@ -65,6 +65,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
         "anabranch-tests",
         **{
             "spark.local.dir": str(scratch / "local"),
+            # Tests are many short queries: compiling them to the last costs more than it brings.
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         },
     )

@@ -20,7 +20,7 @@ if __name__ == "__main__":
         "spark.local.dir": str(home / "local"),
         "spark.sql.shuffle.partitions": "2",
         # It does not live long enough for the second compiler to pay.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
     spark = start_session("killed", *master, **settings)
     story = LongStory(name, int(length), int(seed))

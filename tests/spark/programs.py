@@ -121,7 +121,26 @@ counted = Program(
     state=MapOf(Count(), by="meter"),
 )
 
+tied = Program(
+    on(Reading, output=lambda s, e: (s.limit, e.amount), update=lambda s, e: s),
+    on(Limit, update=lambda s, e: Status(e.most, s.total)),
+    depends(Limit, Reading),
+    init=Status(),
+    zero=Status(),
+    fork=lambda s, left, right: (s, Status(s.limit, 0)),
+    join=lambda a, b: Status(a.limit, a.total + b.total),
+)
+independent = Program(
+    on(Reading, output=lambda s, e: s.limit, update=lambda s, e: Status(s.limit, s.total + 1)),
+    init=Status(limit=7),
+    zero=Status(0, 0),
+    fork=lambda s, left, right: (s, Status(s.limit, 0)),
+    join=lambda a, b: Status(a.limit, a.total + b.total),
+)
+
 PROGRAMS = {
+    "tied": tied,
+    "independent": independent,
     "levels": levels,
     "started": started,
     "floats": floats,

@@ -161,7 +161,7 @@ def draw_items(rng, program, count):
         time = 0
         for seq in range(count):
             time += rng.choice((0, 0, 1, 1, 2))
-            tag = rng.choice(others) if rng.random() < 0.15 else first
+            tag = rng.choice(others) if others and rng.random() < 0.15 else first
             values = [rng.randint(0, 3), rng.randint(0, 999)]
             fields = tag._fields[1:]
             data = tag(time, *(values[field != "meter"] for field in fields))

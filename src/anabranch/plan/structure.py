@@ -69,13 +69,20 @@ def read_structure(program: Program) -> Structure:
     kind = _restrict(program, wanted, levels, reasons)
     leaves = [role for role in roles if role.role != "marker" and role.speaks and role.reads_state]
     has_marker = any(level.markers for level in levels)
-    needing = tuple(role.tag for role in leaves) if has_marker else ()
+    # Two tags that depend on each other cut each other's folds, even if neither is a marker.
+    needing = tuple(
+        role.tag for role in leaves if has_marker or _depends_on_others(program, role.tag)
+    )
     reasons += [
         f"{tag.__name__} says something that depends on the state, so its workers need their "
-        "part of the state after each marker"
+        f"part of the state after each {'marker' if has_marker else 'event it depends on'}"
         for tag in needing
     ]
     return Structure(kind, levels, roles, needing, tuple(reasons))
+
+
+def _depends_on_others(program: Program, tag: Tag) -> bool:
+    return any(program.dependence.restrictions(tag, t) for t in program.tags if t is not tag)
 
 
 def _cut(program: Program, tags: Sequence[Tag], known: tuple[str, ...]) -> list[Level]:

@@ -135,7 +135,7 @@ def _wire_keyed(
     if not hot:
         return Wiring("keyed", shards, (shape.by,), frozenset(), tuple(reasons))
     leaves = find_leaf_types(program)
-    speaking = [tag.__name__ for tag in structure.needs_forked_state if tag in leaves]
+    speaking = [tag.__name__ for tag in _find_speaking(structure) if tag in leaves]
     if not leaves or speaking:
         why = f"what {speaking[0]} says depends on it" if speaking else "no events are free in it"
         reasons.append(f"a hot {shape.by} is not spread: {why}")
@@ -172,7 +172,7 @@ def _wire_forked(
         refused.append("forked: keys separate before any marker does")
         return None
     leaves = find_leaf_types(program)
-    speaking = {tag for tag in structure.needs_forked_state if tag in leaves}
+    speaking = {tag for tag in _find_speaking(structure) if tag in leaves}
     # Whoever speaks of a large state would have to be told all of it after every marker.
     silent = {tag for tag in speaking if not _is_small(program, leaves[tag])}
     leaves = {tag: name for tag, name in leaves.items() if tag not in silent}
@@ -201,6 +201,11 @@ def _wire_forked(
         hot,
         program.lanes,
     )
+
+
+def _find_speaking(structure: Structure) -> list[Tag]:
+    """Return the tags whose outputs look at the state: folded from zero, they would see too little."""
+    return [role.tag for role in structure.roles if role.speaks and role.reads_state]
 
 
 def _find_cuts(program: Program, leaves: Mapping[Tag, str]) -> frozenset[Tag]:

@@ -30,7 +30,7 @@ from anabranch.tour.view import Hour, View, draw_curve, draw_sources, open_view
 GOOD, FOUND, USAGE, INTERRUPTED = 0, 1, 2, 130
 PIPE_WIDTH = 100
 CURVE = 56
-CRASH_AT = 0.5
+CRASH_AT = 0.4
 """After which part of the files the query is killed."""
 
 app = App(
