@@ -185,3 +185,21 @@ def test_columns_of_the_wrong_type_or_length_are_refused():
         Columns(Leaf("int"), (np.zeros(1),), 1)
     with pytest.raises(Unfit, match=r"of \[1, 2\]$"):
         Columns(Leaf("int"), (np.zeros(1, np.int64),), 2)
+
+
+def test_a_struct_travels_to_another_process_and_is_of_its_type_there():
+    import subprocess
+    import sys
+
+    from pyspark import cloudpickle
+
+    from anabranch.state import Count, Max, Struct
+
+    struct = Struct(top=Max(), seen=Count())
+    data = cloudpickle.dumps((struct, read_value(struct.init)))
+    code = (
+        "import pickle, sys; struct, layout = pickle.loads(sys.stdin.buffer.read());"
+        "from anabranch.kernels.columns import pack; print(pack(layout, [struct.init]).unpack())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], input=data, capture_output=True, check=True)
+    assert done.stdout.decode().strip() == "[Struct(top=None, seen=0)]"

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias, Union, get_args, get_origin
 
 from anabranch.model.events import Tag, field_names, field_types
+from anabranch.state.collections import make_struct_type
 
 INT, FLOAT, BOOL, STR, OBJECT = "int", "float", "bool", "str", "object"
 
@@ -66,6 +67,17 @@ class Fields:
 
     cls: type
     parts: tuple[Layout, ...]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A struct's type is made anew in each process; it must be the one of that process.
+        names = getattr(self.cls, "_fields", None)
+        if names is not None and self.cls is make_struct_type(names):
+            return _restore_struct, (names, self.parts)
+        return Fields, (self.cls, self.parts)
+
+
+def _restore_struct(names: tuple[str, ...], parts: tuple[Layout, ...]) -> Fields:
+    return Fields(make_struct_type(names), parts)
 
 
 Layout: TypeAlias = Leaf | Constant | Option | Fields

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, cast
 
 from anabranch.errors import ProgramError
@@ -240,7 +241,7 @@ class Struct:
                     cure="put the Struct inside the map: MapOf(Struct(...), by='key')",
                 )
         self.fields = dict(fields)
-        self._type = _make_type(tuple(fields))
+        self._type = make_struct_type(tuple(fields))
 
     @property
     def init(self) -> Any:
@@ -302,5 +303,7 @@ def _rebuild_struct(fields: dict[str, Shape]) -> Struct:
     return Struct(**fields)
 
 
-def _make_type(fields: tuple[str, ...]) -> Any:
+@cache
+def make_struct_type(fields: tuple[str, ...]) -> Any:
+    """Return the one type, in this process, of structs with these fields."""
     return namedtuple("Struct", fields)  # noqa: PYI024 - the fields are data here

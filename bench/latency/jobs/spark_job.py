@@ -1,0 +1,112 @@
+"""On Spark, from its socket source: `anabranch` from frames, and `tws`, transformWithStateInPandas."""
+
+import json
+import pickle
+import time
+from collections.abc import Iterator
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from answers import Task, keep, read_task, wait_for_end
+from merging import advance, begin, sort_chunk
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+from anabranch.spark import Feed, for_each_batch, run
+from anabranch.spark.session import start_session
+from bench.latency.producer import SOURCES
+from bench.peers.programs import value_barrier
+
+Said = list[tuple[int, int, float]]
+
+
+def read_socket(spark: Any, port: int) -> Any:
+    """Return a source as a frame in one part: Spark deals the lines of a socket out to several."""
+    lines = spark.readStream.format("socket").options(host="127.0.0.1", port=port).load()
+    parts = [
+        f"CAST(split(value, ',')[{i}] AS LONG) AS {n}"
+        for i, n in enumerate(("time", "seq", "value"))
+    ]
+    return lines.selectExpr(*parts).coalesce(1)
+
+
+class Barriers(StatefulProcessor):
+    """Merge the three sources with a frontier."""
+
+    def init(self, handle: Any) -> None:
+        """Find the state."""
+        self.state = handle.getValueState("state", "data binary")
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803 - Spark's names
+        """Take in a batch."""
+        merge = pickle.loads(self.state.get()[0]) if self.state.exists() else begin()  # noqa: S301 - our own state
+        frame = pd.concat(rows)
+        source, when, value = (frame[name].to_numpy() for name in ("source", "time", "value"))
+        parts = [
+            (int(s), sort_chunk(when[source == s], value[source == s])) for s in np.unique(source)
+        ]
+        merge, closed = advance(merge, parts)
+        self.state.update((pickle.dumps(merge),))
+        yield pd.DataFrame([(c.time, c.total) for c in closed], columns=["time", "total"]).astype(
+            "int64"
+        )
+
+    def close(self) -> None:
+        """Have nothing to close."""
+
+
+def start_anabranch(spark: Any, task: Task, said: Said) -> Any:
+    """Start the program of W2."""
+    feeds = [
+        Feed(
+            read_socket(spark, port),
+            name,
+            tag="Barrier" if name == "barriers" else "Value",
+            seq="seq",
+            strict=True,
+        )
+        for name, port in zip(SOURCES, task.ports, strict=True)
+    ]
+
+    def take(frame: Any, batch: int) -> None:
+        rows = frame.where("kind = 'output'").select("time", "value").collect()
+        said.extend((row.time, json.loads(row.value), time.time()) for row in rows)
+
+    trigger = {"processingTime": "0 seconds"}
+    return for_each_batch(
+        run(value_barrier, feeds, shards=2), take, task.scratch / "checkpoint", trigger=trigger
+    )
+
+
+def start_tws(spark: Any, task: Task, said: Said) -> Any:
+    """Start the same with Spark alone."""
+    frames = [
+        read_socket(spark, port).selectExpr("time", "value", f"{number} AS source", "0 AS key")
+        for number, port in enumerate(task.ports)
+    ]
+    rows = reduce(lambda a, b: a.unionByName(b), frames).groupBy("key")
+    result = rows.transformWithStateInPandas(Barriers(), "time long, total long", "append", "None")
+
+    def take(frame: Any, batch: int) -> None:
+        found = frame.collect()
+        said.extend((row.time, row.total, time.time()) for row in found)
+
+    writer = result.writeStream.option("checkpointLocation", str(task.scratch / "checkpoint"))
+    return writer.foreachBatch(take).start()
+
+
+def main() -> None:
+    """Run until the producer has ended."""
+    task = read_task()
+    spark = start_session("latency", **{"spark.driver.memory": "4g"})
+    said: Said = []
+    query = (start_anabranch if task.how == "anabranch" else start_tws)(spark, task, said)
+    wait_for_end(task)
+    query.stop()
+    keep(task, said)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Anabranch: `frame` from plain streaming frames of Spark, `fused` from a source that reads columns."""
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from batches import Clock, follow, open_session, read_source
+from protocol import Task, keep_answer, keep_pages, keep_sampled, read_task
+
+import anabranch.spark
+from anabranch import Program
+from anabranch.spark import Feed, run, write_directory
+from bench.peers import programs
+
+PROGRAMS: dict[str, tuple[Program, dict[str, str]]] = {
+    "fold": (programs.keyed_fold, {"readings": "Reading", "asks": "Ask"}),
+    "ewma": (programs.ewma, {"readings": "Reading", "asks": "Ask"}),
+    "barrier": (programs.value_barrier, {"values": "Value", "barriers": "Barrier"}),
+    "pages": (programs.page_view, {"views": "View", "updates": "Update"}),
+}
+SHARDS = 4
+HOT_PAGES = (0, 1)
+
+
+def run_program(task: Task, read: Callable[[str], Any]) -> Any:
+    """Return what the program says of its sources, each read with `read`."""
+    program, tags = PROGRAMS[task.kind]
+    names = [*task.sources, "asks"] if "asks" in tags else task.sources
+    feeds = [
+        Feed(
+            read(name),
+            name,
+            tag=tags[name.partition("-")[0]],
+            seq="seq",
+            strict=True,
+            heartbeat="heartbeat" if name == "asks" else None,
+        )
+        for name in names
+    ]
+    return run(program, feeds, shards=SHARDS, hot=HOT_PAGES if task.kind == "pages" else ())
+
+
+def run_from_frames(spark: Any, task: Task) -> Any:
+    """Run on a plain streaming frame for each source."""
+    return run_program(task, lambda name: read_source(spark, task, name))
+
+
+def run_from_files(spark: Any, task: Task) -> Any:
+    """Run on the files themselves, which are read without passing through Spark's rows."""
+    make_files = getattr(anabranch.spark, "Files", None)
+    if make_files is None:
+        # The runner shows this instead of figures.
+        raise SystemExit("skip: no fused source yet")
+    folder = task.folder / "parquet"
+    return run_program(task, lambda name: make_files(folder / name, files_per_batch=1))
+
+
+def keep_outputs(spark: Any, task: Task) -> None:
+    """Write the answer: outputs are JSON."""
+    rows = spark.read.parquet(str(task.scratch / "said")).where("kind = 'output'")
+    frame = rows.select("time", "value").toPandas()
+    values = [json.loads(value) for value in frame["value"]]
+    if task.kind == "barrier":
+        keep_answer(task, time=frame["time"].to_numpy(np.int64), total=values)
+        return
+    columns = [list(column) for column in zip(*values, strict=True)]
+    if task.kind == "pages":
+        keep_pages(task, *columns)
+        return
+    # A key that was asked for but never read has nothing to say: it is in the state it started from.
+    start = 0 if task.kind == "fold" else None
+    known = [place for place, said in enumerate(columns[-1]) if said != start]
+    columns = [[column[place] for place in known] for column in columns]
+    names = ("key", "top", "seen") if task.kind == "fold" else ("key", "average")
+    keep_sampled(task, **dict(zip(names, columns, strict=True)))
+
+
+def main() -> None:
+    """Run the query, then read what it has published."""
+    task = read_task()
+    spark = open_session()
+    ready = time.time()
+    result = {"frame": run_from_frames, "fused": run_from_files}[task.how](spark, task)
+    clock = Clock(task, ready)
+    said = task.scratch / "said"
+    query = write_directory(result, said, task.scratch / "checkpoint")
+    while query.isActive and not (said / "batch=0").exists():
+        time.sleep(0.01)
+    clock.note()
+    follow(clock, query)
+    keep_outputs(spark, task)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

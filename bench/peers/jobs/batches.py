@@ -1,0 +1,136 @@
+"""Micro-batches: what every contender on Spark shares, so that none has a setting of its own.
+
+Two cores, two partitions, state in RocksDB with a changelog, one file of each source per batch,
+results written as Parquet. Steady is batches 2 to n: the first one warms Spark up.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from protocol import Task, tell
+
+from anabranch.spark.session import start_session
+
+SCHEMAS = {
+    "readings": "time long, key long, value double, seq long",
+    "asks": "time long, key long, seq long, heartbeat long",
+    "values": "time long, value long, seq long",
+    "barriers": "time long, seq long",
+    "views": "time long, page long, seq long",
+    "updates": "time long, page long, version long, seq long",
+}
+DRIVER_MEMORY = "4g"
+
+
+def open_session() -> Any:
+    """Start Spark, and let it do something, so that a start is a start."""
+    spark = start_session("bench", **{"spark.driver.memory": DRIVER_MEMORY})
+    spark.range(1).count()
+    return spark
+
+
+def read_source(spark: Any, task: Task, source: str) -> Any:
+    """Return a source as a stream that brings one slice per batch."""
+    reader = spark.readStream.schema(SCHEMAS[source.partition("-")[0]])
+    reader = reader.option("maxFilesPerTrigger", 1)
+    return reader.parquet(str(task.folder / "parquet" / source))
+
+
+class Clock:
+    """What is noted while a query runs: when it started, and when its first batch was there."""
+
+    def __init__(self, task: Task, ready: float) -> None:
+        self.task = task
+        self.ready = ready
+        self.started = time.time()
+        self.first: float | None = None
+
+    def note(self) -> None:
+        """Note that a batch has been published."""
+        if self.first is None:
+            self.first = time.time()
+
+    def tell(self, query: Any, *, partial: bool, total_s: float | None = None) -> None:
+        """Print the figures of the batches so far."""
+        slices = self.task.manifest["slices"]
+        durations = list_durations(query)
+        if partial and len(durations) < 2:
+            return
+        if not partial and len(durations) != len(slices):
+            # Then nobody knows which rows a batch had.
+            tell(
+                self.task,
+                total_s=total_s or 0,
+                ready=self.ready,
+                first=self.first,
+                batches_s=durations,
+            )
+            return
+        tell(
+            self.task,
+            total_s=time.time() - self.started if total_s is None else total_s,
+            steady_s=sum(durations[1:]) or None,
+            steady_events=sum(slices[1 : len(durations)]) or None,
+            ready=self.ready,
+            first=self.first,
+            partial=partial,
+            batches_s=durations,
+        )
+
+
+def list_durations(query: Any) -> list[float]:
+    """Return how long each batch took that had any input, in seconds."""
+    found = []
+    for progress in query.recentProgress:
+        fields = progress if isinstance(progress, dict) else json.loads(progress.json)
+        if fields["numInputRows"] > 0:
+            found.append(fields["batchDuration"] / 1000)
+    return found
+
+
+def follow(clock: Clock, query: Any) -> None:
+    """Wait for the end of a query, and print what is known on the way."""
+    done = threading.Event()
+
+    def report() -> None:
+        while not done.wait(5):
+            clock.tell(query, partial=True)
+
+    reporter = threading.Thread(target=report, daemon=True)
+    reporter.start()
+    query.awaitTermination()
+    total_s = time.time() - clock.started
+    done.set()
+    reporter.join()
+    clock.tell(query, partial=False, total_s=total_s)
+
+
+def run_query(
+    clock: Clock, result: Any, mode: str, take: Callable[[Any, int], None] | None = None
+) -> None:
+    """Run a query to the end of its input; each batch is written as Parquet, unless `take` does it."""
+    task = clock.task
+
+    def write(frame: Any, batch: int) -> None:
+        if take is None:
+            frame.write.parquet(str(task.scratch / "said" / f"batch={batch}"))
+        else:
+            take(frame, batch)
+        clock.note()
+
+    query = (
+        result.writeStream.outputMode(mode)
+        .trigger(availableNow=True)
+        .option("checkpointLocation", str(task.scratch / "checkpoint"))
+        .foreachBatch(write)
+        .start()
+    )
+    follow(clock, query)
+
+
+def read_said(spark: Any, task: Task) -> Any:
+    """Return everything that was written, with the number of its batch."""
+    return spark.read.parquet(str(task.scratch / "said")).toPandas()
