@@ -18,7 +18,7 @@ from anabranch.model.targets import load
 from anabranch.spark.query import Feed, run
 from anabranch.spark.session import start_session
 
-EVENTS = 100_000
+EVENTS = 400_000
 PER_MARKER = 1_000
 FILES = 4
 CORES = 2

@@ -168,7 +168,11 @@ LANES: dict[str, Callable[[], Any]] = {
         value, on(Barrier), depends(Value, Barrier), state=Sum(), lanes=4
     ),
     "lanes_of_what_speaks_of_the_state": lambda: Program(
-        on(Value, update=add, output=lambda total, value: total), barrier, sync, state=Sum(), lanes=4
+        on(Value, update=add, output=lambda total, value: total),
+        barrier,
+        sync,
+        state=Sum(),
+        lanes=4,
     ),
     "lanes_of_a_state_that_can_not_fork": lambda: uncut.changed(lanes=4),
     "lanes_of_a_whole_handler": lambda: Program(

@@ -1,8 +1,8 @@
 """The published cases of Flumina (dependency-guided synchronization), as data.
 
 Each `Vector` is an input with the answer that the sequential fold must give, and that every valid
-plan must give under every schedule. The reference is held to them in `test_flumina.py`. Where a
-case is also an example, its program and input are the example's own.
+plan must give under every schedule: `tests/runtimes` holds every runtime to them. Where a case is
+also an example, its program and input are the example's own.
 
 Left out: the taxi sliding window and the taxi distance, of which only the shape was published.
 """
@@ -28,7 +28,10 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 @dataclass(frozen=True, eq=False)
 class Vector:
-    """An input, the answer to it, and some valid plans that must give the same one."""
+    """An input, the answer to it, and some valid plans that must give the same one.
+
+    A long one has a cut: the same case, shorter, for a runtime on which the whole takes minutes.
+    """
 
     program: Program
     make: Callable[[], Sequence[Item]]
@@ -36,7 +39,7 @@ class Vector:
     expected: list[Any]
     plans: dict[str, Plan] = field(default_factory=dict)
     state: Any = MISSING
-    large: bool = False
+    cut: "Vector | None" = None
 
     @cached_property
     def items(self) -> list[Item]:
@@ -193,27 +196,26 @@ def tell_of_sums() -> list[Item]:
 
 two, three, four = (plan_markers(Barrier, Value, name_streams(n)) for n in (2, 3, 4))
 
+
+def count_on_two(last: int, cut: Vector | None = None) -> Vector:
+    sums = [b * b // 2 for b in range(1000, last + 1, 1000)]
+    return Vector(value_barrier, lambda: count_odd_numbers(2, last), declare(2), sums, two, cut=cut)
+
+
+def count_on_four(last: int, cut: Vector | None = None) -> Vector:
+    sums = [b * b for b in range(1000, last + 1, 1000)]
+    return Vector(
+        value_barrier, lambda: count_odd_numbers(4, last), declare(4), sums, four, cut=cut
+    )
+
+
 VALUE_BARRIER = {
     "value-barrier, cumulative": vector_of(barrier, value_barrier, state=51),
     "value-barrier, two thousand": Vector(
         value_barrier, split_in_two, declare(2), [500_500, 1_999_999], two, state=1_999_999
     ),
-    "value-barrier, a million on two streams": Vector(
-        value_barrier,
-        lambda: count_odd_numbers(2, 1_000_000),
-        declare(2),
-        [b * b // 2 for b in range(1000, 1_000_001, 1000)],
-        two,
-        large=True,
-    ),
-    "value-barrier, four streams": Vector(
-        value_barrier,
-        lambda: count_odd_numbers(4, 40_000),
-        declare(4),
-        [b * b for b in range(1000, 40_001, 1000)],
-        four,
-        large=True,
-    ),
+    "value-barrier, a million on two streams": count_on_two(1_000_000, cut=count_on_two(6000)),
+    "value-barrier, four streams": count_on_four(40_000, cut=count_on_four(3000)),
     "value-barrier with reset": Vector(
         with_reset, count_to_a_hundred, declare(3), [*range(135, 2836, 300)], three, state=300
     ),

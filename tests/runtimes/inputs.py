@@ -1,0 +1,139 @@
+"""Inputs drawn at random, and random ways to cut them into batches and tasks."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import strategies as st
+
+from anabranch import Event, Heartbeat, Program
+from anabranch.eventtime.sources import Source, end_sources
+from anabranch.model.events import Item, field_types
+from tests.runtimes.runtimes import Outcome, read_said
+from tests.spark.streams import to_row
+from tests.spark.test_microbatches import Engine
+
+# Few values, so that events meet: in a key, at a time, in a total.
+VALUES = {
+    int: st.integers(-3, 9) | st.sampled_from([1000, 10**12]),
+    float: st.sampled_from([0.1, 0.2, 0.7, -1.5, 20.0, 1e17]),
+    str: st.sampled_from(["a", "b", "kitchen", "é"]),
+    bool: st.booleans(),
+}
+KEYS = st.integers(1, 3)
+AMOUNTS = st.integers(0, 9) | st.sampled_from([1000, 10**12])
+
+
+@st.composite
+def draw_sources(draw, names: Sequence[str]) -> tuple[Source, ...]:
+    """Let sources be in order, strict, patient, wary of the future, or silent but for heartbeats."""
+    promises = st.sampled_from(
+        [
+            {"lateness": 0},
+            {"strict": True},
+            {"lateness": 3},
+            {"lateness": 30},
+            {"lateness": 2, "ahead": 8},
+            {"lateness": None},
+        ]
+    )
+    return tuple(Source(name, **draw(promises)) for name in names)
+
+
+@st.composite
+def draw_items(draw, program: Program, sources: Sequence[Source]) -> list[Item]:
+    """Draw what each source brings, in its own sequence: out of order, late and ahead at times."""
+    items: list[Item] = []
+    for source in sources:
+        clock = draw(st.integers(-5, 5))
+        steps = st.lists(
+            st.tuples(st.sampled_from(program.tags), st.integers(0, 3), st.integers(0, 9)),
+            max_size=14,
+        )
+        for seq, (tag, step, chance) in enumerate(draw(steps)):
+            clock += step
+            # One in ten lags behind, one in ten is a heartbeat, one in ten jumps ahead.
+            if chance == 0:
+                items.append(Heartbeat(clock - 1, source.name, seq))
+            else:
+                time = clock + {1: -draw(st.integers(1, 6)), 2: 40}.get(chance, 0)
+                items.append(Event(draw(draw_event(tag, time)), source.name, seq))
+    if draw(st.integers(0, 4)) == 0:
+        return items
+    # The end of a source that has brought nothing has no number of its own.
+    return [
+        item if item.seq is not None else item._replace(seq=0)
+        for item in end_sources(items, sources)
+    ]
+
+
+def draw_event(tag: type, time: int) -> st.SearchStrategy[Any]:
+    kinds = field_types(tag)
+    fields = {name: draw_field(name, kind) for name, kind in kinds.items() if name != "time"}
+    return st.builds(lambda **values: tag(time=time, **values), **fields)
+
+
+def draw_field(name: str, kind: type) -> st.SearchStrategy[Any]:
+    if kind is int and name in ("key", "page", "taxi"):
+        return KEYS
+    # The laws of the example inc_dec hold for amounts that are not below zero.
+    return AMOUNTS if name == "amount" else VALUES[kind]
+
+
+def cut_rows(rng: random.Random, items: Sequence[Item], size: int) -> list[list[list[dict]]]:
+    """Cut an input into batches of about `size` rows of each source, and each batch into tasks.
+
+    Within a batch rows go to tasks anyhow, and are in no order there: Spark promises none.
+    """
+    queues: dict[str, list[dict]] = {}
+    for item in items:
+        queues.setdefault(item.source, []).append(row_of(item))
+    batches = []
+    while any(queues.values()):
+        rows = []
+        for name, queue in queues.items():
+            many = rng.randint(0, 2 * size)
+            rows += queue[:many]
+            queues[name] = queue[many:]
+        rng.shuffle(rows)
+        ends = sorted(rng.sample(range(len(rows) + 1), min(len(rows), rng.randint(0, 3))))
+        tasks = [
+            rows[a:b] for a, b in zip([0, *ends], [*ends, len(rows)], strict=True) if rows[a:b]
+        ]
+        if tasks:
+            batches.append(tasks)
+    return batches
+
+
+def cut_one_by_one(rng: random.Random, items: Sequence[Item]) -> list[list[list[dict]]]:
+    """Make every row a batch of its own; which source is next is chance."""
+    queues: dict[str, list[dict]] = {}
+    for item in reversed(items):
+        queues.setdefault(item.source, []).append(row_of(item))
+    batches = []
+    while waiting := [queue for queue in queues.values() if queue]:
+        batches.append([[rng.choice(waiting).pop()]])
+    return batches
+
+
+def row_of(item: Item) -> dict[str, Any]:
+    return {"heartbeat": None, "time": None} | to_row(item)
+
+
+def run_batches(
+    program: Program,
+    sources: Sequence[Source],
+    batches: list[list[list[dict]]],
+    shards: int,
+    records: Sequence[type] = (),
+) -> Outcome:
+    """Run micro-batches without Spark; the books are balanced after each.
+
+    A program whose start holds no record of a kind can't name it, so a test may.
+    """
+    machine = Engine(program, sources, shards)
+    for record in records:
+        machine.job.codec._learn(record)
+    for tasks in batches:
+        machine.batch(tasks)
+    return read_said(machine.said, machine.ledger)

@@ -1,0 +1,193 @@
+"""What every runtime is told: the published vectors, the examples among them, and cases of our own.
+
+Ours are about what a published case never has: late events, events that can't be used, several
+outputs of one event, and fields of every type.
+"""
+
+import random
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from anabranch import Program, Shard, depends, on, take
+from anabranch.eventtime.sources import Source, end_sources
+from anabranch.model.events import Item
+from anabranch.plan.tree import Plan, Worker
+from anabranch.state import MapOf, Sum
+from tests.vectors import flamestream, flumina
+from tests.vectors.flumina import Barrier, Value, Vector, brought, value_barrier
+
+# --- late, and too far ahead --------------------------------------------------------------------
+
+LATE_SOURCES = (Source("a1", lateness=2, ahead=30), Source("a2", lateness=None), Source("b"))
+
+
+def come_late() -> list[Item]:
+    """Bring values that lag and jump: some are late by one, some lie too far ahead."""
+    rng = random.Random(3)
+    times = [max(1, t + rng.randint(-4, 2) + 100 * (t % 17 == 0)) for t in range(1, 60)]
+    values = [Value(time, 1) for time in times]
+    barriers = [Barrier(time) for time in range(5, 60, 5)]
+    steady = [Value(time, 100) for time in range(1, 60, 6)]
+    return end_sources(
+        [*brought("a1", values), *brought("a2", steady), *brought("b", barriers)], LATE_SOURCES
+    )
+
+
+# --- an update and an output that raise ---------------------------------------------------------
+
+
+class Dose(NamedTuple):
+    time: int
+    patient: str
+    amount: int
+
+
+def add_dose(total: int, dose: Dose) -> int:
+    if dose.amount < 0:
+        raise ValueError("a dose can't be taken back")
+    return total + dose.amount
+
+
+def say_share(total: int, dose: Dose) -> float:
+    return total / dose.amount
+
+
+doses = Program(
+    on(Dose, update=add_dose, output=say_share),
+    depends(Dose, Dose, same="patient"),
+    state=MapOf(Sum(), by="patient"),
+    name="doses",
+)
+
+
+def give_doses() -> list[Item]:
+    amounts = [4, 1, 0, 3, -2, 5, 0, 8]
+    given = [Dose(n + 1, "AB"[n % 2], amount) for n, amount in enumerate(amounts)]
+    return end_sources([*brought("ward", given[::2]), *brought("night", given[1::2])])
+
+
+# --- several outputs of one event ---------------------------------------------------------------
+
+
+def say_twice(total: int, barrier: Barrier):
+    yield ("total", total)
+    if total > 3:
+        yield ("above three", total - 3)
+
+
+loud = Program(
+    on(Value, update=lambda total, value: total + value.value),
+    on(Barrier, output=say_twice, update=lambda total, barrier: 0),
+    depends(Barrier, Value, Barrier),
+    state=Sum(),
+    name="loud",
+)
+
+
+def speak_up() -> list[Item]:
+    values = [Value(time, time % 3) for time in range(1, 13)]
+    return end_sources([*brought("a1", values), *brought("b", [Barrier(t) for t in (3, 3, 8, 13)])])
+
+
+# --- two tags that cut each other's folds, and neither is a marker --------------------------------
+
+
+class Glance(NamedTuple):
+    time: int
+
+
+glances = Program(
+    on(Glance, output=lambda top, glance: top),
+    on(Value, update=lambda top, value: max(top, value.value)),
+    depends(Glance, Value),
+    init=0,
+    zero=0,
+    fork=lambda top, left, right: (top, top),
+    join=max,
+    name="glances",
+)
+
+
+def glance_around() -> list[Item]:
+    values = [Value(time, time * 7 % 31) for time in range(1, 30, 2)]
+    looks = [Glance(time) for time in (1, 4, 4, 9, 10, 17, 30)]
+    return end_sources([*brought("a1", values), *brought("looks", looks)])
+
+
+# --- fields of every type -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Visit:
+    time: int
+    place: str
+    cost: float
+    paid: bool
+
+
+visits = Program(
+    on(
+        Visit,
+        output=lambda seen, visit: [(visit.place, seen, visit.cost / 3, visit.paid)],
+        update=lambda seen, visit: seen + (visit.cost if visit.paid else 0),
+    ),
+    depends(Visit, Visit, same="place"),
+    state=MapOf(Sum(), by="place"),
+    name="visits",
+)
+
+
+def go_visiting() -> list[Item]:
+    places = ["Zürich", "", "naïve café ☕", "a\tb"]
+    costs = [0.1, 1e300, -0.0, 2.5, 1 / 3, 7.0]
+    seen = [Visit(-9 + n, places[n % 4], costs[n % 6], n % 3 > 0) for n in range(24)]
+    return end_sources([*brought("one", seen[::2]), *brought("two", seen[1::2])])
+
+
+def tell(program: Program, make, sources, plans: dict[str, Plan]) -> Vector:
+    """Return a case whose answer is the fold's own: nobody published another."""
+    from anabranch.reference.sequential import run
+
+    return Vector(program, make, sources, run(program, make(), sources).values, plans)
+
+
+by_source = Plan(Worker(Barrier, children=[Worker(take(Value, source=s)) for s in ("a1", "a2")]))
+by_lane = Plan(Worker(Barrier, children=[Worker(take(Value, lane=Shard(n, 2))) for n in (0, 1)]))
+
+
+by_lane_of_glances = Plan(
+    Worker(Value, children=[Worker(take(Glance, lane=Shard(n, 2))) for n in (0, 1)])
+)
+
+
+def by_key(tag: type, name: str) -> dict[str, Plan]:
+    halves = [Worker(take(tag, **{name: Shard(n, 2)})) for n in (0, 1)]
+    return {"sequential": Plan(Worker(tag)), f"by {name}": Plan(Worker(children=halves))}
+
+
+OURS = {
+    "late and far ahead": tell(
+        value_barrier, come_late, LATE_SOURCES, {"by source": by_source, "by lane": by_lane}
+    ),
+    "functions that raise": tell(
+        doses, give_doses, (Source("ward"), Source("night")), by_key(Dose, "patient")
+    ),
+    "several outputs of one event": tell(
+        loud,
+        speak_up,
+        (Source("a1"), Source("b")),
+        {"sequential": Plan(Worker(Value, Barrier)), "by lane": by_lane},
+    ),
+    "glances at the highest value": tell(
+        glances,
+        glance_around,
+        (Source("a1"), Source("looks")),
+        {"sequential": Plan(Worker(Glance, Value)), "by lane": by_lane_of_glances},
+    ),
+    "fields of every type": tell(
+        visits, go_visiting, (Source("one"), Source("two")), by_key(Visit, "place")
+    ),
+}
+
+EXAMPLES = sorted(file.stem for file in flumina.EXAMPLES.glob("*.py"))
+STORIES: dict[str, Vector] = {**flumina.VECTORS, **flamestream.VECTORS, **OURS}

@@ -1,0 +1,89 @@
+"""One suite, every runtime: all published vectors, all examples, and cases of our own.
+
+What a runtime does not do is marked in `gaps.py`: `notyet` or `never`, with the reason and with
+what happens instead, which is tested too.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from anabranch.model.shapes import MISSING
+from tests.runtimes.gaps import GAPS
+from tests.runtimes.runtimes import (
+    Reference,
+    Runtime,
+    Simulated,
+    SparkBatch,
+    SparkStreaming,
+    expect,
+    fold,
+)
+from tests.runtimes.stories import EXAMPLES, STORIES
+from tests.vectors.flumina import Vector, example
+
+SCHEDULES = 1000
+LONG = 500
+
+
+def list_runtimes(name: str, story: Vector) -> Iterator[tuple[str, Runtime]]:
+    yield "reference", Reference()
+    for plan, seeds in list_schedules(story.cut or story):
+        yield f"simulated-{plan}-{seeds.start}", Simulated(plan, seeds)
+    # What the answer must not depend on differs from story to story, always in the same way.
+    place = list(STORIES).index(name)
+    yield "spark batch", SparkBatch(shards=(1, 3, 16)[place % 3])
+    yield (
+        "spark streaming",
+        SparkStreaming(name, shards=(4, 1, 7)[place % 3], partitions=(2, 1)[place % 2]),
+    )
+
+
+def list_schedules(story: Vector) -> Iterator[tuple[str, range]]:
+    """Give every plan a thousand schedules; those of a long story in parts, to run side by side."""
+    for plan in story.plans:
+        if len(story.items) > 5 * LONG:
+            yield plan, range(10)
+        else:
+            size = SCHEDULES if len(story.items) < LONG else SCHEDULES // 4
+            yield from ((plan, range(n, n + size)) for n in range(0, SCHEDULES, size))
+
+
+def list_cases() -> Iterator:
+    for name, story in STORIES.items():
+        for label, runtime in list_runtimes(name, story):
+            marks = [pytest.mark.spark] if runtime.name.startswith("spark") else []
+            gap = GAPS.get((name, runtime.name))
+            marks += [] if gap is None else [gap.mark()]
+            yield pytest.param(story, runtime, gap, id=f"{name}-{label}", marks=marks)
+
+
+@pytest.mark.parametrize(("story", "runtime", "gap"), list(list_cases()))
+def test_every_runtime_gives_the_published_answer(story, runtime, gap, place):
+    told = story if gap is None else gap.instead(story)
+    tried = 0
+    for outcome in runtime.run(told, place):
+        assert outcome == expect(told)
+        assert outcome.ledger.balanced
+        tried += 1
+    assert tried
+    if gap is not None:
+        assert gap.really_differs(expect(told), story), "this gap is closed: take its mark away"
+
+
+@pytest.mark.parametrize("story", STORIES.values(), ids=list(STORIES))
+def test_the_state_in_the_end_is_the_published_one(story):
+    if story.state is not MISSING:
+        assert fold(story).state == story.state
+
+
+def test_the_gaps_are_of_stories_that_there_are():
+    runtimes = {"reference", "simulated", "spark batch", "spark streaming"}
+    assert {story for story, _ in GAPS} <= set(STORIES)
+    assert {runtime for _, runtime in GAPS} <= runtimes
+
+
+def test_every_example_is_among_the_stories():
+    told = [story.program for story in STORIES.values()]
+    missing = [name for name in EXAMPLES if getattr(example(name), name) not in told]
+    assert missing == []
