@@ -5,6 +5,7 @@ how long after the beginning of a batch a kill comes; where exactly it lands is 
 One run has many lives: each begins where the last one was cut off, and is a JVM of its own.
 """
 
+import contextlib
 import os
 import random
 import signal
@@ -79,7 +80,9 @@ def tail(home: Path) -> str:
 
 def kill(process: subprocess.Popen) -> int:
     """Kill the driver and its JVM at once; return the driver's exit code when both are gone."""
-    os.killpg(process.pid, signal.SIGKILL)
+    # Whoever died by himself is told by his code, not by an error here.
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
     code = process.wait()
     while is_alive(process.pid):
         time.sleep(0.01)

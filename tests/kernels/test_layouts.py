@@ -193,8 +193,6 @@ def test_a_struct_travels_to_another_process_and_is_of_its_type_there():
 
     from pyspark import cloudpickle
 
-    from anabranch.state import Count, Max, Struct
-
     struct = Struct(top=Max(), seen=Count())
     data = cloudpickle.dumps((struct, read_value(struct.init)))
     code = (
@@ -203,3 +201,9 @@ def test_a_struct_travels_to_another_process_and_is_of_its_type_there():
     )
     done = subprocess.run([sys.executable, "-c", code], input=data, capture_output=True, check=True)
     assert done.stdout.decode().strip() == "[Struct(top=None, seen=0)]"
+
+
+def test_a_tuple_of_another_length_is_kept_as_it_is():
+    layout = read_value(())
+    assert pack_or_keep(layout, [("a",), ()]).unpack() == [("a",), ()]
+    assert pack_or_keep(layout, [()]).layout == layout

@@ -150,7 +150,7 @@ def pack_or_keep(layout: Layout, values: Sequence[Any], strings: Strings | None 
     try:
         return pack(layout, values, strings)
     except Unfit:
-        if not isinstance(layout, Fields) or any(type(v) is not layout.cls for v in values):
+        if not isinstance(layout, Fields) or not all(_has_form(v, layout) for v in values):
             return pack(ANYTHING, values, strings)
     names = part_names(layout)
     read = (lambda v, n: v[int(n)]) if layout.cls is tuple else getattr
@@ -205,6 +205,13 @@ def _write(layout: Layout, values: Sequence[Any], strings: Strings) -> Iterator[
                 yield from _write(part, [value[number] for value in values], strings)
             else:
                 yield from _write(part, [getattr(value, name) for value in values], strings)
+
+
+def _has_form(value: Any, layout: Fields) -> bool:
+    """Say whether a value has a record's type and, if that is a plain tuple, its length."""
+    if type(value) is not layout.cls:
+        return False
+    return layout.cls is not tuple or len(value) == len(layout.parts)
 
 
 def _write_leaf(kind: str, values: Sequence[Any], strings: Strings) -> Array:
