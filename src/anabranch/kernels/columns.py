@@ -209,9 +209,9 @@ def _write(layout: Layout, values: Sequence[Any], strings: Strings) -> Iterator[
 
 def _has_form(value: Any, layout: Fields) -> bool:
     """Say whether a value has a record's type and, if that is a plain tuple, its length."""
-    if type(value) is not layout.cls:
-        return False
-    return layout.cls is not tuple or len(value) == len(layout.parts)
+    if layout.cls is tuple:
+        return type(value) is tuple and len(value) == len(layout.parts)
+    return type(value) is layout.cls
 
 
 def _write_leaf(kind: str, values: Sequence[Any], strings: Strings) -> Array:
