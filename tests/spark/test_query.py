@@ -94,3 +94,14 @@ def test_a_column_that_is_not_there_is_named_with_those_that_are(spark):
     both = Feed(frame, "s", tag="Inc", json_column="tag", corrupt_column="source")
     with pytest.raises(InputError, match="reads JSON, and leaves it to another reader"):
         run(story.program, [both])
+
+
+def test_a_run_that_said_nothing_can_still_be_read(spark, tmp_path):
+    from anabranch.spark.sinks import publish
+
+    rows = [("ledger", "ledger:shard:0", json.dumps(Ledger(0, 0)._asdict()))]
+    frame = spark.createDataFrame(rows, "kind string, id string, value string")
+    assert publish(frame, 0, tmp_path, "parquet") is True
+    found = spark.read.parquet(str(tmp_path))
+    assert found.count() == 0
+    assert {"kind", "id", "time", "value", "batch"} <= set(found.columns)

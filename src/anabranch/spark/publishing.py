@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from anabranch.spark.said import COLUMNS
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
@@ -23,6 +25,16 @@ def write_rows(frame: DataFrame, draft: Path, format: Format) -> list[dict[str, 
     draft.mkdir(parents=True)
     counts = frame.mapInArrow(_make_writer(str(draft), format), "value string").collect()
     return [json.loads(row.value) for row in counts]
+
+
+def write_nothing(draft: Path, format: Format) -> None:  # noqa: A002 - Spark's own word
+    """Write a file without rows: a reader of the folder learns the columns from it."""
+    import pyarrow as pa
+
+    types = {"string": pa.string(), "long": pa.int64(), "int": pa.int32()}
+    columns = [column.split() for column in COLUMNS.split(", ")]
+    schema = pa.schema([(name, types[kind]) for name, kind in columns if name != "kind"])
+    _write_file(schema.empty_table(), draft / "kind=output" / f"part-none.{format}", format)
 
 
 def _make_writer(

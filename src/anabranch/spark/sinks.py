@@ -18,7 +18,7 @@ from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.sources import NEVER
 from anabranch.eventtime.tolerance import Sample, Tolerance, explain_excess, read_tolerance
 from anabranch.spark.pairing import Lock, check_pair, find_local, write_pair
-from anabranch.spark.publishing import Format, write_rows
+from anabranch.spark.publishing import Format, write_nothing, write_rows
 from anabranch.spark.said import COLUMNS
 
 if TYPE_CHECKING:
@@ -132,6 +132,8 @@ def publish(frame: DataFrame, batch: int, folder: Path, format: Format) -> bool:
     counts = write_rows(frame, draft, format)
     balance, frontiers = _sum_up(counts), _find_frontiers(counts)
     before = find_last_batch(folder, before=batch)
+    if before is None and not any(draft.glob("kind=*")):
+        write_nothing(draft, format)
     if not counts and before is not None:
         # Not one row came in, so no shard was heard; what they have counted still stands.
         balance, frontiers = read_ledger(before), read_frontiers(before)
