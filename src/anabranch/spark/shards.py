@@ -74,8 +74,11 @@ class Head(NamedTuple):
     made_by: dict[str, str]
 
 
-class Shard:
-    """One shard at work on one batch."""
+class Keeping:
+    """What a shard keeps from batch to batch, and what comes of one, however it folds.
+
+    Unsaid is what leaves have to say of a state that only the root knows.
+    """
 
     def __init__(self, job: Job, number: int, store: Store) -> None:
         self.job = job
@@ -91,11 +94,23 @@ class Shard:
         self.deltas: list[Delta] = []
         self.unsaid: list[tuple[OrderKey, Event]] = []
 
-    def process(self, envelopes: Iterable[tuple[str, bytes]]) -> None:
-        """Take in a batch; `said`, `deltas` and `unsaid` hold what comes of it.
+    @property
+    def ledger(self) -> Ledger:
+        """Return what became of the events that this shard counts."""
+        return Ledger(*self.head.ledger)
 
-        Unsaid is what leaves have to say of a state that only the root knows.
-        """
+    def _reject_raw(self, payload: bytes, counts: dict[str, int]) -> None:
+        for rejected in self.job.codec.decode(payload):
+            counts["input"] += 1
+            counts["rejected"] += 1
+            self.said.append(Said("rejected", *rejected))
+
+
+class Shard(Keeping):
+    """One shard at work on one batch."""
+
+    def process(self, envelopes: Iterable[tuple[str, bytes]]) -> None:
+        """Take in a batch; `said`, `deltas` and `unsaid` hold what comes of it."""
         job = self.job
         chunks: list[Chunk] = []
         carried: list[Carried] = []
@@ -126,11 +141,6 @@ class Shard:
         self.head = Head(kept, tuple(ledger), pages, self.head.made_by)
         self.store.write("head", job.codec.encode(tuple(self.head)))
 
-    @property
-    def ledger(self) -> Ledger:
-        """Return what became of the events that this shard counts."""
-        return Ledger(*self.head.ledger)
-
     def _frontier(self, standings: dict[str, Standing]) -> int:
         if self.job.ended:
             return FOREVER
@@ -140,12 +150,6 @@ class Shard:
     def _counts_here(self, event: Event) -> bool:
         # A marker comes to every shard and is counted in one.
         return self.job.wiring.counts(event, self.number)
-
-    def _reject_raw(self, payload: bytes, counts: dict[str, int]) -> None:
-        for rejected in self.job.codec.decode(payload):
-            counts["input"] += 1
-            counts["rejected"] += 1
-            self.said.append(Said("rejected", *rejected))
 
     def _sort_out(
         self, carried: list[Carried], verdicts: list[int | str | None], counts: dict[str, int]

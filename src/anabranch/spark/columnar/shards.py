@@ -14,10 +14,9 @@ from anabranch.spark.columnar.folds import Counting, Folds
 from anabranch.spark.columnar.routes import find_homes
 from anabranch.spark.columnar.tables import Table, concatenate, read_columns, write_columns
 from anabranch.spark.envelopes import Chunk, unpack_chunks
-from anabranch.spark.fingerprint import check_fingerprint
-from anabranch.spark.said import Said, describe_late
+from anabranch.spark.said import describe_late
 from anabranch.spark.sequences import Before, Standing, follow_chunks
-from anabranch.spark.shards import Delta, Head, Job
+from anabranch.spark.shards import Head, Job, Keeping
 from anabranch.spark.stores import Store
 
 if TYPE_CHECKING:
@@ -37,24 +36,13 @@ class _Letter(NamedTuple):
     behind: Array | None
 
 
-class ColumnShard:
+class ColumnShard(Keeping):
     """One shard at work on one batch."""
 
     def __init__(self, job: Job, number: int, store: Store) -> None:
+        super().__init__(job, number, store)
         assert job.columns is not None
-        self.job = job
         self.plan = job.columns
-        self.number = number
-        self.store = store
-        data = store.read("head")
-        if data is None:
-            self.head = Head({}, tuple(Ledger()), {}, job.fingerprint())
-        else:
-            self.head = Head(*job.codec.decode(data))
-            check_fingerprint(self.head.made_by, job.fingerprint())
-        self.said: list[Said] = []
-        self.deltas: list[Delta] = []
-        self.unsaid: list[Any] = []
 
     def process(self, envelopes: Iterable[tuple[str, bytes]]) -> None:
         """Take in a batch; `said` and `deltas` hold what comes of it."""
@@ -85,21 +73,10 @@ class ColumnShard:
         self.head = Head(kept, tuple(ledger), pages, self.head.made_by)
         self.store.write("head", job.codec.encode(tuple(self.head)))
 
-    @property
-    def ledger(self) -> Ledger:
-        """Return what became of the events that this shard counts."""
-        return Ledger(*self.head.ledger)
-
     def _open(self, payload: bytes) -> _Letter:
         # The tag decides the layout; it stands in the note, which is read with the rest.
         table, note, more = read_table(self.plan, payload)
         return _Letter(table, note["first"], more.get("behind"))
-
-    def _reject_raw(self, payload: bytes, counts: dict[str, int]) -> None:
-        for rejected in self.job.codec.decode(payload):
-            counts["input"] += 1
-            counts["rejected"] += 1
-            self.said.append(Said("rejected", *rejected))
 
     def _sort_out(self, letter: _Letter, before: Before, counts: dict[str, int]) -> Table:
         """Return the events of a letter that are on time; count all, and say which are late."""
