@@ -51,7 +51,7 @@ SLOW = Gap(
 )
 UNHURRIED = Gap(
     "notyet",
-    "rows go through interpreted Python, so that a million take a minute",
+    "a million rows of a test's own take too long to write and to read, run for run",
     take_cut,
     "the same case with a few thousand events",
 )

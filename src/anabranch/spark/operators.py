@@ -37,6 +37,19 @@ class _Operator(StatefulProcessor):
     def close(self) -> None:
         """Have nothing to close."""
 
+    def handleInputRows(  # noqa: N802 - Spark's name
+        self,
+        key: Any,
+        rows: Iterator[pd.DataFrame],
+        timerValues: Any,  # noqa: N803 - Spark's name
+    ) -> Iterator[pd.DataFrame]:
+        """Work on a batch's rows of one group."""
+        yield self.work(int(key[0]), rows)
+
+    def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
+        """Return what comes of a batch's rows for a shard, or a root."""
+        raise NotImplementedError
+
     def _post(self, mail: list[_Letter]) -> pd.DataFrame:
         encode = self._job.codec.encode
         rows = [(to, kind, encode(data)) for to, kind, data in mail]
@@ -52,15 +65,10 @@ class _Operator(StatefulProcessor):
 class LeafOperator(_Operator):
     """Run one shard per group."""
 
-    def handleInputRows(  # noqa: N802 - Spark's name
-        self,
-        key: Any,
-        rows: Iterator[pd.DataFrame],
-        timerValues: Any,  # noqa: N803 - Spark's name
-    ) -> Iterator[pd.DataFrame]:
+    def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
         """Take in a batch's envelopes."""
         make = Shard if self._job.columns is None else ColumnShard
-        shard = make(self._job, int(key[0]), self._store)
+        shard = make(self._job, number, self._store)
         shard.process(
             (kind, bytes(payload))
             for frame in rows
@@ -69,8 +77,7 @@ class LeafOperator(_Operator):
         more = {"frontier": shard.frontier, "sources": shard.frontiers}
         said = [*shard.said, describe_ledger("shard", shard.number, shard.ledger, more)]
         if not self._job.wiring.has_root:
-            yield _frame(said)
-            return
+            return _frame(said)
         relay = -1 - shard.number
         mail: list[_Letter] = [(relay, "said", [tuple(row) for row in said])]
         if shard.unsaid:
@@ -80,49 +87,35 @@ class LeafOperator(_Operator):
         for root in sorted({delta.root for delta in shard.deltas} | own):
             deltas = [_lower(delta) for delta in shard.deltas if delta.root == root]
             mail.append((root, "deltas", deltas))
-        yield self._post(mail)
+        return self._post(mail)
 
 
 class RootOperator(_Operator):
     """Run a root, or be a relay."""
 
-    def handleInputRows(  # noqa: N802 - Spark's name
-        self,
-        key: Any,
-        rows: Iterator[pd.DataFrame],
-        timerValues: Any,  # noqa: N803 - Spark's name
-    ) -> Iterator[pd.DataFrame]:
+    def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
         """Join a batch's deltas and run its markers."""
-        number = int(key[0])
         letters = list(self._read(rows))
         speaking = bool(self._job.wiring.speaking)
         if number < 0:
             if speaking:
-                yield self._post([(-1 - number, kind, data) for kind, data in letters])
-            else:
-                yield _frame([Said(*row) for _, rows in letters for row in rows])
-            return
+                return self._post([(-1 - number, kind, data) for kind, data in letters])
+            return _frame([Said(*row) for _, rows in letters for row in rows])
         root = Root(self._job, self._store)
         root.process(_lift(row) for _, rows in letters for row in rows)
         said = [*root.said, describe_ledger("root", number, root.ledger, {})]
         if not speaking:
-            yield _frame(said)
-            return
+            return _frame(said)
         mail: list[_Letter] = [(number, "said", [tuple(row) for row in said])]
         if root.states:
             mail += [(shard, "states", root.states) for shard in range(self._job.wiring.shards)]
-        yield self._post(mail)
+        return self._post(mail)
 
 
 class SpeakerOperator(_Operator):
     """Let a shard's leaves say what depends on the root's state."""
 
-    def handleInputRows(  # noqa: N802 - Spark's name
-        self,
-        key: Any,
-        rows: Iterator[pd.DataFrame],
-        timerValues: Any,  # noqa: N803 - Spark's name
-    ) -> Iterator[pd.DataFrame]:
+    def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
         """Say what is unsaid."""
         found: dict[str, list[Any]] = {"said": [], "unsaid": [], "states": []}
         for kind, data in self._read(rows):
@@ -131,8 +124,8 @@ class SpeakerOperator(_Operator):
         unsaid = ((place, Event(*event)) for place, event in found["unsaid"])
         speaker.process(unsaid, found["states"])
         said = [Said(*row) for row in found["said"]]
-        counts = describe_ledger("speaker", int(key[0]), speaker.ledger, {})
-        yield _frame([*said, *speaker.said, counts])
+        counts = describe_ledger("speaker", number, speaker.ledger, {})
+        return _frame([*said, *speaker.said, counts])
 
 
 def _frame(said: list[Said]) -> pd.DataFrame:
