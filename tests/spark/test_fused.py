@@ -1,5 +1,6 @@
 """Files as a source: in the order of their names, each once, and never unnoticed if they change."""
 
+import dataclasses
 import json
 import random
 
@@ -12,7 +13,8 @@ from anabranch.errors import InputError
 from anabranch.eventtime.sources import Source, end_sources
 from anabranch.reference.sequential import run
 from anabranch.spark.files import ChangedFilesError, Files
-from anabranch.spark.fused import Folder, FusedReader
+from anabranch.spark.folders import Folder
+from anabranch.spark.fused import FusedReader
 from anabranch.spark.intake import Reading
 from anabranch.spark.said import encode_json, identify
 from tests.spark.test_microbatches import Engine, expected_rows, said_rows
@@ -43,7 +45,8 @@ def rows_of(start, count):
 def make_reader(folder, *, form="parquet", per_batch=2, columns=True):
     engine = Engine(key_counter, [Source("s")], 3, columns=columns)
     files = Files(folder, format=form, files_per_batch=per_batch)
-    return engine, FusedReader(engine.job, [Folder(files, READING)], 2)
+    engine.job = dataclasses.replace(engine.job, folders=(Folder(files, READING),))
+    return engine, FusedReader(engine.job, 2)
 
 
 def follow(reader, engine, start=None):

@@ -24,6 +24,9 @@ FORMATS: tuple[FileFormat, ...] = ("parquet", "arrow", "json")
 ROW_BITS = 32
 """A row's sequence is the number of its file, then so many bits for its place in it."""
 
+BLOCK_ROWS = 1 << 17
+"""So many rows are read at once: what is done with them stays within a core's own cache."""
+
 ROW = "anabranch row"
 LINE = "anabranch line"
 """Columns that the reader adds: where a row stands, and a line that is no table's row."""
@@ -132,29 +135,40 @@ def read_file(files: Files, found: Found, wanted: Mapping[str, str]) -> Iterator
     import pyarrow as pa
 
     path = str(Path(files.folder) / found.name)
+    place = found.number << ROW_BITS
+    for batch in _read_blocks(files.format, path, wanted):
+        places = pa.array(np.arange(place, place + batch.num_rows))
+        place += batch.num_rows
+        yield batch.append_column(ROW, places)
+
+
+def _read_blocks(
+    format: FileFormat,  # noqa: A002 - Spark's own word
+    path: str,
+    wanted: Mapping[str, str],
+) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
     try:
-        table = _READERS[files.format](path, wanted)
+        yield from _READERS[format](path, wanted)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OSError) as error:
-        if files.format != "json":
+        if format != "json":
             raise InputError(
-                f"{path} can't be read as {files.format}", got=str(error).splitlines()[0]
+                f"{path} can't be read as {format}", got=str(error).splitlines()[0]
             ) from error
-        table = _read_lines(path)
-    start = found.number << ROW_BITS
-    places = pa.array(np.arange(start, start + table.num_rows))
-    yield from table.append_column(ROW, places).combine_chunks().to_batches()
+        yield from _read_lines(path)
 
 
-def _read_parquet(path: str, wanted: Mapping[str, str]) -> pa.Table:
+def _read_parquet(path: str, wanted: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path, memory_map=True) as file:
         schema = file.schema_arrow
         known = [name for name in wanted if name in schema.names]
-        return file.read(known, use_threads=False)
+        yield from file.iter_batches(BLOCK_ROWS, columns=known, use_threads=False)
 
 
-def _read_arrow(path: str, wanted: Mapping[str, str]) -> pa.Table:
+def _read_arrow(path: str, wanted: Mapping[str, str]) -> list[pa.RecordBatch]:
     import pyarrow as pa
 
     with pa.memory_map(path) as source:
@@ -163,10 +177,11 @@ def _read_arrow(path: str, wanted: Mapping[str, str]) -> pa.Table:
         except pa.ArrowInvalid:
             source.seek(0)
             table = pa.ipc.open_stream(source).read_all()
-    return table.select([name for name in wanted if name in table.column_names])
+    known = table.select([name for name in wanted if name in table.column_names])
+    return list(known.to_batches(BLOCK_ROWS))
 
 
-def _read_json(path: str, wanted: Mapping[str, str]) -> pa.Table:
+def _read_json(path: str, wanted: Mapping[str, str]) -> list[pa.RecordBatch]:
     import pyarrow as pa
     import pyarrow.json as pj
 
@@ -174,19 +189,20 @@ def _read_json(path: str, wanted: Mapping[str, str]) -> pa.Table:
         return _read_lines(path)
     # Left to itself, the reader would take a text like 2026-01-01 for a time.
     schema = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in wanted.items()])
-    return pj.read_json(
+    table = pj.read_json(
         path,
         read_options=pj.ReadOptions(use_threads=False),
         parse_options=pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
     )
+    return list(table.to_batches(BLOCK_ROWS))
 
 
-def _read_lines(path: str) -> pa.Table:
+def _read_lines(path: str) -> list[pa.RecordBatch]:
     """Return the lines of a file, some of which are no JSON."""
     import pyarrow as pa
 
     lines = Path(path).read_bytes().splitlines()
-    return pa.table({LINE: pa.array(lines, pa.binary())})
+    return list(pa.table({LINE: pa.array(lines, pa.binary())}).to_batches(BLOCK_ROWS))
 
 
 _READERS: dict[str, Any] = {"parquet": _read_parquet, "arrow": _read_arrow, "json": _read_json}

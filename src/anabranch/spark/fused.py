@@ -8,48 +8,25 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from anabranch.model.events import field_types
-from anabranch.spark.columnar.intake import take_in_columns
+from anabranch.spark.columnar.prefolds import fold_file, is_foldable
 from anabranch.spark.envelopes import SCHEMA, make_batch
-from anabranch.spark.files import (
-    LINE,
-    ROW,
-    Files,
-    Found,
-    Taken,
-    check_taken,
-    list_batch,
-    list_files,
-    read_file,
-)
-from anabranch.spark.intake import Reading, take_in
-from anabranch.spark.raw import read_batch
+from anabranch.spark.files import Found, Taken, check_taken, list_batch, list_files
+from anabranch.spark.folders import read_rows, take_in_rows
+from anabranch.spark.foresight import Forecast, Forecaster, Foreseen, can_foresee
 from anabranch.spark.shards import Job
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-_TYPES = {int: "int64", float: "float64", bool: "bool", str: "string"}
-
-
-@dataclass(frozen=True)
-class Folder:
-    """A folder of a run, and how its rows are read."""
-
-    files: Files
-    reading: Reading
-
-
-def make_source(job: Job, folders: list[Folder], tasks: int, name: str) -> type[DataSource]:
-    """Return the source of these folders; Spark knows a source by its class."""
+def make_source(job: Job, tasks: int, name: str) -> type[DataSource]:
+    """Return the source of a job's folders; Spark knows a source by its class."""
 
     class FusedSource(DataSource):
         @classmethod
@@ -60,32 +37,34 @@ def make_source(job: Job, folders: list[Folder], tasks: int, name: str) -> type[
             return SCHEMA
 
         def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
-            return FusedReader(job, folders, tasks)
+            return FusedReader(job, tasks)
 
     return FusedSource
 
 
 class _Part(InputPartition):
-    """The files that one task reads, by folder."""
+    """The files that one task reads, by folder, and what it may rely on."""
 
-    def __init__(self, files: dict[int, list[Found]]) -> None:
+    def __init__(self, files: dict[int, list[Found]], forecast: Forecast | None) -> None:
         super().__init__(files)
         self.files = files
+        self.forecast = forecast
 
 
 class FusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans batches of files on the driver, and reads them in tasks."""
 
-    def __init__(self, job: Job, folders: list[Folder], tasks: int) -> None:
+    def __init__(self, job: Job, tasks: int) -> None:
         self._job = job
-        self._folders = folders
+        self._folders = job.folders
         self._tasks = tasks
         self._checked = False
         self._until: list[str] | None = None
+        self._forecaster = Forecaster(job) if can_foresee(job) else None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Begin before the first file."""
-        return _write([Taken() for _ in self._folders])
+        return _write([Taken() for _ in self._folders], Foreseen({}))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Remember what there is now: nothing beyond it will be read."""
@@ -94,7 +73,7 @@ class FusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Return the next files of each folder, as many as a batch takes."""
-        taken = _read(start)
+        taken, foreseen = _read(start)
         if not self._checked:
             for folder, so_far in zip(self._folders, taken, strict=True):
                 check_taken(folder.files, so_far)
@@ -102,81 +81,54 @@ class FusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         until: list[str | None] = [None] * len(taken)
         if self._until is not None:
             until = list(self._until)
-        return _write(
-            [
-                so_far.after(list_files(folder.files, so_far, last)[: folder.files.files_per_batch])
-                for folder, so_far, last in zip(self._folders, taken, until, strict=True)
-            ]
-        )
+        files = {
+            place: list_files(folder.files, so_far, last)[: folder.files.files_per_batch]
+            for place, (folder, so_far, last) in enumerate(
+                zip(self._folders, taken, until, strict=True)
+            )
+        }
+        if self._forecaster is not None:
+            foreseen = self._forecaster.advance(foreseen, files)
+        return _write([so_far.after(files[n]) for n, so_far in enumerate(taken)], foreseen)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Deal a batch's files out to tasks, the largest first."""
-        pairs = zip(self._folders, _read(start), _read(end), strict=True)
-        files = [
-            (found, place)
-            for place, (folder, a, b) in enumerate(pairs)
-            for found in list_batch(folder.files, a, b)
-        ]
-        files.sort(key=lambda pair: (-pair[0].size, pair[1], pair[0].number))
-        loads = [(0, task) for task in range(min(self._tasks, len(files)))]
+        (before, known), (after, foreseen) = _read(start), _read(end)
+        files = {
+            place: list_batch(folder.files, a, b)
+            for place, (folder, a, b) in enumerate(zip(self._folders, before, after, strict=True))
+        }
+        forecast = None
+        if self._forecaster is not None:
+            forecast = self._forecaster.forecast(known, foreseen, files)
+        lined = [(found, place) for place in files for found in files[place]]
+        lined.sort(key=lambda pair: (-pair[0].size, pair[1], pair[0].number))
+        loads = [(0, task) for task in range(min(self._tasks, len(lined)))]
         dealt: list[dict[int, list[Found]]] = [{} for _ in loads]
-        for found, place in files:
+        for found, place in lined:
             load, task = heapq.heappop(loads)
             dealt[task].setdefault(place, []).append(found)
             heapq.heappush(loads, (load + found.size, task))
-        return [_Part(part) for part in dealt]
+        return [_Part(part, forecast) for part in dealt]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a task's files into envelopes."""
         assert isinstance(partition, _Part)
         for place, files in partition.files.items():
             folder = self._folders[place]
-            wanted = _list_columns(self._job, folder.reading)
-            # Files of one folder need not have the same columns.
-            alike: dict[tuple[str, ...], list[pa.RecordBatch]] = {}
-            for found in sorted(files, key=lambda found: found.number):
-                for batch in read_file(folder.files, found, wanted):
-                    columns = tuple(f"{field.name} {field.type}" for field in batch.schema)
-                    alike.setdefault(columns, []).append(batch)
-            for batches in alike.values():
-                # Where some line is no JSON, each is looked at by itself.
-                reading = _number(folder.reading, lines=LINE in batches[0].schema.names)
-                yield _take_in(self._job, reading, batches)
+            if partition.forecast is not None and is_foldable(self._job, folder):
+                for found in files:
+                    yield make_batch(fold_file(self._job, place, found, partition.forecast))
+                continue
+            for batches in read_rows(self._job, folder, files):
+                yield make_batch(take_in_rows(self._job, folder, batches))
 
 
-def _take_in(job: Job, reading: Reading, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    if job.columns is not None:
-        return make_batch(take_in_columns(job, reading, batches))
-    rows = (row for batch in batches for row in read_batch(batch))
-    return make_batch(take_in(job, reading, rows))
+def _write(taken: list[Taken], foreseen: Foreseen) -> dict[str, Any]:
+    files = {str(place): so_far._asdict() for place, so_far in enumerate(taken)}
+    return {**files, "foreseen": foreseen.write()}
 
 
-def _number(reading: Reading, *, lines: bool = False) -> Reading:
-    """Return how rows are read, with the places of their own if they bring no sequence."""
-    numbered = reading if reading.seq is not None else replace(reading, seq=ROW)
-    return replace(numbered, json_column=LINE) if lines else numbered
-
-
-def _list_columns(job: Job, reading: Reading) -> dict[str, str]:
-    """Return the columns that are read, and the type of each; no type if there is no telling."""
-    found: dict[str, str] = {}
-    for tag in job.program.tags:
-        for name, kind in field_types(tag).items():
-            column = reading.time if name == "time" else name
-            mine = _TYPES.get(kind, "")
-            found[column] = mine if found.setdefault(column, mine) == mine else ""
-    others = {
-        reading.seq: "int64",
-        reading.heartbeat: "int64",
-        reading.tag_column: "string",
-        reading.source_column: "string",
-    }
-    return found | {column: kind for column, kind in others.items() if column is not None}
-
-
-def _write(taken: list[Taken]) -> dict[str, Any]:
-    return {str(place): so_far._asdict() for place, so_far in enumerate(taken)}
-
-
-def _read(offset: dict[str, Any]) -> list[Taken]:
-    return [Taken(**offset[str(place)]) for place in range(len(offset))]
+def _read(offset: dict[str, Any]) -> tuple[list[Taken], Foreseen]:
+    taken = [Taken(**offset[str(place)]) for place in range(len(offset) - 1)]
+    return taken, Foreseen.read(offset["foreseen"])

@@ -13,7 +13,7 @@ from anabranch.spark.columnar.shards import ColumnShard
 from anabranch.spark.roots import Root, Speaker
 from anabranch.spark.said import Said, describe_ledger
 from anabranch.spark.shards import Delta, Job, Shard
-from anabranch.spark.stores import SparkStore
+from anabranch.spark.stores import Part, SparkStore, Store
 
 MAIL_SCHEMA = "to int, kind string, payload binary"
 """What operators hand on. Kinds: `said` rows on their way out, `deltas` for a root, what is `unsaid`
@@ -67,15 +67,8 @@ class LeafOperator(_Operator):
 
     def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
         """Take in a batch's envelopes."""
-        make = Shard if self._job.columns is None else ColumnShard
-        shard = make(self._job, number, self._store)
-        shard.process(
-            (kind, bytes(payload))
-            for frame in rows
-            for kind, payload in zip(frame["kind"], frame["payload"], strict=True)
-        )
-        more = {"frontier": shard.frontier, "sources": shard.frontiers}
-        said = [*shard.said, describe_ledger("shard", shard.number, shard.ledger, more)]
+        shard = _run_shard(self._job, number, self._store, rows)
+        said = [*shard.said, _describe_shard(shard)]
         if not self._job.wiring.has_root:
             return _frame(said)
         relay = -1 - shard.number
@@ -126,6 +119,46 @@ class SpeakerOperator(_Operator):
         said = [Said(*row) for row in found["said"]]
         counts = describe_ledger("speaker", number, speaker.ledger, {})
         return _frame([*said, *speaker.said, counts])
+
+
+class WholeOperator(_Operator):
+    """Run the only shard there is, the root and what leaves say, without mail between them."""
+
+    def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
+        """Take in a batch's envelopes, join, and speak."""
+        job = self._job
+        shard = _run_shard(job, number, Part(self._store, "shard"), rows)
+        root = Root(job, Part(self._store, "root"))
+        root.process(shard.deltas)
+        said = [
+            *shard.said,
+            *root.said,
+            _describe_shard(shard),
+            describe_ledger("root", number, root.ledger, {}),
+        ]
+        if job.wiring.speaking:
+            speaker = Speaker(job, Part(self._store, "speaker"))
+            speaker.process(shard.unsaid, root.states)
+            said += [*speaker.said, describe_ledger("speaker", number, speaker.ledger, {})]
+        return _frame(said)
+
+
+def _run_shard(
+    job: Job, number: int, store: Store, rows: Iterator[pd.DataFrame]
+) -> Shard | ColumnShard:
+    make = Shard if job.columns is None else ColumnShard
+    shard = make(job, number, store)
+    shard.process(
+        (kind, bytes(payload))
+        for frame in rows
+        for kind, payload in zip(frame["kind"], frame["payload"], strict=True)
+    )
+    return shard
+
+
+def _describe_shard(shard: Shard | ColumnShard) -> Said:
+    more = {"frontier": shard.frontier, "sources": shard.frontiers}
+    return describe_ledger("shard", shard.number, shard.ledger, more)
 
 
 def _frame(said: list[Said]) -> pd.DataFrame:

@@ -18,6 +18,8 @@ from anabranch.spark.columnar.fitness import ColumnPlan, plan_columns
 from anabranch.spark.columnar.intake import take_in_columns
 from anabranch.spark.envelopes import SCHEMA, make_batch
 from anabranch.spark.files import Files
+from anabranch.spark.folders import Folder
+from anabranch.spark.foresight import can_foresee
 from anabranch.spark.intake import MAX_RECORD_BYTES, Reading, take_in
 from anabranch.spark.raw import read_batch
 from anabranch.spark.said import COLUMNS
@@ -105,7 +107,7 @@ def run(
     program: Program,
     feeds: Iterable[Feed],
     *,
-    shards: int = SHARDS,
+    shards: int | None = None,
     hot: Iterable[Any] = (),
     columns: bool = True,
     max_record_bytes: int = MAX_RECORD_BYTES,
@@ -116,7 +118,7 @@ def run(
     batch frames give the answer of the whole input. Rows of kind `output` are the program's, `late`
     and `rejected` are the events it could not use, `ledger` counts everything; `select_outputs`,
     `select_late` and `select_rejected` take them apart. The number of shards is fixed for a
-    checkpoint; Spark's partitions are free. A key that is among the `hot` ones is not bound to one
+    checkpoint (16, or 1 if leaves are folded where they are read); Spark's partitions are free. A key that is among the `hot` ones is not bound to one
     shard: what is free within it is folded in all of them (fixed for a checkpoint, too). An
     event of more than `max_record_bytes` is rejected. Events go by columns where they can (`explain`
     says why not); with `columns=False` they never do, and any Python value fits into a state.
@@ -140,9 +142,21 @@ def run(
     if streaming == {True}:
         check_settings(frames, spark)
     ended = streaming == {False}
-    wiring = wire(program, shards, hot)
-    plan = _plan_columns(program, wiring, feeds, sources) if columns else None
-    job = Job(program, wiring, sources, make_codec(program), ended, plan)
+    folders = tuple(
+        Folder(feed.frame, feed.reading(max_record_bytes))
+        for feed in feeds
+        if isinstance(feed.frame, Files)
+    )
+
+    def make_job(shards: int) -> Job:
+        wiring = wire(program, shards, hot)
+        plan = _plan_columns(program, wiring, feeds, sources) if columns else None
+        return Job(program, wiring, sources, make_codec(program), ended, plan, folders)
+
+    job = make_job(SHARDS if shards is None else shards)
+    if shards is None and can_foresee(job):
+        # What is folded where it is read leaves so little to do that one shard does it best.
+        job = make_job(1)
     _ship_by_value(program)
     envelopes = list(_make_envelopes(spark, job, feeds, max_record_bytes))
     return _fold(job, reduce(lambda a, b: a.unionByName(b), envelopes))
@@ -167,19 +181,14 @@ def _find_session(feeds: list[Feed]) -> SparkSession:
 def _make_envelopes(
     spark: SparkSession, job: Job, feeds: list[Feed], max_bytes: int
 ) -> Iterator[DataFrame]:
-    folders = []
     for feed in feeds:
-        reading = feed.reading(max_bytes)
-        if isinstance(feed.frame, Files):
-            folders.append((feed.frame, reading))
-        else:
-            yield feed.frame.mapInArrow(_make_mapper(job, reading), SCHEMA)
-    if folders:
-        from anabranch.spark.fused import Folder, make_source
+        if not isinstance(feed.frame, Files):
+            yield feed.frame.mapInArrow(_make_mapper(job, feed.reading(max_bytes)), SCHEMA)
+    if job.folders:
+        from anabranch.spark.fused import make_source
 
         name = f"anabranch_{uuid.uuid4().hex}"
-        tasks = spark.sparkContext.defaultParallelism
-        spark.dataSource.register(make_source(job, [Folder(*f) for f in folders], tasks, name))
+        spark.dataSource.register(make_source(job, spark.sparkContext.defaultParallelism, name))
         yield spark.readStream.format(name).load()
 
 
@@ -192,9 +201,19 @@ def _plan_columns(
 
 
 def _fold(job: Job, envelopes: DataFrame) -> DataFrame:
-    from anabranch.spark.operators import MAIL_SCHEMA, LeafOperator, RootOperator, SpeakerOperator
+    from anabranch.spark.operators import (
+        MAIL_SCHEMA,
+        LeafOperator,
+        RootOperator,
+        SpeakerOperator,
+        WholeOperator,
+    )
 
     wiring = job.wiring
+    if wiring.has_root and wiring.shards == 1:
+        return envelopes.groupBy("shard").transformWithStateInPandas(
+            WholeOperator(job), COLUMNS, "append", "None"
+        )
     leaves = envelopes.groupBy("shard").transformWithStateInPandas(
         LeafOperator(job), MAIL_SCHEMA if wiring.has_root else COLUMNS, "append", "None"
     )

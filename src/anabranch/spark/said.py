@@ -22,6 +22,10 @@ RAW_CHARACTERS = 2_000
 
 _SHORT = 200
 
+# Made once: `json.dumps` with arguments makes an encoder for every call.
+_PLAIN = json.JSONEncoder(separators=(",", ":")).encode
+_SORTED = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
+
 
 class Said(NamedTuple):
     """A row of the result. Kinds: `output`, `late`, `rejected`, `ledger`."""
@@ -106,9 +110,9 @@ def describe_ledger(operator: str, number: int, ledger: Ledger, more: dict[str, 
 
 def identify(key: OrderKey) -> str:
     """Return an order key as text that sorts nothing but tells apart."""
-    return json.dumps(key, separators=(",", ":"))
+    return _PLAIN(key)
 
 
 def encode_json(value: Any) -> str:
     """Return a value as JSON, the same for equal values."""
-    return json.dumps(encode_value(value), separators=(",", ":"), sort_keys=True)
+    return _SORTED(encode_value(value))

@@ -75,7 +75,7 @@ def follow_chunks(
         before[name] = []
         for chunk in _in_order(name, standing, mine):
             before[name].append((chunk, standing))
-            standing = _advance(sources[name], standing, chunk)
+            standing = advance(sources[name], standing, chunk)
         after[name] = standing
     return after, before
 
@@ -125,7 +125,8 @@ def _in_order(name: str, standing: Standing, chunks: list[Chunk]) -> list[Chunk]
     return ordered
 
 
-def _advance(source: Source, standing: Standing, chunk: Chunk) -> Standing:
+def advance(source: Source, standing: Standing, chunk: Chunk) -> Standing:
+    """Return how far a source has come after a chunk."""
     largest = _largest(standing.largest, chunk.largest)
     promised = NEVER if chunk.promised is None else chunk.promised
     frontier = max(standing.frontier, promised, promise_of(source, largest))

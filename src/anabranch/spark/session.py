@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 _LOOPBACK = "127.0.0.1"
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
+_FORKING = "-Djdk.lang.Process.launchMechanism=VFORK"
+"""Hadoop starts a `chmod` for each file that it writes on a local disk; this halves what that costs."""
+
 _PATIENCE_S = 5.0
 _HOST = r"(?:[\w.-]+|\[[\da-fA-F:]+\]):\d+"
 _MASTER = re.compile(
@@ -48,6 +51,16 @@ DEFAULT_SETTINGS = {
 }
 
 
+LOCAL_SETTINGS = {
+    # On a local disk, the usual one starts a `readlink` for each file of a checkpoint: a third of the
+    # time of an empty batch.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+}
+"""For a `local` master only: on a cluster, Spark itself finds out which one a file system needs."""
+
+
 def start_session(
     name: str = "anabranch", master: str = "local[2]", **settings: str
 ) -> "SparkSession":
@@ -68,7 +81,7 @@ def start_session(
     check_master(master)
     java_home = _require_java()
     _prepare_environment()
-    merged = _merge_settings(settings)
+    merged = _merge_settings(master, settings)
     builder = SparkSession.builder.appName(name).master(master)
     for setting, value in merged.items():
         builder = builder.config(setting, value)
@@ -139,9 +152,10 @@ def _prepare_environment() -> None:
     os.environ["SPARK_LOCAL_IP"] = _LOOPBACK
 
 
-def _merge_settings(settings: dict[str, str]) -> dict[str, str]:
-    merged = DEFAULT_SETTINGS | settings
+def _merge_settings(master: str, settings: dict[str, str]) -> dict[str, str]:
+    local = LOCAL_SETTINGS if master.startswith("local") else {}
+    merged = DEFAULT_SETTINGS | local | settings
     java_options = "spark.driver.extraJavaOptions"
     quiet = f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}"
-    merged[java_options] = f"{quiet} {merged.get(java_options, '')}".strip()
+    merged[java_options] = f"{quiet} {_FORKING} {merged.get(java_options, '')}".strip()
     return merged

@@ -47,7 +47,10 @@ class Delta(NamedTuple):
 
 @dataclass(frozen=True)
 class Job:
-    """Everything about a run that does not change: shipped to every task once."""
+    """Everything about a run that does not change: shipped to every task once.
+
+    `folders` are the `spark.folders.Folder`s whose files it reads itself.
+    """
 
     program: Program
     wiring: Wiring
@@ -55,6 +58,7 @@ class Job:
     codec: Codec
     ended: bool = False
     columns: ColumnPlan | None = None
+    folders: tuple[Any, ...] = ()
 
     def fingerprint(self) -> dict[str, str]:
         """Return what the state depends on."""

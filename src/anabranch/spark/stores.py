@@ -48,30 +48,52 @@ class MemoryStore:
             self.pages[book, page] = data
 
 
-class SparkStore:
-    """A store in Spark's state: one value state and one map state per operator."""
+class Part:
+    """A part of a store, for one of several who share it."""
 
-    def __init__(self, handle: Any) -> None:
-        self._values = handle.getMapState("values", "name string", "data binary")
-        self._pages = handle.getMapState("pages", "page string", "data binary")
+    def __init__(self, store: Store, name: str) -> None:
+        self._store = store
+        self._name = name
 
     def read(self, name: str) -> bytes | None:
         """Return a value."""
-        found = self._values.getValue((name,))
+        return self._store.read(f"{self._name}:{name}")
+
+    def write(self, name: str, data: bytes) -> None:
+        """Keep a value."""
+        self._store.write(f"{self._name}:{name}", data)
+
+    def read_page(self, book: str, page: str) -> bytes | None:
+        """Return a page."""
+        return self._store.read_page(f"{self._name}:{book}", page)
+
+    def write_page(self, book: str, page: str, data: bytes | None) -> None:
+        """Keep a page, or forget it."""
+        self._store.write_page(f"{self._name}:{book}", page, data)
+
+
+class SparkStore:
+    """A store in Spark's state: one map for everything, since each costs time in every batch."""
+
+    def __init__(self, handle: Any) -> None:
+        self._data = handle.getMapState("data", "name string", "data binary")
+
+    def read(self, name: str) -> bytes | None:
+        """Return a value."""
+        found = self._data.getValue((name,))
         return None if found is None else bytes(found[0])
 
     def write(self, name: str, data: bytes) -> None:
         """Keep a value."""
-        self._values.updateValue((name,), (data,))
+        self._data.updateValue((name,), (data,))
 
     def read_page(self, book: str, page: str) -> bytes | None:
         """Return a page."""
-        found = self._pages.getValue((f"{book}/{page}",))
-        return None if found is None else bytes(found[0])
+        return self.read(f"{book}/{page}")
 
     def write_page(self, book: str, page: str, data: bytes | None) -> None:
         """Keep a page, or forget it."""
         if data is None:
-            self._pages.removeKey((f"{book}/{page}",))
+            self._data.removeKey((f"{book}/{page}",))
         else:
-            self._pages.updateValue((f"{book}/{page}",), (data,))
+            self.write(f"{book}/{page}", data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -43,6 +44,21 @@ class Counting(NamedTuple):
     counts_here: Callable[[Table], Array | None]
 
 
+class Ahead(NamedTuple):
+    """A delta that was folded where its events were read: before a cut, or after a place."""
+
+    time: int
+    rank: int
+    after: bool
+    name: str
+    delta: Any
+
+    def find_place(self, cuts: Sequence[tuple[int, int]]) -> int:
+        """Return how many of the cuts come before it."""
+        find = bisect_right if self.after else bisect_left
+        return find(cuts, (self.time, self.rank))
+
+
 class Folds:
     """One shard's folds."""
 
@@ -53,10 +69,13 @@ class Folds:
         self.store = store
         self.counting = counting
 
-    def fold(self, stable: dict[int, Table]) -> list[Delta]:
-        """Fold what is stable; return what is for the root."""
+    def fold(self, stable: dict[int, Table], folded: Sequence[Ahead] = ()) -> list[Delta]:
+        """Fold what is stable; return what is for the root.
+
+        `folded` are deltas that were made ahead, each with its place among the cuts.
+        """
         if self.job.wiring.way == "forked":
-            return self._fold_leaves(stable)
+            return self._fold_leaves(stable, folded)
         self._fold_whole(stable)
         return []
 
@@ -89,22 +108,31 @@ class Folds:
 
     # --- forked: leaves from zero, the rest to the root ------------------------------------------
 
-    def _fold_leaves(self, stable: dict[int, Table]) -> list[Delta]:
+    def _fold_leaves(self, stable: dict[int, Table], folded: Sequence[Ahead]) -> list[Delta]:
         job, wiring = self.job, self.job.wiring
         tags = job.program.tags
         others = [t for tag, t in stable.items() if tags[tag] not in wiring.leaves]
         at_root = self._list_others(others)
-        cuts = [(key, event) for key, event, _ in at_root if type(event.data) in wiring.cuts]
+        cuts = [key for key, event, _ in at_root if type(event.data) in wiring.cuts]
         data = self.store.read("deltas")
         open_deltas: dict[str, Any] = {} if data is None else job.codec.decode(data)
         taken: list[dict[str, Any]] = [{} for _ in cuts]
         for name in sorted({*wiring.leaves.values()}):
             mine = {tag: t for tag, t in stable.items() if wiring.leaves.get(tags[tag]) == name}
             opened = open_deltas.pop(name, None)
-            for place, delta in self._fold_type(name, mine, cuts, opened):
+            for place, delta in self.fold_type(name, mine, cuts, opened):
                 (taken[place] if place < len(cuts) else open_deltas)[name] = delta
+        marks = [(time, rank) for time, rank, *_ in cuts]
+        for ahead in folded:
+            place = ahead.find_place(marks)
+            self._add(taken[place] if place < len(cuts) else open_deltas, ahead.name, ahead.delta)
         self.store.write("deltas", job.codec.encode(open_deltas))
         return self._pair(at_root, taken)
+
+    def _add(self, deltas: dict[str, Any], name: str, delta: Any) -> None:
+        join = self.job.program.state_type(name).shape.join
+        assert join is not None
+        deltas[name] = join(deltas[name], delta) if name in deltas else delta
 
     def _list_others(self, tables: Sequence[Table]) -> list[tuple[OrderKey, Event, bool]]:
         """Return what is no leaf, in order, and whether it is counted here."""
@@ -134,14 +162,17 @@ class Folds:
                 found.append(Delta(key, shard, before, home, wiring.root(event)))
         return found
 
-    def _fold_type(
+    def fold_type(
         self,
         name: str,
         tables: dict[int, Table],
-        cuts: list[tuple[OrderKey, Event]],
+        cuts: Sequence[tuple[Any, ...]],
         opened: Any,
     ) -> list[tuple[int, Any]]:
-        """Fold the leaves of one state type; return (segment, delta) where there is one."""
+        """Fold the leaves of one state type; return (segment, delta) where there is one.
+
+        `cuts` are order keys, of which time and rank suffice.
+        """
         state_type, kernel = self.job.program.state_type(name), self.kernels[name]
         if not tables:
             return [] if opened is None else [(0, opened)]
@@ -156,7 +187,7 @@ class Folds:
             )
             number, distinct = group(entry)
             keys = segments * len(distinct) + number
-        places, touched = group(keys)
+        places, touched = _number_rising(keys) if shape.by is None else group(keys)
         zero = shape.zero if shape.by is None else shape.inner.zero
         starts = fill(kernel.layout, zero, len(touched), lined.strings)
         if shape.by is None:
@@ -268,22 +299,18 @@ class _Lined(NamedTuple):
         data = table.columns.value(row)
         return Event(data, names[int(table.sources[row])], int(table.seqs[row]))
 
-    def find_segments(self, cuts: list[tuple[OrderKey, Event]]) -> Array:
+    def find_segments(self, cuts: Sequence[tuple[Any, ...]]) -> Array:
         """Return how many cuts come before each event."""
         import numpy as np
 
         times = self._pick(lambda table: table.times)
+        present = [number for number, table in enumerate(self.tables) if table is not None]
+        if len(present) == 1:
+            return _count_cuts(times, cuts, self.ranks[present[0]])
         segments = np.zeros(len(times), np.int64)
-        for number, table in enumerate(self.tables):
-            if table is None:
-                continue
-            # At one time, a cut of a lower rank comes first.
-            sooner = np.array([k[0] for k, _ in cuts if k[1] < self.ranks[number]], np.int64)
-            later = np.array([k[0] for k, _ in cuts if k[1] > self.ranks[number]], np.int64)
+        for number in present:
             mask = self.tags == number
-            mine = times[mask]
-            before = np.searchsorted(sooner, mine, side="right")
-            segments[mask] = before + np.searchsorted(later, mine, side="left")
+            segments[mask] = _count_cuts(times[mask], cuts, self.ranks[number])
         return segments
 
     def find_counted(self, counts_here: Callable[[Table], Array | None]) -> Array | None:
@@ -301,6 +328,24 @@ class _Lined(NamedTuple):
         return here
 
 
+def _count_cuts(times: Array, cuts: Sequence[tuple[Any, ...]], rank: int) -> Array:
+    """Return how many cuts come before each event of one tag."""
+    import numpy as np
+
+    # At one time, a cut of a lower rank comes first.
+    sooner = np.array([key[0] for key in cuts if key[1] < rank], np.int64)
+    later = np.array([key[0] for key in cuts if key[1] > rank], np.int64)
+    if len(times) and not (times[1:] < times[:-1]).any():
+        # Few cuts among many events in order: it is the cuts that are looked up.
+        bounds = np.concatenate(
+            [np.searchsorted(times, sooner), np.searchsorted(times, later, "right")]
+        )
+        steps = np.bincount(bounds, minlength=len(times) + 1)
+        return np.cumsum(steps[:-1])
+    found = np.searchsorted(sooner, times, side="right")
+    return found + np.searchsorted(later, times, side="left")
+
+
 def _line_up(job: Job, kernel: Kernel, stable: dict[int, Table], *, ordered: bool = True) -> _Lined:
     import numpy as np
 
@@ -313,16 +358,34 @@ def _line_up(job: Job, kernel: Kernel, stable: dict[int, Table], *, ordered: boo
     )
     ranks = tuple(program.ranks[tag] for tag in kernel.tags)
     present = [(number, table) for number, table in enumerate(tables) if table is not None]
-    tags = np.concatenate([np.full(len(t), n, np.uint8) for n, t in present])
-    rows = np.concatenate([np.arange(len(t)) for _, t in present])
-    sources = np.concatenate([t.sources for _, t in present])
-    seqs = np.concatenate([t.seqs for _, t in present])
+    tags = _concatenate([np.full(len(t), n, np.uint8) for n, t in present])
+    rows = _concatenate([np.arange(len(t)) for _, t in present])
+    sources = _concatenate([t.sources for _, t in present])
+    seqs = _concatenate([t.seqs for _, t in present])
     if ordered:
-        times = np.concatenate([t.times for _, t in present])
+        times = _concatenate([t.times for _, t in present])
         order = sort_order(times, np.array(ranks, np.int64)[tags], sources, seqs)
         if not _is_range(order):
             tags, rows, sources, seqs = (part[order] for part in (tags, rows, sources, seqs))
     return _Lined(tables, columns, ranks, strings, tags, rows, sources, seqs)
+
+
+def _concatenate(parts: list[Array]) -> Array:
+    import numpy as np
+
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _number_rising(keys: Array) -> tuple[Array, Array]:
+    """Do what `group` does, faster for keys that never fall."""
+    import numpy as np
+
+    if len(keys) < 2 or (keys[1:] < keys[:-1]).any():
+        return group(keys)
+    steps = np.flatnonzero(keys[1:] != keys[:-1]) + 1
+    lengths = np.diff(steps, prepend=0, append=len(keys))
+    touched = keys[np.concatenate(([0], steps))]
+    return np.repeat(np.arange(len(touched)), lengths), touched
 
 
 def _is_range(rows: Array) -> bool:

@@ -64,16 +64,29 @@ def take_in_columns(
         for shard in range(job.wiring.shards):
             yield shard, "chunks", pack_chunks(job.codec, ())
     for source in sorted({*found.tables, *found.beats}):
-        stretch = _line_up(found.tables.get(source, []), found.beats.get(source, []))
+        stretch = line_up(found.tables.get(source, []), found.beats.get(source, []))
         chunks: list[Chunk] = []
         letters: list[tuple[int, str, bytes]] = []
         for part in _cut_at_gaps(stretch):
-            chunks.append(_describe(source, part))
-            letters += _send(job, source, part)
+            chunks.append(describe_stretch(source, part))
+            letters += send_stretch(job, source, part)
         payload = pack_chunks(job.codec, chunks)
         for shard in range(job.wiring.shards):
             yield shard, "chunks", payload
         yield from letters
+
+
+def read_tables(
+    job: Job, reading: Reading, batches: Iterable[pa.RecordBatch]
+) -> list[Table] | None:
+    """Return the events of batches, if there is nothing else in them."""
+    assert job.columns is not None
+    found = _Found({}, {}, [])
+    for batch in _gather(batches):
+        _read(job, job.columns, reading, batch, found)
+    if found.rejected or found.beats:
+        return None
+    return [table for tables in found.tables.values() for table in tables]
 
 
 def _gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -276,7 +289,7 @@ def _fill(times: pa.Array) -> Array:
     return np.asarray(filled.to_numpy(zero_copy_only=False), np.int64)
 
 
-class _Stretch(NamedTuple):
+class Stretch(NamedTuple):
     """Part of a source in order of its sequence: tables, and where each item came from.
 
     `tables` has one table for each tag; `origins` says of each item the table and the row, and is -1
@@ -290,7 +303,8 @@ class _Stretch(NamedTuple):
     rows: Array
 
 
-def _line_up(tables: list[Table], beats: list[Heartbeat]) -> _Stretch:
+def line_up(tables: list[Table], beats: list[Heartbeat]) -> Stretch:
+    """Return what a task has of a source, in the order of its sequence."""
     import numpy as np
 
     by_tag: dict[int, list[Table]] = {}
@@ -309,10 +323,10 @@ def _line_up(tables: list[Table], beats: list[Heartbeat]) -> _Stretch:
         # A heartbeat comes after an event of the same sequence.
         order = np.lexsort((lined[2] < 0, lined[0]))
         lined = [part[order] for part in lined]
-    return _Stretch(merged, *lined)
+    return Stretch(merged, *lined)
 
 
-def _cut_at_gaps(stretch: _Stretch) -> Iterator[_Stretch]:
+def _cut_at_gaps(stretch: Stretch) -> Iterator[Stretch]:
     """Cut a stretch where the sequence jumps; see `spark.intake`."""
     import numpy as np
 
@@ -322,10 +336,11 @@ def _cut_at_gaps(stretch: _Stretch) -> Iterator[_Stretch]:
     bounds = [0, *jumps.tolist(), len(stretch.seqs)]
     for start, end in pairwise(bounds):
         cut = [part[start:end] for part in stretch[1:]]
-        yield _Stretch(stretch.tables, *cut)  # type: ignore[arg-type]
+        yield Stretch(stretch.tables, *cut)  # type: ignore[arg-type]
 
 
-def _describe(source: str, part: _Stretch) -> Chunk:
+def describe_stretch(source: str, part: Stretch) -> Chunk:
+    """Return what every shard hears of a chunk."""
     beats = part.origins < 0
     events, promises = part.times[~beats], part.times[beats]
     largest = int(events.max()) if len(events) else None
@@ -333,13 +348,20 @@ def _describe(source: str, part: _Stretch) -> Chunk:
     return Chunk(source, int(part.seqs[0]), int(part.seqs[-1]), largest, promised)
 
 
-def _send(job: Job, source: str, part: _Stretch) -> Iterator[tuple[int, str, bytes]]:
-    """Yield a chunk's events to their shards: those that are late already, and the others."""
-    frontier = _follow(job.sources[source], part)
+def send_stretch(
+    job: Job, source: str, part: Stretch, wanted: Array | None = None
+) -> Iterator[tuple[int, str, bytes]]:
+    """Yield a chunk's events to their shards: those that are late already, and the others.
+
+    `wanted` says which items are meant; all of them, if it is not given.
+    """
+    frontier = follow_stretch(job.sources[source], part)
     late = part.times <= frontier
     first = int(part.seqs[0])
     for number, table in enumerate(part.tables):
         mine = part.origins == number
+        if wanted is not None:
+            mine &= wanted
         if not mine.any():
             continue
         for behind in (False, True):
@@ -369,7 +391,7 @@ def _route_late(
         yield shard, piece, bounds[places]
 
 
-def _follow(source: Source, part: _Stretch) -> Array:
+def follow_stretch(source: Source, part: Stretch) -> Array:
     """Return the frontier that the items of a chunk before each item had promised."""
     import numpy as np
 

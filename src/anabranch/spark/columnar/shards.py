@@ -11,6 +11,14 @@ from anabranch.kernels.columns import Strings
 from anabranch.model.events import FOREVER, Tag
 from anabranch.spark.columnar.fitness import ColumnPlan
 from anabranch.spark.columnar.folds import Counting, Folds
+from anabranch.spark.columnar.prefolds import (
+    Claim,
+    Prefold,
+    holds,
+    read_again,
+    read_claim,
+    read_prefold,
+)
 from anabranch.spark.columnar.routes import find_homes
 from anabranch.spark.columnar.tables import Table, concatenate, read_columns, write_columns
 from anabranch.spark.envelopes import Chunk, unpack_chunks
@@ -49,22 +57,37 @@ class ColumnShard(Keeping):
         job = self.job
         chunks: list[Chunk] = []
         letters: list[_Letter] = []
+        claims: list[Claim] = []
+        prefolds: list[Prefold] = []
         counts = dict.fromkeys(Ledger._fields, 0)
         for kind, payload in envelopes:
             if kind == "chunks":
                 chunks += unpack_chunks(job.codec, payload)
             elif kind in ("table", "late"):
                 letters.append(self._open(payload))
+            elif kind == "claim":
+                claims.append(read_claim(job, payload))
+            elif kind == "folded":
+                prefolds.append(read_prefold(job, payload))
             else:
                 self._reject_raw(payload, counts)
         standings = {name: Standing(*s) for name, s in self.head.standings.items()}
         after, before = follow_chunks(job.sources, standings, chunks)
-        good = [t for letter in letters if len(t := self._sort_out(letter, before, counts))]
         start = Standing()
         self.frontiers = {name: after.get(name, start).frontier for name in job.sources}
         self.frontier = FOREVER if job.ended else min(self.frontiers.values(), default=0)
-        stable, pages = self._release(good)
-        self._fold(stable, counts)
+        pages = dict(self.head.pages)
+        claimed = {(claim.source, claim.first) for claim in claims}
+        apart = [letter for letter in letters if self._key(letter) in claimed]
+        plain = [letter for letter in letters if self._key(letter) not in claimed]
+        stable = self._release(self._sort_out(plain, before, counts), pages)
+        if not self._bears_out(claims, before, stable):
+            # What was foreseen is not what came; so their events are needed after all.
+            prefolds = []
+            apart = [self._open(p) for p in read_again(job, claims, self.number)]
+        for tag, tables in self._release(self._sort_out(apart, before, counts), pages).items():
+            stable.setdefault(tag, []).extend(tables)
+        self._fold(stable, prefolds, counts)
         counts["pending"] = sum(n for _, n in pages.values()) - self.head.ledger[5]
         ledger = Ledger(
             *(a + counts[f] for a, f in zip(self.head.ledger, Ledger._fields, strict=True))
@@ -78,15 +101,46 @@ class ColumnShard(Keeping):
         table, note, more = read_table(self.plan, payload)
         return _Letter(table, note["first"], more.get("behind"))
 
-    def _sort_out(self, letter: _Letter, before: Before, counts: dict[str, int]) -> Table:
-        """Return the events of a letter that are on time; count all, and say which are late."""
+    def _key(self, letter: _Letter) -> tuple[str, int]:
+        """Return which chunk a letter is of."""
+        return self.plan.names[int(letter.table.sources[0])], letter.first
+
+    def _bears_out(
+        self, claims: list[Claim], before: Before, stable: dict[int, list[Table]]
+    ) -> bool:
+        """Say whether all that was claimed is so."""
+        program, wiring = self.job.program, self.job.wiring
+        cuts = {
+            (time, program.ranks[program.tags[tag]])
+            for tag, tables in stable.items()
+            if claims and program.tags[tag] in wiring.cuts
+            for table in tables
+            for time in table.times.tolist()
+        }
+        return all(
+            holds(
+                claim,
+                _find_standing(before[claim.source], claim.first).frontier,
+                self.frontier,
+                cuts,
+            )
+            for claim in claims
+        )
+
+    def _sort_out(
+        self, letters: Iterable[_Letter], before: Before, counts: dict[str, int]
+    ) -> list[Table]:
+        """Return the events of letters that are on time; count all, and say which are late."""
+        good = (self._judge(letter, before, counts) for letter in letters)
+        return [table for table in good if len(table)]
+
+    def _judge(self, letter: _Letter, before: Before, counts: dict[str, int]) -> Table:
         import numpy as np
 
         table = letter.table
         counted = self._counts_here(table)
         counts["input"] += _count(counted, len(table))
-        source = self.plan.names[int(table.sources[0])]
-        frontier = _find_standing(before[source], letter.first).frontier
+        frontier = _find_standing(before[self._key(letter)[0]], letter.first).frontier
         if letter.behind is None:
             late = table.times <= frontier
             if not late.any():
@@ -110,11 +164,12 @@ class ColumnShard(Keeping):
             return None
         return find_homes(wiring, table, self.plan.names) == self.number
 
-    def _release(self, good: list[Table]) -> tuple[dict[int, Table], dict[int, tuple[int, int]]]:
+    def _release(
+        self, good: list[Table], pages: dict[int, tuple[int, int]]
+    ) -> dict[int, list[Table]]:
         """Return what is stable, by tag; put the rest into pages, by time."""
         import numpy as np
 
-        pages = dict(self.head.pages)
         fresh = max(pages, default=-1) + 1
         tables = list(good)
         for page in [page for page, (first, _) in pages.items() if first <= self.frontier]:
@@ -123,7 +178,6 @@ class ColumnShard(Keeping):
             tables.append(read_table(self.plan, data)[0])
             self.store.write_page("pending", str(page), None)
             del pages[page]
-        strings = Strings()
         stable: dict[int, list[Table]] = {}
         for table in tables:
             ripe = table.times <= self.frontier
@@ -140,13 +194,22 @@ class ColumnShard(Keeping):
                 counted = _count(self._counts_here(part), len(part))
                 pages[fresh] = (int(part.times[0]), counted)
                 fresh += 1
-        return {tag: concatenate(group, strings) for tag, group in stable.items()}, pages
+        return stable
 
-    def _fold(self, stable: dict[int, Table], counts: dict[str, int]) -> None:
-        if not stable:
+    def _fold(
+        self, stable: dict[int, list[Table]], prefolds: list[Prefold], counts: dict[str, int]
+    ) -> None:
+        ahead = [delta for prefold in prefolds for delta in prefold.deltas]
+        for prefold in prefolds:
+            self.said += prefold.said
+            for name, count in prefold.counts.items():
+                counts[name] += count
+        if not stable and not ahead:
             return
         counting = Counting(self.number, self.said, counts, self.plan.names, self._counts_here)
-        self.deltas = Folds(self.job, self.store, counting).fold(stable)
+        strings = Strings()
+        tables = {tag: concatenate(group, strings) for tag, group in stable.items()}
+        self.deltas = Folds(self.job, self.store, counting).fold(tables, ahead)
 
 
 def write_table(table: Table) -> bytes:

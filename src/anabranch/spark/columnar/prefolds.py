@@ -1,0 +1,226 @@
+"""Prefolds: leaves that are folded where they are read, so that deltas travel instead of events.
+
+A task relies on a forecast for that: on its source's frontier before the file, on the program's frontier
+after the batch, and on where its leaves are cut. With the deltas it sends a *claim*, to every shard: what
+it took for granted. All shards know the same chunks and cuts, so all come to the same verdict on it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from anabranch.eventtime.ledger import Ledger
+from anabranch.eventtime.sources import Source
+from anabranch.spark.columnar.folds import Ahead, Counting, Folds
+from anabranch.spark.columnar.intake import (
+    follow_stretch,
+    line_up,
+    read_tables,
+    send_stretch,
+)
+from anabranch.spark.columnar.tables import Table
+from anabranch.spark.envelopes import Chunk, pack_chunks, unpack_chunks
+from anabranch.spark.files import ROW, Found, read_file
+from anabranch.spark.folders import Folder, list_columns, number_rows, take_in_rows
+from anabranch.spark.foresight import Cut, Forecast, Foresight
+from anabranch.spark.intake import Reading
+from anabranch.spark.said import Said
+from anabranch.spark.sequences import Standing, advance
+from anabranch.spark.shards import Job
+from anabranch.spark.stores import MemoryStore
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+    Array = np.ndarray[Any, Any]
+
+Envelope = tuple[int, str, bytes]
+
+
+class Claim(NamedTuple):
+    """What was taken for granted of a chunk when it was folded.
+
+    `before` is its source's frontier before it, `frontier` the program's after the batch. `cuts` are
+    all between its least and its largest time, `low` and `high`. `folder` and `file` say where it is.
+    """
+
+    source: str
+    first: int
+    before: int
+    frontier: int
+    low: int
+    high: int
+    cuts: tuple[Cut, ...]
+    folder: int
+    file: Found
+
+
+class Prefold(NamedTuple):
+    """What came of a chunk: deltas, counts, and rows."""
+
+    deltas: list[Ahead]
+    counts: dict[str, int]
+    said: list[Said]
+
+
+def is_foldable(job: Job, folder: Folder) -> bool:
+    """Say whether all events of a folder are leaves."""
+    return folder.find_tag(job) in job.wiring.leaves
+
+
+def fold_file(job: Job, place: int, found: Found, forecast: Forecast) -> Iterator[Envelope]:
+    """Yield the envelopes of a file, block by block: folded, or as events where that can't be."""
+    folder: Folder = job.folders[place]
+    source = job.sources[str(folder.reading.source)]
+    reading = number_rows(folder.reading)
+    standing = Standing(forecast.before[place, found.number])
+    for batch in read_file(folder.files, found, list_columns(job, folder.reading)):
+        table = _read_leaves(job, reading, batch)
+        if table is None:
+            letters: Iterable[Envelope] = list(take_in_rows(job, folder, [batch]))
+            chunks = [p for to, kind, p in letters if (to, kind) == (0, "chunks")]
+            seen = [chunk for payload in chunks for chunk in unpack_chunks(job.codec, payload)]
+        else:
+            seen = [_describe(source.name, table)]
+            claim = _make_claim(seen[0], table, standing, forecast.foresight, place, found)
+            letters = _fold_block(job, table, seen[0], claim)
+        for chunk in seen:
+            standing = advance(source, standing, chunk)
+        yield from letters
+
+
+def _make_claim(
+    chunk: Chunk,
+    table: Table,
+    standing: Standing,
+    foresight: Foresight,
+    place: int,
+    found: Found,
+) -> Claim:
+    assert chunk.first is not None
+    assert chunk.largest is not None
+    cuts, low, high = foresight.cuts, int(table.times.min()), chunk.largest
+    between = cuts[bisect_left(cuts, (low,)) : bisect_left(cuts, (high + 1,))]
+    return Claim(
+        chunk.source,
+        chunk.first,
+        standing.frontier,
+        foresight.frontier,
+        low,
+        high,
+        between,
+        place,
+        found,
+    )
+
+
+def _fold_block(job: Job, table: Table, chunk: Chunk, claim: Claim) -> Iterator[Envelope]:
+    source = job.sources[claim.source]
+    ripe = _find_ripe(source, table, claim)
+    if ripe is not None:
+        yield from send_stretch(job, source.name, line_up([table], []), ~ripe)
+        table = table.take(ripe)
+    told = job.codec.encode((*claim[:-1], tuple(claim.file)))
+    for shard in range(job.wiring.shards):
+        yield shard, "chunks", pack_chunks(job.codec, [chunk])
+        yield shard, "claim", told
+    home = zlib.crc32(f"{source.name}/{claim.first}".encode()) % job.wiring.shards
+    yield home, "folded", _pack(job, _fold(job, table, claim.cuts))
+
+
+def read_claim(job: Job, payload: bytes) -> Claim:
+    """Return the claim of an envelope."""
+    claim = Claim(*job.codec.decode(payload))
+    cuts = tuple((time, rank) for time, rank in claim.cuts)
+    return claim._replace(cuts=cuts, file=Found(*claim.file))
+
+
+def read_prefold(job: Job, payload: bytes) -> Prefold:
+    """Return the deltas of an envelope."""
+    deltas, counts, said = job.codec.decode(payload)
+    return Prefold([Ahead(*delta) for delta in deltas], counts, [Said(*row) for row in said])
+
+
+def holds(claim: Claim, before: int, frontier: int, cuts: Iterable[Cut]) -> bool:
+    """Say whether what was claimed of a chunk is what turned out to be."""
+    known = set(claim.cuts)
+    return (
+        claim.before == before
+        and claim.frontier <= frontier
+        and all(cut in known for cut in cuts if claim.low <= cut[0] <= claim.high)
+    )
+
+
+def read_again(job: Job, claims: Iterable[Claim], shard: int) -> Iterator[bytes]:
+    """Yield the events of claimed files that are for a shard, as if nothing had been folded."""
+    files: dict[tuple[int, Found], set[int]] = {}
+    for claim in claims:
+        files.setdefault((claim.folder, claim.file), set()).add(claim.first)
+    for (place, file), firsts in sorted(files.items()):
+        folder: Folder = job.folders[place]
+        column = number_rows(folder.reading).seq
+        # Blocks are the same whenever a file is read; some may have come as events already.
+        for batch in read_file(folder.files, file, list_columns(job, folder.reading)):
+            if batch.column(column)[0].as_py() in firsts:
+                for to, kind, payload in take_in_rows(job, folder, [batch]):
+                    if to == shard and kind in ("table", "late"):
+                        yield payload
+
+
+def _read_leaves(job: Job, reading: Reading, batch: pa.RecordBatch) -> Table | None:
+    """Return the events of a block, if there is nothing else in it and its sequence has no gap."""
+    if reading.seq not in batch.schema.names:
+        return None
+    tables = read_tables(job, reading, [batch])
+    if tables is None or len(tables) != 1 or not len(tables[0]):
+        return None
+    seqs = tables[0].seqs
+    if reading.seq != ROW and bool((seqs[1:] != seqs[:-1] + 1).any()):
+        return None
+    return tables[0]
+
+
+def _describe(source: str, table: Table) -> Chunk:
+    return Chunk(source, int(table.seqs[0]), int(table.seqs[-1]), int(table.times.max()), None)
+
+
+def _find_ripe(source: Source, table: Table, claim: Claim) -> Array | None:
+    """Say which events are on time and stable; None if all are."""
+    import numpy as np
+
+    times = table.times
+    rising = times[1:] > times[:-1] if source.strict else times[1:] >= times[:-1]
+    if source.lateness is not None and rising.all():
+        if times[0] > claim.before and times[-1] <= claim.frontier:
+            return None
+        return np.asarray((times > claim.before) & (times <= claim.frontier))
+    reached = np.maximum(follow_stretch(source, line_up([table], [])), claim.before)
+    return np.asarray((times > reached) & (times <= claim.frontier))
+
+
+def _fold(job: Job, table: Table, cuts: tuple[Cut, ...]) -> Prefold:
+    assert job.columns is not None
+    tag = job.program.tags[table.tag]
+    name, rank = job.wiring.leaves[tag], job.program.ranks[tag]
+    counts = dict.fromkeys(Ledger._fields, 0)
+    counts["input"] = len(table)
+    said: list[Said] = []
+    if not len(table):
+        return Prefold([], counts, said)
+    counting = Counting(0, said, counts, job.columns.names, lambda _: None)
+    found = Folds(job, MemoryStore(), counting).fold_type(name, {table.tag: table}, cuts, None)
+    last = int(table.times.max()), rank
+    deltas = [
+        Ahead(*(cuts[place] if place < len(cuts) else last), place == len(cuts), name, delta)
+        for place, delta in found
+    ]
+    return Prefold(deltas, counts, said)
+
+
+def _pack(job: Job, folded: Prefold) -> bytes:
+    deltas, said = ([tuple(row) for row in rows] for rows in (folded.deltas, folded.said))
+    return job.codec.encode((deltas, folded.counts, said))

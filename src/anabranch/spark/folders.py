@@ -1,0 +1,80 @@
+"""Folders: how the files of a run become events, wherever they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from anabranch.model.events import Tag, field_types
+from anabranch.spark.columnar.intake import take_in_columns
+from anabranch.spark.files import LINE, ROW, Files, Found, read_file
+from anabranch.spark.intake import Reading, take_in
+from anabranch.spark.raw import read_batch
+from anabranch.spark.shards import Job
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_TYPES = {int: "int64", float: "float64", bool: "bool", str: "string"}
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder of a run, and how its rows are read."""
+
+    files: Files
+    reading: Reading
+
+    def find_tag(self, job: Job) -> Tag | None:
+        """Return the tag of all its events, if they are of one."""
+        named = [tag for tag in job.program.tags if tag.__name__ == self.reading.tag]
+        return named[0] if named and self.reading.tag_column is None else None
+
+
+def read_rows(job: Job, folder: Folder, found: Iterable[Found]) -> Iterator[list[pa.RecordBatch]]:
+    """Yield the rows of some files; those in one list have the same columns."""
+    wanted = list_columns(job, folder.reading)
+    # Files of one folder need not have the same columns.
+    alike: dict[tuple[str, ...], list[pa.RecordBatch]] = {}
+    for file in sorted(found, key=lambda file: file.number):
+        for batch in read_file(folder.files, file, wanted):
+            columns = tuple(f"{field.name} {field.type}" for field in batch.schema)
+            alike.setdefault(columns, []).append(batch)
+    yield from alike.values()
+
+
+def take_in_rows(
+    job: Job, folder: Folder, batches: list[pa.RecordBatch]
+) -> Iterator[tuple[int, str, bytes]]:
+    """Yield the envelopes of rows: (shard, kind, payload)."""
+    # Where some line is no JSON, each is looked at by itself.
+    reading = number_rows(folder.reading, lines=LINE in batches[0].schema.names)
+    if job.columns is not None:
+        return take_in_columns(job, reading, batches)
+    return iter(take_in(job, reading, (row for batch in batches for row in read_batch(batch))))
+
+
+def number_rows(reading: Reading, *, lines: bool = False) -> Reading:
+    """Return how rows are read, with the places of their own if they bring no sequence."""
+    numbered = reading if reading.seq is not None else replace(reading, seq=ROW)
+    return replace(numbered, json_column=LINE) if lines else numbered
+
+
+def list_columns(job: Job, reading: Reading) -> dict[str, str]:
+    """Return the columns that are read, and the type of each; no type if there is no telling."""
+    found: dict[str, str] = {}
+    for tag in job.program.tags:
+        if reading.tag_column is None and tag.__name__ != reading.tag:
+            continue
+        for name, kind in field_types(tag).items():
+            column = reading.time if name == "time" else name
+            mine = _TYPES.get(kind, "")
+            found[column] = mine if found.setdefault(column, mine) == mine else ""
+    others = {
+        reading.seq: "int64",
+        reading.heartbeat: "int64",
+        reading.tag_column: "string",
+        reading.source_column: "string",
+    }
+    return found | {column: kind for column, kind in others.items() if column is not None}

@@ -1,0 +1,201 @@
+"""Leaves folded where they are read: the same answer, also where the forecast was wrong."""
+
+import dataclasses
+import random
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from anabranch import Event, Malformed, Program, depends, load, on
+from anabranch.eventtime.sources import Source
+from anabranch.reference.sequential import run
+from anabranch.spark import files as file_source
+from anabranch.spark import foresight
+from anabranch.spark.columnar import prefolds
+from anabranch.spark.files import Files
+from anabranch.spark.folders import Folder
+from anabranch.spark.foresight import can_foresee
+from anabranch.spark.fused import FusedReader
+from anabranch.spark.intake import Reading
+from anabranch.state import MapOf, Sum
+from tests.spark.test_fused import follow
+from tests.spark.test_microbatches import Engine, expected_rows, said_rows
+
+value_barrier = load("examples/value_barrier.py")
+
+
+class Sale(NamedTuple):
+    time: int
+    shop: str
+    amount: int
+
+
+class Report(NamedTuple):
+    time: int
+
+
+def report(sales, report):
+    return sorted(sales.entries().items())
+
+
+sales = Program(
+    on(Sale, update=lambda total, sale: total + sale.amount),
+    on(Report, output=report),
+    depends(Report, Sale, Report),
+    state=MapOf(Sum(), by="shop"),
+    name="sales",
+)
+
+
+def draw(rng, tag, name, source, count):
+    """Draw the items of one source, some of them late and some of them broken."""
+    items, time = [], 0
+    for seq in range(count):
+        time += rng.choice([0, 1, 1, 2])
+        at = max(
+            0, time - (rng.randint(0, 2 * (source.lateness or 0) + 2) if rng.random() < 0.2 else 0)
+        )
+        fields = {"time": at}
+        for field in tag._fields[1:]:
+            fields[field] = (
+                rng.choice("xyz") if tag.__annotations__[field] is str else rng.randint(0, 9)
+            )
+        if rng.random() < 0.02 and len(tag._fields) > 1:
+            fields[tag._fields[-1]] = None
+        items.append((seq, fields))
+    return items
+
+
+def write_files(rng, folder, tag, items):
+    """Cut a source into files, and give each row the sequence that its place gives it."""
+    folder.mkdir(parents=True)
+    numbered, types = [], {int: pa.int64(), str: pa.string()}
+    schema = pa.schema([(f, types[tag.__annotations__[f]]) for f in tag._fields])
+    number = 0
+    while items:
+        part = [items.pop(0) for _ in range(min(len(items), rng.randint(1, 12)))]
+        pq.write_table(
+            pa.Table.from_pylist([fields for _, fields in part], schema),
+            folder / f"{number:03}.parquet",
+        )
+        numbered += [((number << 32) + place, fields) for place, (_, fields) in enumerate(part)]
+        number += 1
+    return numbered
+
+
+CASES = {
+    "value_barrier": (value_barrier, {"a": "Value", "b": "Value", "m": "Barrier"}),
+    "sales": (sales, {"a": "Sale", "b": "Sale", "m": "Report"}),
+}
+
+
+@pytest.fixture
+def watched(monkeypatch):
+    """Count what was folded where it was read, and what had to be read again."""
+    seen = {"folded": 0, "again": 0}
+    fold, again = prefolds._fold, prefolds.read_again
+
+    def count_fold(job, table, cuts):
+        seen["folded"] += len(table)
+        return fold(job, table, cuts)
+
+    def count_again(job, claims, shard):
+        seen["again"] += 1
+        return again(job, claims, shard)
+
+    monkeypatch.setattr(prefolds, "_fold", count_fold)
+    monkeypatch.setattr("anabranch.spark.columnar.shards.read_again", count_again)
+    monkeypatch.setattr(foresight, "_FEWEST_EVENTS", 0)
+    monkeypatch.setattr(file_source, "BLOCK_ROWS", 5)
+    return seen
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize("case", CASES)
+def test_differential_prefolded_files_give_the_sequential_answer(tmp_path, watched, case, shards):
+    program, tags = CASES[case]
+    for seed in range(12):
+        rng = random.Random(f"{case} {shards} {seed}")
+        lateness = rng.choice([0, 3])
+        sources = [Source(name, 0 if name == "m" else lateness) for name in tags]
+        items, folders = [], []
+        for source in sources:
+            tag = program.tag(tags[source.name])
+            place = tmp_path / f"{seed}" / source.name
+            drawn = draw(rng, tag, source.name, source, 12 if source.name == "m" else 60)
+            for seq, fields in write_files(rng, place, tag, drawn):
+                broken = None in fields.values()
+                event = tag(**fields)
+                items.append(
+                    Malformed(fields, "broken", source.name, seq)
+                    if broken
+                    else Event(event, source.name, seq)
+                )
+            reading = Reading(tag=tag.__name__, source=source.name)
+            folders.append(Folder(Files(place, files_per_batch=rng.randint(1, 4)), reading))
+        engine = Engine(program, sources, shards, columns=True)
+        engine.job = dataclasses.replace(engine.job, folders=tuple(folders))
+        assert can_foresee(engine.job)
+        follow(FusedReader(engine.job, 2), engine)
+        answer = run(program, items, sources)
+        assert said_rows(engine) == expected_rows(answer)
+        kept = engine.ledger
+        assert (kept.late, kept.rejected) == (len(answer.late), len(answer.rejected))
+        assert kept.processed == answer.ledger.processed
+        assert kept.pending == answer.ledger.pending
+    assert watched["folded"] > 100
+
+
+def write_values(folder, name, values):
+    folder.mkdir(exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(values), folder / name)
+
+
+def run_barriers(tmp_path, before=lambda: None):
+    """Run two sources to their end; the first file of values is what is in the folder already."""
+    values, barriers = tmp_path / "a", tmp_path / "m"
+    for number in range(1, 3):
+        write_values(
+            values,
+            f"{number}.parquet",
+            [{"time": 10 * number + n, "value": 1} for n in range(10)],
+        )
+    write_values(barriers, "0.parquet", [{"time": t} for t in (5, 15, 25, 40)])
+    sources = [Source("a"), Source("m")]
+    folders = (
+        Folder(Files(values, files_per_batch=1), Reading(tag="Value", source="a")),
+        Folder(Files(barriers, files_per_batch=9), Reading(tag="Barrier", source="m")),
+    )
+    engine = Engine(value_barrier, sources, 1, columns=True)
+    engine.job = dataclasses.replace(engine.job, folders=folders)
+    before()
+    follow(FusedReader(engine.job, 2), engine)
+    return engine
+
+
+def test_a_forecast_that_holds_is_never_read_again(tmp_path, watched):
+    write_values(tmp_path / "a", "0.parquet", [{"time": n, "value": 1} for n in range(10)])
+    engine = run_barriers(tmp_path)
+    assert [row.value for row in engine.said if row.kind == "output"] == ["5", "15", "25"]
+    assert (watched["folded"], watched["again"]) == (29, 0)
+
+
+def test_a_rejected_event_makes_the_forecast_wrong_and_the_files_are_read_again(tmp_path, watched):
+    # The footer tells of a time that no good event has.
+    broken = {"time": 22, "value": None}
+    first = [{"time": n, "value": 1} for n in range(10)]
+    write_values(tmp_path / "a", "0.parquet", [*first, broken])
+    engine = run_barriers(tmp_path)
+    assert [row.value for row in engine.said if row.kind == "output"] == ["5", "15", "25"]
+    assert (engine.ledger.rejected, engine.ledger.late) == (1, 0)
+    assert watched["again"] > 0
+
+
+def test_cuts_that_are_too_many_to_be_kept_are_waited_for(tmp_path, watched, monkeypatch):
+    monkeypatch.setattr(foresight, "MOST_WAITING", 2)
+    write_values(tmp_path / "a", "0.parquet", [{"time": n, "value": 1} for n in range(10)])
+    engine = run_barriers(tmp_path)
+    assert [row.value for row in engine.said if row.kind == "output"] == ["5", "15", "25"]
+    assert watched["again"] == 0
