@@ -19,7 +19,6 @@ from anabranch.model.events import field_types
 from anabranch.spark.columnar.intake import take_in_columns
 from anabranch.spark.envelopes import SCHEMA, make_batch
 from anabranch.spark.files import (
-    LINE,
     ROW,
     Files,
     Found,
@@ -30,7 +29,7 @@ from anabranch.spark.files import (
     read_file,
 )
 from anabranch.spark.intake import Reading, take_in
-from anabranch.spark.raw import read_batch
+from anabranch.spark.raw import FAULT, LINE, read_batch
 from anabranch.spark.shards import Job
 
 if TYPE_CHECKING:
@@ -139,8 +138,7 @@ class FusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     columns = tuple(f"{field.name} {field.type}" for field in batch.schema)
                     alike.setdefault(columns, []).append(batch)
             for batches in alike.values():
-                # Where some line is no JSON, each is looked at by itself.
-                reading = _number(folder.reading, lines=LINE in batches[0].schema.names)
+                reading = _complete(folder.reading, batches[0].schema.names)
                 yield _take_in(self._job, reading, batches)
 
 
@@ -151,10 +149,13 @@ def _take_in(job: Job, reading: Reading, batches: list[pa.RecordBatch]) -> pa.Re
     return make_batch(take_in(job, reading, rows))
 
 
-def _number(reading: Reading, *, lines: bool = False) -> Reading:
-    """Return how rows are read, with the places of their own if they bring no sequence."""
+def _complete(reading: Reading, columns: list[str]) -> Reading:
+    """Return how rows are read, with what the reader of their file added to them."""
     numbered = reading if reading.seq is not None else replace(reading, seq=ROW)
-    return replace(numbered, json_column=LINE) if lines else numbered
+    # Where some line is no row, each is looked at by itself.
+    if FAULT in columns:
+        return replace(numbered, line_column=LINE, reason_column=FAULT)
+    return replace(numbered, json_column=LINE) if LINE in columns else numbered
 
 
 def _list_columns(job: Job, reading: Reading) -> dict[str, str]:
