@@ -1,6 +1,7 @@
 """Files of events and outputs: what is written is what is read, and no row is ever lost."""
 
 import json
+import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -224,6 +225,18 @@ def test_csv_cells_are_read_by_the_type_of_their_field(tmp_path):
         "field 'time' of Temp: expected int, got 1.5 (float)",
         "3 columns where the header names 7",
     ]
+
+
+def test_a_csv_cell_that_python_can_not_make_a_number_of_is_rejected(tmp_path):
+    cells = [("9" * 5000, "1"), ("1", "++nan"), ("1", "9" * 5000), ("1", "-inf")]
+    rows = [f"Temp,{time},{celsius}" for time, celsius in cells]
+    *bad, good = read_items(two, [write(tmp_path, "rows.csv", "tag,time,celsius", *rows)])
+    assert [reason.partition(", got")[0] for reason in reasons(bad)] == [
+        "field 'time' of Temp: expected int",
+        "field 'celsius' of Temp: expected float",
+        "field 'celsius' of Temp: expected float",
+    ]
+    assert good.data == Temp(1, -math.inf)
 
 
 def test_timestamps_of_a_parquet_file_are_microseconds(tmp_path):

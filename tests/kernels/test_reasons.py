@@ -5,6 +5,7 @@ import pytest
 from anabranch import Program, on
 from anabranch.kernels import Verdict, explain_kernel, make_kernel
 from anabranch.model.shapes import WrittenShape
+from tests.kernels.differences import check_same
 from tests.kernels.stories import REFUSED, Tick
 
 REASONS = {
@@ -110,3 +111,58 @@ def test_a_program_of_several_state_types_is_explained_type_by_type():
 def test_what_is_compiled_says_so():
     program = Program(on(Tick, update=lambda s, e: s + e.n), init=0)
     assert [str(verdict) for verdict in explain_kernel(program)] == ["compiled"]
+
+
+@pytest.mark.parametrize("fault", [
+    ("numba.njit", "TypingError", "cannot determine the type\n of nothing"),
+    ("anabranch.kernels.shelf._name", "ImportError", "Numba needs NumPy 1.9 or less"),
+    ("anabranch.kernels.shelf._run", "RuntimeError", "LLVM will not"),
+])  # fmt: skip
+def test_where_numba_fails_python_folds_and_the_reason_is_told(monkeypatch, fault):
+    place, kind, text = fault
+
+    def fail(*args, **options):
+        raise type(kind, (Exception,), {})(text)
+
+    monkeypatch.setattr(place, fail)
+    # A source of its own for each fault: nobody has compiled it before.
+    number = len(text)
+    program = Program(on(Tick, update=lambda s, e: s + e.n * number, output=lambda s, e: s), init=0)
+    kernel = make_kernel(program.initial)
+    assert explain_kernel(program) == (Verdict("state", "Tick", None),)
+    reason = f"Numba failed: {kind}: {' '.join(text.split())}"
+    events = [(0, Tick(1, 2, 0.0, "")), (0, Tick(2, 3, 0.0, ""))]
+    with pytest.warns(UserWarning, match=f"a kernel is interpreted: {reason}"):
+        _, said = check_same(kernel, [0], events)
+    assert said["said"] == [(0, 0, "int 0"), (1, 0, f"int {2 * number}")]
+    assert kernel.reasons == (reason,)
+    assert explain_kernel(program) == (Verdict("state", "Tick", reason),)
+    assert str(explain_kernel(program)[0]) == f"interpreted: {reason}"
+    # It is said once, and not tried with each batch.
+    check_same(kernel, [0], events)
+
+
+def test_without_numba_nothing_is_said_to_be_compiled(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    program = Program(on(Tick, update=lambda s, e: s + e.n), init=0)
+    assert explain_kernel(program) == (Verdict("state", "Tick", "numba is not installed"),)
+
+
+def test_where_numba_fails_numpy_sorts_and_python_looks_up(monkeypatch):
+    import sys
+
+    import numpy as np
+
+    from anabranch.kernels import indexes, ordering
+
+    for name in ("passes", "probes"):
+        monkeypatch.setitem(sys.modules, f"anabranch.kernels.{name}", None)
+        monkeypatch.delattr(f"anabranch.kernels.{name}", raising=False)
+    monkeypatch.setattr(ordering, "_passes", ordering._passes.__wrapped__)
+    monkeypatch.setattr(indexes, "_probe", indexes._probe.__wrapped__)
+    keys = np.array([7, 9, 7])
+    with pytest.warns(UserWarning, match="sorted by NumPy: Numba failed"):
+        slots, distinct = ordering.group(keys)
+    assert (slots.tolist(), distinct.tolist()) == ([0, 1, 0], [7, 9])
+    with pytest.warns(UserWarning, match="looked up by Python: Numba failed"):
+        assert indexes.Index().find(keys).tolist() == [0, 1, 0]

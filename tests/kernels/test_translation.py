@@ -52,6 +52,32 @@ def test_differential_on_what_stays_interpreted(name):
     check_same(kernel, [start] * 5, some_ticks(name, 50))
 
 
+class Tock(NamedTuple):
+    time: int
+    n: int
+
+
+@pytest.mark.parametrize("outputs", [
+    (lambda s, e: e.n, lambda s, e: f"{e.n}"),
+    (lambda s, e: e.n, lambda s, e: [f"{e.n}", s, e.n]),
+    (lambda s, e: [s, s, s + 2**62 * (e.n // 7)], lambda s, e: None),
+])  # fmt: skip
+def test_what_python_says_takes_no_room_from_what_the_loop_will_say(outputs):
+    """Machine code writes where it is told to: behind the end of an array, too."""
+    first, second = outputs
+    handlers = [
+        on(Tick, update=lambda s, e: s + 1, output=first),
+        on(Tock, update=lambda s, e: s, output=second),
+    ]
+    kernel = make_kernel((handlers, WrittenShape(init=0)), "compiled")
+    ticks = [(0, Tick(n, n % 20, 0.0, "")) for n in range(40)]
+    tocks = [(0, Tock(n, n)) for n in range(40)]
+    for events in (tocks + ticks, ticks + tocks, [e for pair in zip(tocks, ticks) for e in pair]):  # noqa: B905
+        folded, said = check_same(kernel, [0], events)
+        assert folded.stepped < len(events)
+        assert len(said["said"]) >= 40
+
+
 def test_two_lambdas_on_a_line_are_told_apart():
     handlers, start = GOOD["two on a line"]
     kernel = compile_handlers(handlers, [start])

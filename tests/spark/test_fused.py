@@ -1,8 +1,9 @@
 """Files as a source: in the order of their names, each once, and never unnoticed if they change."""
 
-import dataclasses
+import csv
 import json
 import random
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,6 +30,12 @@ def write(folder, name, rows, form="parquet"):
     if form == "json":
         (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
         return
+    if form == "csv":
+        with (folder / name).open("w", newline="") as file:
+            writer = csv.DictWriter(file, dict.fromkeys(name for row in rows for name in row))
+            writer.writeheader()
+            writer.writerows(rows)
+        return
     table = pa.Table.from_pylist(rows)
     if form == "parquet":
         pq.write_table(table, folder / name)
@@ -45,7 +52,7 @@ def rows_of(start, count):
 def make_reader(folder, *, form="parquet", per_batch=2, columns=True):
     engine = Engine(key_counter, [Source("s")], 3, columns=columns)
     files = Files(folder, format=form, files_per_batch=per_batch)
-    engine.job = dataclasses.replace(engine.job, folders=(Folder(files, READING),))
+    engine.job = replace(engine.job, folders=(Folder(files, READING),))
     return engine, FusedReader(engine.job, 2)
 
 
@@ -65,7 +72,7 @@ def follow(reader, engine, start=None):
 
 
 @pytest.mark.parametrize("columns", [False, True], ids=["events", "columns"])
-@pytest.mark.parametrize("form", ["parquet", "arrow", "json"])
+@pytest.mark.parametrize("form", ["parquet", "arrow", "json", "csv"])
 def test_differential_files_in_any_batches_give_the_sequential_answer(tmp_path, form, columns):
     parts = [rows_of(1 + 10 * n, 10) for n in range(5)] + [[{"tag": None, "beat": 99}]]
     for number, rows in enumerate(parts):
@@ -160,6 +167,68 @@ def test_a_line_that_is_no_json_is_rejected_with_its_text_and_the_rest_is_read(t
     assert (engine.ledger.input, engine.ledger.rejected) == (8, 3)
 
 
+@pytest.mark.parametrize("columns", [False, True], ids=["events", "columns"])
+def test_a_line_that_is_no_row_of_csv_is_rejected_with_its_text_and_the_rest_is_read(
+    tmp_path, columns
+):
+    write(tmp_path, "0.csv", rows_of(1, 3), "csv")
+    with (tmp_path / "0.csv").open("a") as file:
+        file.write('Inc,9,"1\nInc,10\n\nInc,noon,1\nInc,10,2\nInc,10,\nDec,10,2\nInc,010,2\n')
+    engine, reader = make_reader(tmp_path, form="csv", columns=columns)
+    follow(reader, engine)
+    rejected = {s.seq: (s.event, s.reason) for s in engine.said if s.kind == "rejected"}
+    assert rejected == {
+        4: ('Inc,9,"1', "not CSV: a quote does not close its cell"),
+        5: ("Inc,10", "2 columns where the header names 3"),
+        6: ("Inc,noon,1", "field 'time' of Inc: expected int, got \"noon\" (text)"),
+        8: ("Inc,10,", "field 'key' of Inc is missing"),
+        9: ("Dec,10,2", "unknown tag 'Dec'"),
+        10: ("Inc,010,2", "field 'time' of Inc: expected int, got \"010\" (text)"),
+    }
+    assert engine.ledger.input == 11
+
+
+def test_an_empty_cell_is_no_value_and_rejected_where_a_field_needs_one(tmp_path):
+    (tmp_path / "0.csv").write_text('key,tag,time,beat\n1,Inc,1,\n"",Inc,2,\n,,,3\n2,Inc,,\n')
+    engine, reader = make_reader(tmp_path, form="csv")
+    follow(reader, engine)
+    rejected = {s.seq: s.reason for s in engine.said if s.kind == "rejected"}
+    assert rejected == {
+        1: "field 'key' of Inc is missing",
+        3: "time 'time' is null or missing",
+    }
+    assert (engine.ledger.processed, engine.ledger.input) == (1, 3)
+
+
+def test_a_number_of_csv_that_no_column_holds_is_rejected(tmp_path):
+    write(tmp_path, "0.csv", [{"tag": "Inc", "time": 1, "key": 1 << 70}], "csv")
+    engine, reader = make_reader(tmp_path, form="csv")
+    follow(reader, engine)
+    (said,) = (s for s in engine.said if s.kind == "rejected")
+    assert said.reason == "field 'key' of Inc does not fit into 64 bits"
+
+
+@pytest.mark.parametrize("columns", [False, True], ids=["events", "columns"])
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_a_sequence_or_heartbeat_of_more_than_64_bits_stops_no_stream(tmp_path, form, columns):
+    rows = [
+        {"tag": "Inc", "time": 1, "key": 1, "place": 1, "beat": None},
+        {"tag": "Inc", "time": 2, "key": 1, "place": 1 << 63, "beat": None},
+        {"tag": None, "time": None, "key": None, "place": 3, "beat": -(1 << 64)},
+        {"tag": None, "time": None, "key": None, "place": 1 << 80, "beat": 4},
+    ]
+    write(tmp_path, "0", rows, form)
+    engine, _ = make_reader(tmp_path, columns=columns)
+    folder = Folder(Files(tmp_path, format=form), replace(READING, seq="place"))
+    follow(FusedReader(engine.job, [folder], 1), engine)
+    assert [s.reason for s in engine.said if s.kind == "rejected"] == [
+        f"sequence {1 << 63} does not fit into 64 bits",
+        f"heartbeat {-(1 << 64)} does not fit into 64 bits",
+        f"sequence {1 << 80} does not fit into 64 bits",
+    ]
+    assert (engine.ledger.input, engine.ledger.rejected) == (4, 3)
+
+
 def test_a_file_that_is_no_parquet_is_named(tmp_path):
     (tmp_path / "0.parquet").write_text("no")
     engine, reader = make_reader(tmp_path)
@@ -186,15 +255,17 @@ def test_a_folder_that_is_not_there_is_named(tmp_path):
 
 
 @pytest.mark.spark
-def test_differential_a_stream_of_files_gives_the_sequential_answer(spark, tmp_path):
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_differential_a_stream_of_files_gives_the_sequential_answer(spark, tmp_path, form):
     from anabranch.spark import Feed, write_directory
     from anabranch.spark.query import run as run_on_spark
 
     parts = [rows_of(1 + 20 * n, 20) for n in range(4)]
     for stage in (2, 4):
         for number in range(stage):
-            write(tmp_path / "in", f"{number}.parquet", parts[number])
-        feed = Feed(Files(tmp_path / "in", files_per_batch=1), "s", tag_column="tag")
+            write(tmp_path / "in", f"{number}.{form}", parts[number], form)
+        files = Files(tmp_path / "in", format=form, files_per_batch=1)
+        feed = Feed(files, "s", tag_column="tag")
         result = run_on_spark(key_counter, [feed], shards=3)
         write_directory(result, tmp_path / "out", tmp_path / "checkpoint").awaitTermination()
     items = [

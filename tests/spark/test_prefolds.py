@@ -179,7 +179,7 @@ def test_a_forecast_that_holds_is_never_read_again(tmp_path, watched):
     write_values(tmp_path / "a", "0.parquet", [{"time": n, "value": 1} for n in range(10)])
     engine = run_barriers(tmp_path)
     assert [row.value for row in engine.said if row.kind == "output"] == ["5", "15", "25"]
-    assert (watched["folded"], watched["again"]) == (29, 0)
+    assert (watched["folded"], watched["again"]) == (27, 0)
 
 
 def test_a_rejected_event_makes_the_forecast_wrong_and_the_files_are_read_again(tmp_path, watched):

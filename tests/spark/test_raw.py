@@ -76,6 +76,8 @@ def test_what_stands_beside_a_text_is_not_the_senders_to_say():
         ({"time": 1 << 80}, f"time {1 << 80} does not fit into 64 bits"),
         ({"price": "1"}, "field 'price' of Put: expected float, got \"1\" (text)"),
         ({"seq": "7"}, "sequence 'seq' is '7', not an integer"),
+        ({"seq": 1 << 70}, f"sequence {1 << 70} does not fit into 64 bits"),
+        ({"heartbeat": -(1 << 63) - 1}, f"heartbeat {-(1 << 63) - 1} does not fit into 64 bits"),
         ({"tag": "Nope"}, "unknown tag 'Nope'"),
         ({"source": None}, "unknown source None; declared are s"),
         ({"text": "\ud800"}, "Put can't be carried: 'utf-8' codec can't encode character"),

@@ -7,7 +7,6 @@ not translated. Up to there everything is done, and nothing of that event is; Py
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +50,8 @@ class CompiledKernel:
     @property
     def reasons(self) -> tuple[str | None, ...]:
         """Return, for each tag, why it is interpreted all the same, or None."""
-        return self.blueprint.reasons
+        failure = shelf.find_failure(self.blueprint.source)
+        return tuple(reason or failure for reason in self.blueprint.reasons)
 
     def prepare(self) -> None:
         """Compile now, or load what was compiled before; otherwise the first fold does."""
@@ -60,19 +60,10 @@ class CompiledKernel:
     def fold(self, states: Columns, batch: Batch) -> Folded:
         """Fold each event into the state of its slot, in order."""
         states, inputs = self._fit_states(states), self._inputs(batch, states.strings)
-        loop = self._load()
-        if loop is None or inputs is None or states.layout != self.layout:
+        module = shelf.try_load(self.blueprint.source)
+        if module is None or inputs is None or states.layout != self.layout:
             return InterpretedKernel(self.handlers, self.layout).fold(states, batch)
-        return _Run(self, loop, states.copy(), batch, inputs).run()
-
-    def _load(self) -> Any:
-        """Return the loop, or None where Numba can't make it on this machine."""
-        try:
-            return shelf.load(self.blueprint.source).fold
-        except Exception as error:  # noqa: BLE001 - whatever went wrong, Python gives the answer
-            told = f"{type(error).__name__}: {error}"
-            warnings.warn(f"a kernel is interpreted: Numba failed: {told}", stacklevel=3)
-            return None
+        return _Run(self, module.fold, states.copy(), batch, inputs).run()
 
     def _fit_states(self, states: Columns) -> Columns:
         """Return states in the kernel's own columns, or as they are where they have outgrown it."""
@@ -148,10 +139,10 @@ class _Run:
         tags = self.batch.tags
         forms = self.kernel.blueprint.forms
         counts = {form.tag: int(np.count_nonzero(tags == form.tag)) for form in forms}
-        most = sum(form.sites * counts[form.tag] for form in forms)
-        self.places = np.empty(most, np.int64)
-        self.indexes = np.empty(most, np.int32)
-        self.forms = np.empty(most, np.uint8)
+        self.most = sum(form.sites * counts[form.tag] for form in forms)
+        self.places = np.empty(self.most, np.int64)
+        self.indexes = np.empty(self.most, np.int32)
+        self.forms = np.empty(self.most, np.uint8)
         self.values = [
             [
                 np.empty(form.sites * counts[form.tag], DTYPES[column.kind])
@@ -196,9 +187,10 @@ class _Run:
         if not said:
             return
         start, end = counts[0], counts[0] + said
-        room = len(self.places) - end
-        if room < 0:
-            more = max(-room, len(self.places))
+        # Machine code checks no bounds: what the loop may still say must have its room behind this.
+        lacking = end + self.most - sum(counts[1:]) - len(self.places)
+        if lacking > 0:
+            more = max(lacking, len(self.places))
             self.places, self.indexes, self.forms = (
                 np.concatenate([array, np.empty(more, array.dtype)])
                 for array in (self.places, self.indexes, self.forms)

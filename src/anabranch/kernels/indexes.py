@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import warnings
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -62,8 +63,11 @@ class Index:
 def _probe() -> Any:
     if importlib.util.find_spec("numba") is None:
         return probe_plainly
-    from anabranch.kernels import probes
-
+    try:
+        from anabranch.kernels import probes
+    except Exception as error:  # noqa: BLE001 - whatever went wrong, Python gives the answer
+        warnings.warn(f"looked up by Python: Numba failed: {error}", stacklevel=2)
+        return probe_plainly
     return probes.probe
 
 

@@ -84,12 +84,14 @@ def make_kernel(
 
 
 def explain_kernel(program: Program) -> tuple[Verdict, ...]:
-    """Say, for each state type and tag of a program, whether it is compiled, and if not, why."""
+    """Say, for each state type and tag of a program, whether it is compiled, and if not, why.
+
+    Nothing is compiled for it: that Numba fails is known from the first fold on.
+    """
     verdicts = []
     for state_type in program.state_types:
-        handlers, shape = _find_slots(state_type)
-        found = draw(handlers, _starts(shape)).reasons
-        reasons = dict(zip((handler.tag for handler in handlers), found, strict=True))
+        kernel = make_kernel(state_type)
+        reasons = dict(zip(kernel.tags, kernel.reasons, strict=True))
         for tag, handler in state_type.handlers.items():
             reason = (
                 reasons[tag] if tag in reasons else f"{_line(handler)} sees all entries at once"

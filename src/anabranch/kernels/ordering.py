@@ -6,6 +6,7 @@ Each function has a fast way with Numba and a plain one with NumPy; the answers 
 from __future__ import annotations
 
 import importlib.util
+import warnings
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +25,11 @@ _MOST_SOURCES = 1 << 16
 def _passes() -> Any:
     if importlib.util.find_spec("numba") is None:
         return None
-    from anabranch.kernels import passes
-
+    try:
+        from anabranch.kernels import passes
+    except Exception as error:  # noqa: BLE001 - whatever went wrong, NumPy gives the answer
+        warnings.warn(f"sorted by NumPy: Numba failed: {error}", stacklevel=2)
+        return None
     return passes
 
 

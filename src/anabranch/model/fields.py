@@ -11,6 +11,7 @@ import base64
 import dataclasses
 import enum
 import json
+import re
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -215,6 +216,9 @@ _SCALARS: dict[type, Callable[[Any], Any]] = {
 }
 
 
+_NO_NUMBER = re.compile(r"\s*[+-]?(nan|inf|infinity)\s*", re.IGNORECASE | re.ASCII)
+
+
 def read_text(value: str, annotation: Any) -> Any:
     """Read a value from a CSV cell, where everything is text.
 
@@ -232,14 +236,15 @@ def read_text(value: str, annotation: Any) -> Any:
         return read_value(spelled.get(value, value), annotation)
     if annotation is bool and value.lower() in ("true", "false"):
         return value.lower() == "true"
-    if annotation is float and value.strip().lower().lstrip("+-") in ("nan", "inf", "infinity"):
+    if annotation is float and _NO_NUMBER.fullmatch(value):
         return float(value)
     if annotation in (bytes, Decimal, Fraction, datetime, date, time):
         return read_value(value, annotation)
     try:
-        return read_value(json.loads(value), annotation)
-    except (json.JSONDecodeError, RecursionError):
-        return read_value(value, annotation)
+        parsed = json.loads(value)
+    except (ValueError, RecursionError):  # Not only what is no JSON: an int of 5,000 digits too.
+        parsed = value
+    return read_value(parsed, annotation)
 
 
 def _read_first_text(value: str, annotation: Any) -> Any:

@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from anabranch.errors import AnabranchError, InputError
+from anabranch.spark.cells import read_cells
+from anabranch.spark.raw import LINE
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FileFormat = Literal["parquet", "arrow", "json"]
-FORMATS: tuple[FileFormat, ...] = ("parquet", "arrow", "json")
+FileFormat = Literal["parquet", "arrow", "json", "csv"]
+FORMATS: tuple[FileFormat, ...] = ("parquet", "arrow", "json", "csv")
 
 ROW_BITS = 32
 """A row's sequence is the number of its file, then so many bits for its place in it."""
@@ -28,8 +30,7 @@ BLOCK_ROWS = 1 << 17
 """So many rows are read at once: what is done with them stays within a core's own cache."""
 
 ROW = "anabranch row"
-LINE = "anabranch line"
-"""Columns that the reader adds: where a row stands, and a line that is no table's row."""
+"""The column that says where a row stands."""
 
 
 class ChangedFilesError(AnabranchError, ValueError):
@@ -128,8 +129,8 @@ def _check(files: Files, start: Taken, end: Taken) -> list[Found]:
 def read_file(files: Files, found: Found, wanted: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
     """Yield a file's rows in batches, with the wanted columns that it has, and their places.
 
-    `wanted` names columns and the types that JSON is to be read as. What does not fit these comes line by
-    line.
+    `wanted` names columns and the types that texts are to be read as. Where something does not fit these,
+    the file comes line by line.
     """
     import numpy as np
     import pyarrow as pa
@@ -205,4 +206,13 @@ def _read_lines(path: str) -> list[pa.RecordBatch]:
     return list(pa.table({LINE: pa.array(lines, pa.binary())}).to_batches(BLOCK_ROWS))
 
 
-_READERS: dict[str, Any] = {"parquet": _read_parquet, "arrow": _read_arrow, "json": _read_json}
+def _read_csv(path: str, wanted: Mapping[str, str]) -> list[pa.RecordBatch]:
+    return list(read_cells(path, wanted).to_batches(BLOCK_ROWS))
+
+
+_READERS: dict[str, Any] = {
+    "parquet": _read_parquet,
+    "arrow": _read_arrow,
+    "json": _read_json,
+    "csv": _read_csv,
+}

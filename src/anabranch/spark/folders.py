@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from anabranch.model.events import Tag, field_types
 from anabranch.spark.columnar.intake import take_in_columns
-from anabranch.spark.files import LINE, ROW, Files, Found, read_file
+from anabranch.spark.files import ROW, Files, Found, read_file
 from anabranch.spark.intake import Reading, take_in
-from anabranch.spark.raw import read_batch
+from anabranch.spark.raw import FAULT, LINE, read_batch
 from anabranch.spark.shards import Job
 
 if TYPE_CHECKING:
@@ -48,17 +48,19 @@ def take_in_rows(
     job: Job, folder: Folder, batches: list[pa.RecordBatch]
 ) -> Iterator[tuple[int, str, bytes]]:
     """Yield the envelopes of rows: (shard, kind, payload)."""
-    # Where some line is no JSON, each is looked at by itself.
-    reading = number_rows(folder.reading, lines=LINE in batches[0].schema.names)
+    reading = number_rows(folder.reading, batches[0].schema.names)
     if job.columns is not None:
         return take_in_columns(job, reading, batches)
     return iter(take_in(job, reading, (row for batch in batches for row in read_batch(batch))))
 
 
-def number_rows(reading: Reading, *, lines: bool = False) -> Reading:
-    """Return how rows are read, with the places of their own if they bring no sequence."""
+def number_rows(reading: Reading, columns: Iterable[str] = ()) -> Reading:
+    """Return how rows are read, with what the reader of their file added to them."""
     numbered = reading if reading.seq is not None else replace(reading, seq=ROW)
-    return replace(numbered, json_column=LINE) if lines else numbered
+    # Where some line is no row, each is looked at by itself.
+    if FAULT in columns:
+        return replace(numbered, line_column=LINE, reason_column=FAULT)
+    return replace(numbered, json_column=LINE) if LINE in columns else numbered
 
 
 def list_columns(job: Job, reading: Reading) -> dict[str, str]:

@@ -45,6 +45,7 @@ class Reading:
     corrupt_column: str | None = None
     reason_column: str | None = None
     max_bytes: int = MAX_RECORD_BYTES
+    line_column: str | None = None
 
 
 def read_row(job: Job, reading: Reading, row: Mapping[str, Any]) -> Event | Heartbeat | Malformed:
@@ -69,10 +70,14 @@ def _read(job: Job, reading: Reading, opened: Opened) -> Event | Heartbeat | Mal
         return _spoil(reading, opened, f"unknown source {name!r}; declared are {known}")
     if reading.seq and not _is_integer(seq):
         return _spoil(reading, opened, f"sequence {reading.seq!r} is {seq!r}, not an integer")
+    if seq is not None and not fits(seq):
+        return _spoil(reading, opened, f"sequence {seq} does not fit into 64 bits")
     if reading.heartbeat and beside.get(reading.heartbeat) is not None:
         promised = _to_time(beside[reading.heartbeat])
         if promised is None:
             return _spoil(reading, opened, f"heartbeat is {beside[reading.heartbeat]!r}")
+        if not fits(promised):
+            return _spoil(reading, opened, f"heartbeat {promised} does not fit into 64 bits")
         return Heartbeat(promised, source, seq)
     tag_name = beside.get(reading.tag_column) if reading.tag_column else reading.tag
     tag = _find_tag(job, tag_name)
@@ -83,7 +88,8 @@ def _read(job: Job, reading: Reading, opened: Opened) -> Event | Heartbeat | Mal
         return _spoil(reading, opened, f"time {reading.time!r} is null or missing")
     try:
         fields = {**opened.fields, "time": time}
-        event = Event(read_fields(tag, fields, text=False, sparse=opened.sparse), source, seq)
+        data = read_fields(tag, fields, text=opened.text, sparse=opened.sparse)
+        event = Event(data, source, seq)
     except Unfit as error:
         return _spoil(reading, opened, str(error))
     fault = find_fault(event, job.program.tags) or _find_excess(job, event, reading.max_bytes)
@@ -206,12 +212,17 @@ def _spoil(reading: Reading, opened: Opened, reason: str) -> Malformed:
     beside = opened.beside
     source = beside.get(reading.source_column) if reading.source_column else reading.source
     seq = beside.get(reading.seq) if reading.seq else None
-    number = seq if _is_integer(seq) and -(1 << 63) <= seq < 1 << 63 else None
+    number = seq if _is_integer(seq) and fits(seq) else None
     return Malformed(opened.raw, reason, "" if source is None else str(source), number)
 
 
 def _is_integer(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def fits(number: int) -> bool:
+    """Say whether a column holds a number: 64 bits do."""
+    return -(1 << 63) <= number < 1 << 63
 
 
 def _find_tag(job: Job, name: Any) -> Tag | None:

@@ -1,7 +1,8 @@
 """Raw rows: what a row of a frame holds, and what is kept of it if it is no event.
 
-A row brings its fields in columns, or as the text of a JSON object in one column. A reader that gave
-up on a row has left its text in a column of its own. Whatever is wrong, the text is still there.
+A row brings its fields in columns, or as the text of a JSON object in one column, or as cells, which are
+texts all of them, beside the line on which they stood. A reader that gave up on a row has left its text in
+a column of its own. Whatever is wrong, the text is still there.
 """
 
 from __future__ import annotations
@@ -10,14 +11,20 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from anabranch.model.fields import Unfit, read_text
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
 UNREADABLE = "the reader that made this frame could not read the row"
 
+LINE = "anabranch line"
+FAULT = "anabranch fault"
+"""Columns that a reader of files adds: a line of text, and why it is no row."""
+
 
 class Columns(Protocol):
-    """Which columns of a frame hold texts, and how long a text may be."""
+    """Which columns of a frame hold texts or numbers beside an event, and how long a text may be."""
 
     @property
     def json_column(self) -> str | None: ...
@@ -26,13 +33,20 @@ class Columns(Protocol):
     @property
     def reason_column(self) -> str | None: ...
     @property
+    def line_column(self) -> str | None: ...
+    @property
+    def seq(self) -> str | None: ...
+    @property
+    def heartbeat(self) -> str | None: ...
+    @property
     def max_bytes(self) -> int: ...
 
 
 class Opened(NamedTuple):
     """A row, opened: where tag, source and sequence stand, the fields, and the row as it came.
 
-    `fault` says why nothing can be read from it, `corrupt` that another reader could not read it.
+    `fault` says why nothing can be read from it, `corrupt` that another reader could not read it, and
+    `text` that all values are texts.
     """
 
     beside: Mapping[str, Any]
@@ -41,12 +55,15 @@ class Opened(NamedTuple):
     sparse: bool
     fault: str | None = None
     corrupt: bool = False
+    text: bool = False
 
 
 def open_row(row: Mapping[str, Any], columns: Columns) -> Opened:
     """Return what a row holds."""
     if columns.json_column is not None:
         return _open_text(row, columns.json_column, columns.max_bytes)
+    if columns.line_column is not None:
+        return _open_cells(row, columns, columns.line_column)
     aside = (columns.corrupt_column, columns.reason_column)
     text, reason = (None if name is None else row.get(name) for name in aside)
     if any(aside):
@@ -113,6 +130,25 @@ def _open_text(row: Mapping[str, Any], column: str, most: int) -> Opened:
     return Opened({**fields, **beside}, fields, shown, sparse=False)
 
 
+def _open_cells(row: Mapping[str, Any], columns: Columns, line: str) -> Opened:
+    aside = (line, columns.reason_column)
+    beside = {name: v for name, v in row.items() if name not in aside and v is not None}
+    fault = None if columns.reason_column is None else row.get(columns.reason_column)
+    fields = dict(beside)
+    for name in (columns.seq, columns.heartbeat):
+        if name is not None and isinstance(beside.get(name), str):
+            beside[name] = _try_number(beside[name])
+    return Opened(beside, fields, decode(row[line]), sparse=True, fault=fault, text=True)
+
+
+def _try_number(cell: str) -> int | str:
+    try:
+        number: int = read_text(cell, int)
+    except Unfit:
+        return cell  # Whoever asks for a number will say that this is none.
+    return number
+
+
 def _open_corrupt(row: Mapping[str, Any], text: Any, most: int) -> Opened:
     fields = parse_object(text, most)
     shown = decode(text) if isinstance(text, bytes) else str(text)
@@ -139,13 +175,17 @@ def parse_object(text: Any, most: int) -> dict[str, Any] | str:
         # As bytes it might be taken for UTF-16; lines of JSON are UTF-8.
         columns = json.loads(text.decode("utf-8-sig") if isinstance(text, bytes) else text)
     except UnicodeDecodeError as error:
-        byte = error.object[error.start]
-        return f"not UTF-8: byte {error.start + 1} is {byte:#x}"
+        return describe_byte(error)
     except (ValueError, RecursionError) as error:
         return f"not JSON: {error}"
     if isinstance(columns, dict):
         return columns
     return f"not a JSON object: {(decode(text) if isinstance(text, bytes) else text)[:60]}"
+
+
+def describe_byte(error: UnicodeDecodeError) -> str:
+    """Say why a text is none."""
+    return f"not UTF-8: byte {error.start + 1} is {error.object[error.start]:#x}"
 
 
 def _encode(text: str) -> bytes:

@@ -24,7 +24,7 @@ from anabranch.spark.columnar.tables import (
     write_columns,
 )
 from anabranch.spark.envelopes import Chunk, pack_chunks
-from anabranch.spark.intake import MOST_CHUNKS, Reading, describe_malformed, read_row
+from anabranch.spark.intake import MOST_CHUNKS, Reading, describe_malformed, fits, read_row
 from anabranch.spark.raw import is_blank, read_batch
 from anabranch.spark.shards import Job
 
@@ -134,21 +134,17 @@ def _read(
 
 
 def _drop_large(reading: Reading, events: list[Event], found: _Found) -> Iterator[Event]:
-    """Reject events with a number that no column holds; only JSON can bring one."""
+    """Reject events with a number that no column holds; only a text can bring one."""
     for event in events:
         names = field_names(event.tag)
-        large = [n for n in names if type(v := getattr(event.data, n)) is int and not _fits(v)]
-        if large and reading.json_column:
+        large = [n for n in names if type(v := getattr(event.data, n)) is int and not fits(v)]
+        if large and (reading.json_column or reading.line_column):
             reason = f"field {large[0]!r} of {event.tag.__name__} does not fit into 64 bits"
             raw = {name: getattr(event.data, name) for name in names}
             item = Malformed(raw, reason, event.source, event.seq)
             found.rejected.append(describe_malformed(item))
         else:
             yield event
-
-
-def _fits(number: int) -> bool:
-    return -(1 << 63) <= number < 1 << 63
 
 
 def _mask(rows: Array) -> pa.Array:
