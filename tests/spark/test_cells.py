@@ -17,7 +17,7 @@ from anabranch.plan.wiring import wire
 from anabranch.reference.files import read_items
 from anabranch.spark.cells import _open, _read_bulk, _read_lines
 from anabranch.spark.files import ROW, Files, Taken, list_files, read_file
-from anabranch.spark.fused import _complete, _list_columns
+from anabranch.spark.folders import list_columns, number_rows
 from anabranch.spark.intake import Reading, read_row
 from anabranch.spark.raw import FAULT, LINE, read_batch
 from anabranch.spark.shards import Job
@@ -54,7 +54,7 @@ HEADER = "time,text,price,flag,heartbeat"
 
 def read_tables(folder, reading=READING, job=job):
     files = Files(folder, format="csv")
-    wanted = _list_columns(job, reading)
+    wanted = list_columns(job, reading)
     return [
         batch for found in list_files(files, Taken()) for batch in read_file(files, found, wanted)
     ]
@@ -64,7 +64,7 @@ def read_all(folder, reading=READING, job=job):
     """Return the items of a folder, and whether its rows came line by line."""
     items, by_line = [], False
     for batch in read_tables(folder, reading, job):
-        complete = _complete(reading, batch.schema.names)
+        complete = number_rows(reading, batch.schema.names)
         by_line |= complete.line_column is not None
         items += [read_row(job, complete, row) for row in read_batch(batch)]
     return items, by_line

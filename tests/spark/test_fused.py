@@ -220,7 +220,8 @@ def test_a_sequence_or_heartbeat_of_more_than_64_bits_stops_no_stream(tmp_path, 
     write(tmp_path, "0", rows, form)
     engine, _ = make_reader(tmp_path, columns=columns)
     folder = Folder(Files(tmp_path, format=form), replace(READING, seq="place"))
-    follow(FusedReader(engine.job, [folder], 1), engine)
+    engine.job = replace(engine.job, folders=(folder,))
+    follow(FusedReader(engine.job, 1), engine)
     assert [s.reason for s in engine.said if s.kind == "rejected"] == [
         f"sequence {1 << 63} does not fit into 64 bits",
         f"heartbeat {-(1 << 64)} does not fit into 64 bits",
