@@ -58,9 +58,13 @@ class Known(NamedTuple):
 
 
 class StatsState:
-    """A key's entry: both sides of a fork have the largest value, one has the count."""
+    """A key's entry: both sides of a fork have the largest value, one has the count.
+
+    It is exact: floats are compared, never added.
+    """
 
     by = None
+    exact = True
     init = zero = Stats(-1.0, 0)
 
     def fork(self, state: Stats, left: Any, right: Any) -> tuple[Stats, Stats]:

@@ -18,6 +18,7 @@ from anabranch.model.events import FOREVER, Tag
 from anabranch.spark.envelopes import Chunk
 from anabranch.spark.files import ROW_BITS, Found, read_file
 from anabranch.spark.folders import Folder, list_columns
+from anabranch.spark.intake import Reading
 from anabranch.spark.sequences import Standing, advance
 from anabranch.spark.shards import Job
 
@@ -37,8 +38,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class Foreseen(NamedTuple):
     """What is known after a batch, kept in the query's offsets.
 
-    `cuts` lie beyond the program's frontier. If they were too many to be kept, `blind` is the last of
-    them: nothing is foreseen until the frontier has passed it.
+    `cuts` lie beyond the program's frontier. If they were too many to be kept, or are of single keys,
+    `blind` is the last of them: nothing is foreseen until the frontier has passed it.
     """
 
     standings: dict[str, Standing]
@@ -81,11 +82,9 @@ class Forecast(NamedTuple):
 
 def can_foresee(job: Job) -> bool:
     """Say whether batches can be foreseen, so that leaves are folded where they are read."""
-    wiring = job.wiring
     return (
         job.columns is not None
-        and wiring.way == "forked"
-        and wiring.lanes is None
+        and bool(job.columns.early)
         and all(
             folder.files.format in ("parquet", "arrow")
             and folder.find_tag(job) is not None
@@ -102,12 +101,17 @@ class Forecaster:
     def __init__(self, job: Job) -> None:
         self._job = job
         self._folders: tuple[Folder, ...] = job.folders
+        assert job.columns is not None
+        self._plan = job.columns
         self._seen: dict[tuple[int, Found], _Look] = {}
 
     def advance(self, foreseen: Foreseen, files: dict[int, list[Found]]) -> Foreseen:
         """Return what will be known after a batch of files."""
         standings = self._follow(foreseen, files)[0]
         after = Foreseen(standings)
+        if self._plan.join is not None:
+            stops = [time for time, _ in self._list_cuts(foreseen, files)]
+            return after._replace(blind=max([foreseen.blind, *stops]))
         frontier = after.frontier(self._job)
         waiting = tuple(cut for cut in self._list_cuts(foreseen, files) if cut[0] > frontier)
         if len(waiting) > MOST_WAITING:
@@ -126,6 +130,8 @@ class Forecaster:
         rows = sum(self._look(place, found).rows for place in files for found in files[place])
         # Batches are planned in order, and never twice in one life of a query.
         self._seen.clear()
+        if cuts and self._plan.join is not None:
+            return None  # Each stops its own key only; the events themselves are needed then.
         if len(cuts) * _FEWEST_EVENTS > rows:
             return None
         return Forecast(Foresight(frontier, cuts), before)
@@ -157,8 +163,11 @@ class Forecaster:
             tag = folder.find_tag(self._job)
             assert tag is not None
             looked = None
-            if folder.files.format == "parquet" and tag not in self._job.wiring.cuts:
+            stops = tag in self._plan.stops
+            if folder.files.format == "parquet" and (not stops or self._plan.join is not None):
                 looked = _read_footer(folder, found)
+                if looked is not None and stops:
+                    looked = looked._replace(cuts=tuple((t, 0) for t in looked.reach))
             self._seen[key] = self._read_times(folder, found, tag) if looked is None else looked
         return self._seen[key]
 
@@ -166,24 +175,25 @@ class Forecaster:
         reading = folder.reading
         names = [n for n in (reading.time, reading.heartbeat, reading.seq) if n is not None]
         kinds = list_columns(self._job, reading)
-        rows, times = 0, []
-        reach: dict[str, tuple[int, int]] = {}
+        rows = 0
+        ints: dict[str, list[int]] = {name: [] for name in names}
         for batch in read_file(folder.files, found, {name: kinds[name] for name in names}):
             rows += batch.num_rows
-            columns = {name: _list_ints(batch, name) for name in names}
-            times = columns[reading.time]
-            reach |= {name: (min(ints), max(ints)) for name, ints in columns.items() if ints}
+            for name in names:
+                ints[name] += _list_ints(batch, name, reading)
+        reach = {name: (min(some), max(some)) for name, some in ints.items() if some}
         rank = self._job.program.ranks[tag]
-        cuts = {(time, rank) for time in times} if tag in self._job.wiring.cuts else ()
+        cuts = {(time, rank) for time in ints[reading.time]} if tag in self._plan.stops else ()
         return _Look(_make_chunk(folder, found, rows, reach), rows, tuple(sorted(cuts)))
 
 
 class _Look(NamedTuple):
-    """What a file is expected to say of its source, its rows, and the cuts in it."""
+    """What a file is expected to say of its source, its rows, its cuts, and how far its times reach."""
 
     chunk: Chunk | None
     rows: int
     cuts: tuple[Cut, ...] = ()
+    reach: tuple[int, ...] = ()
 
 
 def _read_footer(folder: Folder, found: Found) -> _Look | None:
@@ -204,9 +214,10 @@ def _read_footer(folder: Folder, found: Found) -> _Look | None:
                 return None
             old = reach.get(name, (low, high))
             reach[name] = min(old[0], low), max(old[1], high)
-    if footer.num_rows and reading.time not in reach:
+    if footer.num_rows and (reading.time not in reach or reading.heartbeat in reach):
         return None
-    return _Look(_make_chunk(folder, found, footer.num_rows, reach), footer.num_rows)
+    chunk = _make_chunk(folder, found, footer.num_rows, reach)
+    return _Look(chunk, footer.num_rows, reach=reach.get(reading.time, ()))
 
 
 def _make_chunk(
@@ -236,8 +247,11 @@ def _read_int(value: Any) -> int | None:
     return None
 
 
-def _list_ints(batch: Any, name: str) -> list[int]:
+def _list_ints(batch: Any, name: str, reading: Reading) -> list[int]:
     if name not in batch.schema.names:
         return []
+    if name == reading.time and reading.heartbeat in batch.schema.names:
+        # A row with a heartbeat is no event, whatever else stands in it.
+        batch = batch.filter(batch.column(reading.heartbeat).is_null())
     found = map(_read_int, batch.column(name).to_pylist())
     return [value for value in found if value is not None]

@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from anabranch.spark.columnar.prefolds import fold_file, is_foldable
+from anabranch.spark.columnar.prefolds import Gathering, fold_file, is_foldable
 from anabranch.spark.envelopes import SCHEMA, make_batch
 from anabranch.spark.files import Found, Taken, check_taken, list_batch, list_files
 from anabranch.spark.folders import read_rows, take_in_rows
@@ -114,14 +114,20 @@ class FusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a task's files into envelopes."""
         assert isinstance(partition, _Part)
+        keyed = partition.forecast is not None and self._job.wiring.way == "keyed"
+        gathering = Gathering(self._job) if keyed else None
         for place, files in partition.files.items():
             folder = self._folders[place]
             if partition.forecast is not None and is_foldable(self._job, folder):
                 for found in files:
-                    yield make_batch(fold_file(self._job, place, found, partition.forecast))
+                    yield make_batch(
+                        fold_file(self._job, place, found, partition.forecast, gathering)
+                    )
                 continue
             for batches in read_rows(self._job, folder, files):
                 yield make_batch(take_in_rows(self._job, folder, batches))
+        if gathering is not None:
+            yield make_batch(gathering.send())
 
 
 def _write(taken: list[Taken], foreseen: Foreseen) -> dict[str, Any]:

@@ -154,7 +154,7 @@ def run(
         return Job(program, wiring, sources, make_codec(program), ended, plan, folders)
 
     job = make_job(SHARDS if shards is None else shards)
-    if shards is None and can_foresee(job):
+    if shards is None and job.wiring.way == "forked" and can_foresee(job):
         # What is folded where it is read leaves so little to do that one shard does it best.
         job = make_job(1)
     _ship_by_value(program)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from anabranch.eventtime.sources import Source
+from anabranch.kernels.joins import is_exact, make_join
 from anabranch.kernels.kernel import Kernel, make_kernel
 from anabranch.kernels.layouts import OBJECT, Fields, list_columns, read_record
 from anabranch.model.events import LANE, Tag, field_names, field_types
 from anabranch.model.program import Program, StateType
+from anabranch.plan.leaves import find_leaf_types
 from anabranch.plan.wiring import Wiring
 from anabranch.spark.columnar.tables import fits_columns
 
@@ -20,12 +22,17 @@ class ColumnPlan:
     """What a run by columns needs to know, beside its job.
 
     `names` are the sources in the order of their names; a source's code is its place there. `layouts`
-    are those of the tags, `kernels` those of the state types that shards fold.
+    are those of the tags, `kernels` those of the state types that shards fold. Events of the `early`
+    tags may be folded where they are read, as far as none of the `stops` lies between them; `join`
+    puts the states of keys together.
     """
 
     names: tuple[str, ...]
     layouts: tuple[Fields, ...]
     kernels: Mapping[str, Kernel]
+    early: frozenset[Tag] = frozenset()
+    stops: frozenset[Tag] = frozenset()
+    join: Kernel | None = None
 
     @property
     def codes(self) -> dict[str, int]:
@@ -46,7 +53,24 @@ def plan_columns(
         return reason
     layouts = tuple(map(read_record, program.tags))
     kernels = {name: make_kernel(program.state_type(name)) for name in _folded(program, wiring)}
-    return ColumnPlan(tuple(sorted(sources)), layouts, kernels)
+    plan = ColumnPlan(tuple(sorted(sources)), layouts, kernels)
+    if wiring.way == "forked" and wiring.lanes is None:
+        return replace(plan, early=frozenset(wiring.leaves), stops=wiring.cuts)
+    return _plan_keyed(program, plan) if wiring.way == "keyed" else plan
+
+
+def _plan_keyed(program: Program, plan: ColumnPlan) -> ColumnPlan:
+    """Find the tags that a key's state can be folded from apart, to the bit."""
+    initial = program.initial
+    inner, layout = initial.shape.inner, plan.kernels[initial.name].layout  # type: ignore[attr-defined]
+    leaves = find_leaf_types(program)
+    early = [t for t in leaves if leaves[t] == initial.name and initial.handlers[t].output is None]
+    join = make_join(inner, layout) if early and is_exact(inner, layout) else None
+    if join is None or program.lanes is not None:
+        return plan
+    return replace(
+        plan, early=frozenset(early), stops=frozenset(program.tags) - {*early}, join=join
+    )
 
 
 def _folded(program: Program, wiring: Wiring) -> list[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from anabranch.errors import AnabranchError
 from anabranch.kernels.batches import Batch, Folded
 from anabranch.kernels.columns import Columns, Strings, fill, pack_or_keep
+from anabranch.kernels.joins import as_events
 from anabranch.kernels.kernel import Kernel
 from anabranch.kernels.layouts import read_record
 from anabranch.kernels.ordering import group, sort_order
@@ -59,6 +60,14 @@ class Ahead(NamedTuple):
         return find(cuts, (self.time, self.rank))
 
 
+class Gathered(NamedTuple):
+    """The deltas of keys, which were folded where their events were read; codes are of `texts`."""
+
+    keys: Array
+    texts: Strings | None
+    states: Columns
+
+
 class Folds:
     """One shard's folds."""
 
@@ -69,37 +78,85 @@ class Folds:
         self.store = store
         self.counting = counting
 
-    def fold(self, stable: dict[int, Table], folded: Sequence[Ahead] = ()) -> list[Delta]:
+    def fold(
+        self,
+        stable: dict[int, Table],
+        folded: Sequence[Ahead] = (),
+        gathered: Sequence[Gathered] = (),
+    ) -> list[Delta]:
         """Fold what is stable; return what is for the root.
 
-        `folded` are deltas that were made ahead, each with its place among the cuts.
+        `folded` are deltas that were made ahead, each with its place among the cuts, and `gathered` the
+        deltas of keys.
         """
         if self.job.wiring.way == "forked":
             return self._fold_leaves(stable, folded)
-        self._fold_whole(stable)
+        if self.job.wiring.way == "keyed":
+            self._fold_entries(stable, gathered)
+        else:
+            self._fold_single(stable)
         return []
+
+    def fold_early(self, table: Table, states: Columns, slots: Array) -> Columns | None:
+        """Fold events of one tag where they are read; None if one of them fails."""
+        kernel = self.kernels[self.job.program.initial.name]
+        lined = _line_up(self.job, kernel, {table.tag: table}, ordered=False)
+        folded = kernel.fold(states, lined.batch(slots))
+        return None if folded.failures or folded.states.layout != kernel.layout else folded.states
 
     # --- keyed, replicated, sequential: every event, in order ------------------------------------
 
-    def _fold_whole(self, stable: dict[int, Table]) -> None:
+    def _fold_single(self, stable: dict[int, Table]) -> None:
         state_type = self.job.program.initial
         kernel = self.kernels[state_type.name]
         lined = _line_up(self.job, kernel, stable)
-        by: Any = state_type.shape.by
-        if by is None:
-            states = self._load_single(kernel, state_type, lined.strings)
-            folded = kernel.fold(states, lined.batch(0))
-            self.store.write("state", self.job.codec.encode(folded.states.unpack()[0]))
-        else:
-            start = state_type.shape.inner.init  # type: ignore[attr-defined]
-            entries = ColumnEntries(self.store, kernel.layout, start, self.counting.shard)
-            keys = lined.field(by)
-            places, distinct = group(keys)
-            slots = entries.find(distinct, lined.strings if lined.is_text(by) else None)
-            folded = kernel.fold(entries.states(slots, lined.strings), lined.batch(places))
-            _check_layout(folded.states, kernel, state_type)
-            entries.keep(slots, folded.states)
+        states = self._load_single(kernel, state_type, lined.strings)
+        folded = kernel.fold(states, lined.batch(0))
+        self.store.write("state", self.job.codec.encode(folded.states.unpack()[0]))
         self._say(lined, folded)
+
+    def _fold_entries(self, stable: dict[int, Table], gathered: Sequence[Gathered]) -> None:
+        import numpy as np
+
+        state_type = self.job.program.initial
+        kernel = self.kernels[state_type.name]
+        shape: Any = state_type.shape
+        entries = ColumnEntries(self.store, kernel.layout, shape.inner.init, self.counting.shard)
+        found = [entries.find(part.keys, part.texts) for part in gathered]
+        lined = _line_up(self.job, kernel, stable) if stable else None
+        strings = Strings() if lined is None else lined.strings
+        places: Array = np.empty(0, np.int64)
+        if lined is not None:
+            places, distinct = group(lined.field(shape.by))
+            mine = entries.find(distinct, strings if lined.is_text(shape.by) else None)
+            places = mine[places]
+        slots = np.unique(np.concatenate([*found, places]))
+        states = entries.states(slots, strings)
+        if lined is not None:
+            folded = kernel.fold(states, lined.batch(np.searchsorted(slots, places)))
+            _check_layout(folded.states, kernel, state_type)
+            states = folded.states
+            self._say(lined, folded)
+        for part, own in zip(gathered, found, strict=True):
+            states = self._join(states, part, np.searchsorted(slots, own))
+        entries.keep(slots, states)
+
+    def _join(self, states: Columns, part: Gathered, places: Array) -> Columns:
+        """Join the deltas of keys into the states of their places."""
+        import numpy as np
+
+        assert self.job.columns is not None
+        kernel = self.job.columns.join
+        assert kernel is not None
+        count = len(places)
+        batch = Batch(
+            (as_events(part.states),), np.zeros(count, np.uint8), np.arange(count), places
+        )
+        joined = kernel.fold(states, batch)
+        if joined.failures:
+            raise joined.failures[0][1]
+        _check_layout(joined.states, kernel, self.job.program.initial)
+        return joined.states
 
     def _load_single(self, kernel: Kernel, state_type: StateType, strings: Strings) -> Columns:
         data = self.store.read("state")

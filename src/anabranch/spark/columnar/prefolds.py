@@ -12,16 +12,22 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from anabranch.eventtime.ledger import Ledger
-from anabranch.eventtime.sources import Source
-from anabranch.spark.columnar.folds import Ahead, Counting, Folds
+from anabranch.eventtime.sources import NEVER, Source
+from anabranch.kernels.columns import Columns, Strings, fill
+from anabranch.kernels.indexes import Index
+from anabranch.model.events import FOREVER, field_types
+from anabranch.spark.columnar.folds import Ahead, Counting, Folds, Gathered
 from anabranch.spark.columnar.intake import (
     follow_stretch,
     line_up,
     read_tables,
     send_stretch,
 )
-from anabranch.spark.columnar.tables import Table
+from anabranch.spark.columnar.routes import hash_numbers, hash_texts
+from anabranch.spark.columnar.tables import Table, concatenate, read_columns, write_columns
 from anabranch.spark.envelopes import Chunk, pack_chunks, unpack_chunks
 from anabranch.spark.files import ROW, Found, read_file
 from anabranch.spark.folders import Folder, list_columns, number_rows, take_in_rows
@@ -33,7 +39,6 @@ from anabranch.spark.shards import Job
 from anabranch.spark.stores import MemoryStore
 
 if TYPE_CHECKING:
-    import numpy as np
     import pyarrow as pa
 
     Array = np.ndarray[Any, Any]
@@ -68,26 +73,110 @@ class Prefold(NamedTuple):
 
 
 def is_foldable(job: Job, folder: Folder) -> bool:
-    """Say whether all events of a folder are leaves."""
-    return folder.find_tag(job) in job.wiring.leaves
+    """Say whether all events of a folder may be folded where they are read."""
+    return job.columns is not None and folder.find_tag(job) in job.columns.early
 
 
-def fold_file(job: Job, place: int, found: Found, forecast: Forecast) -> Iterator[Envelope]:
-    """Yield the envelopes of a file, block by block: folded, or as events where that can't be."""
+class Gathering:
+    """The states of keys that a task folds from zero, over all that it reads."""
+
+    def __init__(self, job: Job) -> None:
+        assert job.columns is not None
+        self._job = job
+        initial: Any = job.program.initial
+        self._by, self._zero = initial.shape.by, initial.shape.inner.zero
+        self._kernel = job.columns.kernels[initial.name]
+        self._strings = Strings()
+        self._index = Index()
+        self._states = fill(self._kernel.layout, self._zero, 0, self._strings)
+        self._events = np.empty(0, np.int64)
+
+    def add(self, table: Table) -> bool:
+        """Fold a block; say whether that was possible."""
+        table = concatenate([table], self._strings)
+        slots = self._index.find(table.field(self._by))
+        self._grow()
+        counting = Counting(0, [], dict.fromkeys(Ledger._fields, 0), (), lambda _: None)
+        states = Folds(self._job, MemoryStore(), counting).fold_early(table, self._states, slots)
+        if states is None:
+            return False
+        self._states = states
+        self._events += np.bincount(slots, minlength=len(self._events))
+        return True
+
+    def _grow(self) -> None:
+        held, count = self._states, self._index.count
+        missing = count - held.length
+        if missing:
+            more = fill(self._kernel.layout, self._zero, missing, self._strings)
+            pairs = zip(held.arrays, more.arrays, strict=True)
+            arrays = tuple(np.concatenate(pair) for pair in pairs)
+            self._states = Columns(held.layout, arrays, count, self._strings)
+            self._events = np.concatenate([self._events, np.zeros(missing, np.int64)])
+
+    def send(self) -> Iterator[Envelope]:
+        """Yield what was folded to the shards of its keys."""
+        seen = self._events > 0
+        keys = self._index.keys
+        shards = self._find_shards(keys)
+        for shard in range(self._job.wiring.shards):
+            slots = np.flatnonzero(seen & (shards == shard))
+            if not len(slots):
+                continue
+            arrays = tuple(array[slots] for array in self._states.arrays)
+            states = Columns(self._states.layout, arrays, len(slots), self._strings)
+            note: dict[str, Any] = {"events": int(self._events[slots].sum())}
+            if self._is_text:
+                note["keys"] = [self._strings[code] for code in keys[slots].tolist()]
+            yield shard, "gathered", write_columns(states, {"key": keys[slots]}, note)
+
+    @property
+    def _is_text(self) -> bool:
+        kinds = {field_types(tag)[self._by] for tag in self._job.program.tags}
+        return kinds == {str}
+
+    def _find_shards(self, keys: Array) -> Array:
+        hashed = hash_texts(self._strings)[keys] if self._is_text else hash_numbers(keys)
+        return hashed % self._job.wiring.shards
+
+
+def read_gathered(job: Job, payload: bytes) -> tuple[Gathered, int]:
+    """Return the deltas of an envelope, and how many events went into them."""
+    assert job.columns is not None
+    layout = job.columns.kernels[job.program.initial.name].layout
+    states, more, note = read_columns(lambda _: layout, payload)
+    if "keys" not in note:
+        return Gathered(more["key"], None, states), note["events"]
+    texts = Strings(note["keys"])
+    return Gathered(np.arange(len(texts)), texts, states), note["events"]
+
+
+def fold_file(
+    job: Job,
+    place: int,
+    found: Found,
+    forecast: Forecast,
+    gathering: Gathering | None = None,
+) -> Iterator[Envelope]:
+    """Yield the envelopes of a file, block by block: folded, or as events where that can't be.
+
+    If keys separate, what is folded of them is added to the task's gathering.
+    """
     folder: Folder = job.folders[place]
     source = job.sources[str(folder.reading.source)]
     reading = number_rows(folder.reading)
     standing = Standing(forecast.before[place, found.number])
     for batch in read_file(folder.files, found, list_columns(job, folder.reading)):
         table = _read_leaves(job, reading, batch)
-        if table is None:
-            letters: Iterable[Envelope] = list(take_in_rows(job, folder, [batch]))
-            chunks = [p for to, kind, p in letters if (to, kind) == (0, "chunks")]
-            seen = [chunk for payload in chunks for chunk in unpack_chunks(job.codec, payload)]
-        else:
+        letters: list[Envelope] | None = None
+        if table is not None:
             seen = [_describe(source.name, table)]
             claim = _make_claim(seen[0], table, standing, forecast.foresight, place, found)
-            letters = _fold_block(job, table, seen[0], claim)
+            letters = _fold_block(job, table, seen[0], claim, gathering)
+        if letters is None:
+            letters = list(take_in_rows(job, folder, [batch]))
+            chunks = [p for to, kind, p in letters if (to, kind) == (0, "chunks")]
+            seen = [chunk for payload in chunks for chunk in unpack_chunks(job.codec, payload)]
         for chunk in seen:
             standing = advance(source, standing, chunk)
         yield from letters
@@ -118,18 +207,29 @@ def _make_claim(
     )
 
 
-def _fold_block(job: Job, table: Table, chunk: Chunk, claim: Claim) -> Iterator[Envelope]:
+def _fold_block(
+    job: Job, table: Table, chunk: Chunk, claim: Claim, gathering: Gathering | None
+) -> list[Envelope] | None:
     source = job.sources[claim.source]
+    letters: list[Envelope] = []
     ripe = _find_ripe(source, table, claim)
+    left = None
     if ripe is not None:
-        yield from send_stretch(job, source.name, line_up([table], []), ~ripe)
+        left, whole = ~ripe, table
         table = table.take(ripe)
+    if gathering is None:
+        home = zlib.crc32(f"{source.name}/{claim.first}".encode()) % job.wiring.shards
+        letters.append((home, "folded", _pack(job, _fold(job, table, claim.cuts))))
+    else:
+        claim = claim._replace(low=NEVER, high=FOREVER)
+        if len(table) and not gathering.add(table):
+            return None
+    if left is not None:
+        letters += send_stretch(job, source.name, line_up([whole], []), left)
     told = job.codec.encode((*claim[:-1], tuple(claim.file)))
     for shard in range(job.wiring.shards):
-        yield shard, "chunks", pack_chunks(job.codec, [chunk])
-        yield shard, "claim", told
-    home = zlib.crc32(f"{source.name}/{claim.first}".encode()) % job.wiring.shards
-    yield home, "folded", _pack(job, _fold(job, table, claim.cuts))
+        letters += [(shard, "chunks", pack_chunks(job.codec, [chunk])), (shard, "claim", told)]
+    return letters
 
 
 def read_claim(job: Job, payload: bytes) -> Claim:
@@ -190,8 +290,6 @@ def _describe(source: str, table: Table) -> Chunk:
 
 def _find_ripe(source: Source, table: Table, claim: Claim) -> Array | None:
     """Say which events are on time and stable; None if all are."""
-    import numpy as np
-
     times = table.times
     rising = times[1:] > times[:-1] if source.strict else times[1:] >= times[:-1]
     if source.lateness is not None and rising.all():

@@ -58,12 +58,17 @@ def spread_table(table: Table, source: str) -> Array:
 
 def hash_column(table: Table, field: str) -> Array:
     """Return what `hash_stably` says of each value of a field."""
-    import numpy as np
-
     kind = table.columns.columns[_place(table, field)].kind
     values = table.field(field)
     if kind == STR:
         return hash_texts(table.columns.strings)[values]
+    return hash_numbers(values)
+
+
+def hash_numbers(values: Array) -> Array:
+    """Return the hash of each whole number or truth value."""
+    import numpy as np
+
     hashed = values.astype(np.int64).view(np.uint64) * np.uint64(_GOLDEN)
     return (hashed >> np.uint64(32)).astype(np.int64)
 

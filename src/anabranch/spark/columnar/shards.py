@@ -10,13 +10,14 @@ from anabranch.eventtime.ledger import Ledger
 from anabranch.kernels.columns import Strings
 from anabranch.model.events import FOREVER, Tag
 from anabranch.spark.columnar.fitness import ColumnPlan
-from anabranch.spark.columnar.folds import Counting, Folds
+from anabranch.spark.columnar.folds import Ahead, Counting, Folds, Gathered
 from anabranch.spark.columnar.prefolds import (
     Claim,
     Prefold,
     holds,
     read_again,
     read_claim,
+    read_gathered,
     read_prefold,
 )
 from anabranch.spark.columnar.routes import find_homes
@@ -59,6 +60,7 @@ class ColumnShard(Keeping):
         letters: list[_Letter] = []
         claims: list[Claim] = []
         prefolds: list[Prefold] = []
+        gathered: list[tuple[Gathered, int]] = []
         counts = dict.fromkeys(Ledger._fields, 0)
         for kind, payload in envelopes:
             if kind == "chunks":
@@ -69,6 +71,8 @@ class ColumnShard(Keeping):
                 claims.append(read_claim(job, payload))
             elif kind == "folded":
                 prefolds.append(read_prefold(job, payload))
+            elif kind == "gathered":
+                gathered.append(read_gathered(job, payload))
             else:
                 self._reject_raw(payload, counts)
         standings = {name: Standing(*s) for name, s in self.head.standings.items()}
@@ -83,11 +87,19 @@ class ColumnShard(Keeping):
         stable = self._release(self._sort_out(plain, before, counts), pages)
         if not self._bears_out(claims, before, stable):
             # What was foreseen is not what came; so their events are needed after all.
-            prefolds = []
+            prefolds, gathered = [], []
             apart = [self._open(p) for p in read_again(job, claims, self.number)]
         for tag, tables in self._release(self._sort_out(apart, before, counts), pages).items():
             stable.setdefault(tag, []).extend(tables)
-        self._fold(stable, prefolds, counts)
+        for prefold in prefolds:
+            self.said += prefold.said
+            for name, count in prefold.counts.items():
+                counts[name] += count
+        for _, events in gathered:
+            counts["input"] += events
+            counts["processed"] += events
+        ahead = [delta for prefold in prefolds for delta in prefold.deltas]
+        self._fold(stable, ahead, [part for part, _ in gathered], counts)
         counts["pending"] = sum(n for _, n in pages.values()) - self.head.ledger[5]
         ledger = Ledger(
             *(a + counts[f] for a, f in zip(self.head.ledger, Ledger._fields, strict=True))
@@ -109,11 +121,11 @@ class ColumnShard(Keeping):
         self, claims: list[Claim], before: Before, stable: dict[int, list[Table]]
     ) -> bool:
         """Say whether all that was claimed is so."""
-        program, wiring = self.job.program, self.job.wiring
+        program = self.job.program
         cuts = {
             (time, program.ranks[program.tags[tag]])
             for tag, tables in stable.items()
-            if claims and program.tags[tag] in wiring.cuts
+            if claims and program.tags[tag] in self.plan.stops
             for table in tables
             for time in table.times.tolist()
         }
@@ -197,19 +209,18 @@ class ColumnShard(Keeping):
         return stable
 
     def _fold(
-        self, stable: dict[int, list[Table]], prefolds: list[Prefold], counts: dict[str, int]
+        self,
+        stable: dict[int, list[Table]],
+        ahead: list[Ahead],
+        gathered: list[Gathered],
+        counts: dict[str, int],
     ) -> None:
-        ahead = [delta for prefold in prefolds for delta in prefold.deltas]
-        for prefold in prefolds:
-            self.said += prefold.said
-            for name, count in prefold.counts.items():
-                counts[name] += count
-        if not stable and not ahead:
+        if not stable and not ahead and not gathered:
             return
         counting = Counting(self.number, self.said, counts, self.plan.names, self._counts_here)
         strings = Strings()
         tables = {tag: concatenate(group, strings) for tag, group in stable.items()}
-        self.deltas = Folds(self.job, self.store, counting).fold(tables, ahead)
+        self.deltas = Folds(self.job, self.store, counting).fold(tables, ahead, gathered)
 
 
 def write_table(table: Table) -> bytes:
