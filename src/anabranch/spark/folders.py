@@ -16,6 +16,9 @@ from anabranch.spark.shards import Job
 if TYPE_CHECKING:
     import pyarrow as pa
 
+MOST_ROWS = 1 << 20
+"""So many rows travel at once: enough to be worth an envelope for each shard, and not too much to hold."""
+
 _TYPES = {int: "int64", float: "float64", bool: "bool", str: "string"}
 
 
@@ -33,14 +36,17 @@ class Folder:
 
 
 def read_rows(job: Job, folder: Folder, found: Iterable[Found]) -> Iterator[list[pa.RecordBatch]]:
-    """Yield the rows of some files; those in one list have the same columns."""
+    """Yield the rows of some files; those in one list have the same columns, and are not too many."""
     wanted = list_columns(job, folder.reading)
     # Files of one folder need not have the same columns.
     alike: dict[tuple[str, ...], list[pa.RecordBatch]] = {}
     for file in sorted(found, key=lambda file: file.number):
         for batch in read_file(folder.files, file, wanted):
             columns = tuple(f"{field.name} {field.type}" for field in batch.schema)
-            alike.setdefault(columns, []).append(batch)
+            group = alike.setdefault(columns, [])
+            group.append(batch)
+            if sum(part.num_rows for part in group) >= MOST_ROWS:
+                yield alike.pop(columns)
     yield from alike.values()
 
 

@@ -67,7 +67,10 @@ class Foreseen(NamedTuple):
 
 
 class Foresight(NamedTuple):
-    """What tasks may rely on: the frontier after the batch, and all cuts up to it, in order."""
+    """What tasks may rely on: the frontier after the batch, and all cuts up to it, in order.
+
+    Where keys separate, it is the first only.
+    """
 
     frontier: int
     cuts: tuple[Cut, ...]
@@ -130,8 +133,9 @@ class Forecaster:
         rows = sum(self._look(place, found).rows for place in files for found in files[place])
         # Batches are planned in order, and never twice in one life of a query.
         self._seen.clear()
-        if cuts and self._plan.join is not None:
-            return None  # Each stops its own key only; the events themselves are needed then.
+        if self._plan.join is not None:
+            # Each stops its own key only: what lies before the first of them is folded, and no more.
+            cuts = cuts[:1]
         if len(cuts) * _FEWEST_EVENTS > rows:
             return None
         return Forecast(Foresight(frontier, cuts), before)

@@ -19,6 +19,7 @@ from anabranch.spark.envelopes import SCHEMA, make_batch
 from anabranch.spark.files import Found, Taken, check_taken, list_batch, list_files
 from anabranch.spark.folders import read_rows, take_in_rows
 from anabranch.spark.foresight import Forecast, Forecaster, Foreseen, can_foresee
+from anabranch.spark.memory import keep_freed
 from anabranch.spark.shards import Job
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ class FusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a task's files into envelopes."""
         assert isinstance(partition, _Part)
+        keep_freed()
         keyed = partition.forecast is not None and self._job.wiring.way == "keyed"
         gathering = Gathering(self._job) if keyed else None
         for place, files in partition.files.items():

@@ -10,6 +10,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from anabranch.model.events import Event
 from anabranch.spark.columnar.shards import ColumnShard
+from anabranch.spark.memory import keep_freed
 from anabranch.spark.roots import Root, Speaker
 from anabranch.spark.said import Said, describe_ledger
 from anabranch.spark.shards import Delta, Job, Shard
@@ -32,6 +33,7 @@ class _Operator(StatefulProcessor):
 
     def init(self, handle: Any) -> None:
         """Find the state."""
+        keep_freed()
         self._store = SparkStore(handle)
 
     def close(self) -> None:

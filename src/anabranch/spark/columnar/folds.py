@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anabranch.errors import AnabranchError
@@ -15,13 +15,14 @@ from anabranch.kernels.layouts import read_record
 from anabranch.kernels.ordering import group, sort_order
 from anabranch.model.events import LANE, Event
 from anabranch.model.maps import Map
-from anabranch.model.order import OrderKey, order_key, sort_events
+from anabranch.model.order import OrderKey, sort_events
 from anabranch.model.program import StateType
 from anabranch.model.step import describe_failure
 from anabranch.spark.columnar.entries import ColumnEntries
 from anabranch.spark.columnar.routes import spread_sources
+from anabranch.spark.columnar.sayings import describe_outputs, write_texts
 from anabranch.spark.columnar.tables import Table
-from anabranch.spark.said import Said, describe_event, describe_output
+from anabranch.spark.said import Said, describe_event
 from anabranch.spark.shards import Delta, Job
 from anabranch.spark.stores import Store
 
@@ -91,10 +92,10 @@ class Folds:
         """
         if self.job.wiring.way == "forked":
             return self._fold_leaves(stable, folded)
-        if self.job.wiring.way == "keyed":
-            self._fold_entries(stable, gathered)
-        else:
+        if self.job.program.initial.shape.by is None:
             self._fold_single(stable)
+        else:
+            self._fold_entries(stable, gathered)
         return []
 
     def fold_early(self, table: Table, states: Columns, slots: Array) -> Columns | None:
@@ -132,13 +133,14 @@ class Folds:
             places = mine[places]
         slots = np.unique(np.concatenate([*found, places]))
         states = entries.states(slots, strings)
+        # What was gathered lies before anything that could stop it.
+        for part, own in zip(gathered, found, strict=True):
+            states = self._join(states, part, np.searchsorted(slots, own))
         if lined is not None:
             folded = kernel.fold(states, lined.batch(np.searchsorted(slots, places)))
             _check_layout(folded.states, kernel, state_type)
             states = folded.states
             self._say(lined, folded)
-        for part, own in zip(gathered, found, strict=True):
-            states = self._join(states, part, np.searchsorted(slots, own))
         entries.keep(slots, states)
 
     def _join(self, states: Columns, part: Gathered, places: Array) -> Columns:
@@ -274,7 +276,7 @@ class Folds:
 
     def _say(self, lined: _Lined, folded: Folded) -> None:
         """Put outputs and failures into rows, and count."""
-        counting, ranks = self.counting, self.job.program.ranks
+        counting = self.counting
         here = lined.find_counted(counting.counts_here)
         failed = [place for place, _ in folded.failures]
         mine = [p for p in failed if here is None or here[p]]
@@ -288,14 +290,16 @@ class Folds:
                 counting.said.append(describe_event("rejected", event, reason))
         if not len(folded.places):
             return
-        values = folded.outputs()
-        for place, index, value in zip(
-            folded.places.tolist(), folded.indexes.tolist(), values, strict=True
-        ):
-            if here is None or here[place]:
-                event = lined.event(place, counting.names)
-                key = order_key(event, ranks)
-                counting.said.append(describe_output(value, event, index, key))
+        waiting = [iter(write_texts(columns)) for columns in folded.values]
+        texts = [next(waiting[form]) for form in folded.forms.tolist()]
+        said = [
+            (place, index, text)
+            for place, index, text in zip(
+                folded.places.tolist(), folded.indexes.tolist(), texts, strict=True
+            )
+            if here is None or here[place]
+        ]
+        counting.said.extend(lined.describe(said, counting.names))
 
 
 class _Lined(NamedTuple):
@@ -355,6 +359,23 @@ class _Lined(NamedTuple):
         row = int(self.rows[place])
         data = table.columns.value(row)
         return Event(data, names[int(table.sources[row])], int(table.seqs[row]))
+
+    def describe(self, said: list[tuple[int, int, str]], names: tuple[str, ...]) -> Iterator[Said]:
+        """Yield the rows of outputs: (place, index, text) of each, in order."""
+        by_tag: dict[int, list[tuple[int, int, str]]] = {}
+        for output in said:
+            by_tag.setdefault(int(self.tags[output[0]]), []).append(output)
+        for number, mine in by_tag.items():
+            table = self.tables[number]
+            assert table is not None
+            places, indexes, texts = zip(*mine, strict=True)
+            part = table.take(self.rows[list(places)])
+            layout: Any = part.columns.layout
+            sources = [names[code] for code in part.sources.tolist()]
+            order = part.times.tolist(), sources, part.seqs.tolist()
+            yield from describe_outputs(
+                layout.cls.__name__, self.ranks[number], part.columns, order, (indexes, texts)
+            )
 
     def find_segments(self, cuts: Sequence[tuple[Any, ...]]) -> Array:
         """Return how many cuts come before each event."""

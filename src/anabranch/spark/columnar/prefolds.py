@@ -18,7 +18,7 @@ from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.sources import NEVER, Source
 from anabranch.kernels.columns import Columns, Strings, fill
 from anabranch.kernels.indexes import Index
-from anabranch.model.events import FOREVER, field_types
+from anabranch.model.events import field_types
 from anabranch.spark.columnar.folds import Ahead, Counting, Folds, Gathered
 from anabranch.spark.columnar.intake import (
     follow_stretch,
@@ -172,7 +172,11 @@ def fold_file(
         if table is not None:
             seen = [_describe(source.name, table)]
             claim = _make_claim(seen[0], table, standing, forecast.foresight, place, found)
-            letters = _fold_block(job, table, seen[0], claim, gathering)
+            if gathering is None:
+                letters = _fold_block(job, table, seen[0], claim)
+            elif not any(cut[0] <= claim.high for cut in forecast.foresight.cuts):
+                claim = claim._replace(low=NEVER)
+                letters = _fold_block(job, table, seen[0], claim, gathering)
         if letters is None:
             letters = list(take_in_rows(job, folder, [batch]))
             chunks = [p for to, kind, p in letters if (to, kind) == (0, "chunks")]
@@ -208,7 +212,7 @@ def _make_claim(
 
 
 def _fold_block(
-    job: Job, table: Table, chunk: Chunk, claim: Claim, gathering: Gathering | None
+    job: Job, table: Table, chunk: Chunk, claim: Claim, gathering: Gathering | None = None
 ) -> list[Envelope] | None:
     source = job.sources[claim.source]
     letters: list[Envelope] = []
@@ -220,10 +224,8 @@ def _fold_block(
     if gathering is None:
         home = zlib.crc32(f"{source.name}/{claim.first}".encode()) % job.wiring.shards
         letters.append((home, "folded", _pack(job, _fold(job, table, claim.cuts))))
-    else:
-        claim = claim._replace(low=NEVER, high=FOREVER)
-        if len(table) and not gathering.add(table):
-            return None
+    elif len(table) and not gathering.add(table):
+        return None
     if left is not None:
         letters += send_stretch(job, source.name, line_up([whole], []), left)
     told = job.codec.encode((*claim[:-1], tuple(claim.file)))

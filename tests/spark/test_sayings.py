@@ -1,0 +1,39 @@
+"""Texts made of columns are what each value by itself would be."""
+
+from typing import NamedTuple
+
+import pytest
+
+from anabranch.kernels.columns import pack
+from anabranch.kernels.layouts import read_value
+from anabranch.spark.columnar.sayings import write_texts
+from anabranch.spark.said import encode_json
+
+
+class Reading(NamedTuple):
+    time: int
+    sensor: str
+    value: float
+    ok: bool
+
+
+ODD = [0.0, -0.0, 1e300, 1e-7, float("inf"), float("-inf"), float("nan"), 0.1 + 0.2]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [0, -1, 1 << 62],
+        ODD,
+        [True, False],
+        ["", 'a "quoted" text', "ünï\n\x00", "%s"],
+        [(1, 2.5, "x"), (2, -0.0, "%d")],
+        [()],
+        [Reading(3, "a%", 0.5, True), Reading(-3, "é", float("nan"), False)],
+        [(Reading(1, "a", 1.0, True), 7), (Reading(2, "b", 2.0, False), 8)],
+    ],
+    ids=str,
+)
+def test_differential_texts_of_columns_are_the_texts_of_their_values(values):
+    columns = pack(read_value(values[0]), values)
+    assert write_texts(columns) == [encode_json(value) for value in values]
