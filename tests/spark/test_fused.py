@@ -17,6 +17,7 @@ from anabranch.spark.files import ChangedFilesError, Files
 from anabranch.spark.folders import Folder
 from anabranch.spark.fused import FusedReader
 from anabranch.spark.intake import Reading
+from anabranch.spark.placement import find_numbers
 from anabranch.spark.said import encode_json, identify
 from tests.spark.test_microbatches import Engine, expected_rows, said_rows
 
@@ -60,8 +61,9 @@ def follow(reader, engine, start=None):
     """Run what Spark would run, until there is nothing new."""
     start = reader.initialOffset() if start is None else start
     while (end := reader.latestOffset(start, None)) != start:
+        numbers = find_numbers(engine.job.wiring.shards)
         envelopes = [
-            tuple(row.values())
+            (numbers[row["shard"]], row["kind"], row["payload"])
             for part in reader.partitions(start, end)
             for batch in reader.read(part)
             for row in batch.to_pylist()

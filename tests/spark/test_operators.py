@@ -8,6 +8,7 @@ from anabranch.model.targets import load
 from anabranch.plan.wiring import wire
 from anabranch.spark.intake import Reading, take_in
 from anabranch.spark.operators import LeafOperator
+from anabranch.spark.placement import find_keys
 from anabranch.spark.shards import Job
 from anabranch.spark.stores import MemoryStore
 from anabranch.state.codec import make_codec
@@ -32,7 +33,7 @@ def test_every_root_is_heard_in_a_batch_in_which_no_marker_became_stable(hot):
         operator._store = MemoryStore()
         mine = [(kind, payload) for shard, kind, payload in envelopes if shard == number]
         frame = pd.DataFrame(mine, columns=["kind", "payload"])
-        for mail in operator.handleInputRows((number,), iter([frame]), None):
+        for mail in operator.handleInputRows((find_keys(SHARDS)[number],), iter([frame]), None):
             heard |= {to for to in mail["to"] if to >= 0}
     # Source b has brought nothing, so nothing is stable. Ledgers of roots must be counted anyhow.
     assert heard == (set(range(SHARDS)) if hot else {0})

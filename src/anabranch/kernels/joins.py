@@ -1,6 +1,6 @@
-"""Joins: the kernel that joins what was folded elsewhere into the states of many slots.
+"""Joins: a kernel that also joins what was folded elsewhere, in its turn among the events.
 
-To a kernel, a state that is to be joined is an event, and its fields are the event's.
+To a kernel, a state that is to be joined is an event of one more tag, and its fields are the event's.
 """
 
 from __future__ import annotations
@@ -42,17 +42,16 @@ class _WholeBool(NamedTuple):
 _WHOLES: dict[str, Any] = {INT: _WholeInt, FLOAT: _WholeFloat, BOOL: _WholeBool}
 
 
-def make_join(shape: Shape, layout: Layout) -> Kernel | None:
-    """Return the kernel that joins states of a shape; None if they do not lie in plain columns."""
-    if shape.join is None or shape.zero is MISSING:
-        return None
+def add_join(kernel: Kernel, shape: Shape) -> Kernel | None:
+    """Return a kernel with a join as its last tag; None if states do not lie in plain columns."""
+    layout = kernel.layout
     tag = _find_record(layout)
-    if tag is None:
+    if shape.join is None or shape.zero is MISSING or tag is None:
         return None
     join = _free(shape.join)
     update = (lambda state, other: join(state, other.value)) if isinstance(layout, Leaf) else join
-    kernel = make_kernel(([Handler(tag, update)], shape))
-    return kernel if kernel.layout == layout else None
+    joining = make_kernel(([*kernel.handlers, Handler(tag, update)], shape))
+    return joining if joining.layout == layout else None
 
 
 def is_exact(shape: Shape, layout: Layout) -> bool:

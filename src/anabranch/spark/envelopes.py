@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anabranch.model.events import Event, Tag
+from anabranch.spark.placement import find_keys
 from anabranch.state.codec import Codec
 
 if TYPE_CHECKING:
@@ -72,14 +73,14 @@ def unpack_chunks(codec: Codec, payload: bytes) -> list[Chunk]:
     return [Chunk(*chunk) for chunk in codec.decode(payload)]
 
 
-def make_batch(envelopes: Iterable[tuple[int, str, bytes]]) -> pa.RecordBatch:
-    """Return envelopes as Spark's rows."""
+def make_batch(envelopes: Iterable[tuple[int, str, bytes]], shards: int) -> pa.RecordBatch:
+    """Return envelopes as Spark's rows; Spark knows a shard by its key."""
     import pyarrow as pa
 
-    rows = list(envelopes)
+    rows, keys = list(envelopes), find_keys(shards)
     return pa.RecordBatch.from_arrays(
         [
-            pa.array([shard for shard, _, _ in rows], pa.int32()),
+            pa.array([keys[shard] for shard, _, _ in rows], pa.int32()),
             pa.array([kind for _, kind, _ in rows], pa.string()),
             pa.array([payload for _, _, payload in rows], pa.binary()),
         ],

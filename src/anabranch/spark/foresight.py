@@ -38,8 +38,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class Foreseen(NamedTuple):
     """What is known after a batch, kept in the query's offsets.
 
-    `cuts` lie beyond the program's frontier. If they were too many to be kept, or are of single keys,
-    `blind` is the last of them: nothing is foreseen until the frontier has passed it.
+    `cuts` lie beyond the program's frontier. If they were too many to be read or kept, `blind` is the
+    last of them: nothing is foreseen until the frontier has passed it.
     """
 
     standings: dict[str, Standing]
@@ -67,10 +67,7 @@ class Foreseen(NamedTuple):
 
 
 class Foresight(NamedTuple):
-    """What tasks may rely on: the frontier after the batch, and all cuts up to it, in order.
-
-    Where keys separate, it is the first only.
-    """
+    """What tasks may rely on: the frontier after the batch, and all cuts up to it, in order."""
 
     frontier: int
     cuts: tuple[Cut, ...]
@@ -111,21 +108,19 @@ class Forecaster:
     def advance(self, foreseen: Foreseen, files: dict[int, list[Found]]) -> Foreseen:
         """Return what will be known after a batch of files."""
         standings = self._follow(foreseen, files)[0]
-        after = Foreseen(standings)
-        if self._plan.join is not None:
-            stops = [time for time, _ in self._list_cuts(foreseen, files)]
-            return after._replace(blind=max([foreseen.blind, *stops]))
+        after = Foreseen(standings, blind=max([foreseen.blind, *self._list_unread(files)]))
         frontier = after.frontier(self._job)
         waiting = tuple(cut for cut in self._list_cuts(foreseen, files) if cut[0] > frontier)
         if len(waiting) > MOST_WAITING:
-            return after._replace(blind=waiting[-1][0])
-        return after._replace(cuts=waiting, blind=foreseen.blind)
+            return after._replace(blind=max(after.blind, waiting[-1][0]))
+        return after._replace(cuts=waiting)
 
     def forecast(
         self, start: Foreseen, end: Foreseen, files: dict[int, list[Found]]
     ) -> Forecast | None:
         """Return what tasks may rely on, if there is anything to be gained from it."""
-        if start.blind > start.frontier(self._job):
+        unread = self._list_unread(files)
+        if start.blind > start.frontier(self._job) or unread:
             return None
         before = self._follow(start, files)[1]
         frontier = end.frontier(self._job)
@@ -133,12 +128,14 @@ class Forecaster:
         rows = sum(self._look(place, found).rows for place in files for found in files[place])
         # Batches are planned in order, and never twice in one life of a query.
         self._seen.clear()
-        if self._plan.join is not None:
-            # Each stops its own key only: what lies before the first of them is folded, and no more.
-            cuts = cuts[:1]
         if len(cuts) * _FEWEST_EVENTS > rows:
             return None
         return Forecast(Foresight(frontier, cuts), before)
+
+    def _list_unread(self, files: dict[int, list[Found]]) -> list[int]:
+        """Return the last times of files with more cuts than are worth reading."""
+        looks = (self._look(place, found) for place in files for found in files[place])
+        return [look.reach[1] for look in looks if look.unread]
 
     def _follow(
         self, foreseen: Foreseen, files: dict[int, list[Found]]
@@ -167,11 +164,10 @@ class Forecaster:
             tag = folder.find_tag(self._job)
             assert tag is not None
             looked = None
-            stops = tag in self._plan.stops
-            if folder.files.format == "parquet" and (not stops or self._plan.join is not None):
+            if folder.files.format == "parquet":
                 looked = _read_footer(folder, found)
-                if looked is not None and stops:
-                    looked = looked._replace(cuts=tuple((t, 0) for t in looked.reach))
+            if looked is not None and tag in self._plan.stops:
+                looked = looked._replace(unread=True) if looked.rows > MOST_WAITING else None
             self._seen[key] = self._read_times(folder, found, tag) if looked is None else looked
         return self._seen[key]
 
@@ -192,12 +188,16 @@ class Forecaster:
 
 
 class _Look(NamedTuple):
-    """What a file is expected to say of its source, its rows, its cuts, and how far its times reach."""
+    """What a file is expected to say of its source, its rows, its cuts, and how far its times reach.
+
+    Of very many cuts, none is read.
+    """
 
     chunk: Chunk | None
     rows: int
     cuts: tuple[Cut, ...] = ()
     reach: tuple[int, ...] = ()
+    unread: bool = False
 
 
 def _read_footer(folder: Folder, found: Found) -> _Look | None:

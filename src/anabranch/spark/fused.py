@@ -116,20 +116,21 @@ class FusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Read a task's files into envelopes."""
         assert isinstance(partition, _Part)
         keep_freed()
-        keyed = partition.forecast is not None and self._job.wiring.way == "keyed"
-        gathering = Gathering(self._job) if keyed else None
+        shards = self._job.wiring.shards
+        gathering = None
+        if partition.forecast is not None and self._job.wiring.way == "keyed":
+            gathering = Gathering(self._job, partition.forecast.foresight.cuts)
         for place, files in partition.files.items():
             folder = self._folders[place]
             if partition.forecast is not None and is_foldable(self._job, folder):
                 for found in files:
-                    yield make_batch(
-                        fold_file(self._job, place, found, partition.forecast, gathering)
-                    )
+                    folded = fold_file(self._job, place, found, partition.forecast, gathering)
+                    yield make_batch(folded, shards)
                 continue
             for batches in read_rows(self._job, folder, files):
-                yield make_batch(take_in_rows(self._job, folder, batches))
+                yield make_batch(take_in_rows(self._job, folder, batches), shards)
         if gathering is not None:
-            yield make_batch(gathering.send())
+            yield make_batch(gathering.send(), shards)
 
 
 def _write(taken: list[Taken], foreseen: Foreseen) -> dict[str, Any]:

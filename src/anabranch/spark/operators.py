@@ -11,6 +11,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from anabranch.model.events import Event
 from anabranch.spark.columnar.shards import ColumnShard
 from anabranch.spark.memory import keep_freed
+from anabranch.spark.placement import find_numbers
 from anabranch.spark.roots import Root, Speaker
 from anabranch.spark.said import Said, describe_ledger
 from anabranch.spark.shards import Delta, Job, Shard
@@ -46,7 +47,11 @@ class _Operator(StatefulProcessor):
         timerValues: Any,  # noqa: N803 - Spark's name
     ) -> Iterator[pd.DataFrame]:
         """Work on a batch's rows of one group."""
-        yield self.work(int(key[0]), rows)
+        yield self.work(self._find_number(int(key[0])), rows)
+
+    def _find_number(self, key: int) -> int:
+        """Return the number of the shard, or of the root, whose key this is."""
+        return key
 
     def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
         """Return what comes of a batch's rows for a shard, or a root."""
@@ -66,6 +71,9 @@ class _Operator(StatefulProcessor):
 
 class LeafOperator(_Operator):
     """Run one shard per group."""
+
+    def _find_number(self, key: int) -> int:
+        return find_numbers(self._job.wiring.shards)[key]
 
     def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
         """Take in a batch's envelopes."""
@@ -125,6 +133,9 @@ class SpeakerOperator(_Operator):
 
 class WholeOperator(_Operator):
     """Run the only shard there is, the root and what leaves say, without mail between them."""
+
+    def _find_number(self, key: int) -> int:
+        return find_numbers(self._job.wiring.shards)[key]
 
     def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
         """Take in a batch's envelopes, join, and speak."""

@@ -232,12 +232,14 @@ def _fold(job: Job, envelopes: DataFrame) -> DataFrame:
 def _make_mapper(
     job: Job, reading: Reading
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    shards = job.wiring.shards
+
     def map_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if job.columns is None:
             rows = (row for batch in batches for row in read_batch(batch))
-            yield make_batch(take_in(job, reading, rows))
+            yield make_batch(take_in(job, reading, rows), shards)
         else:
-            yield make_batch(take_in_columns(job, reading, batches))
+            yield make_batch(take_in_columns(job, reading, batches), shards)
 
     return map_rows
 

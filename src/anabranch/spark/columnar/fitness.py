@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from anabranch.eventtime.sources import Source
-from anabranch.kernels.joins import is_exact, make_join
+from anabranch.kernels.joins import add_join, is_exact
 from anabranch.kernels.kernel import Kernel, make_kernel
 from anabranch.kernels.layouts import OBJECT, Fields, list_columns, read_record
 from anabranch.model.events import LANE, Tag, field_names, field_types
@@ -23,8 +23,8 @@ class ColumnPlan:
 
     `names` are the sources in the order of their names; a source's code is its place there. `layouts`
     are those of the tags, `kernels` those of the state types that shards fold. Events of the `early`
-    tags may be folded where they are read, as far as none of the `stops` lies between them; `join`
-    puts the states of keys together.
+    tags may be folded where they are read, between any two of the `stops`; `join` is the kernel that puts
+    what was folded of a key into its turn.
     """
 
     names: tuple[str, ...]
@@ -62,10 +62,10 @@ def plan_columns(
 def _plan_keyed(program: Program, plan: ColumnPlan) -> ColumnPlan:
     """Find the tags that a key's state can be folded from apart, to the bit."""
     initial = program.initial
-    inner, layout = initial.shape.inner, plan.kernels[initial.name].layout  # type: ignore[attr-defined]
+    inner, kernel = initial.shape.inner, plan.kernels[initial.name]  # type: ignore[attr-defined]
     leaves = find_leaf_types(program)
     early = [t for t in leaves if leaves[t] == initial.name and initial.handlers[t].output is None]
-    join = make_join(inner, layout) if early and is_exact(inner, layout) else None
+    join = add_join(kernel, inner) if early and is_exact(inner, kernel.layout) else None
     if join is None or program.lanes is not None:
         return plan
     return replace(

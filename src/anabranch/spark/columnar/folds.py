@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anabranch.errors import AnabranchError
@@ -21,7 +22,7 @@ from anabranch.model.step import describe_failure
 from anabranch.spark.columnar.entries import ColumnEntries
 from anabranch.spark.columnar.routes import spread_sources
 from anabranch.spark.columnar.sayings import describe_outputs, write_texts
-from anabranch.spark.columnar.tables import Table
+from anabranch.spark.columnar.tables import Table, concatenate_columns
 from anabranch.spark.said import Said, describe_event
 from anabranch.spark.shards import Delta, Job
 from anabranch.spark.stores import Store
@@ -62,11 +63,16 @@ class Ahead(NamedTuple):
 
 
 class Gathered(NamedTuple):
-    """The deltas of keys, which were folded where their events were read; codes are of `texts`."""
+    """The deltas of keys, which were folded where their events were read; codes are of `texts`.
+
+    A delta of segment n lies before the n-th of the cuts, or after all of them.
+    """
 
     keys: Array
     texts: Strings | None
     states: Columns
+    segments: Array
+    cuts: list[tuple[int, int]]
 
 
 class Folds:
@@ -119,46 +125,34 @@ class Folds:
     def _fold_entries(self, stable: dict[int, Table], gathered: Sequence[Gathered]) -> None:
         import numpy as np
 
-        state_type = self.job.program.initial
+        state_type, plan = self.job.program.initial, self.job.columns
         kernel = self.kernels[state_type.name]
         shape: Any = state_type.shape
         entries = ColumnEntries(self.store, kernel.layout, shape.inner.init, self.counting.shard)
-        found = [entries.find(part.keys, part.texts) for part in gathered]
-        lined = _line_up(self.job, kernel, stable) if stable else None
-        strings = Strings() if lined is None else lined.strings
+        deltas = [entries.find(part.keys, part.texts) for part in gathered]
+        lined = _line_up(self.job, kernel, stable)
         places: Array = np.empty(0, np.int64)
-        if lined is not None:
+        if stable:
             places, distinct = group(lined.field(shape.by))
-            mine = entries.find(distinct, strings if lined.is_text(shape.by) else None)
-            places = mine[places]
-        slots = np.unique(np.concatenate([*found, places]))
-        states = entries.states(slots, strings)
-        # What was gathered lies before anything that could stop it.
-        for part, own in zip(gathered, found, strict=True):
-            states = self._join(states, part, np.searchsorted(slots, own))
-        if lined is not None:
-            folded = kernel.fold(states, lined.batch(np.searchsorted(slots, places)))
-            _check_layout(folded.states, kernel, state_type)
-            states = folded.states
-            self._say(lined, folded)
-        entries.keep(slots, states)
-
-    def _join(self, states: Columns, part: Gathered, places: Array) -> Columns:
-        """Join the deltas of keys into the states of their places."""
-        import numpy as np
-
-        assert self.job.columns is not None
-        kernel = self.job.columns.join
-        assert kernel is not None
-        count = len(places)
-        batch = Batch(
-            (as_events(part.states),), np.zeros(count, np.uint8), np.arange(count), places
-        )
-        joined = kernel.fold(states, batch)
-        if joined.failures:
-            raise joined.failures[0][1]
-        _check_layout(joined.states, kernel, self.job.program.initial)
-        return joined.states
+            texts = lined.strings if lined.is_text(shape.by) else None
+            places = entries.find(distinct, texts)[places]
+        slots = np.unique(np.concatenate([*deltas, places]))
+        states = entries.states(slots, lined.strings)
+        batch = lined.batch(np.searchsorted(slots, places))
+        if gathered:
+            assert plan is not None
+            assert plan.join is not None
+            turns = np.concatenate([lined.find_turns(part) for part in gathered])
+            order = np.argsort(turns, kind="stable")
+            joined = concatenate_columns([part.states for part in gathered], lined.strings)
+            own = np.searchsorted(slots, np.concatenate(deltas))
+            batch = _insert(batch, turns[order], order, as_events(joined), own[order])
+            folded = _leave_out(plan.join.fold(states, batch), turns[order])
+        else:
+            folded = kernel.fold(states, batch)
+        _check_layout(folded.states, kernel, state_type)
+        self._say(lined, folded)
+        entries.keep(slots, folded.states)
 
     def _load_single(self, kernel: Kernel, state_type: StateType, strings: Strings) -> Columns:
         data = self.store.read("state")
@@ -360,6 +354,20 @@ class _Lined(NamedTuple):
         data = table.columns.value(row)
         return Event(data, names[int(table.sources[row])], int(table.seqs[row]))
 
+    def find_turns(self, part: Gathered) -> Array:
+        """Return how many of the events come before each delta."""
+        import numpy as np
+
+        times = self._pick(lambda table: table.times)
+        ranks = np.array(self.ranks, np.int64)[self.tags]
+        turns = np.full(len(part.cuts) + 1, len(times))
+        for number in np.unique(part.segments).tolist():
+            if number < len(part.cuts):
+                time, rank = part.cuts[number]
+                low, high = np.searchsorted(times, time), np.searchsorted(times, time, "right")
+                turns[number] = low + np.searchsorted(ranks[low:high], rank)
+        return turns[part.segments]
+
     def describe(self, said: list[tuple[int, int, str]], names: tuple[str, ...]) -> Iterator[Said]:
         """Yield the rows of outputs: (place, index, text) of each, in order."""
         by_tag: dict[int, list[tuple[int, int, str]]] = {}
@@ -384,11 +392,11 @@ class _Lined(NamedTuple):
         times = self._pick(lambda table: table.times)
         present = [number for number, table in enumerate(self.tables) if table is not None]
         if len(present) == 1:
-            return _count_cuts(times, cuts, self.ranks[present[0]])
+            return count_cuts(times, cuts, self.ranks[present[0]])
         segments = np.zeros(len(times), np.int64)
         for number in present:
             mask = self.tags == number
-            segments[mask] = _count_cuts(times[mask], cuts, self.ranks[number])
+            segments[mask] = count_cuts(times[mask], cuts, self.ranks[number])
         return segments
 
     def find_counted(self, counts_here: Callable[[Table], Array | None]) -> Array | None:
@@ -406,7 +414,7 @@ class _Lined(NamedTuple):
         return here
 
 
-def _count_cuts(times: Array, cuts: Sequence[tuple[Any, ...]], rank: int) -> Array:
+def count_cuts(times: Array, cuts: Sequence[tuple[Any, ...]], rank: int) -> Array:
     """Return how many cuts come before each event of one tag."""
     import numpy as np
 
@@ -428,7 +436,7 @@ def _line_up(job: Job, kernel: Kernel, stable: dict[int, Table], *, ordered: boo
     import numpy as np
 
     program = job.program
-    strings = next(iter(stable.values())).columns.strings
+    strings = next((table.columns.strings for table in stable.values()), Strings())
     tables = tuple(stable.get(program.tags.index(tag)) for tag in kernel.tags)
     columns = tuple(
         pack_or_keep(read_record(tag), [], strings) if table is None else table.columns
@@ -451,7 +459,39 @@ def _line_up(job: Job, kernel: Kernel, stable: dict[int, Table], *, ordered: boo
 def _concatenate(parts: list[Array]) -> Array:
     import numpy as np
 
+    if not parts:
+        return np.empty(0, np.int64)
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _insert(batch: Batch, turns: Array, order: Array, deltas: Columns, slots: Array) -> Batch:
+    """Return a batch with deltas in their turns, as events of one tag more."""
+    import numpy as np
+
+    return Batch(
+        (*batch.events, deltas),
+        np.insert(batch.tags, turns, len(batch.events)).astype(np.uint8),
+        np.insert(batch.rows, turns, order),
+        np.insert(batch.slots, turns, slots),
+    )
+
+
+def _leave_out(folded: Folded, turns: Array) -> Folded:
+    """Return what came of a batch by the places that its events had without the deltas."""
+    import numpy as np
+
+    inserted = turns + np.arange(len(turns))
+
+    def find(places: Array) -> Array:
+        return places - np.searchsorted(inserted, places)
+
+    failed = [place for place, _ in folded.failures]
+    for place, error in folded.failures:
+        if place in set(inserted.tolist()):
+            raise error  # A join is the user's promise: there is nothing that could be set aside.
+    moved = find(np.array(failed, np.int64)).tolist()
+    failures = tuple(zip(moved, (error for _, error in folded.failures), strict=True))
+    return replace(folded, places=find(folded.places), failures=failures)
 
 
 def _number_rising(keys: Array) -> tuple[Array, Array]:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from anabranch.eventtime.ledger import Ledger
-from anabranch.eventtime.sources import NEVER, Source
+from anabranch.eventtime.sources import Source
 from anabranch.kernels.columns import Columns, Strings, fill
 from anabranch.kernels.indexes import Index
 from anabranch.model.events import field_types
-from anabranch.spark.columnar.folds import Ahead, Counting, Folds, Gathered
+from anabranch.spark.columnar.folds import Ahead, Counting, Folds, Gathered, count_cuts
 from anabranch.spark.columnar.intake import (
     follow_stretch,
     line_up,
@@ -44,6 +44,10 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 Envelope = tuple[int, str, bytes]
+
+_KEY_BITS = 40
+_FEWEST = 1 << 16
+"""So many events are folded before anybody asks whether it is worth it."""
 
 
 class Claim(NamedTuple):
@@ -78,24 +82,33 @@ def is_foldable(job: Job, folder: Folder) -> bool:
 
 
 class Gathering:
-    """The states of keys that a task folds from zero, over all that it reads."""
+    """The states of keys that a task folds from zero, apart for each segment, over all that it reads."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, cuts: tuple[Cut, ...]) -> None:
         assert job.columns is not None
         self._job = job
+        self._cuts = cuts
         initial: Any = job.program.initial
         self._by, self._zero = initial.shape.by, initial.shape.inner.zero
         self._kernel = job.columns.kernels[initial.name]
         self._strings = Strings()
-        self._index = Index()
+        self._keys = Index()
+        self._pairs = Index()
         self._states = fill(self._kernel.layout, self._zero, 0, self._strings)
         self._events = np.empty(0, np.int64)
 
-    def add(self, table: Table) -> bool:
-        """Fold a block; say whether that was possible."""
+    def add(self, table: Table, claim: Claim) -> bool:
+        """Fold a block; say whether that was possible, and worth it."""
+        if len(self._events) * 2 > max(int(self._events.sum()), _FEWEST):
+            return False  # Hardly two events have a key and a segment in common.
         table = concatenate([table], self._strings)
-        slots = self._index.find(table.field(self._by))
-        self._grow()
+        slots = self._keys.find(table.field(self._by))
+        if self._cuts:
+            rank = self._job.program.ranks[self._job.program.tags[table.tag]]
+            segments = count_cuts(table.times, claim.cuts, rank)
+            segments += bisect_left(self._cuts, (claim.low,))
+            slots = self._pairs.find(segments << _KEY_BITS | slots)
+        self._grow(self._pairs.count if self._cuts else self._keys.count)
         counting = Counting(0, [], dict.fromkeys(Ledger._fields, 0), (), lambda _: None)
         states = Folds(self._job, MemoryStore(), counting).fold_early(table, self._states, slots)
         if states is None:
@@ -104,8 +117,8 @@ class Gathering:
         self._events += np.bincount(slots, minlength=len(self._events))
         return True
 
-    def _grow(self) -> None:
-        held, count = self._states, self._index.count
+    def _grow(self, count: int) -> None:
+        held = self._states
         missing = count - held.length
         if missing:
             more = fill(self._kernel.layout, self._zero, missing, self._strings)
@@ -116,19 +129,20 @@ class Gathering:
 
     def send(self) -> Iterator[Envelope]:
         """Yield what was folded to the shards of its keys."""
-        seen = self._events > 0
-        keys = self._index.keys
+        pairs = self._pairs.keys if self._cuts else np.arange(self._keys.count)
+        keys = self._keys.keys[pairs & ((1 << _KEY_BITS) - 1)]
         shards = self._find_shards(keys)
         for shard in range(self._job.wiring.shards):
-            slots = np.flatnonzero(seen & (shards == shard))
+            slots = np.flatnonzero((self._events > 0) & (shards == shard))
             if not len(slots):
                 continue
             arrays = tuple(array[slots] for array in self._states.arrays)
             states = Columns(self._states.layout, arrays, len(slots), self._strings)
-            note: dict[str, Any] = {"events": int(self._events[slots].sum())}
+            note: dict[str, Any] = {"events": int(self._events[slots].sum()), "cuts": self._cuts}
             if self._is_text:
                 note["keys"] = [self._strings[code] for code in keys[slots].tolist()]
-            yield shard, "gathered", write_columns(states, {"key": keys[slots]}, note)
+            more = {"key": keys[slots], "segment": pairs[slots] >> _KEY_BITS}
+            yield shard, "gathered", write_columns(states, more, note)
 
     @property
     def _is_text(self) -> bool:
@@ -145,10 +159,12 @@ def read_gathered(job: Job, payload: bytes) -> tuple[Gathered, int]:
     assert job.columns is not None
     layout = job.columns.kernels[job.program.initial.name].layout
     states, more, note = read_columns(lambda _: layout, payload)
-    if "keys" not in note:
-        return Gathered(more["key"], None, states), note["events"]
-    texts = Strings(note["keys"])
-    return Gathered(np.arange(len(texts)), texts, states), note["events"]
+    keys, texts = more["key"], None
+    if "keys" in note:
+        texts = Strings()
+        keys = texts.codes(note["keys"])
+    cuts = [(time, rank) for time, rank in note["cuts"]]
+    return Gathered(keys, texts, states, more["segment"], cuts), note["events"]
 
 
 def fold_file(
@@ -172,11 +188,7 @@ def fold_file(
         if table is not None:
             seen = [_describe(source.name, table)]
             claim = _make_claim(seen[0], table, standing, forecast.foresight, place, found)
-            if gathering is None:
-                letters = _fold_block(job, table, seen[0], claim)
-            elif not any(cut[0] <= claim.high for cut in forecast.foresight.cuts):
-                claim = claim._replace(low=NEVER)
-                letters = _fold_block(job, table, seen[0], claim, gathering)
+            letters = _fold_block(job, table, seen[0], claim, gathering)
         if letters is None:
             letters = list(take_in_rows(job, folder, [batch]))
             chunks = [p for to, kind, p in letters if (to, kind) == (0, "chunks")]
@@ -212,7 +224,7 @@ def _make_claim(
 
 
 def _fold_block(
-    job: Job, table: Table, chunk: Chunk, claim: Claim, gathering: Gathering | None = None
+    job: Job, table: Table, chunk: Chunk, claim: Claim, gathering: Gathering | None
 ) -> list[Envelope] | None:
     source = job.sources[claim.source]
     letters: list[Envelope] = []
@@ -224,7 +236,7 @@ def _fold_block(
     if gathering is None:
         home = zlib.crc32(f"{source.name}/{claim.first}".encode()) % job.wiring.shards
         letters.append((home, "folded", _pack(job, _fold(job, table, claim.cuts))))
-    elif len(table) and not gathering.add(table):
+    elif len(table) and not gathering.add(table, claim):
         return None
     if left is not None:
         letters += send_stretch(job, source.name, line_up([whole], []), left)

@@ -84,17 +84,25 @@ def concatenate(tables: Sequence[Table], strings: Strings) -> Table:
     """Return the events of several tables of one tag, with the codes of one list of texts."""
     import numpy as np
 
-    columns = [table.columns.recode(strings) for table in tables]
+    joined = concatenate_columns([table.columns for table in tables], strings)
     if len(tables) == 1:
-        return replace(tables[0], columns=columns[0])
-    layout = columns[0].layout
+        return replace(tables[0], columns=joined)
+    sources = np.concatenate([table.sources for table in tables])
+    seqs = np.concatenate([table.seqs for table in tables])
+    return Table(tables[0].tag, sources, seqs, joined)
+
+
+def concatenate_columns(several: Sequence[Columns], strings: Strings) -> Columns:
+    """Return the values of several columns of one layout, with the codes of one list of texts."""
+    import numpy as np
+
+    columns = [one.recode(strings) for one in several]
+    if len(columns) == 1:
+        return columns[0]
     arrays = tuple(
         np.concatenate(parts) for parts in zip(*(c.arrays for c in columns), strict=True)
     )
-    sources = np.concatenate([table.sources for table in tables])
-    seqs = np.concatenate([table.seqs for table in tables])
-    joined = Columns(layout, arrays, len(seqs), strings)
-    return Table(tables[0].tag, sources, seqs, joined)
+    return Columns(columns[0].layout, arrays, sum(c.length for c in columns), strings)
 
 
 def write_columns(columns: Columns, more: dict[str, Array], note: dict[str, Any]) -> bytes:
