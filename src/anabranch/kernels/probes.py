@@ -21,7 +21,8 @@ def probe(keys: Any, held: Any, slots: Any, count: int) -> Any:
     for i in range(len(keys)):
         key = keys[i]
         mixed = np.uint64(key) * _SPREAD
-        place = np.int64(mixed >> np.uint64(20)) & mask
+        mixed = (mixed ^ (mixed >> np.uint64(32))) * _SPREAD
+        place = np.int64(mixed >> np.uint64(32)) & mask
         slot = slots[place]
         while slot >= 0 and held[slot] != key:
             place = (place + 1) & mask

@@ -16,8 +16,9 @@ from anabranch.spark.shards import Job
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MOST_ROWS = 1 << 20
-"""So many rows travel at once: enough to be worth an envelope for each shard, and not too much to hold."""
+MOST_ROWS = 1 << 17
+"""So many rows travel at once: enough to be worth an envelope for each shard, and little enough for a JVM to
+hold as it holds anything else."""
 
 _TYPES = {int: "int64", float: "float64", bool: "bool", str: "string"}
 

@@ -67,10 +67,14 @@ class Foreseen(NamedTuple):
 
 
 class Foresight(NamedTuple):
-    """What tasks may rely on: the frontier after the batch, and all cuts up to it, in order."""
+    """What tasks may rely on: the frontier after the batch, and all cuts up to it, in order.
+
+    From `until` on, there are cuts that nobody has read.
+    """
 
     frontier: int
     cuts: tuple[Cut, ...]
+    until: int = FOREVER
 
 
 class Forecast(NamedTuple):
@@ -108,7 +112,7 @@ class Forecaster:
     def advance(self, foreseen: Foreseen, files: dict[int, list[Found]]) -> Foreseen:
         """Return what will be known after a batch of files."""
         standings = self._follow(foreseen, files)[0]
-        after = Foreseen(standings, blind=max([foreseen.blind, *self._list_unread(files)]))
+        after = Foreseen(standings, blind=max([foreseen.blind, *self._list_unread(files)[1]]))
         frontier = after.frontier(self._job)
         waiting = tuple(cut for cut in self._list_cuts(foreseen, files) if cut[0] > frontier)
         if len(waiting) > MOST_WAITING:
@@ -119,23 +123,24 @@ class Forecaster:
         self, start: Foreseen, end: Foreseen, files: dict[int, list[Found]]
     ) -> Forecast | None:
         """Return what tasks may rely on, if there is anything to be gained from it."""
-        unread = self._list_unread(files)
-        if start.blind > start.frontier(self._job) or unread:
+        if start.blind > start.frontier(self._job):
             return None
         before = self._follow(start, files)[1]
         frontier = end.frontier(self._job)
         cuts = tuple(cut for cut in self._list_cuts(start, files) if cut[0] <= frontier)
         rows = sum(self._look(place, found).rows for place in files for found in files[place])
+        until = min(self._list_unread(files)[0], default=FOREVER)
         # Batches are planned in order, and never twice in one life of a query.
         self._seen.clear()
         if len(cuts) * _FEWEST_EVENTS > rows:
             return None
-        return Forecast(Foresight(frontier, cuts), before)
+        return Forecast(Foresight(frontier, cuts, until), before)
 
-    def _list_unread(self, files: dict[int, list[Found]]) -> list[int]:
-        """Return the last times of files with more cuts than are worth reading."""
-        looks = (self._look(place, found) for place in files for found in files[place])
-        return [look.reach[1] for look in looks if look.unread]
+    def _list_unread(self, files: dict[int, list[Found]]) -> tuple[list[int], list[int]]:
+        """Return the first and last times of files with more cuts than are worth reading."""
+        looks = [self._look(place, found) for place in files for found in files[place]]
+        unread = [look.reach for look in looks if look.unread]
+        return [first for first, _ in unread], [last for _, last in unread]
 
     def _follow(
         self, foreseen: Foreseen, files: dict[int, list[Found]]
@@ -196,7 +201,7 @@ class _Look(NamedTuple):
     chunk: Chunk | None
     rows: int
     cuts: tuple[Cut, ...] = ()
-    reach: tuple[int, ...] = ()
+    reach: tuple[int, int] = (NEVER, FOREVER)
     unread: bool = False
 
 
@@ -221,7 +226,7 @@ def _read_footer(folder: Folder, found: Found) -> _Look | None:
     if footer.num_rows and (reading.time not in reach or reading.heartbeat in reach):
         return None
     chunk = _make_chunk(folder, found, footer.num_rows, reach)
-    return _Look(chunk, footer.num_rows, reach=reach.get(reading.time, ()))
+    return _Look(chunk, footer.num_rows, reach=reach.get(reading.time, (NEVER, FOREVER)))
 
 
 def _make_chunk(

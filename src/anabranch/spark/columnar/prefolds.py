@@ -45,8 +45,7 @@ if TYPE_CHECKING:
 
 Envelope = tuple[int, str, bytes]
 
-_KEY_BITS = 40
-_FEWEST = 1 << 16
+_FEWEST = 1 << 20
 """So many events are folded before anybody asks whether it is worth it."""
 
 
@@ -107,7 +106,7 @@ class Gathering:
             rank = self._job.program.ranks[self._job.program.tags[table.tag]]
             segments = count_cuts(table.times, claim.cuts, rank)
             segments += bisect_left(self._cuts, (claim.low,))
-            slots = self._pairs.find(segments << _KEY_BITS | slots)
+            slots = self._pairs.find(slots * (len(self._cuts) + 1) + segments)
         self._grow(self._pairs.count if self._cuts else self._keys.count)
         counting = Counting(0, [], dict.fromkeys(Ledger._fields, 0), (), lambda _: None)
         states = Folds(self._job, MemoryStore(), counting).fold_early(table, self._states, slots)
@@ -130,7 +129,8 @@ class Gathering:
     def send(self) -> Iterator[Envelope]:
         """Yield what was folded to the shards of its keys."""
         pairs = self._pairs.keys if self._cuts else np.arange(self._keys.count)
-        keys = self._keys.keys[pairs & ((1 << _KEY_BITS) - 1)]
+        places, segments = np.divmod(pairs, len(self._cuts) + 1)
+        keys = self._keys.keys[places]
         shards = self._find_shards(keys)
         for shard in range(self._job.wiring.shards):
             slots = np.flatnonzero((self._events > 0) & (shards == shard))
@@ -141,7 +141,7 @@ class Gathering:
             note: dict[str, Any] = {"events": int(self._events[slots].sum()), "cuts": self._cuts}
             if self._is_text:
                 note["keys"] = [self._strings[code] for code in keys[slots].tolist()]
-            more = {"key": keys[slots], "segment": pairs[slots] >> _KEY_BITS}
+            more = {"key": keys[slots], "segment": segments[slots]}
             yield shard, "gathered", write_columns(states, more, note)
 
     @property
@@ -188,7 +188,8 @@ def fold_file(
         if table is not None:
             seen = [_describe(source.name, table)]
             claim = _make_claim(seen[0], table, standing, forecast.foresight, place, found)
-            letters = _fold_block(job, table, seen[0], claim, gathering)
+            if claim.high < forecast.foresight.until:
+                letters = _fold_block(job, table, seen[0], claim, gathering)
         if letters is None:
             letters = list(take_in_rows(job, folder, [batch]))
             chunks = [p for to, kind, p in letters if (to, kind) == (0, "chunks")]

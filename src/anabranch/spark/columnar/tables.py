@@ -106,25 +106,49 @@ def concatenate_columns(several: Sequence[Columns], strings: Strings) -> Columns
 
 
 def write_columns(columns: Columns, more: dict[str, Array], note: dict[str, Any]) -> bytes:
-    """Return columns, and arrays beside them, as Arrow IPC with a note."""
+    """Return columns, and arrays beside them, as Arrow IPC with a note.
+
+    Whole numbers that lie close together are written as their distance from the least of them.
+    """
     import pyarrow as pa
 
-    names = [*more, *(f"c{n}" for n in range(len(columns.arrays)))]
-    arrays = [pa.array(array) for array in more.values()]
-    for column, array in zip(columns.columns, columns.arrays, strict=True):
-        arrays.append(
-            _write_texts(array, columns.strings) if column.kind == STR else pa.array(array)
-        )
-    note = {**note, "rows": columns.length}
+    arrays: dict[str, pa.Array] = {}
+    bases: dict[str, int] = {}
+    for name, array in more.items():
+        _write_numbers(name, array, arrays, bases)
+    for number, (column, array) in enumerate(zip(columns.columns, columns.arrays, strict=True)):
+        if column.kind == STR:
+            arrays[f"c{number}"] = _write_texts(array, columns.strings)
+        else:
+            _write_numbers(f"c{number}", array, arrays, bases)
+    note = {**note, "rows": columns.length, "bases": bases, "more": list(more)}
     schema = pa.schema(
-        [pa.field(name, array.type) for name, array in zip(names, arrays, strict=True)],
+        [pa.field(name, array.type) for name, array in arrays.items()],
         metadata={"note": json.dumps(note)},
     )
-    batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+    batch = pa.RecordBatch.from_arrays(list(arrays.values()), schema=schema)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
         writer.write_batch(batch)
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+def _write_numbers(
+    name: str, array: Array, arrays: dict[str, pa.Array], bases: dict[str, int]
+) -> None:
+    import pyarrow as pa
+
+    if array.dtype == "int64" and len(array):
+        low, high = int(array.min()), int(array.max())
+        bases[name] = low
+        if low == high:
+            return
+        width = next((bits for bits in (8, 16, 32) if high - low < 1 << bits), None)
+        if width is not None:
+            arrays[name] = pa.array((array - low).astype(f"uint{width}"))
+            return
+        del bases[name]
+    arrays[name] = pa.array(array)
 
 
 class Read(NamedTuple):
@@ -146,11 +170,25 @@ def read_columns(
         note = json.loads(reader.schema.metadata[b"note"])
         batch = reader.read_next_batch()
     layout = choose(note)
-    kinds = [column.kind for column in list_columns(layout)]
-    start = batch.num_columns - len(kinds)
-    arrays = [read_array(batch.column(start + n), kind, strings) for n, kind in enumerate(kinds)]
-    more = {batch.schema.names[n]: batch.column(n).to_numpy() for n in range(start)}
-    return Read(Columns(layout, tuple(arrays), note.pop("rows"), strings), more, note)
+    rows, bases, names = note.pop("rows"), note.pop("bases"), note.pop("more")
+    more = {name: _read_numbers(batch, name, rows, bases) for name in names}
+    arrays = [
+        read_array(batch.column(f"c{number}"), column.kind, strings)
+        if column.kind == STR
+        else _read_numbers(batch, f"c{number}", rows, bases)
+        for number, column in enumerate(list_columns(layout))
+    ]
+    return Read(Columns(layout, tuple(arrays), rows, strings), more, note)
+
+
+def _read_numbers(batch: pa.RecordBatch, name: str, rows: int, bases: dict[str, int]) -> Array:
+    import numpy as np
+
+    if name not in bases:
+        return np.ascontiguousarray(batch.column(name).to_numpy(zero_copy_only=False))
+    if name not in batch.schema.names:
+        return np.full(rows, bases[name], np.int64)
+    return batch.column(name).to_numpy().astype(np.int64) + bases[name]  # type: ignore[no-any-return]
 
 
 def read_array(array: pa.Array, kind: str, strings: Strings) -> Array:
