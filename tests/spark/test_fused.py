@@ -13,7 +13,7 @@ from anabranch import Event, load
 from anabranch.errors import InputError
 from anabranch.eventtime.sources import Source, end_sources
 from anabranch.reference.sequential import run
-from anabranch.spark.files import ChangedFilesError, Files
+from anabranch.spark.files import ChangedFilesError, Files, Taken, list_files
 from anabranch.spark.folders import Folder
 from anabranch.spark.fused import FusedReader
 from anabranch.spark.intake import Reading
@@ -283,3 +283,29 @@ def test_differential_a_stream_of_files_gives_the_sequential_answer(spark, tmp_p
     expected = [(f"{identify(o.key)}#{o.index}", encode_json(o.value)) for o in answer.outputs]
     assert sorted((row.id, row.value) for row in rows) == sorted(expected)
     assert answer.outputs
+
+
+def test_a_manifest_says_the_order_of_files_and_which_are_complete(tmp_path):
+    for number, name in enumerate(("c", "a", "b")):
+        write(tmp_path, f"{name}.parquet", rows_of(1 + 10 * number, 10))
+    (tmp_path / "files.txt").write_text("c.parquet\na.parquet\nb.par")
+    engine, _ = make_reader(tmp_path)
+    files = Files(tmp_path, files_per_batch=1, manifest="files.txt")
+    engine.job = replace(engine.job, folders=(Folder(files, READING),))
+    taken = follow(FusedReader(engine.job, 2), engine)
+    assert (engine.ledger.input, engine.ledger.late) == (22, 0)
+    with (tmp_path / "files.txt").open("a") as manifest:
+        manifest.write("quet\n")
+    follow(FusedReader(engine.job, 2), engine, taken)
+    assert (engine.ledger.input, engine.ledger.late) == (33, 0)
+
+
+@pytest.mark.parametrize(("text", "cause"), [
+    ("a.parquet\na.parquet\n", "a.parquet, which is twice in it"),
+    ("a.parquet\nb.parquet\n", "b.parquet, which is not in the folder"),
+])  # fmt: skip
+def test_a_manifest_that_can_not_be_followed_is_refused(tmp_path, text, cause):
+    write(tmp_path, "a.parquet", rows_of(1, 10))
+    (tmp_path / "files.txt").write_text(text)
+    with pytest.raises(ChangedFilesError, match=cause):
+        list_files(Files(tmp_path, manifest="files.txt"), Taken())

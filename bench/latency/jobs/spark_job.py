@@ -75,7 +75,7 @@ def start_anabranch(spark: Any, task: Task, said: Said) -> Any:
 
     trigger = {"processingTime": "0 seconds"}
     return for_each_batch(
-        run(value_barrier, feeds, shards=2), take, task.scratch / "checkpoint", trigger=trigger
+        run(value_barrier, feeds, shards=1), take, task.scratch / "checkpoint", trigger=trigger
     )
 
 

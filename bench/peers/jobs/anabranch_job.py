@@ -9,9 +9,8 @@ import numpy as np
 from batches import Clock, follow, open_session, read_source
 from protocol import Task, keep_answer, keep_pages, keep_sampled, read_task
 
-import anabranch.spark
 from anabranch import Program
-from anabranch.spark import Feed, run, write_directory
+from anabranch.spark import Feed, Files, run, write_directory
 from bench.peers import programs
 
 PROGRAMS: dict[str, tuple[Program, dict[str, str]]] = {
@@ -21,10 +20,9 @@ PROGRAMS: dict[str, tuple[Program, dict[str, str]]] = {
     "pages": (programs.page_view, {"views": "View", "updates": "Update"}),
 }
 SHARDS = 4
-HOT_PAGES = (0, 1)
 
 
-def run_program(task: Task, read: Callable[[str], Any]) -> Any:
+def run_program(task: Task, read: Callable[[str], Any], *, fused: bool = False) -> Any:
     """Return what the program says of its sources, each read with `read`."""
     program, tags = PROGRAMS[task.kind]
     names = [*task.sources, "asks"] if "asks" in tags else task.sources
@@ -33,13 +31,14 @@ def run_program(task: Task, read: Callable[[str], Any]) -> Any:
             read(name),
             name,
             tag=tags[name.partition("-")[0]],
-            seq="seq",
+            seq=None if fused else "seq",  # Files have a sequence of their own.
             strict=True,
             heartbeat="heartbeat" if name == "asks" else None,
         )
         for name in names
     ]
-    return run(program, feeds, shards=SHARDS, hot=HOT_PAGES if task.kind == "pages" else ())
+    # Where leaves are folded as they are read, one shard is enough, and what a run takes by itself.
+    return run(program, feeds, shards=None if fused and task.kind == "barrier" else SHARDS)
 
 
 def run_from_frames(spark: Any, task: Task) -> Any:
@@ -49,12 +48,10 @@ def run_from_frames(spark: Any, task: Task) -> Any:
 
 def run_from_files(spark: Any, task: Task) -> Any:
     """Run on the files themselves, which are read without passing through Spark's rows."""
-    make_files = getattr(anabranch.spark, "Files", None)
-    if make_files is None:
-        # The runner shows this instead of figures.
-        raise SystemExit("skip: no fused source yet")
     folder = task.folder / "parquet"
-    return run_program(task, lambda name: make_files(folder / name, files_per_batch=1))
+    return run_program(
+        task, lambda name: Files(folder / name, files_per_batch=task.per_batch), fused=True
+    )
 
 
 def keep_outputs(spark: Any, task: Task) -> None:

@@ -22,6 +22,9 @@ def explain_run(program: Program) -> list[str]:
     if isinstance(plan, str):
         return [*lines, f"event by event: {plan}"]
     lines.append("by columns: events are never looked at one by one")
+    early = [tag.__name__ for tag in program.tags if tag in plan.early]
+    if early:
+        lines.append(f"from files: {' and '.join(early)} folded where they are read")
     folded = set(plan.kernels)
     return [
         *lines,

@@ -43,11 +43,15 @@ class Files:
 
     Write a file under a name that begins with a dot, then rename it: whatever is there is complete.
     Without a sequence column, events have that of the files' names and their places in them.
+
+    Files are taken in the order of their names. If that is not theirs, name a `manifest`: a text in the
+    folder, to which you append the name of each file when it is complete, one to a line.
     """
 
     folder: str | Path
     format: FileFormat = "parquet"
     files_per_batch: int = 16
+    manifest: str | None = None
 
     def __post_init__(self) -> None:
         if self.format not in FORMATS:
@@ -91,12 +95,38 @@ def list_files(files: Files, taken: Taken, last: str | None = None) -> list[Foun
     folder = Path(files.folder)
     if not folder.is_dir():
         raise InputError(f"there is no folder {files.folder}", expected="a folder of files")
-    names = sorted(p.name for p in folder.iterdir() if p.name[0] not in "._" and p.is_file())
-    fresh = [name for name in names if name > taken.last and (last is None or name <= last)]
+    if files.manifest is None:
+        names = sorted(p.name for p in folder.iterdir() if p.name[0] not in "._" and p.is_file())
+        fresh = [name for name in names if name > taken.last and (last is None or name <= last)]
+    else:
+        names = _read_manifest(folder, files.manifest)
+        fresh = names[taken.files : None if last is None else _find(names, last) + 1]
     return [
         Found(name, (folder / name).stat().st_size, taken.files + place)
         for place, name in enumerate(fresh)
     ]
+
+
+def _find(names: list[str], last: str) -> int:
+    return names.index(last) if last in names else -1
+
+
+def _read_manifest(folder: Path, manifest: str) -> list[str]:
+    """Return the names in a manifest; its last line counts when it is complete."""
+    path = folder / manifest
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    names = [line.strip() for line in text[: text.rfind("\n") + 1].splitlines() if line.strip()]
+    twice = {name for name in names if names.count(name) > 1} if len({*names}) < len(names) else {}
+    missing = [name for name in names if not (folder / name).is_file()]
+    for wrong, why in ((sorted(twice), "twice in it"), (missing, "not in the folder")):
+        if wrong:
+            raise ChangedFilesError(
+                f"the manifest {path} can't be followed",
+                expected="names of files in the folder, each once",
+                got=f"{wrong[0]}, which is {why}",
+                cure="append a name when its file is complete, and take none away",
+            )
+    return names
 
 
 def check_taken(files: Files, taken: Taken) -> None:

@@ -20,6 +20,9 @@ _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 _FORKING = "-Djdk.lang.Process.launchMechanism=VFORK"
 """Hadoop starts a `chmod` for each file that it writes on a local disk; this halves what that costs."""
 
+_STACK = "-Xss4m"
+"""Spark strips comments from the code it generates by a regular expression that recurs with their length."""
+
 _PATIENCE_S = 5.0
 _HOST = r"(?:[\w.-]+|\[[\da-fA-F:]+\]):\d+"
 _MASTER = re.compile(
@@ -157,5 +160,5 @@ def _merge_settings(master: str, settings: dict[str, str]) -> dict[str, str]:
     merged = DEFAULT_SETTINGS | local | settings
     java_options = "spark.driver.extraJavaOptions"
     quiet = f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}"
-    merged[java_options] = f"{quiet} {_FORKING} {merged.get(java_options, '')}".strip()
+    merged[java_options] = f"{quiet} {_FORKING} {_STACK} {merged.get(java_options, '')}".strip()
     return merged
