@@ -119,7 +119,7 @@ class FusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         shards = self._job.wiring.shards
         gathering = None
         if partition.forecast is not None and self._job.wiring.way == "keyed":
-            gathering = Gathering(self._job, partition.forecast.foresight.cuts)
+            gathering = Gathering(self._job, partition.forecast.foresight)
         for place, files in partition.files.items():
             folder = self._folders[place]
             if partition.forecast is not None and is_foldable(self._job, folder):

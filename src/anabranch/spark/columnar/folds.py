@@ -65,7 +65,7 @@ class Ahead(NamedTuple):
 class Gathered(NamedTuple):
     """The deltas of keys, which were folded where their events were read; codes are of `texts`.
 
-    A delta of segment n lies before the n-th of the cuts, or after all of them.
+    A delta of segment n lies before the n-th of the cuts, or after all of them; and before `until`.
     """
 
     keys: Array
@@ -73,6 +73,7 @@ class Gathered(NamedTuple):
     states: Columns
     segments: Array
     cuts: list[tuple[int, int]]
+    until: int
 
 
 class Folds:
@@ -360,12 +361,14 @@ class _Lined(NamedTuple):
 
         times = self._pick(lambda table: table.times)
         ranks = np.array(self.ranks, np.int64)[self.tags]
-        turns = np.full(len(part.cuts) + 1, len(times))
+        # Cuts that nobody had read when the deltas were made come after all of these.
+        last = np.searchsorted(times, part.until)
+        turns = np.full(len(part.cuts) + 1, last)
         for number in np.unique(part.segments).tolist():
             if number < len(part.cuts):
                 time, rank = part.cuts[number]
                 low, high = np.searchsorted(times, time), np.searchsorted(times, time, "right")
-                turns[number] = low + np.searchsorted(ranks[low:high], rank)
+                turns[number] = min(last, low + np.searchsorted(ranks[low:high], rank))
         return turns[part.segments]
 
     def describe(self, said: list[tuple[int, int, str]], names: tuple[str, ...]) -> Iterator[Said]:

@@ -83,10 +83,11 @@ def is_foldable(job: Job, folder: Folder) -> bool:
 class Gathering:
     """The states of keys that a task folds from zero, apart for each segment, over all that it reads."""
 
-    def __init__(self, job: Job, cuts: tuple[Cut, ...]) -> None:
+    def __init__(self, job: Job, foresight: Foresight) -> None:
         assert job.columns is not None
         self._job = job
-        self._cuts = cuts
+        self._cuts = foresight.cuts
+        self._until = foresight.until
         initial: Any = job.program.initial
         self._by, self._zero = initial.shape.by, initial.shape.inner.zero
         self._kernel = job.columns.kernels[initial.name]
@@ -138,7 +139,8 @@ class Gathering:
                 continue
             arrays = tuple(array[slots] for array in self._states.arrays)
             states = Columns(self._states.layout, arrays, len(slots), self._strings)
-            note: dict[str, Any] = {"events": int(self._events[slots].sum()), "cuts": self._cuts}
+            events = int(self._events[slots].sum())
+            note: dict[str, Any] = {"events": events, "cuts": self._cuts, "until": self._until}
             if self._is_text:
                 note["keys"] = [self._strings[code] for code in keys[slots].tolist()]
             more = {"key": keys[slots], "segment": segments[slots]}
@@ -164,7 +166,8 @@ def read_gathered(job: Job, payload: bytes) -> tuple[Gathered, int]:
         texts = Strings()
         keys = texts.codes(note["keys"])
     cuts = [(time, rank) for time, rank in note["cuts"]]
-    return Gathered(keys, texts, states, more["segment"], cuts), note["events"]
+    found = Gathered(keys, texts, states, more["segment"], cuts, note["until"])
+    return found, note["events"]
 
 
 def fold_file(
