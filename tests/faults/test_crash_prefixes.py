@@ -132,7 +132,7 @@ def leave_half_a_draft(whole: Path, draft: Path) -> None:
     assert rows
     for path in rows:
         half = draft / path.relative_to(whole)
-        half.parent.mkdir(parents=True)
+        half.parent.mkdir(parents=True, exist_ok=True)
         half.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 

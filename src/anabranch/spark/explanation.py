@@ -24,7 +24,7 @@ def explain_run(program: Program) -> list[str]:
     lines.append("by columns: events are never looked at one by one")
     early = [tag.__name__ for tag in program.tags if tag in plan.early]
     if early:
-        lines.append(f"from files: {' and '.join(early)} folded where they are read")
+        lines.append(f"from files, as deltas, folded where they are read: {', '.join(early)}")
     folded = set(plan.kernels)
     return [
         *lines,
