@@ -236,3 +236,22 @@ def test_cuts_that_are_too_many_to_be_kept_are_waited_for(tmp_path, watched, mon
     engine = run_barriers(tmp_path)
     assert [row.value for row in engine.said if row.kind == "output"] == ["5", "15", "25"]
     assert watched["again"] == 0
+
+
+def test_a_stop_that_nobody_foresaw_is_noticed_wherever_it_lies(tmp_path, watched, monkeypatch):
+    write_values(tmp_path / "a", "0.parquet", [{"time": t, "key": 1} for t in (1, 2, 8, 9)])
+    write_values(tmp_path / "m", "0.parquet", [{"time": t, "key": 1} for t in (5, 12)])
+    # A driver that sees no markers: the stop at 5 lies between two blocks, and in neither of them.
+    monkeypatch.setattr(file_source, "BLOCK_ROWS", 2)
+    monkeypatch.setattr(foresight.Forecaster, "_list_cuts", lambda *_: [])
+    folders = (
+        Folder(Files(tmp_path / "a"), Reading(tag="Inc", source="a")),
+        Folder(Files(tmp_path / "m"), Reading(tag="Read", source="m")),
+    )
+    engine = Engine(
+        key_counter, [Source("a", strict=True), Source("m", strict=True)], 1, columns=True
+    )
+    engine.job = dataclasses.replace(engine.job, folders=folders)
+    follow(FusedReader(engine.job, 1), engine)
+    assert [row.value for row in engine.said if row.kind == "output"] == ["[1,2]"]
+    assert watched["again"] == 1

@@ -85,7 +85,7 @@ class ColumnShard(Keeping):
         apart = [letter for letter in letters if self._key(letter) in claimed]
         plain = [letter for letter in letters if self._key(letter) not in claimed]
         stable = self._release(self._sort_out(plain, before, counts), pages)
-        if not self._bears_out(claims, before, stable):
+        if not self._bears_out(claims, [part for part, _ in gathered], before, stable):
             # What was foreseen is not what came; so their events are needed after all.
             prefolds, gathered = [], []
             apart = [self._open(p) for p in read_again(job, claims, self.number)]
@@ -118,7 +118,11 @@ class ColumnShard(Keeping):
         return self.plan.names[int(letter.table.sources[0])], letter.first
 
     def _bears_out(
-        self, claims: list[Claim], before: Before, stable: dict[int, list[Table]]
+        self,
+        claims: list[Claim],
+        gathered: list[Gathered],
+        before: Before,
+        stable: dict[int, list[Table]],
     ) -> bool:
         """Say whether all that was claimed is so."""
         program = self.job.program
@@ -129,6 +133,10 @@ class ColumnShard(Keeping):
             for table in tables
             for time in table.times.tolist()
         }
+        for part in gathered:
+            # A delta is put before the next cut that was foreseen, so there must be no other.
+            if not cuts <= {*part.cuts, *(cut for cut in cuts if cut[0] >= part.until)}:
+                return False
         return all(
             holds(
                 claim,
