@@ -45,6 +45,16 @@ class _Letter(NamedTuple):
     behind: Array | None
 
 
+class _Mail(NamedTuple):
+    """What a batch brings to a shard; with the deltas of keys, how many events went into them."""
+
+    chunks: list[Chunk]
+    letters: list[_Letter]
+    claims: list[Claim]
+    prefolds: list[Prefold]
+    gathered: list[tuple[Gathered, int]]
+
+
 class ColumnShard(Keeping):
     """One shard at work on one batch."""
 
@@ -56,39 +66,57 @@ class ColumnShard(Keeping):
     def process(self, envelopes: Iterable[tuple[str, bytes]]) -> None:
         """Take in a batch; `said` and `deltas` hold what comes of it."""
         job = self.job
-        chunks: list[Chunk] = []
-        letters: list[_Letter] = []
-        claims: list[Claim] = []
-        prefolds: list[Prefold] = []
-        gathered: list[tuple[Gathered, int]] = []
         counts = dict.fromkeys(Ledger._fields, 0)
-        for kind, payload in envelopes:
-            if kind == "chunks":
-                chunks += unpack_chunks(job.codec, payload)
-            elif kind in ("table", "late"):
-                letters.append(self._open(payload))
-            elif kind == "claim":
-                claims.append(read_claim(job, payload))
-            elif kind == "folded":
-                prefolds.append(read_prefold(job, payload))
-            elif kind == "gathered":
-                gathered.append(read_gathered(job, payload))
-            else:
-                self._reject_raw(payload, counts)
+        mail = self._open_all(envelopes, counts)
         standings = {name: Standing(*s) for name, s in self.head.standings.items()}
-        after, before = follow_chunks(job.sources, standings, chunks)
+        after, before = follow_chunks(job.sources, standings, mail.chunks)
         start = Standing()
         self.frontiers = {name: after.get(name, start).frontier for name in job.sources}
         self.frontier = FOREVER if job.ended else min(self.frontiers.values(), default=0)
         pages = dict(self.head.pages)
-        claimed = {(claim.source, claim.first) for claim in claims}
-        apart = [letter for letter in letters if self._key(letter) in claimed]
-        plain = [letter for letter in letters if self._key(letter) not in claimed]
+        self._fold(*self._settle(mail, before, pages, counts), counts)
+        counts["pending"] = sum(n for _, n in pages.values()) - self.head.ledger[5]
+        ledger = Ledger(
+            *(a + counts[f] for a, f in zip(self.head.ledger, Ledger._fields, strict=True))
+        )
+        kept = {name: tuple(standing) for name, standing in after.items()}
+        self.head = Head(kept, tuple(ledger), pages, self.head.made_by)
+        self.store.write("head", job.codec.encode(tuple(self.head)))
+
+    def _open_all(self, envelopes: Iterable[tuple[str, bytes]], counts: dict[str, int]) -> _Mail:
+        job, mail = self.job, _Mail([], [], [], [], [])
+        for kind, payload in envelopes:
+            if kind == "chunks":
+                mail.chunks.extend(unpack_chunks(job.codec, payload))
+            elif kind in ("table", "late"):
+                mail.letters.append(self._open(payload))
+            elif kind == "claim":
+                mail.claims.append(read_claim(job, payload))
+            elif kind == "folded":
+                mail.prefolds.append(read_prefold(job, payload))
+            elif kind == "gathered":
+                mail.gathered.append(read_gathered(job, payload))
+            else:
+                self._reject_raw(payload, counts)
+        return mail
+
+    def _settle(
+        self,
+        mail: _Mail,
+        before: Before,
+        pages: dict[int, tuple[int, int]],
+        counts: dict[str, int],
+    ) -> tuple[dict[int, list[Table]], list[Ahead], list[Gathered]]:
+        """Return what is stable, and what was folded ahead, if all that it took for granted is so."""
+        claimed = {(claim.source, claim.first) for claim in mail.claims}
+        apart = [letter for letter in mail.letters if self._key(letter) in claimed]
+        plain = [letter for letter in mail.letters if self._key(letter) not in claimed]
         stable = self._release(self._sort_out(plain, before, counts), pages)
-        if not self._bears_out(claims, [part for part, _ in gathered], before, stable):
+        prefolds, gathered = mail.prefolds, mail.gathered
+        if not self._bears_out(mail.claims, [part for part, _ in gathered], before, stable):
             # What was foreseen is not what came; so their events are needed after all.
             prefolds, gathered = [], []
-            apart = [self._open(p) for p in read_again(job, claims, self.number)]
+            apart = [self._open(p) for p in read_again(self.job, mail.claims, self.number)]
         for tag, tables in self._release(self._sort_out(apart, before, counts), pages).items():
             stable.setdefault(tag, []).extend(tables)
         for prefold in prefolds:
@@ -99,14 +127,7 @@ class ColumnShard(Keeping):
             counts["input"] += events
             counts["processed"] += events
         ahead = [delta for prefold in prefolds for delta in prefold.deltas]
-        self._fold(stable, ahead, [part for part, _ in gathered], counts)
-        counts["pending"] = sum(n for _, n in pages.values()) - self.head.ledger[5]
-        ledger = Ledger(
-            *(a + counts[f] for a, f in zip(self.head.ledger, Ledger._fields, strict=True))
-        )
-        kept = {name: tuple(standing) for name, standing in after.items()}
-        self.head = Head(kept, tuple(ledger), pages, self.head.made_by)
-        self.store.write("head", job.codec.encode(tuple(self.head)))
+        return stable, ahead, [part for part, _ in gathered]
 
     def _open(self, payload: bytes) -> _Letter:
         # The tag decides the layout; it stands in the note, which is read with the rest.
