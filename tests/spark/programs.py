@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from anabranch import Map, Program, depends, on
+from anabranch.model.shapes import WrittenShape
 from anabranch.state import Count, MapOf, Max, Sum
 
 
@@ -138,7 +139,66 @@ independent = Program(
     join=lambda a, b: Status(a.limit, a.total + b.total),
 )
 
+
+class Silence(NamedTuple):
+    time: int
+    meter: int
+
+
+class Alarm(NamedTuple):
+    time: int
+
+
+class Meter(NamedTuple):
+    last: int | None = None
+    total: int = 0
+    asked: int = 0
+
+
+def watch(meter, reading):
+    # Every now and then it asks for a time that has passed, or for the next tick of a clock.
+    due = reading.time - 5 if reading.amount % 7 == 0 else reading.time + reading.amount % 9
+    return Meter(due, meter.total + 12 // (reading.amount % 6), meter.asked)
+
+
+def doze(meter, silence):
+    again = meter.asked < 2 and meter.total % 2 == 0
+    return meter._replace(last=silence.time + 3 if again else None, asked=meter.asked + again)
+
+
+def wake_all(meters, limit):
+    return Map({key: m._replace(last=limit.time + key) for key, m in meters.items()})
+
+
+silent_meters = Program(
+    on(Reading, update=watch),
+    on(Limit, output=say, update=wake_all),
+    on(Silence, due=lambda meter: meter.last, output=say, update=doze),
+    depends(Reading, Reading, same="meter"),
+    depends(Limit, Reading, Limit),
+    state=MapOf(WrittenShape(Meter()), by="meter"),
+)
+
+
+silent = Program(
+    on(Reading, update=watch),
+    on(Day, output=say),
+    on(Silence, due=lambda meter: meter.last, output=say, update=doze),
+    depends(Reading, Reading, Day, same="meter"),
+    depends(Day, Day, same="meter"),
+    state=MapOf(WrittenShape(Meter()), by="meter"),
+)
+alarms = Program(
+    on(Reading, update=watch),
+    on(Alarm, due=lambda meter: meter.last, output=say, update=doze),
+    depends(Reading, Reading),
+    init=Meter(),
+)
+
 PROGRAMS = {
+    "silent": silent,
+    "silent_meters": silent_meters,
+    "alarms": alarms,
     "tied": tied,
     "independent": independent,
     "levels": levels,

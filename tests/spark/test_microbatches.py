@@ -155,7 +155,7 @@ def test_differential_any_cut_into_batches_gives_the_sequential_answer(name, sha
 
 def draw_items(rng, program, count):
     """Draw events of every tag, most of them of the first, with times that often coincide."""
-    first, *others = program.tags
+    first, *others = program.inputs
     items = []
     for name in ("a", "b", "c"):
         time = 0

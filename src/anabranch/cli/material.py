@@ -116,7 +116,7 @@ def load_items(material: Material, files: tuple[str, ...]) -> tuple[Item, ...]:
             expected="--input FILE, or a list `events` beside the program",
             got="neither",
             cure="--input events.jsonl, one event a line: "
-            f'{{"tag": "{material.program.tags[0].__name__}", "time": 1, ...}}',
+            f'{{"tag": "{material.program.inputs[0].__name__}", "time": 1, ...}}',
         )
     return material.items
 

@@ -14,13 +14,15 @@ from anabranch.model.locations import locate_caller, locate_function
 
 Update = Callable[[Any, Any], Any]
 Output = Callable[[Any, Any], Any]
+Due = Callable[[Any], "int | None"]
 
 
 @dataclass(frozen=True)
 class Handler:
     """What happens on events of one tag. Made by `on`.
 
-    `enters` names the fields and lanes by which the handler sees one entry only of its state.
+    `enters` names the fields and lanes by which the handler sees one entry only of its state. With
+    `due`, the tag is a timer: no source brings its events, the state itself asks for them.
     """
 
     tag: Tag
@@ -29,6 +31,7 @@ class Handler:
     whole: bool = False
     where: Location | None = None
     enters: frozenset[str] = frozenset()
+    due: Due | None = None
 
 
 def on(
@@ -37,19 +40,26 @@ def on(
     update: Update | None = None,
     output: Output | None = None,
     whole: bool = False,
+    due: Due | None = None,
 ) -> Handler:
     """Say what an event of `tag` does: `update(state, event) -> state`, `output(state, event)`.
 
     The output sees the state *before* the update. It returns a list of outputs, or one output, or
     None for nothing. Without an update the state stays as it is. With `whole=True` the handler
     sees the whole state even where the state has one entry per key.
+
+    With `due` the tag is a timer, and no source brings its events. `due(state)` says when the state
+    (or the entry, if the tag has its field) wants to be woken next, or None. At that time, after all
+    events up to it, it is given an event of the tag; it is woken once for each time that it asks for.
     """
     where = locate_caller()
     check_event_type(tag, where)
     for role, function in (("update", update), ("output", output)):
         if function is not None:
             check_arity(f"the {role} of {tag.__name__}", function, ("state", "event"), where)
-    return Handler(tag, update, output, whole, where)
+    if due is not None:
+        check_arity(f"the due of {tag.__name__}", due, ("state",), where)
+    return Handler(tag, update, output, whole, where, due=due)
 
 
 def reads_state(function: Callable[..., Any] | None) -> bool:

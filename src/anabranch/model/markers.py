@@ -32,9 +32,12 @@ def _orders_more(dependence: Dependence, tag: Tag, other: Tag) -> bool:
 
 
 def rank_tags(
-    dependence: Dependence, given: tuple[Tag, ...], where: Location | None
+    dependence: Dependence,
+    given: tuple[Tag, ...],
+    where: Location | None,
+    timers: tuple[Tag, ...] = (),
 ) -> tuple[Tag, ...]:
-    """Return the tags as they come at equal times: those given, then markers, then the rest.
+    """Return the tags as they come at equal times: those given, then markers, the rest, and timers.
 
     Among markers, the one that more tags depend on comes first, and of two that are alike in that
     the one written first: a symmetric relation can't tell the month from the day.
@@ -49,15 +52,28 @@ def rank_tags(
             )
     if len(set(given)) < len(given):
         raise ProgramError("rank names a tag twice", where=where)
-    rest = [tag for tag in dependence.tags if tag not in given]
+    rest = [tag for tag in dependence.tags if tag not in given and tag not in timers]
     found = [tag for tag in rest if is_marker(dependence, tag)]
     found.sort(key=lambda tag: -len(dependence.neighbours(tag)))
-    return (*given, *found, *(tag for tag in rest if tag not in found))
+    return (*given, *found, *(tag for tag in rest if tag not in found), *timers)
 
 
 def laned_tags(dependence: Dependence) -> tuple[Tag, ...]:
     """Return the tags whose events may be spread over lanes: independent even at equal fields."""
     return tuple(tag for tag in dependence.tags if not dependence.restrictions(tag, tag))
+
+
+def timer_statements(timers: Iterable[Any], shape: Any, tags: Iterable[Tag]) -> list[Depends]:
+    """Return what timers add to the dependence: each is ordered with all that meets its entry."""
+    keys: list[str] = []
+    while shape.by is not None:
+        keys.append(shape.by)
+        shape = shape.inner
+    return [
+        Depends(timer.tag, (tag,), tuple(key for key in keys if _both_have(key, timer.tag, tag)))
+        for timer in timers
+        for tag in tags
+    ]
 
 
 def lane_statements(declared: Iterable[Any], laned: tuple[Tag, ...]) -> list[Depends]:

@@ -142,6 +142,9 @@ class Program:
             declared = [only]
         tags = refusals.check_handlers(declared, where)
         refusals.check_names(tags, where)
+        refusals.check_timers(declared, lanes, rank, where)
+        timers = tuple(handler for handler in declared[0].handlers if handler.due is not None)
+        statements += markers.timer_statements(timers, declared[0].shape, tags)
         dependence = Dependence(tags, statements)
         laned = markers.laned_tags(dependence)
         if lanes is not None:
@@ -153,7 +156,7 @@ class Program:
         all_forks = (*forks, *_own_forks(types, forks))
         refusals.check_forks(types, all_forks)
         refusals.check_entries(types, where)
-        ordered = markers.rank_tags(dependence, rank, where)
+        ordered = markers.rank_tags(dependence, rank, where, tuple(timer.tag for timer in timers))
         options = {
             "init": init, "zero": zero, "fork": fork, "join": join, "same": same,
             "state": state, "lanes": lanes, "rank": rank, "name": name,
@@ -180,6 +183,17 @@ class Program:
     def tags(self) -> tuple[Tag, ...]:
         """Return every tag, in the order in which the program was written."""
         return self.dependence.tags
+
+    @property
+    def timers(self) -> tuple[Handler, ...]:
+        """Return the handlers of events that the state itself asks for."""
+        return tuple(h for h in self.initial.handlers.values() if h.due is not None)
+
+    @property
+    def inputs(self) -> tuple[Tag, ...]:
+        """Return the tags that sources may bring: all but timers."""
+        handlers = self.initial.handlers
+        return tuple(tag for tag in self.tags if handlers[tag].due is None)
 
     @property
     def initial(self) -> StateType:

@@ -188,6 +188,46 @@ def check_entries(types: Sequence[Any], where: Location | None) -> None:
             shape = shape.inner
 
 
+def check_timers(
+    declared: Sequence[Any], lanes: int | None, rank: tuple[Tag, ...], where: Location | None
+) -> None:
+    """Refuse timers where nobody could tell whom to wake, or when."""
+    timers = [h for states in declared for h in states.handlers if h.due is not None]
+    if not timers:
+        return
+    if len(declared) > 1 or lanes is not None:
+        raise ProgramError(
+            f"{timers[0].tag.__name__} is a timer, and nobody holds the whole state it looks at",
+            where=timers[0].where,
+            expected="one state type, and no lanes",
+            got="lanes" if lanes is not None else f"{len(declared)} state types",
+            cure="keep the state per key: state=MapOf(..., by=...)",
+        )
+    keys: list[str] = []
+    shape = declared[0].shape
+    while shape.by is not None:
+        keys.append(shape.by)
+        shape = shape.inner
+    for timer in timers:
+        fields = [name for name in field_names(timer.tag) if name != "time"]
+        if timer.whole or set(fields) != set(keys[: len(fields)]):
+            raise ProgramError(
+                f"timer {timer.tag.__name__} can't name the entry that it wakes",
+                where=timer.where,
+                expected=f"fields time{''.join(f', {key}' for key in keys)}",
+                got="whole=True" if timer.whole else f"time, {', '.join(fields)}".rstrip(", "),
+                cure="a timer has a time, and the fields by which the state has entries",
+            )
+        if timer.tag in rank:
+            raise ProgramError(
+                f"rank names timer {timer.tag.__name__}",
+                where=where,
+                expected="tags that sources bring",
+                got=timer.tag.__name__,
+                cure="leave it out: at equal times, timers come last",
+            )
+
+
 def check_lanes(
     lanes: Any,
     declared: Sequence[Any],

@@ -106,11 +106,16 @@ def wire(program: Program, shards: int, hot: Iterable[Any] = ()) -> Wiring:
     """Choose the best way for a program. `hot` are the values of its key that are spread."""
     structure = read_structure(program)
     refused: list[str] = []
-    found = (
-        _wire_replicated(program, structure, shards, refused)
-        or _wire_forked(program, structure, shards, frozenset(hot), refused)
-        or _wire_keyed(program, structure, shards, frozenset(hot), refused)
-    )
+    if program.timers:
+        # Whom a timer wakes, and when, only the whole of its entry can tell.
+        refused.append(f"forked: {program.timers[0].tag.__name__} is a timer, and needs the state")
+        found = _wire_keyed(program, structure, shards, frozenset(), refused)
+    else:
+        found = (
+            _wire_replicated(program, structure, shards, refused)
+            or _wire_forked(program, structure, shards, frozenset(hot), refused)
+            or _wire_keyed(program, structure, shards, frozenset(hot), refused)
+        )
     return found or Wiring("sequential", 1, (), frozenset(), tuple(refused))
 
 

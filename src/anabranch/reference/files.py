@@ -92,15 +92,15 @@ def _read_row(program: Program, stem: str, file: str, row: Row) -> _Draft:
 def _is_heartbeat(program: Program, columns: Mapping[str, Any]) -> bool:
     if "@heartbeat" in columns:
         return True
-    return "heartbeat" in columns and not any("heartbeat" in field_names(t) for t in program.tags)
+    return "heartbeat" in columns and not any("heartbeat" in field_names(t) for t in program.inputs)
 
 
 def _find_tag(program: Program, columns: Mapping[str, Any]) -> Tag:
-    known = ", ".join(tag.__name__ for tag in program.tags)
+    known = ", ".join(tag.__name__ for tag in program.inputs)
     named = columns.get("@tag", columns.get("tag"))
-    for tag in program.tags:
+    for tag in program.inputs:
         own = "tag" in field_names(tag) and "@tag" not in columns
-        if (len(program.tags) == 1 and (named is None or own)) or tag.__name__ == named:
+        if (len(program.inputs) == 1 and (named is None or own)) or tag.__name__ == named:
             return tag
     if named is None:
         raise Unfit(f"tag is missing; the program knows {known}")

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.sources import Late, Rejected, Source, follow, read_sources
+from anabranch.eventtime.timers import TimerError, Timetable, is_timer
 from anabranch.model.events import FOREVER, Event, Item
 from anabranch.model.order import OrderKey, sort_events
 from anabranch.model.program import Program
@@ -59,7 +60,9 @@ def run(program: Program, items: Iterable[Item], sources: Iterable[Source] = ())
     ended says so with heartbeats at FOREVER (`eventtime.sources.end_sources`).
     """
     known, brought = read_sources(items, sources)
-    followed = {name: follow(known[name], brought[name], program.tags) for name in sorted(brought)}
+    followed = {
+        name: follow(known[name], brought[name], program.inputs) for name in sorted(brought)
+    }
     good = [event for source in followed.values() for event in source.good]
     late = [event for source in followed.values() for event in source.late]
     rejected = [item for source in followed.values() for item in source.rejected]
@@ -68,27 +71,31 @@ def run(program: Program, items: Iterable[Item], sources: Iterable[Source] = ())
     frontier = min(frontiers.values(), default=FOREVER)
     stable = sort_events(program.ranks, (event for event in good if event.time <= frontier))
     pending = [event for event in good if event.time > frontier]
-    state, outputs, faults = fold(program, stable)
+    state, outputs, faults = fold(program, stable, frontier)
     rejected += faults
-    processed = len(stable) - len(faults)
+    # A timer is no input; only one that fails is counted, so that the account shows it.
+    failed = sum(is_timer(program, fault.item) for fault in faults)
+    counted += failed
+    processed = len(stable) - (len(faults) - failed)
     ledger = Ledger(counted, processed, len(late), len(rejected), 0, len(pending))
     return Answer(outputs, state, ledger.check(program.name), late, rejected, pending, frontiers)
 
 
 def fold(
-    program: Program, stable: Iterable[tuple[OrderKey, Event]]
+    program: Program, stable: Iterable[tuple[OrderKey, Event]], frontier: int = FOREVER
 ) -> tuple[Any, list[Output], list[Rejected]]:
-    """Fold events that are already in order, from the program's start."""
-    state = program.init
-    step = program.initial.step
+    """Fold events that are already in order, from the program's start, and the timers they set."""
+    timetable = Timetable(program, program.init, stable, frontier)
     outputs: list[Output] = []
     faults: list[Rejected] = []
-    for key, event in stable:
+    for key, event in timetable:
         try:
-            state, said = step(state, event)
+            said = timetable.step(event)
+        except TimerError:
+            raise
         except Exception as error:  # noqa: BLE001 - whatever a user's function raises
             faults.append(Rejected(event, describe_failure(event, error)))
-            state = program.initial.set_aside(state, event)
+            timetable.set_aside(event)
             continue
         outputs += [Output(value, event, i, key) for i, value in enumerate(said)]
-    return state, outputs, faults
+    return timetable.state, outputs, faults

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.sources import Late, Rejected, Source, follow, read_sources
+from anabranch.eventtime.timers import TIMERS, find_wakes
 from anabranch.model.events import FOREVER, Event, Item
 from anabranch.model.order import OrderKey, bound_after, sort_events
 from anabranch.model.program import Program
@@ -119,9 +120,10 @@ def rehearse(
     late: list[Late] = []
     rejected: list[Rejected] = []
     emissions: list[Emission] = []
+    frontiers: list[int] = []
     unsent, ended = 0, True
     for name in sorted(brought):
-        followed = follow(known[name], brought[name], program.tags)
+        followed = follow(known[name], brought[name], program.inputs)
         late += followed.late
         rejected += followed.rejected
         # A source lets an event go once its own frontier has passed it: it may be out of order.
@@ -130,7 +132,10 @@ def rehearse(
         promises = [(bound_after(promise), None) for promise in followed.promises]
         unsent += len(followed.good) - len(sent)
         ended = ended and followed.frontier == FOREVER
+        frontiers.append(followed.frontier)
         emissions.append(Emission(name, tuple(sorted([*sent, *promises], key=_first))))
+    if program.timers:
+        emissions.append(_emit_timers(program, emissions, min(frontiers, default=FOREVER)))
     everything = [(k, e) for emission in emissions for k, e in emission.entries if e is not None]
     names = [emission.source for emission in emissions]
     layout = lay_out(program, plan, everything, names)
@@ -149,6 +154,18 @@ def rehearse(
         ended,
         later,
     )
+
+
+def _emit_timers(program: Program, emissions: list[Emission], frontier: int) -> Emission:
+    """Return the wakes that the fold's states ask for, as a source of their own.
+
+    What is simulated is how plans cope with them; that they are these is the fold's to say.
+    """
+    events = [(k, e) for emission in emissions for k, e in emission.entries if e is not None]
+    stable = sorted(((k, e) for k, e in events if e.time <= frontier), key=_first)
+    wakes = find_wakes(program, stable, frontier)
+    promise = (bound_after(frontier), None)
+    return Emission(TIMERS, (*wakes, promise))
 
 
 def _first(entry: tuple[OrderKey, Event | None]) -> OrderKey:
@@ -425,12 +442,13 @@ class Run:
             worker.mailbox.waiting() + sum(1 for _, _, event in worker.inbox if event)
             for worker in self.workers
         )
-        counted = (
-            rehearsal.unsent + len(rehearsal.keys) + len(rehearsal.late) + len(rehearsal.rejected)
+        wakes = {k for e in rehearsal.emissions if e.source == TIMERS for k, _ in e.entries}
+        inputs = sum(key not in wakes or key in self.faulty for key in rehearsal.keys)
+        counted = rehearsal.unsent + inputs + len(rehearsal.late) + len(rehearsal.rejected)
+        processed = sum(key not in wakes for key in self.done)
+        ledger = Ledger(counted, processed, len(rehearsal.late), len(rejected), 0, pending).check(
+            f"{rehearsal.program.name}, seed {self.seed}"
         )
-        ledger = Ledger(
-            counted, len(self.done), len(rehearsal.late), len(rejected), 0, pending
-        ).check(f"{rehearsal.program.name}, seed {self.seed}")
         network = self.network
         counts = Counts(
             self.steps, network.messages, network.duplicates, self.crashes, self.taken, self.joins

@@ -66,7 +66,7 @@ def _hash_code(program: Program) -> str:
     for state_type in program.state_types:
         for tag in sorted(state_type.handlers, key=_name):
             handler = state_type.handlers[tag]
-            for function in (handler.update, handler.output):
+            for function in (handler.update, handler.output, handler.due):
                 digest.update(_describe(getattr(function, "__code__", None)).encode())
     for fork in program.forks:
         for half in (fork.fork, fork.join):

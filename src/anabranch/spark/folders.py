@@ -32,7 +32,7 @@ class Folder:
 
     def find_tag(self, job: Job) -> Tag | None:
         """Return the tag of all its events, if they are of one."""
-        named = [tag for tag in job.program.tags if tag.__name__ == self.reading.tag]
+        named = [tag for tag in job.program.inputs if tag.__name__ == self.reading.tag]
         return named[0] if named and self.reading.tag_column is None else None
 
 
@@ -73,7 +73,7 @@ def number_rows(reading: Reading, columns: Iterable[str] = ()) -> Reading:
 def list_columns(job: Job, reading: Reading) -> dict[str, str]:
     """Return the columns that are read, and the type of each; no type if there is no telling."""
     found: dict[str, str] = {}
-    for tag in job.program.tags:
+    for tag in job.program.inputs:
         if reading.tag_column is None and tag.__name__ != reading.tag:
             continue
         for name, kind in field_types(tag).items():

@@ -38,14 +38,14 @@ _LARGEST = (1 << 63) - 1
 
 def name_columns(program: Program) -> dict[str, str]:
     """Return the columns for tag, source, seq and heartbeat, which no field is called like."""
-    fields = {name for tag in program.tags for name in field_names(tag)}
+    fields = {name for tag in program.inputs for name in field_names(tag)}
     return {name: f"@{name}" if name in fields else name for name in BESIDE}
 
 
 def derive_types(program: Program) -> dict[str, str]:
     """Return Spark's type for each column of a program's events, from their annotations."""
     found: dict[str, tuple[str, str]] = {}
-    for tag in program.tags:
+    for tag in program.inputs:
         for name, annotation in field_types(tag).items():
             place = f"{tag.__name__}.{name}"
             kind = _find_type(place, annotation)

@@ -92,7 +92,7 @@ def _read(job: Job, reading: Reading, opened: Opened) -> Event | Heartbeat | Mal
         event = Event(data, source, seq)
     except Unfit as error:
         return _spoil(reading, opened, str(error))
-    fault = find_fault(event, job.program.tags) or _find_excess(job, event, reading.max_bytes)
+    fault = find_fault(event, job.program.inputs) or _find_excess(job, event, reading.max_bytes)
     return event if fault is None else _spoil(reading, opened, fault)
 
 
@@ -226,7 +226,7 @@ def fits(number: int) -> bool:
 
 
 def _find_tag(job: Job, name: Any) -> Tag | None:
-    return next((tag for tag in job.program.tags if tag.__name__ == name), None)
+    return next((tag for tag in job.program.inputs if tag.__name__ == name), None)
 
 
 def _to_time(value: Any) -> int | None:

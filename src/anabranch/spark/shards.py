@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.sources import Source
+from anabranch.eventtime.timers import TimerError, Timetable, is_timer
 from anabranch.model.events import FOREVER, Event
 from anabranch.model.maps import Map
 from anabranch.model.order import OrderKey, sort_events
@@ -130,8 +131,9 @@ class Shard(Keeping):
         judgement = judge(job.sources, standings, chunks, carried)
         good = list(self._sort_out(carried, judgement.verdicts, counts))
         frontier = self._frontier(judgement.standings)
-        stable, pages = self._release(good, frontier)
-        self._fold(stable, counts)
+        stable, waiting = self._release(good, frontier)
+        waiting += self._fold(stable, frontier, counts)
+        pages = self._put_off(waiting)
         counts["pending"] = sum(n for _, n in pages.values()) - self.head.ledger[5]
         ledger = Ledger(
             *(a + counts[f] for a, f in zip(self.head.ledger, Ledger._fields, strict=True))
@@ -152,7 +154,10 @@ class Shard(Keeping):
         return min((standings.get(name, start).frontier for name in self.job.sources), default=0)
 
     def _counts_here(self, event: Event) -> bool:
-        # A marker comes to every shard and is counted in one.
+        # A marker comes to every shard and is counted in one; a timer is no input.
+        program = self.job.program
+        if program.timers and is_timer(program, event):
+            return False
         return self.job.wiring.counts(event, self.number)
 
     def _sort_out(
@@ -172,11 +177,9 @@ class Shard(Keeping):
 
     def _release(
         self, good: list[Event], frontier: int
-    ) -> tuple[list[tuple[OrderKey, Event]], dict[int, tuple[int, int]]]:
-        """Return what is stable, in order; put the rest into pages, by time."""
-        job, store = self.job, self.store
-        pages = dict(self.head.pages)
-        fresh = max(pages, default=-1) + 1
+    ) -> tuple[list[tuple[OrderKey, Event]], list[Event]]:
+        """Return what is stable, in order, and what of it that was read has to wait."""
+        job, store, pages = self.job, self.store, self.head.pages
         events = list(good)
         for page in [page for page, (first, _) in pages.items() if first <= frontier]:
             data = store.read_page("pending", str(page))
@@ -186,45 +189,68 @@ class Shard(Keeping):
             ]
             store.write_page("pending", str(page), None)
             del pages[page]
-        waiting = sorted((e for e in events if e.time > frontier), key=lambda event: event.time)
+        stable = (event for event in events if event.time <= frontier)
+        waiting = [event for event in events if event.time > frontier]
+        return sort_events(job.program.ranks, stable), waiting
+
+    def _put_off(self, waiting: list[Event]) -> dict[int, tuple[int, int]]:
+        """Put events that have to wait into pages, by time; return all pages there are."""
+        pages = self.head.pages
+        fresh = max(pages, default=-1) + 1
+        waiting = sorted(waiting, key=lambda event: event.time)
         for number, start in enumerate(range(0, len(waiting), PAGE_EVENTS)):
             part = waiting[start : start + PAGE_EVENTS]
-            store.write_page("pending", str(fresh + number), self._pack(part))
+            self.store.write_page("pending", str(fresh + number), self._pack(part))
             counted = sum(self._counts_here(event) for event in part)
             pages[fresh + number] = (part[0].time, counted)
-        stable = (event for event in events if event.time <= frontier)
-        return sort_events(job.program.ranks, stable), pages
+        return pages
 
     def _pack(self, events: list[Event]) -> bytes:
         carried = (Carried(event, None, None) for event in events)
         return pack_events(self.job.codec, self.job.program.tags, carried)
 
-    def _fold(self, stable: list[tuple[OrderKey, Event]], counts: dict[str, int]) -> None:
+    def _fold(
+        self, stable: list[tuple[OrderKey, Event]], frontier: int, counts: dict[str, int]
+    ) -> list[Event]:
+        """Fold what is stable; return the timers that states have set beyond the frontier."""
         wiring = self.job.wiring
         rooted = wiring.way == "forked"
         apart = [pair for pair in stable if rooted or wiring.is_hot(pair[1])]
         if wiring.has_root:
             self._fold_deltas(apart, counts)
-        if not rooted:
-            here = [pair for pair in stable if not wiring.is_hot(pair[1])] if apart else stable
-            self._fold_state(here, counts)
+        if rooted:
+            return []
+        here = [pair for pair in stable if not wiring.is_hot(pair[1])] if apart else stable
+        return self._fold_state(here, frontier, counts)
 
-    def _fold_state(self, stable: list[tuple[OrderKey, Event]], counts: dict[str, int]) -> None:
-        state_type = self.job.program.initial
-        state = self._load_state()
-        for key, event in stable:
-            here = self._counts_here(event)
+    def _fold_state(
+        self, stable: list[tuple[OrderKey, Event]], frontier: int, counts: dict[str, int]
+    ) -> list[Event]:
+        program = self.job.program
+        events, wakes = stable, []
+        if program.timers:
+            events = [pair for pair in stable if not is_timer(program, pair[1])]
+            wakes = [event for _, event in stable if is_timer(program, event)]
+        timetable = Timetable(program, self._load_state(), events, frontier, wakes)
+        for key, event in timetable:
+            woken = is_timer(program, event)
+            here = woken or self._counts_here(event)
             try:
-                state, outputs = state_type.step(state, event)
+                outputs = timetable.step(event)
+            except TimerError:
+                raise
             except Exception as error:  # noqa: BLE001 - whatever a user's function raises
-                state = state_type.set_aside(state, event)
+                timetable.set_aside(event)
                 if here:
+                    # A timer is no input; only one that fails is counted.
+                    counts["input"] += woken
                     self._set_aside(event, error, counts)
                 continue
             if here:
-                counts["processed"] += 1
+                counts["processed"] += not woken
                 self.said += [describe_output(v, event, i, key) for i, v in enumerate(outputs)]
-        self._keep_state(state, changed=bool(stable))
+        self._keep_state(timetable.state, changed=bool(stable))
+        return timetable.left
 
     def _set_aside(self, event: Event, error: Exception, counts: dict[str, int]) -> None:
         counts["rejected"] += 1

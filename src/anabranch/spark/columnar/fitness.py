@@ -86,6 +86,8 @@ def _find_odd_source(sources: Mapping[str, Source], *, numbered: bool) -> str | 
 
 
 def _find_odd_tag(program: Program) -> str | None:
+    if program.timers:
+        return f"{program.timers[0].tag.__name__} is a timer"
     for tag in program.tags:
         if not fits_columns(tag):
             return f"{tag.__name__} has fields that are not plain ints, floats, bools or texts"

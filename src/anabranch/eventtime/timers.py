@@ -1,0 +1,207 @@
+"""Timers: events that a state itself asks for.
+
+`due` says of a state, or of an entry of it, when it wants to be woken. That is a function of the
+state alone, so nothing is kept beside the state, and whoever folds the same events wakes the same
+entries at the same times. An entry is woken once for each time that `due` names: at that time, after
+all events up to it, or at once if the time has passed.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from anabranch.errors import AnabranchError
+from anabranch.eventtime.sources import NEVER
+from anabranch.model.events import FOREVER, Event, Item
+from anabranch.model.handlers import Handler
+from anabranch.model.order import OrderKey, order_key
+from anabranch.model.program import Program
+from anabranch.model.shapes import MISSING
+from anabranch.model.step import Outputs
+
+TIMERS = "@timers"
+"""The source that timers seem to come from."""
+
+MOST_WAKES = 10_000
+"""How often one entry may be woken after the last event of an input that has ended."""
+
+Values = tuple[Any, ...]
+Place = tuple[int, Values]
+"""The number of a timer, and the entry that it looks at."""
+
+
+class TimerError(AnabranchError, ValueError):
+    """A program's `due` gave no time, or asks for more of them without end."""
+
+
+def is_timer(program: Program, item: Item) -> bool:
+    """Say whether an event is one that a state asked for: those are no input, and not counted."""
+    return isinstance(item, Event) and type(item.data) not in program.inputs
+
+
+class Timetable:
+    """Put the wakes that states ask for in their places among events, while these are folded.
+
+    Iterate it for what comes next, and fold by its `step`. `set_before` are wakes that an earlier fold
+    was left with; what this one is left with, because it lies after `frontier`, is in `left`.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        state: Any,
+        events: Iterable[tuple[OrderKey, Event]],
+        frontier: int,
+        set_before: Iterable[Event] = (),
+    ) -> None:
+        self.state = state
+        self._program = program
+        self._timers = [(timer, _find_path(program, timer)) for timer in program.timers]
+        self._events = iter(events)
+        self._frontier = frontier
+        self._heap: list[tuple[OrderKey, int, int, Event]] = []
+        self._pushed = 0
+        self._now = NEVER
+        self._wakes: dict[Any, int] = {}
+        self.left: list[Event] = []
+        for event in set_before:
+            self._push(event.time, event)
+
+    def __iter__(self) -> Iterator[tuple[OrderKey, Event]]:
+        waiting = next(self._events, None)
+        last: OrderKey | None = None
+        while waiting is not None or self._heap:
+            if waiting is not None and not (self._heap and self._heap[0][0] < waiting[0]):
+                self._now = waiting[1].time
+                yield waiting
+                waiting = next(self._events, None)
+                continue
+            key, _, due, event = heapq.heappop(self._heap)
+            if key == last or self._find_due(event) != due:
+                continue  # It has been woken, or has changed its mind.
+            last = key
+            if waiting is None and self._frontier == FOREVER:
+                self._count(event)
+            self._now = event.time
+            yield key, event
+
+    def step(self, event: Event) -> Outputs:
+        """Fold an event into the state, and return the outputs; see who is to be woken now."""
+        before = dict(self._find_dues(event))
+        self.state, outputs = self._program.initial.step(self.state, event)
+        for place, due in self._find_dues(event):
+            if due is not None and due != before.get(place):
+                self._set(*place, due)
+        return outputs
+
+    def set_aside(self, event: Event) -> None:
+        """Take an event on which a function raised."""
+        self.state = self._program.initial.set_aside(self.state, event)
+
+    def _set(self, number: int, values: Values, due: int) -> None:
+        timer, path = self._timers[number]
+        fields = dict(zip(path, values, strict=True))
+        # What is asked for too late comes at once.
+        event = Event(timer.tag(time=max(due, self._now), **fields), TIMERS)
+        if event.time > self._frontier:
+            self.left.append(event)
+        else:
+            self._push(due, event)
+
+    def _push(self, due: int, event: Event) -> None:
+        self._pushed += 1
+        key = order_key(event, self._program.ranks)
+        heapq.heappush(self._heap, (key, self._pushed, due, event))
+
+    def _handler(self, event: Event) -> Handler:
+        return self._program.initial.handlers[type(event.data)]
+
+    def _find_dues(self, event: Event) -> Iterator[tuple[Place, int | None]]:
+        """Return what each entry that an event may change asks for."""
+        handler = self._handler(event)
+        for number, (timer, path) in enumerate(self._timers):
+            if timer.enters <= handler.enters:
+                values = tuple(getattr(event.data, field) for field in path)
+                yield (number, values), self._ask_entry(timer, values)
+            else:
+                # It stands above the entries, and may have changed any of them.
+                for values, entry in _list_entries(self.state, len(path)):
+                    yield (number, values), self._ask(timer, entry)
+
+    def _find_due(self, event: Event) -> int | None:
+        timer = self._handler(event)
+        path = _find_path(self._program, timer)
+        return self._ask_entry(timer, tuple(getattr(event.data, field) for field in path))
+
+    def _ask_entry(self, timer: Handler, values: Values) -> int | None:
+        entry = self.state
+        for value in values:
+            entry = entry.get(value, MISSING)
+            if entry is MISSING:
+                return None
+        return self._ask(timer, entry)
+
+    def _ask(self, timer: Handler, entry: Any) -> int | None:
+        assert timer.due is not None
+        due = timer.due(entry)
+        if due is not None and (type(due) is not int or not NEVER < due <= FOREVER):
+            raise TimerError(
+                f"the due of {timer.tag.__name__} gave no time",
+                where=timer.where,
+                expected="an integer of 64 bits, in the unit of your event times, or None",
+                got=repr(due),
+            )
+        return due
+
+    def _count(self, event: Event) -> None:
+        """Stop what would never end: at the end of the input every timer comes."""
+        data, timer = event.data, self._handler(event)
+        name = (timer.tag, *(getattr(data, f) for f in _find_path(self._program, timer)))
+        self._wakes[name] = self._wakes.get(name, 0) + 1
+        if self._wakes[name] > MOST_WAKES:
+            raise TimerError(
+                f"timer {timer.tag.__name__} goes on without end",
+                where=timer.where,
+                expected="due to be None when there is nothing to wait for",
+                got=f"{MOST_WAKES:,} wakes after the last event, the last one {data!r}",
+                cure="return None when the entry has nothing left to say",
+            )
+
+
+def find_wakes(
+    program: Program, stable: Iterable[tuple[OrderKey, Event]], frontier: int
+) -> list[tuple[OrderKey, Event]]:
+    """Return the wakes that the states of a sequential fold ask for, up to a frontier."""
+    timetable = Timetable(program, program.init, stable, frontier)
+    wakes: list[tuple[OrderKey, Event]] = []
+    for key, event in timetable:
+        if is_timer(program, event):
+            wakes.append((key, event))
+        try:
+            timetable.step(event)
+        except TimerError:
+            raise
+        except Exception:  # noqa: BLE001 - whoever folds in earnest will report it
+            timetable.set_aside(event)
+    return wakes
+
+
+def _find_path(program: Program, timer: Handler) -> list[str]:
+    """Return the fields that lead to a timer's entry, from the outermost."""
+    path: list[str] = []
+    shape: Any = program.initial.shape
+    while shape.by is not None and shape.by in timer.enters:
+        path.append(shape.by)
+        shape = shape.inner
+    return path
+
+
+def _list_entries(state: Any, depth: int) -> Iterator[tuple[Values, Any]]:
+    if depth == 0:
+        yield (), state
+        return
+    for key, entry in state.entries().items():
+        for values, inner in _list_entries(entry, depth - 1):
+            yield (key, *values), inner

@@ -1,0 +1,206 @@
+"""Timers: when a state is woken, and that every runtime wakes it alike."""
+
+import random
+from typing import NamedTuple
+
+import pytest
+
+from anabranch import Event, Heartbeat, Map, Program, depends, on, take
+from anabranch.errors import ProgramError
+from anabranch.eventtime import timers
+from anabranch.eventtime.sources import Source, end_sources
+from anabranch.eventtime.timers import TimerError
+from anabranch.model.shapes import WrittenShape
+from anabranch.plan.optimizers import OPTIMIZERS
+from anabranch.plan.rates import Load, Rates
+from anabranch.reference.sequential import run
+from anabranch.reference.simulator import rehearse
+from anabranch.state import Count, MapOf
+from tests.spark.programs import Meter, Reading, Silence, silent
+from tests.spark.test_microbatches import draw_items
+
+
+class Click(NamedTuple):
+    time: int
+    user: str
+
+
+class Gone(NamedTuple):
+    time: int
+    user: str
+
+
+class Reset(NamedTuple):
+    time: int
+
+
+class Visit(NamedTuple):
+    clicks: int = 0
+    ends: int | None = None
+
+
+def visits(gap=10, **options):
+    return Program(
+        on(Click, update=lambda v, e: Visit(v.clicks + 1, e.time + gap)),
+        on(
+            Gone,
+            due=lambda visit: visit.ends,
+            output=lambda v, e: (e.user, e.time, v.clicks),
+            update=lambda v, e: Visit(),
+        ),
+        depends(Click, Click, same="user"),
+        state=MapOf(WrittenShape(Visit()), by="user"),
+        **options,
+    )
+
+
+def clicks(*pairs):
+    return [Event(Click(time, user), "s", n) for n, (time, user) in enumerate(pairs)]
+
+
+def test_a_state_is_woken_at_the_last_time_that_it_asked_for():
+    answer = run(visits(), end_sources(clicks((1, "a"), (5, "b"), (9, "a"), (40, "a"))))
+    assert answer.values == [("b", 15, 1), ("a", 19, 2), ("a", 50, 1)]
+
+
+def test_a_timer_comes_after_all_events_of_its_time():
+    answer = run(visits(), end_sources(clicks((1, "a"), (11, "a"))))
+    assert answer.values == [("a", 21, 2)]
+
+
+def test_a_timer_waits_for_the_frontier():
+    items = [*clicks((1, "a")), Heartbeat(10, "s", 1)]
+    assert run(visits(), items).values == []
+    assert run(visits(), [*items, Heartbeat(11, "s", 2)]).values == [("a", 11, 1)]
+
+
+def test_timers_are_no_input_and_not_pending():
+    answer = run(visits(), [*clicks((1, "a"), (30, "b")), Heartbeat(31, "s", 2)])
+    assert answer.values == [("a", 11, 1)]
+    assert tuple(answer.ledger) == (2, 2, 0, 0, 0, 0)
+    assert answer.pending == []
+
+
+def test_what_is_asked_for_too_late_comes_at_once():
+    assert run(visits(gap=-5), end_sources(clicks((7, "a"), (9, "a")))).values == [
+        ("a", 7, 1),
+        ("a", 9, 1),
+    ]
+
+
+def test_a_state_is_woken_once_for_a_time_that_it_goes_on_naming():
+    stubborn = Program(
+        on(Click, update=lambda v, e: Visit(v.clicks + 1, 20)),
+        on(Gone, due=lambda v: v.ends, output=lambda v, e: (e.time, v.clicks)),
+        depends(Click, Click, same="user"),
+        state=MapOf(WrittenShape(Visit()), by="user"),
+    )
+    assert run(stubborn, end_sources(clicks((1, "a"), (2, "a"), (30, "a")))).values == [(20, 2)]
+
+
+def test_a_timer_that_fails_is_reported_and_counted():
+    failing = Program(
+        on(Click, update=lambda v, e: Visit(v.clicks + 1, e.time + 1)),
+        on(Gone, due=lambda v: v.ends, update=lambda v, e: v.clicks // 0),
+        depends(Click, Click, same="user"),
+        state=MapOf(WrittenShape(Visit()), by="user"),
+    )
+    answer = run(failing, end_sources(clicks((1, "a"))))
+    assert tuple(answer.ledger) == (2, 1, 0, 1, 0, 0)
+    assert [r.reason for r in answer.rejected] == [
+        "on Gone: ZeroDivisionError: integer division or modulo by zero"
+    ]
+
+
+def test_a_marker_above_the_entries_may_set_the_timers_of_all():
+    program = visits().changed(
+        on(Reset, update=lambda users, e: Map({u: Visit(0, e.time + 2) for u in users})),
+        depends(Reset, Click, Reset),
+    )
+    items = [*clicks((1, "a"), (2, "b")), Event(Reset(5), "r", 0), Event(Click(6, "b"), "s", 9)]
+    answer = run(program, end_sources(items))
+    assert answer.values == [("a", 7, 0), ("b", 16, 1)]
+
+
+def test_a_timer_that_never_ends_is_stopped(monkeypatch):
+    monkeypatch.setattr(timers, "MOST_WAKES", 50)
+    clock = Program(
+        on(Click, update=lambda v, e: Visit(0, e.time + 1)),
+        on(Gone, due=lambda v: v.ends, update=lambda v, e: Visit(0, e.time + 1)),
+        depends(Click, Click, same="user"),
+        state=MapOf(WrittenShape(Visit()), by="user"),
+    )
+    with pytest.raises(TimerError, match="timer Gone goes on without end"):
+        run(clock, end_sources(clicks((1, "a"))))
+    # As long as there is input, time passes, and no clock goes on for ever.
+    assert run(clock, [*clicks((1, "a")), Heartbeat(900, "s", 1)]).ledger.processed == 1
+
+
+@pytest.mark.parametrize("due", [1.5, True, "noon", 1 << 63])
+def test_a_due_that_is_no_time_stops_the_run(due):
+    program = Program(
+        on(Click, update=lambda v, e: Visit(1)),
+        on(Gone, due=lambda v: due),
+        depends(Click, Click, same="user"),
+        state=MapOf(WrittenShape(Visit()), by="user"),
+    )
+    with pytest.raises(TimerError, match="the due of Gone gave no time"):
+        run(program, end_sources(clicks((1, "a"))))
+
+
+def test_nobody_but_the_state_brings_a_timer():
+    answer = run(visits(), end_sources([Event(Gone(3, "a"), "s", 0)]))
+    assert [r.reason for r in answer.rejected] == ["unknown tag Gone; the program knows Click"]
+
+
+def test_a_timer_must_name_its_entry():
+    class Odd(NamedTuple):
+        time: int
+        page: str
+
+    with pytest.raises(ProgramError, match="can't name the entry"):
+        visits().changed(on(Odd, due=lambda v: 1))
+    with pytest.raises(ProgramError, match="can't name the entry"):
+        visits().changed(on(Reset, due=lambda v: 1, whole=True))
+    with pytest.raises(ProgramError, match="rank names timer"):
+        visits(rank=Gone)
+
+
+def test_a_timer_depends_on_all_that_meets_its_entry():
+    program = visits()
+    assert program.dependence.restrictions(Gone, Click) == {("user",)}
+    assert program.dependence.restrictions(Gone, Gone) == {("user",)}
+    assert program.rank == (Click, Gone)
+
+
+def test_a_timer_in_lanes_is_refused():
+    with pytest.raises(ProgramError, match="nobody holds the whole state"):
+        Program(
+            on(Click, update=lambda n, e: n + 1),
+            on(Reset, due=lambda n: None),
+            state=Count(),
+            lanes=4,
+        )
+
+
+@pytest.mark.parametrize("optimizer", sorted(OPTIMIZERS))
+def test_differential_every_plan_wakes_what_the_fold_wakes(optimizer):
+    sources = tuple(Source(name) for name in "abc")
+    for seed in range(10):
+        items = draw_items(random.Random(seed), silent, 30)
+        ended = end_sources(items, sources) if seed % 2 else items
+        answer = run(silent, ended, sources)
+        assert any(output.event.tag is Silence for output in answer.outputs)
+        loads = [Load(take(tag, meter=meter)) for tag in silent.tags for meter in range(4)]
+        plan = OPTIMIZERS[optimizer](silent, Rates(loads))
+        simulation = rehearse(silent, plan, ended, sources).run(seed)
+        assert sorted((o.id, o.value) for o in simulation.outputs) == sorted(
+            (o.id, o.value) for o in answer.outputs
+        )
+        assert simulation.ledger == answer.ledger
+
+
+def test_an_entry_that_was_never_there_is_not_woken():
+    assert run(silent, end_sources([Event(Reading(1, 0, 1), "a", 0)])).state == {
+        0: Meter(None, 12, 2)
+    }
