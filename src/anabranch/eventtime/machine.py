@@ -134,6 +134,37 @@ def take_end(windowing: Windowing, state: State) -> Said:
     return _advance(windowing, state, FOREVER)
 
 
+def find_next_frontier(windowing: Windowing, state: State) -> int | None:
+    """Return the next frontier at which a window has something to say or is closed, if any."""
+    if windowing.window.counted:
+        return FOREVER if state.windows or state.slices else None
+    places = [
+        held.window.last + (windowing.lateness if state.frontier >= held.window.last else 0)
+        for held in state.windows
+    ]
+    if windowing.shares and state.slices:
+        places.append(slices.find_next_end(windowing, state))
+    return min(places) if places else None
+
+
+def find_next_clock(windowing: Windowing, state: State) -> int | None:
+    """Return the next reading of the clock that a trigger waits for, if any."""
+    alarms = [
+        alarm
+        for held in state.windows
+        if not held.finished
+        for alarm in find_alarms(windowing.trigger, held.running)
+        # One that has rung and was of no use is not asked again.
+        if state.clock is None or alarm > state.clock
+    ]
+    return min(alarms, default=None)
+
+
+def is_idle(windowing: Windowing, state: State) -> bool:
+    """Say whether a key has nothing left to say, so that it need not be kept."""
+    return not (state.windows or state.slices or windowing.window.counted)
+
+
 def _assign(
     windowing: Windowing, state: State, pairs: Iterable[tuple[int, Any]]
 ) -> tuple[State, dict[Window, list[Given]], list[Dropped]]:

@@ -96,6 +96,13 @@ def complete_windows(
     return state._replace(slices=slices, stacks=stacks if slices else Stacks()), complete
 
 
+def find_next_end(windowing: Windowing, state: State) -> int:
+    """Return the frontier that completes the next window; there must be a slice."""
+    grid = read_grid(windowing)
+    start = max(grid.find_first(state.frontier + 1), grid.find_first(state.slices[0].start))
+    return start + grid.size - 1
+
+
 def join_slices(
     windowing: Windowing, stacks: Stacks, slices: tuple[Slice, ...], window: Window
 ) -> tuple[Slice, Stacks]:

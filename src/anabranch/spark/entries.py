@@ -37,6 +37,13 @@ class Entries:
         self._changed.add(name)
         return self
 
+    def remove(self, key: Any) -> Entries:
+        """Forget the state of a key."""
+        name, page = self._page(key)
+        if page.pop(key, MISSING) is not MISSING:
+            self._changed.add(name)
+        return self
+
     def flush(self) -> None:
         """Write the pages that have changed."""
         for name in sorted(self._changed):

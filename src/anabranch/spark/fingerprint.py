@@ -26,6 +26,7 @@ def fingerprint(program: Program, wiring: Wiring, sources: Mapping[str, Source])
         "dependence": repr(program.dependence),
         "rank": ", ".join(tag.__name__ for tag in program.rank),
         "lanes": str(program.lanes),
+        "windows": _describe_windows(program),
         "shards": str(wiring.shards),
         "way": f"{wiring.way} {', '.join(wiring.keys)}".strip(),
         "hot": ", ".join(sorted(map(repr, wiring.hot))),
@@ -50,6 +51,13 @@ def check_fingerprint(stored: Mapping[str, str], current: Mapping[str, str]) -> 
             got="; ".join(f"{name}: {current[name]}" for name in changed),
             cure="restart with what made it, or start a new checkpoint",
         )
+
+
+def _describe_windows(program: Program) -> str:
+    shape: Any = program.initial.shape
+    while shape.by is not None:
+        shape = shape.inner
+    return str(getattr(shape, "meaning", ""))
 
 
 def _only_python_changed(name: str, stored: Mapping[str, str], current: str) -> bool:

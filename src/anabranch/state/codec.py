@@ -106,6 +106,7 @@ def make_codec(program: Program) -> Codec:
     for state_type in program.state_types:
         shape: Any = state_type.shape
         while shape is not None:
+            found += getattr(shape, "records", ())
             for start in (shape.init, shape.zero):
                 if start is not MISSING:
                     found += _records_of(start)

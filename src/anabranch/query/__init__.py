@@ -1,0 +1,1 @@
+"""Queries: what builds programs, so that nobody has to write them out."""
