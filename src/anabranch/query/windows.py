@@ -74,7 +74,7 @@ class Panes:
 
     windowing: Windowing
     by: None = None
-    init: State = State()
+    init: State = State()  # noqa: RUF009 - frozen, so one for all will do
     zero: Any = MISSING
     fork: None = None
     join: None = None
@@ -223,7 +223,8 @@ def _make_timer(tag: Tag, per: str | None) -> Tag:
 def _describe_pane(windowing: Windowing, key: Any, pane: Pane) -> Result:
     read = getattr(windowing.fold, "value", None)
     value = pane.value if read is None else read(pane.value)
-    return Result(key, *pane.window, value, *pane[2:])
+    window, _, *rest = pane
+    return Result(key, *window, value, *rest)
 
 
 def _describe_missed(key: Any, dropped: Dropped) -> Missed:
