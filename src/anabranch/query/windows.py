@@ -223,8 +223,10 @@ def _make_timer(tag: Tag, per: str | None) -> Tag:
 def _describe_pane(windowing: Windowing, key: Any, pane: Pane) -> Result:
     read = getattr(windowing.fold, "value", None)
     value = pane.value if read is None else read(pane.value)
-    window, _, *rest = pane
-    return Result(key, *window, value, *rest)
+    return Result(
+        key, pane.window.start, pane.window.end, value, pane.time, pane.timing, pane.index,
+        pane.nonspeculative_index, pane.first, pane.last, pane.op,
+    )  # fmt: skip
 
 
 def _describe_missed(key: Any, dropped: Dropped) -> Missed:
