@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from anabranch.spark.columnar.prefolds import Gathering, fold_file, is_foldable
+from anabranch.spark.columnar.prefolds import begin_gathering, fold_file, is_foldable
 from anabranch.spark.envelopes import SCHEMA, make_batch
 from anabranch.spark.files import Found, Taken, check_taken, list_batch, list_files
 from anabranch.spark.folders import read_rows, take_in_rows
@@ -118,8 +118,8 @@ class FusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         keep_freed()
         shards = self._job.wiring.shards
         gathering = None
-        if partition.forecast is not None and self._job.wiring.way == "keyed":
-            gathering = Gathering(self._job, partition.forecast.foresight)
+        if partition.forecast is not None:
+            gathering = begin_gathering(self._job, partition.forecast.foresight)
         for place, files in partition.files.items():
             folder = self._folders[place]
             if partition.forecast is not None and is_foldable(self._job, folder):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from anabranch.model.events import Event
@@ -80,7 +81,7 @@ class LeafOperator(_Operator):
         shard = _run_shard(self._job, number, self._store, rows)
         said = [*shard.said, _describe_shard(shard)]
         if not self._job.wiring.has_root:
-            return _frame(said)
+            return _add_tables(_frame(said), shard.tables)
         relay = -1 - shard.number
         mail: list[_Letter] = [(relay, "said", [tuple(row) for row in said])]
         if shard.unsaid:
@@ -177,6 +178,14 @@ def _describe_shard(shard: Shard | ColumnShard) -> Said:
 def _frame(said: list[Said]) -> pd.DataFrame:
     frame = pd.DataFrame(said, columns=list(Said._fields))
     return frame.astype({"time": "Int64", "seq": "Int64", "index": "int32"})
+
+
+def _add_tables(frame: pd.DataFrame, tables: list[pa.Table]) -> pd.DataFrame:
+    """Return rows and tables as one frame; what never was a row stays in Arrow."""
+    if not tables:
+        return frame
+    first = pa.Table.from_pandas(frame, tables[0].schema, preserve_index=False)
+    return pa.concat_tables([first, *tables]).to_pandas(types_mapper=pd.ArrowDtype)
 
 
 def _lower(delta: Delta) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.sources import Source
@@ -28,6 +28,9 @@ from anabranch.spark.said import Said, describe_event, describe_late, describe_o
 from anabranch.spark.sequences import Standing, judge
 from anabranch.spark.stores import Store
 from anabranch.state.codec import Codec
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 PAGE_EVENTS = 4096
 """How many pending events a page holds: a batch reads the pages in which something became stable."""
@@ -82,7 +85,8 @@ class Head(NamedTuple):
 class Keeping:
     """What a shard keeps from batch to batch, and what comes of one, however it folds.
 
-    Unsaid is what leaves have to say of a state that only the root knows.
+    Unsaid is what leaves have to say of a state that only the root knows. `tables` are rows of
+    outputs that were made as columns.
     """
 
     def __init__(self, job: Job, number: int, store: Store) -> None:
@@ -96,6 +100,7 @@ class Keeping:
             self.head = Head(*job.codec.decode(data))
             check_fingerprint(self.head.made_by, job.fingerprint())
         self.said: list[Said] = []
+        self.tables: list[pa.Table] = []
         self.deltas: list[Delta] = []
         self.unsaid: list[tuple[OrderKey, Event]] = []
 

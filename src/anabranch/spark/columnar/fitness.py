@@ -15,6 +15,7 @@ from anabranch.model.program import Program, StateType
 from anabranch.plan.leaves import find_leaf_types
 from anabranch.plan.wiring import Wiring
 from anabranch.spark.columnar.tables import fits_columns
+from anabranch.spark.columnar.windowing import WindowPlan, plan_windows
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class ColumnPlan:
     `names` are the sources in the order of their names; a source's code is its place there. `layouts`
     are those of the tags, `kernels` those of the state types that shards fold. Events of the `early`
     tags may be folded where they are read, between any two of the `stops`; `join` is the kernel that puts
-    what was folded of a key into its turn.
+    what was folded of a key into its turn. With `windows`, slices of them are folded instead of states.
     """
 
     names: tuple[str, ...]
@@ -33,6 +34,7 @@ class ColumnPlan:
     early: frozenset[Tag] = frozenset()
     stops: frozenset[Tag] = frozenset()
     join: Kernel | None = None
+    windows: WindowPlan | None = None
 
     @property
     def codes(self) -> dict[str, int]:
@@ -44,14 +46,19 @@ def plan_columns(
     program: Program, wiring: Wiring, sources: Mapping[str, Source], *, numbered: bool
 ) -> ColumnPlan | str:
     """Return how a run goes by columns, or why it goes event by event instead."""
-    reason = (
-        _find_odd_source(sources, numbered=numbered)
-        or _find_odd_tag(program)
-        or _find_odd_state(program, wiring)
-    )
+    reason = _find_odd_source(sources, numbered=numbered) or _find_odd_tag(program)
     if reason is not None:
         return reason
     layouts = tuple(map(read_record, program.tags))
+    if program.timers:
+        windows = plan_windows(program)
+        if isinstance(windows, str):
+            return windows
+        names = tuple(sorted(sources))
+        return ColumnPlan(names, layouts, {}, early=frozenset({windows.tag}), windows=windows)
+    reason = _find_odd_state(program, wiring)
+    if reason is not None:
+        return reason
     kernels = {name: make_kernel(program.state_type(name)) for name in _folded(program, wiring)}
     plan = ColumnPlan(tuple(sorted(sources)), layouts, kernels)
     if wiring.way == "forked" and wiring.lanes is None:
@@ -86,9 +93,7 @@ def _find_odd_source(sources: Mapping[str, Source], *, numbered: bool) -> str | 
 
 
 def _find_odd_tag(program: Program) -> str | None:
-    if program.timers:
-        return f"{program.timers[0].tag.__name__} is a timer"
-    for tag in program.tags:
+    for tag in program.inputs:
         if not fits_columns(tag):
             return f"{tag.__name__} has fields that are not plain ints, floats, bools or texts"
     return None

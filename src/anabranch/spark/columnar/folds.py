@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from anabranch.errors import AnabranchError
 from anabranch.kernels.batches import Batch, Folded
 from anabranch.kernels.columns import Columns, Strings, fill, pack_or_keep
 from anabranch.kernels.joins import as_events
@@ -22,7 +21,7 @@ from anabranch.model.step import describe_failure
 from anabranch.spark.columnar.entries import ColumnEntries
 from anabranch.spark.columnar.routes import spread_sources
 from anabranch.spark.columnar.sayings import describe_outputs, write_texts
-from anabranch.spark.columnar.tables import Table, concatenate_columns
+from anabranch.spark.columnar.tables import OutgrownStateError, Table, concatenate_columns
 from anabranch.spark.said import Said, describe_event
 from anabranch.spark.shards import Delta, Job
 from anabranch.spark.stores import Store
@@ -31,10 +30,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     Array = np.ndarray[Any, Any]
-
-
-class OutgrownStateError(AnabranchError, OverflowError):
-    """A state no longer fits the columns that it is kept in."""
 
 
 class Counting(NamedTuple):

@@ -28,6 +28,13 @@ from anabranch.spark.columnar.intake import (
 )
 from anabranch.spark.columnar.routes import hash_numbers, hash_texts
 from anabranch.spark.columnar.tables import Table, concatenate, read_columns, write_columns
+from anabranch.spark.columnar.windows import (
+    Slices,
+    fold_table,
+    join_slices,
+    route_slices,
+    write_slices,
+)
 from anabranch.spark.envelopes import Chunk, pack_chunks, unpack_chunks
 from anabranch.spark.files import ROW, Found, read_file
 from anabranch.spark.folders import Folder, list_columns, number_rows, take_in_rows
@@ -156,6 +163,37 @@ class Gathering:
         return hashed % self._job.wiring.shards
 
 
+class SliceGathering:
+    """The slices that a task folds over all that it reads."""
+
+    def __init__(self, job: Job) -> None:
+        assert job.columns is not None
+        assert job.columns.windows is not None
+        self._job = job
+        self._plan = job.columns.windows
+        self._slices: list[Slices] = []
+
+    def add(self, table: Table, claim: Claim) -> bool:
+        """Fold a block, which can always be done."""
+        self._slices.append(fold_table(self._plan, table))
+        return True
+
+    def send(self) -> Iterator[Envelope]:
+        """Yield what was folded to the shards of its keys."""
+        if self._slices:
+            whole = join_slices(self._slices, self._plan)
+            for shard, slices in route_slices(whole, self._job.wiring.shards):
+                yield shard, "slices", write_slices(slices, {})
+
+
+def begin_gathering(job: Job, foresight: Foresight) -> Gathering | SliceGathering | None:
+    """Return where a task gathers what it folds of keys, if keys separate."""
+    assert job.columns is not None
+    if job.columns.windows is not None:
+        return SliceGathering(job)
+    return Gathering(job, foresight) if job.wiring.way == "keyed" else None
+
+
 def read_gathered(job: Job, payload: bytes) -> tuple[Gathered, int]:
     """Return the deltas of an envelope, and how many events went into them."""
     assert job.columns is not None
@@ -175,7 +213,7 @@ def fold_file(
     place: int,
     found: Found,
     forecast: Forecast,
-    gathering: Gathering | None = None,
+    gathering: Gathering | SliceGathering | None = None,
 ) -> Iterator[Envelope]:
     """Yield the envelopes of a file, block by block: folded, or as events where that can't be.
 
@@ -228,7 +266,7 @@ def _make_claim(
 
 
 def _fold_block(
-    job: Job, table: Table, chunk: Chunk, claim: Claim, gathering: Gathering | None
+    job: Job, table: Table, chunk: Chunk, claim: Claim, gathering: Gathering | SliceGathering | None
 ) -> list[Envelope] | None:
     source = job.sources[claim.source]
     letters: list[Envelope] = []

@@ -11,6 +11,7 @@ from anabranch.kernels.columns import Strings
 from anabranch.model.events import FOREVER, Tag
 from anabranch.spark.columnar.fitness import ColumnPlan
 from anabranch.spark.columnar.folds import Ahead, Counting, Folds, Gathered
+from anabranch.spark.columnar.panes import describe_windows
 from anabranch.spark.columnar.prefolds import (
     Claim,
     Prefold,
@@ -22,6 +23,14 @@ from anabranch.spark.columnar.prefolds import (
 )
 from anabranch.spark.columnar.routes import find_homes
 from anabranch.spark.columnar.tables import Table, concatenate, read_columns, write_columns
+from anabranch.spark.columnar.windowing import WindowPlan
+from anabranch.spark.columnar.windows import (
+    SliceBook,
+    Slices,
+    count_events,
+    fold_table,
+    read_slices,
+)
 from anabranch.spark.envelopes import Chunk, unpack_chunks
 from anabranch.spark.said import describe_late
 from anabranch.spark.sequences import Before, Standing, follow_chunks
@@ -53,6 +62,7 @@ class _Mail(NamedTuple):
     claims: list[Claim]
     prefolds: list[Prefold]
     gathered: list[tuple[Gathered, int]]
+    slices: list[Slices]
 
 
 class ColumnShard(Keeping):
@@ -74,7 +84,11 @@ class ColumnShard(Keeping):
         self.frontiers = {name: after.get(name, start).frontier for name in job.sources}
         self.frontier = FOREVER if job.ended else min(self.frontiers.values(), default=0)
         pages = dict(self.head.pages)
-        self._fold(*self._settle(mail, before, pages, counts), counts)
+        stable, ahead, gathered = self._settle(mail, before, pages, counts)
+        if self.plan.windows is None:
+            self._fold(stable, ahead, gathered, counts)
+        else:
+            self._fold_windows(self.plan.windows, stable, mail.slices, counts)
         counts["pending"] = sum(n for _, n in pages.values()) - self.head.ledger[5]
         ledger = Ledger(
             *(a + counts[f] for a, f in zip(self.head.ledger, Ledger._fields, strict=True))
@@ -84,7 +98,7 @@ class ColumnShard(Keeping):
         self.store.write("head", job.codec.encode(tuple(self.head)))
 
     def _open_all(self, envelopes: Iterable[tuple[str, bytes]], counts: dict[str, int]) -> _Mail:
-        job, mail = self.job, _Mail([], [], [], [], [])
+        job, mail = self.job, _Mail([], [], [], [], [], [])
         for kind, payload in envelopes:
             if kind == "chunks":
                 mail.chunks.extend(unpack_chunks(job.codec, payload))
@@ -96,6 +110,9 @@ class ColumnShard(Keeping):
                 mail.prefolds.append(read_prefold(job, payload))
             elif kind == "gathered":
                 mail.gathered.append(read_gathered(job, payload))
+            elif kind == "slices":
+                assert self.plan.windows is not None
+                mail.slices.append(read_slices(self.plan.windows, payload)[0])
             else:
                 self._reject_raw(payload, counts)
         return mail
@@ -116,6 +133,7 @@ class ColumnShard(Keeping):
         if not self._bears_out(mail.claims, [part for part, _ in gathered], before, stable):
             # What was foreseen is not what came; so their events are needed after all.
             prefolds, gathered = [], []
+            mail.slices.clear()
             apart = [self._open(p) for p in read_again(self.job, mail.claims, self.number)]
         for tag, tables in self._release(self._sort_out(apart, before, counts), pages).items():
             stable.setdefault(tag, []).extend(tables)
@@ -126,6 +144,9 @@ class ColumnShard(Keeping):
         for _, events in gathered:
             counts["input"] += events
             counts["processed"] += events
+        folded = count_events(mail.slices)
+        counts["input"] += folded
+        counts["processed"] += folded
         ahead = [delta for prefold in prefolds for delta in prefold.deltas]
         return stable, ahead, [part for part, _ in gathered]
 
@@ -250,6 +271,24 @@ class ColumnShard(Keeping):
         strings = Strings()
         tables = {tag: concatenate(group, strings) for tag, group in stable.items()}
         self.deltas = Folds(self.job, self.store, counting).fold(tables, ahead, gathered)
+
+    def _fold_windows(
+        self,
+        windows: WindowPlan,
+        stable: dict[int, list[Table]],
+        slices: list[Slices],
+        counts: dict[str, int],
+    ) -> None:
+        """Fold what is stable into slices, and say what windows are complete."""
+        strings = Strings()
+        for tables in stable.values():
+            table = concatenate(tables, strings)
+            counts["processed"] += len(table)
+            slices.append(fold_table(windows, table))
+        closed = SliceBook(windows, self.store, self.job.codec).close(slices, self.frontier)
+        if closed is not None and len(closed.starts):
+            rank = self.job.program.ranks[windows.timer]
+            self.tables.append(describe_windows(windows, rank, closed))
 
 
 def write_table(table: Table) -> bytes:

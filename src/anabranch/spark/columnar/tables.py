@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from anabranch.errors import AnabranchError
 from anabranch.kernels.columns import DTYPES, Columns, Strings, pack
 from anabranch.kernels.layouts import STR, Fields, Layout, Leaf, list_columns, read_record
 from anabranch.model.events import Event, Tag, field_names
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     Array = np.ndarray[Any, Any]
+
+
+class OutgrownStateError(AnabranchError, OverflowError):
+    """A state no longer fits the columns that it is kept in."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,19 @@
+"""Slides: the passes of `sliding`, compiled. Only `sliding` imports this, where Numba is installed."""
+
+from __future__ import annotations
+
+from numba import njit, types
+
+from anabranch.kernels import sliding
+
+_GIVEN = types.Array(types.int64, 1, "C", readonly=True)
+_INT64S = types.Array(types.int64, 1, "C")
+_WHOLE = types.int64
+
+list_windows = njit(
+    _WHOLE(_GIVEN, _GIVEN, _WHOLE, _WHOLE, _WHOLE, _WHOLE, _WHOLE, _INT64S, _INT64S, _INT64S),
+    cache=True,
+)(sliding.list_windows)
+slide_largest = njit(types.void(_GIVEN, _GIVEN, _GIVEN, _INT64S, _INT64S), cache=True)(
+    sliding.slide_largest
+)

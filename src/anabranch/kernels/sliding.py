@@ -1,0 +1,129 @@
+"""Sliding: which slices each window is made of, and what these come to.
+
+Rows are slices, sorted by key and then by start. A window is a range of rows. Sums are differences of
+running sums, and extremes come from a queue that only shrinks at its ends: either way a window costs
+the same however many slices it has.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
+
+
+class Ranges(NamedTuple):
+    """Windows, each as its start and the rows from `lows` up to, not including, `highs`."""
+
+    starts: Array
+    lows: Array
+    highs: Array
+
+
+@cache
+def _passes() -> Any:
+    if importlib.util.find_spec("numba") is not None:
+        try:
+            from anabranch.kernels import slides
+        except Exception as error:  # noqa: BLE001 - whatever went wrong, Python gives the answer
+            warnings.warn(f"windows by plain Python: Numba failed: {error}", stacklevel=2)
+        else:
+            return slides.list_windows, slides.slide_largest
+    return list_windows, slide_largest
+
+
+def find_windows(
+    keys: Array, starts: Array, grid: tuple[int, int, int], after: int, upto: int
+) -> Ranges:
+    """Return the windows that hold a slice and whose last time lies after `after`, up to `upto`.
+
+    `grid` is the size of windows, how far apart they start, and a place where one of them starts.
+    """
+    import numpy as np
+
+    walk = _passes()[0]
+    none = np.empty(0, np.int64)
+    if len(starts):
+        # Nothing ends before the first slice begins; so no number leaves its 64 bits.
+        after = max(after, int(starts.min()) - 1)
+    count = walk(keys, starts, *grid, after, upto, none, none, none)
+    found = Ranges(*(np.empty(count, np.int64) for _ in range(3)))
+    if count:
+        walk(keys, starts, *grid, after, upto, *found)
+    return found
+
+
+def add_up(values: Array, ranges: Ranges) -> Array:
+    """Return the sum of each window's rows."""
+    import numpy as np
+
+    # A running sum may pass 64 bits; its differences are right as long as they do not.
+    running = np.concatenate([np.zeros(1, np.int64), np.cumsum(values)])
+    return running[ranges.highs] - running[ranges.lows]  # type: ignore[no-any-return]
+
+
+def find_largest(values: Array, ranges: Ranges) -> Array:
+    """Return the largest value of each window's rows."""
+    import numpy as np
+
+    found = np.empty(len(ranges.starts), np.int64)
+    _passes()[1](values, ranges.lows, ranges.highs, found, np.empty(len(values), np.int64))
+    return found
+
+
+def list_windows(  # noqa: PLR0913, PLR0917 - Numba takes no record of Python's
+    keys: Any, starts: Any, size: int, every: int, offset: int, after: int, upto: int,
+    places: Any, lows: Any, highs: Any,
+) -> int:  # fmt: skip
+    """Write the windows down if there is room for them, and return how many there are."""
+    count = end = high = 0
+    while end < len(keys):
+        low, key = end, keys[end]
+        while end < len(keys) and keys[end] == key:
+            end += 1
+        high = max(high, low)
+        place = after - size + 2
+        place += (offset - place) % every
+        while True:
+            while low < end and starts[low] < place:
+                low += 1
+            if low == end:
+                break
+            first = starts[low] - size + 1
+            first += (offset - first) % every
+            place = max(place, first)
+            if place > starts[low]:
+                continue  # It lies between two windows.
+            if place + size - 1 > upto:
+                break
+            high = max(high, low)
+            while high < end and starts[high] < place + size:
+                high += 1
+            if len(places):
+                places[count], lows[count], highs[count] = place, low, high
+            count += 1
+            place += every
+    return count
+
+
+def slide_largest(values: Any, lows: Any, highs: Any, found: Any, queue: Any) -> None:
+    """Write the largest value of each range; ranges move on, none ends before the last one."""
+    head = tail = 0
+    seen = 0
+    for number in range(len(lows)):
+        seen = max(seen, lows[number])
+        while seen < highs[number]:
+            while tail > head and values[queue[tail - 1]] <= values[seen]:
+                tail -= 1
+            queue[tail] = seen
+            tail += 1
+            seen += 1
+        while queue[head] < lows[number]:
+            head += 1
+        found[number] = values[queue[head]]

@@ -1,0 +1,129 @@
+"""Panes: the rows of windows that are complete, made of columns; none of them is a Python object.
+
+They say what `said.describe_output` would say of the program's own outputs. To find out what that is,
+one such row is made of numbers that occur nowhere else, and serves as the pattern of all.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from anabranch.eventtime.timers import TIMERS
+from anabranch.model.events import Event
+from anabranch.model.order import order_key
+from anabranch.query.windows import Result
+from anabranch.spark.columnar.windowing import WindowPlan
+from anabranch.spark.columnar.windows import Closed
+from anabranch.spark.said import Said, describe_output, encode_json
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+    Array = np.ndarray[Any, Any]
+
+_STRANGE = 7_777_770_000_000_000
+"""From here on, numbers stand for what is yet to be filled in."""
+
+
+def describe_windows(plan: WindowPlan, rank: int, closed: Closed) -> pa.Table:
+    """Return the rows of windows, in the columns of `Said`."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    ends = closed.starts + plan.size
+    times = pa.array(ends - 1)
+    texts: dict[str, pa.Array] = {
+        "time": pc.cast(times, pa.string()),
+        "start": pc.cast(pa.array(closed.starts), pa.string()),
+        "end": pc.cast(pa.array(ends), pa.string()),
+    }
+    for name, places in plan.results:
+        texts[f"={name}"] = _write_result([closed.parts[place] for place in places])
+    plain, quoted = _write_keys(plan, closed)
+    pattern = _make_pattern(plan, rank)
+    count = len(ends)
+    return pa.table(
+        {
+            "kind": _repeat("output", count),
+            "id": _fill(pattern.id, {**texts, "key": quoted}),
+            "time": times,
+            "tag": _repeat(plan.timer.__name__, count),
+            "source": _repeat(TIMERS, count),
+            "seq": pa.nulls(count, pa.int64()),
+            "index": pa.repeat(pa.scalar(0, pa.int32()), count),
+            "value": _fill(pattern.value or "", {**texts, "key": plain}),
+            "event": _fill(pattern.event or "", {**texts, "key": plain}),
+            "reason": pa.nulls(count, pa.string()),
+        }
+    )
+
+
+def _make_pattern(plan: WindowPlan, rank: int) -> Said:
+    """Return the row of a window whose numbers are names."""
+    holes = dict(zip(_list_holes(plan), range(_STRANGE, _STRANGE + 1000), strict=False))
+    time, key = holes["time"], holes["key"] if plan.key is not None else None
+    fields = {"time": time} if plan.key is None else {"time": time, plan.key: key}
+    event = Event(plan.timer(**fields), TIMERS)
+    value = {name: holes[f"={name}"] for name, _ in plan.results}
+    result = Result(
+        key, holes["start"], holes["end"], value, time, "on_time", 0, 0, first=True, last=True
+    )
+    row = describe_output(result, event, 0, order_key(event, {plan.timer: rank}))
+    names = {str(number): name for name, number in holes.items()}
+    marked = re.compile("|".join(names))
+
+    def mark(text: str | None) -> str:
+        return marked.sub(lambda found: f"\0{names[found[0]]}\0", text or "")
+
+    return row._replace(id=mark(row.id), value=mark(row.value), event=mark(row.event))
+
+
+def _list_holes(plan: WindowPlan) -> list[str]:
+    return ["time", "key", "start", "end", *(f"={name}" for name, _ in plan.results)]
+
+
+def _fill(pattern: str, texts: dict[str, pa.Array]) -> pa.Array:
+    """Return a text for each row: the pattern, with the row's own texts in its holes."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    pieces: list[Any] = []
+    for place, piece in enumerate(pattern.split("\0")):
+        pieces.append(texts[piece] if place % 2 else pa.scalar(piece))
+    return pc.binary_join_element_wise(*pieces, pa.scalar(""))
+
+
+def _write_result(parts: list[Array]) -> pa.Array:
+    """Return numbers as JSON; two of them are a sum and a count, and mean their quotient."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if len(parts) == 1:
+        return pc.cast(pa.array(parts[0]), pa.string())
+    pairs = zip(*(part.tolist() for part in parts), strict=True)
+    return pa.array([repr(total / count) for total, count in pairs], pa.string())
+
+
+def _write_keys(plan: WindowPlan, closed: Closed) -> tuple[pa.Array, pa.Array]:
+    """Return each window's key as JSON, and as it stands in the repr of an event within JSON."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if closed.strings is None:
+        texts = pc.cast(pa.array(closed.keys), pa.string())
+        return texts, texts
+    used, places = np.unique(closed.keys, return_inverse=True)
+    keys = [closed.strings[code] for code in used.tolist()]
+    plain = pa.array([encode_json(key) for key in keys], pa.string())
+    quoted = pa.array([json.dumps(repr(key))[1:-1] for key in keys], pa.string())
+    return plain.take(pa.array(places)), quoted.take(pa.array(places))
+
+
+def _repeat(value: str, count: int) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.repeat(pa.scalar(value), count)

@@ -1,0 +1,114 @@
+"""Windowing: which windowed programs can go by columns, and the reason if one can't."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+from typing import Any
+
+from anabranch.eventtime.triggers import AtFrontier, Default
+from anabranch.eventtime.windows import Sliding, Tumbling
+from anabranch.model.events import Tag, field_types
+from anabranch.model.program import Program
+from anabranch.query.windows import Panes, Windows
+from anabranch.state import Count, Max, Min, Sum
+from anabranch.state.several import Several
+
+_KEYS = (int, str)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One column of a slice: how the values of a field are put together ("count" has no field)."""
+
+    op: str
+    field: str | None = None
+
+
+@dataclass(frozen=True)
+class WindowPlan:
+    """Windows that can be folded by columns: where they lie, what they hold, and what they say.
+
+    `results` names what a window says, each as the parts it is made of: a mean has two.
+    """
+
+    tag: Tag
+    timer: Tag
+    key: str | None
+    size: int
+    every: int
+    offset: int
+    parts: tuple[Part, ...]
+    results: tuple[tuple[str, tuple[int, ...]], ...]
+
+    @property
+    def width(self) -> int:
+        """Return how long a slice is."""
+        return gcd(self.size, self.every)
+
+
+def plan_windows(program: Program) -> WindowPlan | str:
+    """Return how the windows of a program are folded by columns, or why they can't be."""
+    timer = program.timers[0].tag
+    shape: Any = program.initial.shape
+    inner = shape if shape.by is None else shape.inner
+    windows = getattr(program.initial.handlers[program.inputs[0]].update, "__self__", None)
+    if not isinstance(inner, Panes) or not isinstance(windows, Windows):
+        return f"{timer.__name__} is a timer"
+    tag, windowing = program.inputs[0], inner.windowing
+    reason = _find_odd_windowing(windows) or _find_odd_key(tag, windows.key)
+    if reason is not None:
+        return reason
+    parts: list[Part] = []
+    results: list[tuple[str, tuple[int, ...]]] = []
+    assert isinstance(windowing.fold, Several)
+    for name, (fold, read) in windowing.fold.folds.items():
+        found = _read_parts(tag, fold, read)
+        if found is None:
+            return f"{name} is not counted, added up or compared by whole numbers"
+        results.append((name, tuple(_place(parts, part) for part in found)))
+    window: Any = windowing.window
+    every = window.every if isinstance(window, Sliding) else window.size
+    return WindowPlan(
+        tag, timer, windows.key, window.size, every, window.offset, tuple(parts), tuple(results)
+    )
+
+
+def _find_odd_windowing(windows: Windows) -> str | None:
+    windowing = windows.windowing
+    trigger = windowing.trigger
+    if not isinstance(windowing.window, Tumbling | Sliding):
+        return f"{type(windowing.window).__name__} windows are not of one size"
+    silent = isinstance(trigger, AtFrontier) and trigger.early is None
+    if windows.delay is not None or windowing.lateness or not (trigger == Default() or silent):
+        return "windows speak more than once"
+    if windowing.output_time != "end" or windowing.closing != "if_new":
+        return "panes have a time of their own, or are said in any case"
+    if not isinstance(windowing.fold, Several):
+        return "windows hold what a user's own fold makes of events"
+    return None
+
+
+def _find_odd_key(tag: Tag, key: str | None) -> str | None:
+    if key is not None and field_types(tag)[key] not in _KEYS:
+        return f"{tag.__name__} has a key that is neither an int nor a text"
+    return None
+
+
+def _read_parts(tag: Tag, fold: Any, read: Any) -> list[Part] | None:
+    """Return the columns that a ready-made state is made of, if whole numbers will do."""
+    if type(fold) is Count and fold.start == 0 and read is None:
+        return [Part("count")]
+    if not isinstance(read, str) or field_types(tag)[read] is not int:
+        return None
+    if type(fold) is Sum and type(fold.start) is int and fold.start == 0:
+        return [Part("sum", read)]
+    if type(fold) in (Max, Min) and fold.start is None:
+        return [Part("max" if type(fold) is Max else "min", read)]
+    return None
+
+
+def _place(parts: list[Part], part: Part) -> int:
+    if part not in parts:
+        parts.append(part)
+    return parts.index(part)

@@ -1,0 +1,304 @@
+"""Windows by columns: events are folded into the slices that windows share, and slices into windows.
+
+For windows of one size that speak once, at their end, of whole numbers that are counted, added up or
+compared. What an event does to its slice does not depend on any other event, so slices may be folded
+where events are read, in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from anabranch.eventtime.sources import NEVER
+from anabranch.kernels.columns import Columns, Strings
+from anabranch.kernels.indexes import Index
+from anabranch.kernels.layouts import Constant
+from anabranch.kernels.sliding import add_up, find_largest, find_windows
+from anabranch.model.events import FOREVER
+from anabranch.spark.columnar.routes import hash_numbers, hash_texts
+from anabranch.spark.columnar.tables import (
+    OutgrownStateError,
+    Table,
+    read_columns,
+    write_columns,
+)
+from anabranch.spark.columnar.windowing import Part, WindowPlan
+from anabranch.spark.stores import Store
+
+if TYPE_CHECKING:
+    Array = np.ndarray[Any, Any]
+
+_NOTHING = Constant(None)
+_DENSE = 1 << 22
+"""Up to so many pairs of a key and a slice have a place each; of more, only those that occur."""
+
+_MOST_PAGES = 16
+"""So many pages of slices are kept before they are made one."""
+
+_BITS = 63
+_FAR = 1 << 61
+
+
+class Slices(NamedTuple):
+    """What keys have in slices: a row for each key and start. Texts among keys are codes."""
+
+    keys: Array
+    starts: Array
+    events: Array
+    parts: tuple[Array, ...]
+    strings: Strings | None = None
+
+    def take(self, rows: Array) -> Slices:
+        """Return some of the rows."""
+        keys, starts, events = (array[rows] for array in self[:3])
+        return Slices(keys, starts, events, tuple(a[rows] for a in self.parts), self.strings)
+
+
+def fold_table(plan: WindowPlan, table: Table) -> Slices:
+    """Fold events into slices."""
+    if not len(table):
+        nothing = np.empty(0, np.int64)
+        return Slices(nothing, nothing, nothing, tuple(nothing for _ in plan.parts))
+    index = Index()
+    slots = index.find(
+        np.zeros(len(table), np.int64) if plan.key is None else table.field(plan.key)
+    )
+    numbers = _number_slices(plan, table.times)
+    low = int(numbers.min())
+    span = int(numbers.max()) - low + 1
+    pairs = slots * span + (numbers - low)
+    count, known = index.count * span, None
+    if count > max(_DENSE, 4 * len(table)):
+        known = Index()
+        pairs = known.find(pairs)
+        count = known.count
+    events = np.bincount(pairs, minlength=count)
+    there = np.flatnonzero(events)
+    parts = tuple(_reduce(part, table, pairs, count)[there] for part in plan.parts)
+    places, starts = np.divmod(there if known is None else known.keys[there], span)
+    strings = table.columns.strings if _is_text(plan, table) else None
+    starts = (starts + low) * plan.width + plan.offset
+    return Slices(index.keys[places], starts, events[there], parts, strings)
+
+
+def _number_slices(plan: WindowPlan, times: Array) -> Array:
+    low, high = int(times.min()), int(times.max())
+    if not -_FAR < low <= high < _FAR:
+        raise OutgrownStateError(
+            "a time is too far away for windows by columns",
+            expected=f"times between {-_FAR:,} and {_FAR:,}",
+            got=f"{low:,} to {high:,}",
+            cure="run with columns=False, where whole numbers have no limit",
+        )
+    return (times - plan.offset) // plan.width
+
+
+def _reduce(part: Part, table: Table, rows: Array, count: int) -> Array:
+    if part.field is None:
+        return np.bincount(rows, minlength=count)
+    values = table.field(part.field)
+    if part.op == "sum":
+        return _add_at(values, rows, count)
+    found = np.full(count, NEVER, np.int64)
+    # The smallest is the largest from the other side; ~ turns whole numbers round, -2**63 too.
+    np.maximum.at(found, rows, values if part.op == "max" else ~values)
+    return found
+
+
+def _add_at(values: Array, rows: Array, count: int) -> Array:
+    largest = max(int(values.max()), -int(values.min())) if len(values) else 0
+    if largest * len(values) < 1 << 53:
+        # Floats hold these sums exactly, and NumPy adds them faster.
+        return np.bincount(rows, weights=values, minlength=count).astype(np.int64)
+    _check_reach(largest, len(values))
+    found = np.zeros(count, np.int64)
+    np.add.at(found, rows, values)
+    return found
+
+
+def _check_reach(largest: int, events: int) -> None:
+    if largest * events >= 1 << _BITS:
+        raise OutgrownStateError(
+            "a sum of a window may not fit into 64 bits",
+            expected=f"values whose sum stays below {1 << _BITS:,}",
+            got=f"{events:,} values of up to {largest:,}",
+            cure="run with columns=False, where whole numbers have no limit",
+        )
+
+
+def join_slices(several: Sequence[Slices], plan: WindowPlan) -> Slices:
+    """Return all slices, each once, sorted by key and start; texts get the codes of one list."""
+    strings = Strings() if any(one.strings is not None for one in several) else None
+    keys = np.concatenate([_recode(one, strings) for one in several])
+    starts = np.concatenate([one.starts for one in several])
+    order = np.lexsort((starts, keys))
+    keys, starts = keys[order], starts[order]
+    new = np.ones(len(keys), np.bool_)
+    new[1:] = (keys[1:] != keys[:-1]) | (starts[1:] != starts[:-1])
+    firsts = np.flatnonzero(new)
+    if not len(firsts):
+        return Slices(keys, starts, keys, tuple(keys for _ in plan.parts), strings)
+    events = np.add.reduceat(np.concatenate([one.events for one in several])[order], firsts)
+    parts: list[Array] = []
+    for number, part in enumerate(plan.parts):
+        values = np.concatenate([one.parts[number] for one in several])[order]
+        if part.op == "sum":
+            _check_reach(int(np.abs(values).max()), int(np.diff(firsts, append=len(keys)).max()))
+        join: Any = np.add if part.op in ("sum", "count") else np.maximum
+        parts.append(join.reduceat(values, firsts))
+    return Slices(keys[firsts], starts[firsts], events, tuple(parts), strings)
+
+
+def _recode(one: Slices, strings: Strings | None) -> Array:
+    if strings is None or one.strings is None:
+        return one.keys
+    used, places = np.unique(one.keys, return_inverse=True)
+    return strings.codes(one.strings[code] for code in used.tolist())[places]
+
+
+class Closed(NamedTuple):
+    """Windows that are complete: their key, start, and parts."""
+
+    keys: Array
+    starts: Array
+    parts: tuple[Array, ...]
+    strings: Strings | None
+
+
+def close_windows(plan: WindowPlan, slices: Slices, after: int, upto: int) -> Closed:
+    """Return the windows that end after one frontier and up to another, of slices in order."""
+    ranges = find_windows(
+        slices.keys, slices.starts, (plan.size, plan.every, plan.offset), after, upto
+    )
+    parts: list[Array] = []
+    most = int((ranges.highs - ranges.lows).max()) if len(ranges.starts) else 0
+    for part, values in zip(plan.parts, slices.parts, strict=True):
+        if part.op == "sum" and len(values):
+            _check_reach(int(np.abs(values).max()), most)
+        slide = add_up if part.op in ("sum", "count") else find_largest
+        found = slide(values, ranges)
+        parts.append(~found if part.op == "min" else found)
+    return Closed(slices.keys[ranges.lows], ranges.starts, tuple(parts), slices.strings)
+
+
+def write_slices(slices: Slices, note: dict[str, Any]) -> bytes:
+    """Return slices as bytes."""
+    more = {"key": slices.keys, "start": slices.starts, "events": slices.events}
+    more |= {f"part{number}": array for number, array in enumerate(slices.parts)}
+    if slices.strings is not None:
+        used, places = np.unique(slices.keys, return_inverse=True)
+        note = {**note, "texts": [slices.strings[code] for code in used.tolist()]}
+        more["key"] = places.astype(np.int64)
+    return write_columns(Columns(_NOTHING, (), len(slices.keys)), more, note)
+
+
+def read_slices(plan: WindowPlan, data: bytes) -> tuple[Slices, dict[str, Any]]:
+    """Return what `write_slices` wrote."""
+    _, more, note = read_columns(lambda _: _NOTHING, data)
+    texts = note.pop("texts", None)
+    parts = tuple(more[f"part{number}"] for number in range(len(plan.parts)))
+    strings = None if texts is None else Strings(texts)
+    return Slices(more["key"], more["start"], more["events"], parts, strings), note
+
+
+def route_slices(slices: Slices, shards: int) -> Iterator[tuple[int, Slices]]:
+    """Yield each shard with the slices of its keys."""
+    if shards == 1:
+        yield 0, slices
+        return
+    if slices.strings is None:
+        homes = hash_numbers(slices.keys) % shards
+    else:
+        homes = hash_texts(slices.strings)[slices.keys] % shards
+    for shard in range(shards):
+        rows = np.flatnonzero(homes == shard)
+        if len(rows):
+            yield shard, slices.take(rows)
+
+
+class SliceBook:
+    """The slices that a shard keeps, in pages: a batch adds one, and windows that close read them."""
+
+    def __init__(self, plan: WindowPlan, store: Store, codec: Any) -> None:
+        self._plan = plan
+        self._store = store
+        self._codec = codec
+        data = store.read("windows")
+        # How far windows have been closed, the first number that is free, and the pages there are.
+        self._closed, self._next, self._pages = NEVER, 0, dict[int, tuple[int, int]]()
+        if data is not None:
+            self._closed, self._next, pages = codec.decode(data)
+            self._pages = {number: tuple(reach) for number, reach in pages.items()}
+
+    def close(self, new: Sequence[Slices], frontier: int) -> Closed | None:
+        """Add slices, and return the windows that a frontier completes."""
+        fresh = join_slices(new, self._plan) if new else None
+        starts = [low for low, _ in self._pages.values()]
+        if fresh is not None and len(fresh.keys):
+            starts.append(int(fresh.starts.min()))
+        closed = None
+        if starts and self._find_first_end(min(starts)) <= frontier:
+            kept = [self._read(number) for number in sorted(self._pages)]
+            held = kept if fresh is None else [*kept, fresh]
+            whole = join_slices(held, self._plan)
+            closed = close_windows(self._plan, whole, self._closed, frontier)
+            fresh = self._forget(whole, fresh, frontier)
+        if fresh is not None and len(fresh.keys):
+            self._add(fresh)
+        self._closed = max(self._closed, frontier)
+        self._store.write(
+            "windows", self._codec.encode((self._closed, self._next, dict(self._pages)))
+        )
+        return closed
+
+    def _find_first_end(self, place: int) -> int:
+        """Return the last time of the first open window at or after a slice."""
+        plan = self._plan
+        start = max(place - plan.size + 1, self._closed - plan.size + 2)
+        start += (plan.offset - start) % plan.every
+        return start + plan.size - 1
+
+    def _forget(self, whole: Slices, fresh: Slices | None, frontier: int) -> Slices | None:
+        """Drop the pages that no open window needs; return what is to be written anew."""
+        plan = self._plan
+        if frontier >= FOREVER:
+            for number in self._pages:
+                self._store.write_page("slices", str(number), None)
+            self._pages.clear()
+            return None
+        # The earliest window that is still open begins here; earlier slices are of no use to it.
+        open_from = frontier - plan.size + 2
+        open_from += (plan.offset - open_from) % plan.every
+        dead = [number for number, (_, high) in self._pages.items() if high < open_from]
+        if len(self._pages) - len(dead) >= _MOST_PAGES:
+            dead = list(self._pages)
+            fresh = whole
+        for number in dead:
+            self._store.write_page("slices", str(number), None)
+            del self._pages[number]
+        return None if fresh is None else fresh.take(np.flatnonzero(fresh.starts >= open_from))
+
+    def _add(self, fresh: Slices) -> None:
+        self._store.write_page("slices", str(self._next), write_slices(fresh, {}))
+        self._pages[self._next] = (int(fresh.starts.min()), int(fresh.starts.max()))
+        self._next += 1
+
+    def _read(self, number: int) -> Slices:
+        data = self._store.read_page("slices", str(number))
+        assert data is not None, f"page {number} of slices is gone"
+        return read_slices(self._plan, data)[0]
+
+
+def _is_text(plan: WindowPlan, table: Table) -> bool:
+    if plan.key is None:
+        return False
+    layout: Any = table.columns.layout
+    return bool(layout.parts[layout.cls._fields.index(plan.key)].kind == "str")
+
+
+def count_events(several: Iterable[Slices]) -> int:
+    """Return how many events were folded into slices."""
+    return sum(int(one.events.sum()) for one in several)
