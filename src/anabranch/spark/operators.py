@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pandas as pd
@@ -12,6 +12,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from anabranch.model.events import Event
 from anabranch.spark.columnar.shards import ColumnShard
 from anabranch.spark.memory import keep_freed
+from anabranch.spark.packs import make_table, pack
 from anabranch.spark.placement import find_numbers
 from anabranch.spark.roots import Root, Speaker
 from anabranch.spark.said import Said, describe_ledger
@@ -28,10 +29,11 @@ _Letter = tuple[int, str, Any]
 
 
 class _Operator(StatefulProcessor):
-    """What all operators need: the job, a store, and their mail."""
+    """What all operators need: the job, a store, their mail, and whether rows leave in packs."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, *, packed: bool = False) -> None:
         self._job = job
+        self._packed = packed
 
     def init(self, handle: Any) -> None:
         """Find the state."""
@@ -63,6 +65,15 @@ class _Operator(StatefulProcessor):
         rows = [(to, kind, encode(data)) for to, kind, data in mail]
         return pd.DataFrame(rows, columns=["to", "kind", "payload"]).astype({"to": "int32"})
 
+    def _say(self, said: list[Said], tables: Sequence[pa.Table] = ()) -> pd.DataFrame:
+        """Return rows of the result, and tables of them, as Spark takes them."""
+        if self._packed:
+            return pd.DataFrame({"pack": list(pack(make_table(said, tables)))})
+        if tables:
+            said = said + [Said(**row) for table in tables for row in table.to_pylist()]
+        frame = pd.DataFrame(said, columns=list(Said._fields))
+        return frame.astype({"time": "Int64", "seq": "Int64", "index": "int32"})
+
     def _read(self, rows: Iterator[pd.DataFrame]) -> Iterator[tuple[str, Any]]:
         decode = self._job.codec.decode
         for frame in rows:
@@ -81,7 +92,7 @@ class LeafOperator(_Operator):
         shard = _run_shard(self._job, number, self._store, rows)
         said = [*shard.said, _describe_shard(shard)]
         if not self._job.wiring.has_root:
-            return _add_tables(_frame(said), shard.tables)
+            return self._say(said, shard.tables)
         relay = -1 - shard.number
         mail: list[_Letter] = [(relay, "said", [tuple(row) for row in said])]
         if shard.unsaid:
@@ -104,12 +115,12 @@ class RootOperator(_Operator):
         if number < 0:
             if speaking:
                 return self._post([(-1 - number, kind, data) for kind, data in letters])
-            return _frame([Said(*row) for _, rows in letters for row in rows])
+            return self._say([Said(*row) for _, rows in letters for row in rows])
         root = Root(self._job, self._store)
         root.process(_lift(row) for _, rows in letters for row in rows)
         said = [*root.said, describe_ledger("root", number, root.ledger, {})]
         if not speaking:
-            return _frame(said)
+            return self._say(said)
         mail: list[_Letter] = [(number, "said", [tuple(row) for row in said])]
         if root.states:
             mail += [(shard, "states", root.states) for shard in range(self._job.wiring.shards)]
@@ -129,7 +140,7 @@ class SpeakerOperator(_Operator):
         speaker.process(unsaid, found["states"])
         said = [Said(*row) for row in found["said"]]
         counts = describe_ledger("speaker", number, speaker.ledger, {})
-        return _frame([*said, *speaker.said, counts])
+        return self._say([*said, *speaker.said, counts])
 
 
 class WholeOperator(_Operator):
@@ -154,7 +165,7 @@ class WholeOperator(_Operator):
             speaker = Speaker(job, Part(self._store, "speaker"))
             speaker.process(shard.unsaid, root.states)
             said += [*speaker.said, describe_ledger("speaker", number, speaker.ledger, {})]
-        return _frame(said)
+        return self._say(said)
 
 
 def _run_shard(
@@ -173,19 +184,6 @@ def _run_shard(
 def _describe_shard(shard: Shard | ColumnShard) -> Said:
     more = {"frontier": shard.frontier, "sources": shard.frontiers}
     return describe_ledger("shard", shard.number, shard.ledger, more)
-
-
-def _frame(said: list[Said]) -> pd.DataFrame:
-    frame = pd.DataFrame(said, columns=list(Said._fields))
-    return frame.astype({"time": "Int64", "seq": "Int64", "index": "int32"})
-
-
-def _add_tables(frame: pd.DataFrame, tables: list[pa.Table]) -> pd.DataFrame:
-    """Return rows and tables as one frame; what never was a row stays in Arrow."""
-    if not tables:
-        return frame
-    first = pa.Table.from_pandas(frame, tables[0].schema, preserve_index=False)
-    return pa.concat_tables([first, *tables]).to_pandas(types_mapper=pd.ArrowDtype)
 
 
 def _lower(delta: Delta) -> tuple[Any, ...]:

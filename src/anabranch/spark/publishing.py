@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from anabranch.spark.said import COLUMNS
+from anabranch.spark.packs import is_packed, read_schema, unpack
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,7 +24,8 @@ def write_rows(frame: DataFrame, draft: Path, format: Format) -> list[dict[str, 
     The batch is computed once, and to its end: that is what Spark's state needs.
     """
     draft.mkdir(parents=True)
-    counts = frame.mapInArrow(_make_writer(str(draft), format), "value string").collect()
+    writer = _make_writer(str(draft), format, packed=is_packed(frame))
+    counts = frame.mapInArrow(writer, "value string").collect()
     return [json.loads(row.value) for row in counts]
 
 
@@ -31,15 +33,15 @@ def write_nothing(draft: Path, format: Format) -> None:  # noqa: A002 - Spark's 
     """Write a file without rows: a reader of the folder learns the columns from it."""
     import pyarrow as pa
 
-    types = {"string": pa.string(), "long": pa.int64(), "int": pa.int32()}
-    columns = [column.split() for column in COLUMNS.split(", ")]
-    schema = pa.schema([(name, types[kind]) for name, kind in columns if name != "kind"])
+    schema = pa.schema([field for field in read_schema() if field.name != "kind"])
     _write_file(schema.empty_table(), draft / "kind=output" / f"part-none.{format}", format)
 
 
 def _make_writer(
     draft: str,
     format: Format,  # noqa: A002 - Spark's own word
+    *,
+    packed: bool,
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -49,7 +51,7 @@ def _make_writer(
         context = TaskContext.get()
         assert context is not None
         kinds: dict[str, list[pa.RecordBatch]] = {}
-        for batch in batches:
+        for batch in chain.from_iterable(map(unpack, batches)) if packed else batches:
             for kind in batch.column("kind").unique().to_pylist():
                 rows = batch.filter(pc.equal(batch.column("kind"), kind))
                 kinds.setdefault(kind, []).append(rows)
@@ -71,7 +73,8 @@ def _write_file(table: pa.Table, file: Path, format: Format) -> None:  # noqa: A
     file.parent.mkdir(parents=True, exist_ok=True)
     hidden = file.with_name(f".{file.name}")
     if format == "parquet":
-        pq.write_table(table, hidden)
+        # What repeats is worth a dictionary; ids and values hardly ever do.
+        pq.write_table(table, hidden, use_dictionary=["tag", "source", "reason"])
     else:
         with hidden.open("w", encoding="utf-8") as out:
             for row in table.to_pylist():

@@ -21,6 +21,7 @@ from anabranch.spark.files import Files
 from anabranch.spark.folders import Folder
 from anabranch.spark.foresight import can_foresee
 from anabranch.spark.intake import MAX_RECORD_BYTES, Reading, take_in
+from anabranch.spark.packs import PACK_SCHEMA, attach_packed
 from anabranch.spark.raw import read_batch
 from anabranch.spark.said import COLUMNS
 from anabranch.spark.settings import check_settings
@@ -159,7 +160,8 @@ def run(
         job = make_job(1)
     _ship_by_value(program)
     envelopes = list(_make_envelopes(spark, job, feeds, max_record_bytes))
-    return _fold(job, reduce(lambda a, b: a.unionByName(b), envelopes))
+    whole = reduce(lambda a, b: a.unionByName(b), envelopes)
+    return attach_packed(_fold(job, whole), _fold(job, whole, packed=True))
 
 
 def _find_session(feeds: list[Feed]) -> SparkSession:
@@ -200,7 +202,7 @@ def _plan_columns(
     return None if isinstance(plan, str) else plan
 
 
-def _fold(job: Job, envelopes: DataFrame) -> DataFrame:
+def _fold(job: Job, envelopes: DataFrame, *, packed: bool = False) -> DataFrame:
     from anabranch.spark.operators import (
         MAIL_SCHEMA,
         LeafOperator,
@@ -211,22 +213,19 @@ def _fold(job: Job, envelopes: DataFrame) -> DataFrame:
 
     wiring = job.wiring
     if wiring.has_root and wiring.shards == 1:
-        return envelopes.groupBy("shard").transformWithStateInPandas(
-            WholeOperator(job), COLUMNS, "append", "None"
+        chain: list[tuple[str, Any]] = [("shard", WholeOperator)]
+    else:
+        chain = [("shard", LeafOperator)]
+        chain += [("to", RootOperator)] if wiring.has_root else []
+        chain += [("to", SpeakerOperator)] if wiring.speaking else []
+    frame = envelopes
+    for place, (key, operator) in enumerate(chain, start=1):
+        last = place == len(chain)
+        schema = (PACK_SCHEMA if packed else COLUMNS) if last else MAIL_SCHEMA
+        frame = frame.groupBy(key).transformWithStateInPandas(
+            operator(job, packed=packed), schema, "append", "None"
         )
-    leaves = envelopes.groupBy("shard").transformWithStateInPandas(
-        LeafOperator(job), MAIL_SCHEMA if wiring.has_root else COLUMNS, "append", "None"
-    )
-    if not wiring.has_root:
-        return leaves
-    roots = leaves.groupBy("to").transformWithStateInPandas(
-        RootOperator(job), MAIL_SCHEMA if wiring.speaking else COLUMNS, "append", "None"
-    )
-    if not wiring.speaking:
-        return roots
-    return roots.groupBy("to").transformWithStateInPandas(
-        SpeakerOperator(job), COLUMNS, "append", "None"
-    )
+    return frame
 
 
 def _make_mapper(

@@ -7,6 +7,7 @@ import json
 from typing import Any, NamedTuple
 
 from anabranch.eventtime.ledger import Ledger
+from anabranch.eventtime.timers import TIMERS
 from anabranch.model.events import Event
 from anabranch.model.fields import encode_value
 from anabranch.model.order import OrderKey
@@ -53,7 +54,8 @@ def describe_output(value: Any, event: Event, index: int, key: OrderKey) -> Said
         event.seq,
         index,
         encode_json(value),
-        encode_json(event.data),
+        # A timer is no event that anybody brought; its time and its key are in the id.
+        None if event.source == TIMERS else encode_json(event.data),
         None,
     )
 

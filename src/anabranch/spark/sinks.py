@@ -17,6 +17,7 @@ from anabranch.errors import InputError
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.sources import NEVER
 from anabranch.eventtime.tolerance import Sample, Tolerance, explain_excess, read_tolerance
+from anabranch.spark.packs import find_packed
 from anabranch.spark.pairing import Lock, check_pair, find_local, write_pair
 from anabranch.spark.publishing import Format, write_nothing, write_rows
 from anabranch.spark.said import COLUMNS
@@ -84,7 +85,7 @@ def write_directory(
         if tolerance is not None:
             judge_batch(frame.sparkSession, target / f"batch={batch}", format, tolerance)
 
-    return _start(result, checkpoint, take, trigger, accept)
+    return _start(find_packed(result), checkpoint, take, trigger, accept)
 
 
 def for_each_batch(

@@ -36,3 +36,6 @@ class Several:
 
     def value(self, state: Any) -> Any:
         return {n: f.value(s) for (n, (f, _)), s in zip(self.folds.items(), state)}
+
+    def __repr__(self) -> str:
+        return f"Several({self.folds!r})"

@@ -55,7 +55,7 @@ def describe_windows(plan: WindowPlan, rank: int, closed: Closed) -> pa.Table:
             "seq": pa.nulls(count, pa.int64()),
             "index": pa.repeat(pa.scalar(0, pa.int32()), count),
             "value": _fill(pattern.value or "", {**texts, "key": plain}),
-            "event": _fill(pattern.event or "", {**texts, "key": plain}),
+            "event": pa.nulls(count, pa.string()),
             "reason": pa.nulls(count, pa.string()),
         }
     )
@@ -78,7 +78,7 @@ def _make_pattern(plan: WindowPlan, rank: int) -> Said:
     def mark(text: str | None) -> str:
         return marked.sub(lambda found: f"\0{names[found[0]]}\0", text or "")
 
-    return row._replace(id=mark(row.id), value=mark(row.value), event=mark(row.event))
+    return row._replace(id=mark(row.id), value=mark(row.value))
 
 
 def _list_holes(plan: WindowPlan) -> list[str]:

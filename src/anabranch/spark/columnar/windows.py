@@ -134,7 +134,7 @@ def join_slices(several: Sequence[Slices], plan: WindowPlan) -> Slices:
     strings = Strings() if any(one.strings is not None for one in several) else None
     keys = np.concatenate([_recode(one, strings) for one in several])
     starts = np.concatenate([one.starts for one in several])
-    order = np.lexsort((starts, keys))
+    order = _sort(keys, starts, plan)
     keys, starts = keys[order], starts[order]
     new = np.ones(len(keys), np.bool_)
     new[1:] = (keys[1:] != keys[:-1]) | (starts[1:] != starts[:-1])
@@ -150,6 +150,17 @@ def join_slices(several: Sequence[Slices], plan: WindowPlan) -> Slices:
         join: Any = np.add if part.op in ("sum", "count") else np.maximum
         parts.append(join.reduceat(values, firsts))
     return Slices(keys[firsts], starts[firsts], events, tuple(parts), strings)
+
+
+def _sort(keys: Array, starts: Array, plan: WindowPlan) -> Array:
+    """Return the places of slices by key and start; several parts in order are merged."""
+    if not len(keys):
+        return np.empty(0, np.int64)
+    low, least = int(starts.min()), int(keys.min())
+    span = (int(starts.max()) - low) // plan.width + 1
+    if (int(keys.max()) - least + 1) * span >= 1 << _BITS:
+        return np.lexsort((starts, keys))
+    return np.argsort((keys - least) * span + (starts - low) // plan.width, kind="stable")
 
 
 def _recode(one: Slices, strings: Strings | None) -> Array:
