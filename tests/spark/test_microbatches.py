@@ -19,7 +19,7 @@ from anabranch.spark.columnar.intake import take_in_columns
 from anabranch.spark.columnar.shards import ColumnShard
 from anabranch.spark.intake import Reading, take_in
 from anabranch.spark.roots import Root, Speaker
-from anabranch.spark.said import identify
+from anabranch.spark.said import Said, identify
 from anabranch.spark.shards import Job, Shard
 from anabranch.spark.stores import MemoryStore
 from anabranch.state.codec import make_codec
@@ -65,6 +65,7 @@ class Engine:
             shard = (ColumnShard if self.columns else Shard)(self.job, number, store)
             shard.process([(kind, data) for to, kind, data in envelopes if to == number])
             self.said += shard.said
+            self.said += [Said(**row) for table in shard.tables for row in table.to_pylist()]
             deltas += shard.deltas
             unsaid[number] = shard.unsaid
             ledgers.append(shard.ledger)

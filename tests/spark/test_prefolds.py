@@ -10,6 +10,8 @@ import pytest
 
 from anabranch import Event, Heartbeat, Malformed, Program, depends, load, on
 from anabranch.eventtime.sources import Source
+from anabranch.eventtime.windows import Sliding, Tumbling
+from anabranch.query.windows import aggregate
 from anabranch.reference.sequential import run
 from anabranch.spark import files as file_source
 from anabranch.spark import foresight
@@ -19,7 +21,7 @@ from anabranch.spark.folders import Folder
 from anabranch.spark.foresight import can_foresee
 from anabranch.spark.fused import FusedReader
 from anabranch.spark.intake import Reading
-from anabranch.state import MapOf, Sum
+from anabranch.state import Count, MapOf, Max, Sum
 from tests.spark.test_fused import follow
 from tests.spark.test_microbatches import Engine, expected_rows, said_rows
 
@@ -115,7 +117,13 @@ shop_totals = Program(
     state=MapOf(Sum(), by="shop"),
     name="shop_totals",
 )
+sales_windows = aggregate(
+    Sale, Sliding(6, every=2), per="shop", n=Count(), most=(Max(), "amount"), sum=(Sum(), "amount")
+)
+all_sales = aggregate(Sale, Tumbling(4), sum=(Sum(), "amount"))
 CASES = {
+    "sales_windows": (sales_windows, {"a": "Sale", "b": "Sale"}),
+    "all_sales": (all_sales, {"a": "Sale", "b": "Sale"}),
     "value_barrier": (value_barrier, {"a": "Value", "b": "Value", "m": "Barrier"}),
     "sales": (sales, {"a": "Sale", "b": "Sale", "m": "Report"}),
     "key_counter": (key_counter, {"a": "Inc", "b": "Inc", "m": "Read"}),
@@ -133,6 +141,12 @@ def watched(monkeypatch):
         seen["folded"] += len(table)
         return add(gathering, table, claim)
 
+    add_slices = prefolds.SliceGathering.add
+
+    def count_slices(gathering, table, claim):
+        seen["folded"] += len(table)
+        return add_slices(gathering, table, claim)
+
     def count_fold(job, table, cuts):
         seen["folded"] += len(table)
         return fold(job, table, cuts)
@@ -143,6 +157,7 @@ def watched(monkeypatch):
 
     monkeypatch.setattr(prefolds, "_fold", count_fold)
     monkeypatch.setattr(prefolds.Gathering, "add", count_add)
+    monkeypatch.setattr(prefolds.SliceGathering, "add", count_slices)
     monkeypatch.setattr("anabranch.spark.columnar.shards.read_again", count_again)
     monkeypatch.setattr(foresight, "_FEWEST_EVENTS", 0)
     monkeypatch.setattr(file_source, "BLOCK_ROWS", 5)

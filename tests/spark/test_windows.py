@@ -1,0 +1,132 @@
+"""Windows by columns against the program that they are: the same rows, ids and counts."""
+
+import random
+from typing import NamedTuple
+
+import pytest
+
+from anabranch import Event
+from anabranch.eventtime.panes import Windowing
+from anabranch.eventtime.sources import Source, end_sources
+from anabranch.eventtime.triggers import AfterCount, AtFrontier, Repeatedly
+from anabranch.eventtime.windows import Sessions, Sliding, Tumbling
+from anabranch.plan.wiring import wire
+from anabranch.query.windows import aggregate
+from anabranch.reference.sequential import run
+from anabranch.spark.columnar import windows as columnar
+from anabranch.spark.columnar.fitness import plan_columns
+from anabranch.spark.columnar.tables import OutgrownStateError
+from anabranch.state import Count, Max, Min, Sum, TopK
+from tests.spark.test_microbatches import Engine, cut, expected_rows, said_rows, to_row
+
+
+class Bid(NamedTuple):
+    time: int
+    auction: int
+    price: int
+
+
+class Offer(NamedTuple):
+    time: int
+    auction: str
+    price: int
+
+
+SOURCES = (Source("a", lateness=2), Source("b"))
+NAMES = ["x", "y's", 'a "b" \\ é\n']
+
+
+def draw_bids(rng, tag, count):
+    items = []
+    for name in "ab":
+        time = rng.randint(-20, 20)
+        for seq in range(count):
+            time += rng.choice((0, 0, 1, 1, 2, 30 if rng.random() < 0.05 else 0))
+            at = time - rng.randint(0, 3) if name == "a" else time
+            auction = rng.randint(-1, 2)
+            key = auction if tag is Bid else NAMES[auction]
+            items.append(Event(tag(at, key, rng.randint(-99, 99)), name, seq))
+    return items
+
+
+@pytest.mark.parametrize("per", ["auction", None])
+@pytest.mark.parametrize("tag", [Bid, Offer])
+def test_differential_windows_by_columns_say_what_the_program_says(tag, per, monkeypatch):
+    # Pages are made one often, and pairs of keys and slices have no place of their own.
+    monkeypatch.setattr(columnar, "_MOST_PAGES", 3)
+    said = 0
+    for seed in range(40):
+        rng = random.Random(seed)
+        monkeypatch.setattr(columnar, "_DENSE", rng.choice([0, 1 << 22]))
+        size = rng.randint(1, 12)
+        every, offset = rng.randint(1, size), rng.randint(-3, 5)
+        window = rng.choice([Tumbling(size, offset), Sliding(size, every, offset)])
+        program = aggregate(
+            tag, window, per=per,
+            n=Count(), top=(Max(), "price"), low=(Min(), "price"), sum=(Sum(), "price"),
+        )  # fmt: skip
+        items = draw_bids(rng, tag, 50)
+        items = end_sources(items, SOURCES) if rng.random() < 0.5 else items
+        answer = run(program, items, SOURCES)
+        engine = Engine(program, SOURCES, rng.choice([1, 3]), columns=True)
+        assert engine.columns.windows is not None
+        for batch in cut(rng, items):
+            engine.batch(batch)
+        assert said_rows(engine) == expected_rows(answer), seed
+        assert engine.ledger == answer.ledger
+        said += len(answer.outputs)
+    assert said > 500
+
+
+def test_slices_that_no_open_window_needs_are_forgotten():
+    program = aggregate(Bid, Sliding(10, every=5), per="auction", n=Count())
+    engine = Engine(program, (Source("b", strict=True),), 1, columns=True)
+    for time in range(0, 4000, 4):
+        engine.batch([[to_row(Event(Bid(time, time % 3, 1), "b", time))]])
+    assert len(engine.stores[0].pages) < 20
+    rows = [s for s in engine.said if s.kind == "output"]
+    assert len(rows) == len(
+        run(
+            program,
+            [Event(Bid(t, t % 3, 1), "b", t) for t in range(0, 4000, 4)],
+            (Source("b", strict=True),),
+        ).outputs
+    )
+
+
+@pytest.mark.parametrize(("over", "folds", "reason"), [
+    (Sessions(5), {"n": Count()}, "Sessions windows are not of one size"),
+    (Tumbling(5), {"k": (TopK(2), "price")}, "k is not counted, added up or compared by whole numbers"),
+    (Tumbling(5), {"n": (Sum(), len)}, "n is not counted, added up or compared by whole numbers"),
+    (Windowing(Tumbling(5), Repeatedly(AfterCount(1))), {"n": Count()}, "windows speak more than once"),
+    (Windowing(Tumbling(5), lateness=3), {"n": Count()}, "windows speak more than once"),
+    (Windowing(Tumbling(5), output_time="latest"), {"n": Count()},
+     "panes have a time of their own, or are said in any case"),
+    (Tumbling(5), {}, "windows hold what a user's own fold makes of events"),
+])  # fmt: skip
+def test_what_does_not_fit_columns_says_why(over, folds, reason):
+    program = aggregate(Bid, over, per="auction", **folds)
+    assert plan_columns(program, wire(program, 2), {"b": Source("b")}, numbered=True) == reason
+
+
+def test_a_trigger_that_only_names_the_frontier_fits_columns():
+    program = aggregate(
+        Bid, Windowing(Tumbling(5), AtFrontier(late=AfterCount(1))), per="auction", n=Count()
+    )
+    plan = plan_columns(program, wire(program, 2), {"b": Source("b")}, numbered=True)
+    assert plan.windows.parts == (columnar.Part("count"),)
+
+
+@pytest.mark.parametrize(("bids", "message"), [
+    ([Bid(1, 0, 1 << 62), Bid(2, 0, 1 << 62), Bid(30, 0, 0)], "a sum of a window may not fit into 64 bits"),
+    ([Bid(1, 0, 1 << 62), Bid(7, 0, 1 << 62), Bid(30, 0, 0)], "may not fit into 64 bits"),
+    ([Bid(1 << 62, 0, 1)], "a time is too far away for windows by columns"),
+])  # fmt: skip
+def test_what_outgrows_64_bits_stops_and_tells_the_cure(bids, message):
+    program = aggregate(Bid, Sliding(10, every=5), per="auction", sum=(Sum(), "price"))
+    engine = Engine(program, (Source("b", strict=True),), 1, columns=True)
+    rows = [to_row(Event(bid, "b", seq)) for seq, bid in enumerate(bids)]
+    for row in rows[:-1]:
+        engine.batch([[row]])
+    with pytest.raises(OutgrownStateError, match=message):
+        engine.batch([rows[-1:]])
