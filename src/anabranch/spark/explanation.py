@@ -25,6 +25,9 @@ def explain_run(program: Program) -> list[str]:
     early = [tag.__name__ for tag in program.tags if tag in plan.early]
     if early:
         lines.append(f"from files, as deltas, folded where they are read: {', '.join(early)}")
+    if plan.windows is not None:
+        share = plan.windows.size // plan.windows.width
+        lines.append(f"windows are joined from slices, {share} to a window, which they share")
     folded = set(plan.kernels)
     return [
         *lines,
