@@ -10,7 +10,7 @@ import pytest
 
 from anabranch import Event, Heartbeat, Malformed, Program, depends, load, on
 from anabranch.eventtime.sources import Source
-from anabranch.eventtime.windows import Sliding, Tumbling
+from anabranch.eventtime.windows import Sessions, Sliding, Tumbling
 from anabranch.query.windows import aggregate
 from anabranch.reference.sequential import run
 from anabranch.spark import files as file_source
@@ -21,7 +21,7 @@ from anabranch.spark.folders import Folder
 from anabranch.spark.foresight import can_foresee
 from anabranch.spark.fused import FusedReader
 from anabranch.spark.intake import Reading
-from anabranch.state import Count, MapOf, Max, Sum
+from anabranch.state import Count, MapOf, Max, Min, Sum
 from tests.spark.test_fused import follow
 from tests.spark.test_microbatches import Engine, expected_rows, said_rows
 
@@ -120,9 +120,11 @@ shop_totals = Program(
 sales_windows = aggregate(
     Sale, Sliding(6, every=2), per="shop", n=Count(), most=(Max(), "amount"), sum=(Sum(), "amount")
 )
+visits = aggregate(Sale, Sessions(3), per="shop", n=Count(), least=(Min(), "amount"))
 all_sales = aggregate(Sale, Tumbling(4), sum=(Sum(), "amount"))
 CASES = {
     "sales_windows": (sales_windows, {"a": "Sale", "b": "Sale"}),
+    "visits": (visits, {"a": "Sale", "b": "Sale"}),
     "all_sales": (all_sales, {"a": "Sale", "b": "Sale"}),
     "value_barrier": (value_barrier, {"a": "Value", "b": "Value", "m": "Barrier"}),
     "sales": (sales, {"a": "Sale", "b": "Sale", "m": "Report"}),

@@ -3,18 +3,20 @@
 import random
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 
 from anabranch import Event
 from anabranch.eventtime.panes import Windowing
 from anabranch.eventtime.sources import Source, end_sources
 from anabranch.eventtime.triggers import AfterCount, AtFrontier, Repeatedly
-from anabranch.eventtime.windows import Sessions, Sliding, Tumbling
+from anabranch.eventtime.windows import Global, Sessions, Sliding, Tumbling
 from anabranch.plan.wiring import wire
 from anabranch.query.windows import aggregate
 from anabranch.reference.sequential import run
 from anabranch.spark.columnar import windows as columnar
 from anabranch.spark.columnar.fitness import plan_columns
+from anabranch.spark.columnar.sessions import find_pieces
 from anabranch.spark.columnar.tables import OutgrownStateError
 from anabranch.state import Count, Max, Min, Sum, TopK
 from tests.spark.test_microbatches import Engine, cut, expected_rows, said_rows, to_row
@@ -60,7 +62,9 @@ def test_differential_windows_by_columns_say_what_the_program_says(tag, per, mon
         monkeypatch.setattr(columnar, "_DENSE", rng.choice([0, 1 << 22]))
         size = rng.randint(1, 12)
         every, offset = rng.randint(1, size), rng.randint(-3, 5)
-        window = rng.choice([Tumbling(size, offset), Sliding(size, every, offset)])
+        window = rng.choice(
+            [Tumbling(size, offset), Sliding(size, every, offset), Sessions(rng.randint(1, 6))]
+        )
         program = aggregate(
             tag, window, per=per,
             n=Count(), top=(Max(), "price"), low=(Min(), "price"), sum=(Sum(), "price"),
@@ -95,7 +99,7 @@ def test_slices_that_no_open_window_needs_are_forgotten():
 
 
 @pytest.mark.parametrize(("over", "folds", "reason"), [
-    (Sessions(5), {"n": Count()}, "Sessions windows are not of one size"),
+    (Global(), {"n": Count()}, "Global windows do not lie on a grid"),
     (Tumbling(5), {"k": (TopK(2), "price")}, "k is not counted, added up or compared by whole numbers"),
     (Tumbling(5), {"n": (Sum(), len)}, "n is not counted, added up or compared by whole numbers"),
     (Windowing(Tumbling(5), Repeatedly(AfterCount(1))), {"n": Count()}, "windows speak more than once"),
@@ -130,3 +134,18 @@ def test_what_outgrows_64_bits_stops_and_tells_the_cure(bids, message):
         engine.batch([[row]])
     with pytest.raises(OutgrownStateError, match=message):
         engine.batch([rows[-1:]])
+
+
+def test_differential_sessions_far_apart_in_time_are_found_all_the_same():
+    far = 1 << 60
+    for seed in range(100):
+        rng = random.Random(seed)
+        rows = [(rng.randint(0, 2), rng.randint(0, 9), rng.randint(0, 4)) for _ in range(12)]
+        keys, firsts = (np.array([row[n] for row in rows]) for n in (0, 1))
+        lasts = firsts + np.array([row[2] for row in rows])
+        near = find_pieces(keys, firsts, lasts, 3)
+        # One more key, at the other end of time, makes the numbers too large for a running maximum.
+        wide = find_pieces(np.append(keys, 9), np.append(firsts, -far), np.append(lasts, far), 3)
+        assert [part[: len(near[n])].tolist() for n, part in enumerate(wide)] == [
+            part.tolist() for part in near
+        ]

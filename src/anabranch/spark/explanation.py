@@ -25,7 +25,7 @@ def explain_run(program: Program) -> list[str]:
     early = [tag.__name__ for tag in program.tags if tag in plan.early]
     if early:
         lines.append(f"from files, as deltas, folded where they are read: {', '.join(early)}")
-    if plan.windows is not None:
+    if plan.windows is not None and plan.windows.gap is None:
         share = plan.windows.size // plan.windows.width
         lines.append(f"windows are joined from slices, {share} to a window, which they share")
     folded = set(plan.kernels)

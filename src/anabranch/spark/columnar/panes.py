@@ -33,7 +33,7 @@ def describe_windows(plan: WindowPlan, rank: int, closed: Closed) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    ends = closed.starts + plan.size
+    ends = closed.ends
     times = pa.array(ends - 1)
     texts: dict[str, pa.Array] = {
         "time": pc.cast(times, pa.string()),

@@ -7,7 +7,7 @@ from math import gcd
 from typing import Any
 
 from anabranch.eventtime.triggers import AtFrontier, Default
-from anabranch.eventtime.windows import Sliding, Tumbling
+from anabranch.eventtime.windows import Sessions, Sliding, Tumbling
 from anabranch.model.events import Tag, field_types
 from anabranch.model.program import Program
 from anabranch.query.windows import Panes, Windows
@@ -29,7 +29,8 @@ class Part:
 class WindowPlan:
     """Windows that can be folded by columns: where they lie, what they hold, and what they say.
 
-    `results` names what a window says, each as the parts it is made of: a mean has two.
+    `results` names what a window says, each as the parts it is made of: a mean has two. Sessions have a
+    `gap` instead of a size, and a last part, which is the time of their last event.
     """
 
     tag: Tag
@@ -40,6 +41,7 @@ class WindowPlan:
     offset: int
     parts: tuple[Part, ...]
     results: tuple[tuple[str, tuple[int, ...]], ...]
+    gap: int | None = None
 
     @property
     def width(self) -> int:
@@ -68,6 +70,18 @@ def plan_windows(program: Program) -> WindowPlan | str:
             return f"{name} is not counted, added up or compared by whole numbers"
         results.append((name, tuple(_place(parts, part) for part in found)))
     window: Any = windowing.window
+    if isinstance(window, Sessions):
+        return WindowPlan(
+            tag,
+            timer,
+            windows.key,
+            0,
+            0,
+            0,
+            (*parts, Part("max", "time")),
+            tuple(results),
+            window.gap,
+        )
     every = window.every if isinstance(window, Sliding) else window.size
     return WindowPlan(
         tag, timer, windows.key, window.size, every, window.offset, tuple(parts), tuple(results)
@@ -77,8 +91,8 @@ def plan_windows(program: Program) -> WindowPlan | str:
 def _find_odd_windowing(windows: Windows) -> str | None:
     windowing = windows.windowing
     trigger = windowing.trigger
-    if not isinstance(windowing.window, Tumbling | Sliding):
-        return f"{type(windowing.window).__name__} windows are not of one size"
+    if not isinstance(windowing.window, Tumbling | Sliding | Sessions):
+        return f"{type(windowing.window).__name__} windows do not lie on a grid"
     silent = isinstance(trigger, AtFrontier) and trigger.early is None
     if windows.delay is not None or windowing.lateness or not (trigger == Default() or silent):
         return "windows speak more than once"

@@ -1,6 +1,6 @@
 """Windows by columns: events are folded into the slices that windows share, and slices into windows.
 
-For windows of one size that speak once, at their end, of whole numbers that are counted, added up or
+For sessions, and for windows of one size, that speak once, at their end, of whole numbers that are counted, added up or
 compared. What an event does to its slice does not depend on any other event, so slices may be folded
 where events are read, in any order.
 """
@@ -19,6 +19,7 @@ from anabranch.kernels.layouts import Constant
 from anabranch.kernels.sliding import add_up, find_largest, find_windows
 from anabranch.model.events import FOREVER
 from anabranch.spark.columnar.routes import hash_numbers, hash_texts
+from anabranch.spark.columnar.sessions import find_pieces
 from anabranch.spark.columnar.tables import (
     OutgrownStateError,
     Table,
@@ -62,10 +63,14 @@ def fold_table(plan: WindowPlan, table: Table) -> Slices:
     if not len(table):
         nothing = np.empty(0, np.int64)
         return Slices(nothing, nothing, nothing, tuple(nothing for _ in plan.parts))
+    keys = np.zeros(len(table), np.int64) if plan.key is None else table.field(plan.key)
+    strings = table.columns.strings if _is_text(plan, table) else None
+    if plan.gap is not None:
+        _check_times(table.times)
+        ones, parts = np.ones(len(table), np.int64), tuple(_read(p, table) for p in plan.parts)
+        return join_slices([Slices(keys, table.times, ones, parts, strings)], plan)
     index = Index()
-    slots = index.find(
-        np.zeros(len(table), np.int64) if plan.key is None else table.field(plan.key)
-    )
+    slots = index.find(keys)
     numbers = _number_slices(plan, table.times)
     low = int(numbers.min())
     span = int(numbers.max()) - low + 1
@@ -79,12 +84,16 @@ def fold_table(plan: WindowPlan, table: Table) -> Slices:
     there = np.flatnonzero(events)
     parts = tuple(_reduce(part, table, pairs, count)[there] for part in plan.parts)
     places, starts = np.divmod(there if known is None else known.keys[there], span)
-    strings = table.columns.strings if _is_text(plan, table) else None
     starts = (starts + low) * plan.width + plan.offset
     return Slices(index.keys[places], starts, events[there], parts, strings)
 
 
 def _number_slices(plan: WindowPlan, times: Array) -> Array:
+    _check_times(times)
+    return (times - plan.offset) // plan.width
+
+
+def _check_times(times: Array) -> None:
     low, high = int(times.min()), int(times.max())
     if not -_FAR < low <= high < _FAR:
         raise OutgrownStateError(
@@ -93,18 +102,25 @@ def _number_slices(plan: WindowPlan, times: Array) -> Array:
             got=f"{low:,} to {high:,}",
             cure="run with columns=False, where whole numbers have no limit",
         )
-    return (times - plan.offset) // plan.width
+
+
+def _read(part: Part, table: Table) -> Array:
+    """Return what each event adds to a part."""
+    if part.field is None:
+        return np.ones(len(table), np.int64)
+    values = table.field(part.field)
+    # The smallest is the largest from the other side; ~ turns whole numbers round, -2**63 too.
+    return ~values if part.op == "min" else values
 
 
 def _reduce(part: Part, table: Table, rows: Array, count: int) -> Array:
     if part.field is None:
         return np.bincount(rows, minlength=count)
-    values = table.field(part.field)
+    values = _read(part, table)
     if part.op == "sum":
         return _add_at(values, rows, count)
     found = np.full(count, NEVER, np.int64)
-    # The smallest is the largest from the other side; ~ turns whole numbers round, -2**63 too.
-    np.maximum.at(found, rows, values if part.op == "max" else ~values)
+    np.maximum.at(found, rows, values)
     return found
 
 
@@ -134,28 +150,37 @@ def join_slices(several: Sequence[Slices], plan: WindowPlan) -> Slices:
     strings = Strings() if any(one.strings is not None for one in several) else None
     keys = np.concatenate([_recode(one, strings) for one in several])
     starts = np.concatenate([one.starts for one in several])
-    order = _sort(keys, starts, plan)
-    keys, starts = keys[order], starts[order]
-    new = np.ones(len(keys), np.bool_)
-    new[1:] = (keys[1:] != keys[:-1]) | (starts[1:] != starts[:-1])
-    firsts = np.flatnonzero(new)
-    if not len(firsts):
+    if not len(keys):
         return Slices(keys, starts, keys, tuple(keys for _ in plan.parts), strings)
+    if plan.gap is None:
+        order, firsts = _find_slices(keys, starts, plan)
+    else:
+        lasts = np.concatenate([one.parts[-1] for one in several])
+        order, firsts = find_pieces(keys, starts, lasts, plan.gap)
     events = np.add.reduceat(np.concatenate([one.events for one in several])[order], firsts)
     parts: list[Array] = []
     for number, part in enumerate(plan.parts):
         values = np.concatenate([one.parts[number] for one in several])[order]
         if part.op == "sum":
-            _check_reach(int(np.abs(values).max()), int(np.diff(firsts, append=len(keys)).max()))
+            most = np.diff(firsts, append=len(keys)).max()
+            _check_reach(max(int(values.max()), -int(values.min())), int(most))
         join: Any = np.add if part.op in ("sum", "count") else np.maximum
         parts.append(join.reduceat(values, firsts))
-    return Slices(keys[firsts], starts[firsts], events, tuple(parts), strings)
+    rows = order[firsts]
+    return Slices(keys[rows], starts[rows], events, tuple(parts), strings)
+
+
+def _find_slices(keys: Array, starts: Array, plan: WindowPlan) -> tuple[Array, Array]:
+    """Return an order of slices, by key and start, and the places in it where another one begins."""
+    order = _sort(keys, starts, plan)
+    keys, starts = keys[order], starts[order]
+    new = np.ones(len(keys), np.bool_)
+    new[1:] = (keys[1:] != keys[:-1]) | (starts[1:] != starts[:-1])
+    return order, np.flatnonzero(new)
 
 
 def _sort(keys: Array, starts: Array, plan: WindowPlan) -> Array:
     """Return the places of slices by key and start; several parts in order are merged."""
-    if not len(keys):
-        return np.empty(0, np.int64)
     low, least = int(starts.min()), int(keys.min())
     span = (int(starts.max()) - low) // plan.width + 1
     if (int(keys.max()) - least + 1) * span >= 1 << _BITS:
@@ -171,16 +196,19 @@ def _recode(one: Slices, strings: Strings | None) -> Array:
 
 
 class Closed(NamedTuple):
-    """Windows that are complete: their key, start, and parts."""
+    """Windows that are complete: their key, start, end, and parts."""
 
     keys: Array
     starts: Array
+    ends: Array
     parts: tuple[Array, ...]
     strings: Strings | None
 
 
 def close_windows(plan: WindowPlan, slices: Slices, after: int, upto: int) -> Closed:
     """Return the windows that end after one frontier and up to another, of slices in order."""
+    if plan.gap is not None:
+        return _close_sessions(plan, slices, upto)
     ranges = find_windows(
         slices.keys, slices.starts, (plan.size, plan.every, plan.offset), after, upto
     )
@@ -188,11 +216,24 @@ def close_windows(plan: WindowPlan, slices: Slices, after: int, upto: int) -> Cl
     most = int((ranges.highs - ranges.lows).max()) if len(ranges.starts) else 0
     for part, values in zip(plan.parts, slices.parts, strict=True):
         if part.op == "sum" and len(values):
-            _check_reach(int(np.abs(values).max()), most)
+            _check_reach(max(int(values.max()), -int(values.min())), most)
         slide = add_up if part.op in ("sum", "count") else find_largest
         found = slide(values, ranges)
-        parts.append(~found if part.op == "min" else found)
-    return Closed(slices.keys[ranges.lows], ranges.starts, tuple(parts), slices.strings)
+        parts.append(found)
+    keys, ends = slices.keys[ranges.lows], ranges.starts + plan.size
+    return Closed(keys, ranges.starts, ends, _turn_back(plan, parts), slices.strings)
+
+
+def _close_sessions(plan: WindowPlan, slices: Slices, upto: int) -> Closed:
+    ends = slices.parts[-1] + plan.gap
+    rows = np.flatnonzero(ends <= upto + 1) if upto < FOREVER else np.arange(len(ends))
+    done = slices.take(rows)
+    return Closed(done.keys, done.starts, ends[rows], _turn_back(plan, done.parts), done.strings)
+
+
+def _turn_back(plan: WindowPlan, parts: Sequence[Array]) -> tuple[Array, ...]:
+    pairs = zip(plan.parts, parts, strict=True)
+    return tuple(~array if part.op == "min" else array for part, array in pairs)
 
 
 def write_slices(slices: Slices, note: dict[str, Any]) -> bytes:
@@ -247,11 +288,11 @@ class SliceBook:
     def close(self, new: Sequence[Slices], frontier: int) -> Closed | None:
         """Add slices, and return the windows that a frontier completes."""
         fresh = join_slices(new, self._plan) if new else None
-        starts = [low for low, _ in self._pages.values()]
+        places = [low for low, _ in self._pages.values()]
         if fresh is not None and len(fresh.keys):
-            starts.append(int(fresh.starts.min()))
+            places.append(self._find_reach(fresh)[0])
         closed = None
-        if starts and self._find_first_end(min(starts)) <= frontier:
+        if places and self._find_first_end(min(places)) <= frontier:
             kept = [self._read(number) for number in sorted(self._pages)]
             held = kept if fresh is None else [*kept, fresh]
             whole = join_slices(held, self._plan)
@@ -266,8 +307,10 @@ class SliceBook:
         return closed
 
     def _find_first_end(self, place: int) -> int:
-        """Return the last time of the first open window at or after a slice."""
+        """Return the last time of the first open window of a page."""
         plan = self._plan
+        if plan.gap is not None:
+            return place + plan.gap - 1
         start = max(place - plan.size + 1, self._closed - plan.size + 2)
         start += (plan.offset - start) % plan.every
         return start + plan.size - 1
@@ -275,11 +318,11 @@ class SliceBook:
     def _forget(self, whole: Slices, fresh: Slices | None, frontier: int) -> Slices | None:
         """Drop the pages that no open window needs; return what is to be written anew."""
         plan = self._plan
-        if frontier >= FOREVER:
-            for number in self._pages:
-                self._store.write_page("slices", str(number), None)
-            self._pages.clear()
-            return None
+        if frontier >= FOREVER or plan.gap is not None:
+            self._remove(list(self._pages))
+            if frontier >= FOREVER or plan.gap is None:
+                return None
+            return whole.take(np.flatnonzero(whole.parts[-1] + plan.gap > frontier + 1))
         # The earliest window that is still open begins here; earlier slices are of no use to it.
         open_from = frontier - plan.size + 2
         open_from += (plan.offset - open_from) % plan.every
@@ -287,15 +330,23 @@ class SliceBook:
         if len(self._pages) - len(dead) >= _MOST_PAGES:
             dead = list(self._pages)
             fresh = whole
-        for number in dead:
+        self._remove(dead)
+        return None if fresh is None else fresh.take(np.flatnonzero(fresh.starts >= open_from))
+
+    def _remove(self, numbers: list[int]) -> None:
+        for number in numbers:
             self._store.write_page("slices", str(number), None)
             del self._pages[number]
-        return None if fresh is None else fresh.take(np.flatnonzero(fresh.starts >= open_from))
 
     def _add(self, fresh: Slices) -> None:
         self._store.write_page("slices", str(self._next), write_slices(fresh, {}))
-        self._pages[self._next] = (int(fresh.starts.min()), int(fresh.starts.max()))
+        self._pages[self._next] = self._find_reach(fresh)
         self._next += 1
+
+    def _find_reach(self, fresh: Slices) -> tuple[int, int]:
+        """Return the first and the last place of a page: the starts of slices, the ends of sessions."""
+        places = fresh.starts if self._plan.gap is None else fresh.parts[-1]
+        return int(places.min()), int(places.max())
 
     def _read(self, number: int) -> Slices:
         data = self._store.read_page("slices", str(number))
