@@ -67,12 +67,11 @@ class _Operator(StatefulProcessor):
 
     def _say(self, said: list[Said], tables: Sequence[pa.Table] = ()) -> pd.DataFrame:
         """Return rows of the result, and tables of them, as Spark takes them."""
+        table = make_table(said, tables)
         if self._packed:
-            return pd.DataFrame({"pack": list(pack(make_table(said, tables)))})
-        if tables:
-            said = said + [Said(**row) for table in tables for row in table.to_pylist()]
-        frame = pd.DataFrame(said, columns=list(Said._fields))
-        return frame.astype({"time": "Int64", "seq": "Int64", "index": "int32"})
+            return pd.DataFrame({"pack": list(pack(table))})
+        # A column with nulls would come out as floats.
+        return table.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
 
     def _read(self, rows: Iterator[pd.DataFrame]) -> Iterator[tuple[str, Any]]:
         decode = self._job.codec.decode
