@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from bench.peers.processes import stop_cleanly
-from bench.peers.reports import draw, show_workload, write_json
+from bench.peers.reports import draw, show_windows, show_workload, write_json
 from bench.peers.roster import Contender, choose_contenders
 from bench.peers.trials import Trial, run_trial, take_best
 from bench.peers.workloads import GROWTH, Workload, list_workloads
@@ -30,7 +30,7 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench ARGS=peers", description=__doc__)
     parser.add_argument("--n", type=int, default=8_000_000, help="events of each workload")
     parser.add_argument("--slices", type=int, default=8, help="files and micro-batches of a source")
-    parser.add_argument("--workload", type=split, default=(), help="w1,w2,w3,w5,w6; default: all")
+    parser.add_argument("--workload", type=split, default=(), help="w1,w2,…,w6; default: all")
     parser.add_argument("--only", type=split, default=(), help="contenders, by the start of a name")
     parser.add_argument("--repeat", type=int, default=1, help="runs of each; the best one counts")
     parser.add_argument("--cap", type=float, default=300, help="seconds that one run may take")
@@ -42,7 +42,7 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
 
 
 def choose_workloads(options: argparse.Namespace) -> dict[str, Workload]:
-    """Return the workloads that were asked for; w6 stands for every size of its state."""
+    """Return the workloads that were asked for; w4 and w6 stand for all that begin so."""
     growth = tuple(int(keys) for keys in options.growth)
     found = list_workloads(options.n, options.slices, growth)
     wanted: tuple[str, ...] = options.workload
@@ -99,6 +99,7 @@ def main(arguments: list[str]) -> int:
                 n=options.n, slices=options.slices, repeat=options.repeat, cap_s=options.cap,
             )  # fmt: skip
         show_workload(console, workload, row, contenders)
+    show_windows(console, trials)
     draw(RESULTS / "peers.svg", workloads, trials)
     print(f"Written: {RESULTS / 'peers.json'} and peers.svg")
     return 0

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from bench.peers.workloads import Kind, Workload, draw_input, list_asked
 
@@ -16,9 +17,10 @@ COLUMNS: dict[Kind, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "fold": (("key",), ("top", "seen")),
     "barrier": (("time",), ("total",)),
     "pages": (("page", "version"), ("seen",)),
+    "windows": (("auction", "end"), ("total", "seen")),
     "ewma": (("key",), ("average",)),
 }
-"""The columns that name a row, and those that are compared."""
+"""The columns that name a row, and those that are compared. An average is its sum and its count."""
 
 ALPHA = 0.1
 TOLERANCE = 1e-12
@@ -43,6 +45,8 @@ def compute_answer(workload: Workload) -> Answer:
         return _sum_segments(sources)
     if workload.kind == "pages":
         return _count_views(sources)
+    if workload.kind == "windows":
+        return _sum_windows(workload, sources)
     time = np.concatenate([columns["time"] for columns in sources.values()])
     order = np.argsort(time)
     key = np.concatenate([columns["key"] for columns in sources.values()])[order]
@@ -100,36 +104,68 @@ def _count_views(sources: Mapping[str, Mapping[str, Any]]) -> Answer:
     return _drop_unseen(whole, whole["seen"] > 0)
 
 
+def _sum_windows(workload: Workload, sources: Mapping[str, Mapping[str, Any]]) -> Answer:
+    time, auction, price = (
+        np.concatenate([columns[name] for columns in sources.values()])
+        for name in ("time", "auction", "price")
+    )
+    counted = auction < workload.keys
+    pane = time[counted] // workload.every
+    first, width = pane.min(), workload.size // workload.every
+    panes = int(pane.max() - first) + 1
+    # A window ends after pane 0, or 1, …: what it holds is the difference of two running sums.
+    end = np.arange(1, panes + width)
+    upper, lower = np.minimum(end, panes), np.maximum(end - width, 0)
+    said = []
+    for amount in (price[counted], 1):
+        running = np.zeros((panes + 1, workload.keys), np.int64)
+        np.add.at(running, (pane - first + 1, auction[counted]), amount)
+        running = running.cumsum(axis=0)
+        said.append(running[upper] - running[lower])
+    total, seen = said
+    place, key = np.nonzero(seen)
+    ends = (first + end[place]) * workload.every
+    return {"auction": key, "end": ends, "total": total[place, key], "seen": seen[place, key]}
+
+
 def find_difference(kind: Kind, expected: Answer, got: Answer) -> str | None:
     """Say where an answer is wrong, or None if it is right.
 
     Rows that nobody asked for do not count: what the closing events leave open.
     """
-    names, said = COLUMNS[kind]
-    right, answer = _index(names, said, expected), _index(names, said, got)
-    said_twice = len(np.asarray(got[names[0]])) - len(answer)
+    names, said = (list(columns) for columns in COLUMNS[kind])
+    right, answer = _tabulate(kind, expected), _tabulate(kind, got)
+    said_twice = int(answer.duplicated(names).sum())
     if said_twice:
         return f"{said_twice:,} rows are said twice"
-    missing = [row for row in right if row not in answer]
-    if missing:
-        return f"{len(missing):,} of {len(right):,} rows are missing, the first is {missing[0]}"
-    wrong = [row for row, value in right.items() if not _is_same(kind, value, answer[row])]
-    if wrong:
-        first = wrong[0]
+    both = right.merge(answer, on=names, how="left", suffixes=("", " got"), indicator="found")
+    missing = both[both["found"] == "left_only"]
+    if len(missing):
         return (
-            f"{len(wrong):,} of {len(right):,} rows are wrong, the first is {first}: "
-            f"{answer[first]} instead of {right[first]}"
+            f"{len(missing):,} of {len(right):,} rows are missing, "
+            f"the first is {_read_first(missing[names])}"
+        )
+    answered = [f"{name} got" for name in said]
+    wrong = both[~_find_same(kind, both[said].to_numpy(), both[answered].to_numpy())]
+    if len(wrong):
+        return (
+            f"{len(wrong):,} of {len(right):,} rows are wrong, the first is "
+            f"{_read_first(wrong[names])}: {_read_first(wrong[answered])} "
+            f"instead of {_read_first(wrong[said])}"
         )
     return None
 
 
-def _index(names: tuple[str, ...], said: tuple[str, ...], answer: Answer) -> dict[Any, Any]:
-    keys = zip(*(np.asarray(answer[name]).astype(np.int64).tolist() for name in names), strict=True)
-    values = zip(*(np.asarray(answer[name]).tolist() for name in said), strict=True)
-    return dict(zip(keys, values, strict=True))
+def _tabulate(kind: Kind, answer: Answer) -> Any:
+    names, said = COLUMNS[kind]
+    columns = {name: np.asarray(answer[name]).astype(np.int64) for name in names}
+    return pd.DataFrame(columns | {name: np.asarray(answer[name]) for name in said})
 
 
-def _is_same(kind: Kind, expected: Any, got: Any) -> bool:
-    if kind == "ewma":
-        return bool(np.allclose(expected, got, rtol=TOLERANCE, atol=0))
-    return bool(expected == got)
+def _read_first(rows: Any) -> tuple[Any, ...]:
+    return tuple(next(rows.itertuples(index=False, name=None)))
+
+
+def _find_same(kind: Kind, expected: Any, got: Any) -> Any:
+    tolerance = TOLERANCE if kind == "ewma" else 0
+    return np.isclose(got, expected, rtol=tolerance, atol=0).all(axis=1)

@@ -47,6 +47,8 @@ def describe_input(workload: Workload, drawn: Input) -> dict[str, Any]:
         "n": workload.n,
         "keys": workload.keys,
         "loaded": workload.loaded,
+        "size": workload.size,
+        "every": workload.every,
         "asked_step": int(np.diff(list_asked(workload)[:2], append=1)[0]),
         "slices": [int(rows) for rows in slices],
         "sources": [source.name for source in counted],

@@ -7,7 +7,9 @@ it is asked for. Values are never below 0, so a maximum starts from -1.
 from typing import Any, NamedTuple
 
 from anabranch import Program, depends, on
-from anabranch.state import MapOf, Replicated, Sum
+from anabranch.eventtime.windows import Sliding, Tumbling
+from anabranch.query.windows import aggregate
+from anabranch.state import Count, MapOf, Replicated, Sum
 
 ALPHA = 0.1
 
@@ -41,6 +43,12 @@ class Update(NamedTuple):
     time: int
     page: int
     version: int
+
+
+class Bid(NamedTuple):
+    time: int
+    auction: int
+    price: int
 
 
 class Stats(NamedTuple):
@@ -141,4 +149,21 @@ ewma = Program(
     depends(Ask, Ask, same="key"),
     state=MapOf(Replicated(), by="key"),
     name="ewma",
+)
+# An average is its sum and its count, so that it is exact.
+hopping_average = aggregate(
+    Bid,
+    Sliding(100_000, every=1_000),
+    per="auction",
+    total=(Sum(), "price"),
+    seen=Count(),
+    name="hopping_average",
+)
+tumbling_average = aggregate(
+    Bid,
+    Tumbling(100_000),
+    per="auction",
+    total=(Sum(), "price"),
+    seen=Count(),
+    name="tumbling_average",
 )

@@ -128,6 +128,23 @@ def compare_all(trials: dict[str, dict[str, Trial]]) -> dict[str, dict[str, dict
     return found
 
 
+def compare_windows(trials: dict[str, dict[str, Trial]]) -> dict[str, float]:
+    """Return how many times as much a bid costs each contender where windows hop as where they tumble."""
+    hop, tumbling = trials.get("w4", {}), trials.get("w4-tumbling", {})
+    costs = {}
+    for name in hop:
+        slow, fast = find_ranked(hop, name), find_ranked(tumbling, name)
+        if slow and fast and slow.steady and fast.steady:
+            costs[name] = fast.steady / slow.steady
+    return costs
+
+
+def show_windows(console: Console, trials: dict[str, dict[str, Trial]]) -> None:
+    """Print what hopping costs, if both kinds of windows were measured."""
+    for name, cost in compare_windows(trials).items():
+        console.print(f"  w4  {name}: a bid costs {cost:.2f} times what it does in w4-tumbling")
+
+
 def write_json(
     file: Path, workloads: dict[str, Workload], trials: dict[str, dict[str, Trial]], **more: Any
 ) -> None:
@@ -140,6 +157,7 @@ def write_json(
         **more,
         "workloads": {name: workloads[name].title for name in trials},
         "ratios": compare_all(trials),
+        "hop_cost": compare_windows(trials),
         "trials": [trial.describe() for row in trials.values() for trial in row.values()],
     }
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -30,6 +30,7 @@ class Contender:
 
 
 _NO_ROWS = "its Row form is measured on many keys only"
+_NO_PANES = "panes are arrays, which its pandas form is for"
 _NO_FOLD = "no fold that depends on order"
 
 CONTENDERS = (
@@ -52,7 +53,7 @@ CONTENDERS = (
     ),
     Contender(
         "spark-tws-row", "Spark, transformWithState", OWN, "spark_job.py", "tws-row", SPARK_KEEPS,
-        refused={"barrier": _NO_ROWS, "pages": _NO_ROWS},
+        refused={"barrier": _NO_ROWS, "pages": _NO_ROWS, "windows": _NO_PANES},
     ),
     Contender(
         "spark-aipws", "Spark, applyInPandasWithState", OWN, "spark_job.py", "aipws", SPARK_KEEPS

@@ -1,8 +1,8 @@
 """Workloads: what is asked, and the events of each source, drawn from a fixed seed.
 
-Times are unique and interleave between the sources of a workload, so an engine that takes events as
-they arrive gets W2, W3 and W5 wrong. Each source is cut into slices at the same times; a slice is one
-file, and one micro-batch of the engines that have them. After the last event that counts, closing
+Times interleave between the sources of a workload, and are unique but for bids, so an engine that takes
+events as they arrive gets W2, W3 and W5 wrong. Each source is cut into slices at the same times; a slice
+is one file, and one micro-batch of the engines that have them. After the last event that counts, closing
 events carry every source past it: no engine needs to be told that the input has ended.
 """
 
@@ -12,13 +12,18 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-Kind = Literal["fold", "barrier", "pages", "ewma"]
+Kind = Literal["fold", "barrier", "pages", "windows", "ewma"]
 Array = npt.NDArray[np.generic]
 
 SEED = 42
 PER_MARKER = 10_000
 SAMPLED = 1_000
 """How many keys of a growing state are asked for; writing ten million answers would be the bench."""
+SIZE_MS, EVERY_MS = 100_000, 1_000
+BIDS_PER_MS = 10
+SHORTEST_MS = 400_000
+"""What bids span at least, however few there are: four windows side by side."""
+BIDS_PER_AUCTION = 4_000
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,8 @@ class Workload:
     keys: int = 0
     per_marker: int = PER_MARKER
     loaded: bool = False
+    size: int = 0
+    every: int = 0
 
     @property
     def label(self) -> str:
@@ -62,14 +69,23 @@ def list_workloads(n: int, slices: int, growth: tuple[int, ...] = GROWTH) -> dic
     # A small n is for trying things out; then there are fewer keys and closer markers.
     per_marker = min(PER_MARKER, max(2, n // 20))
     fold_keys, ewma_keys = min(100_000, max(2, n // 10)), min(10_000, max(2, n // 100))
+    auctions = min(1_000, max(2, n // BIDS_PER_AUCTION))
     found = [
         Workload("w1", f"max and count of {fold_keys:,} keys", "fold", n, slices, fold_keys),
         Workload(
             "w2", f"one hot key, a barrier per {per_marker:,}", "barrier", n, slices, 1, per_marker
         ),
         Workload("w3", "page views, two hot pages", "pages", n, slices, 2, per_marker),
+        Workload(
+            "w4", f"average per auction, hop 100 s by 1 s, {auctions:,} auctions", "windows",
+            n, slices, auctions, size=SIZE_MS, every=EVERY_MS,
+        ),
+        Workload(
+            "w4-tumbling", f"average per auction, tumbling 100 s, {auctions:,} auctions", "windows",
+            n, slices, auctions, size=SIZE_MS, every=SIZE_MS,
+        ),
         Workload("w5", f"EWMA of {ewma_keys:,} keys in event time", "ewma", n, slices, ewma_keys),
-    ]
+    ]  # fmt: skip
     found += [
         Workload(f"w6-{keys}", f"{keys:,} keys in state", "fold", n, slices, keys, loaded=True)
         for keys in growth
@@ -84,6 +100,8 @@ def draw_input(workload: Workload) -> Input:
         return _draw_barriers(workload, rng)
     if workload.kind == "pages":
         return _draw_pages(workload, rng)
+    if workload.kind == "windows":
+        return _draw_bids(workload, rng)
     return _draw_readings(workload, rng)
 
 
@@ -159,6 +177,26 @@ def _draw_pages(workload: Workload, rng: np.random.Generator) -> Input:
     columns = {name: np.concatenate(parts)[order] for name, parts in updates.items()}
     cuts = time[n * np.arange(1, workload.slices) // workload.slices]
     return Input([*sources, _number("updates", columns)], cuts)
+
+
+def _draw_bids(workload: Workload, rng: np.random.Generator) -> Input:
+    n, auctions = workload.n, workload.keys
+    # From the size of a window on, so that none begins before time does.
+    time = workload.size + np.arange(n) * max(SHORTEST_MS, n // BIDS_PER_MS) // n
+    auction = rng.integers(0, auctions, n)
+    price = rng.integers(1, 10_000, n)
+    sources = []
+    for number in (0, 1):
+        # The auction after the last is nobody's: its bid closes the source, and every window.
+        mine = slice(number, None, 2)
+        bids = {
+            "time": np.append(time[mine], time[-1] + 2 * workload.size + number),
+            "auction": np.append(auction[mine], auctions),
+            "price": np.append(price[mine], 0),
+        }
+        sources.append(_number(f"bids-{number}", bids))
+    cuts = time[n * np.arange(1, workload.slices) // workload.slices]
+    return Input(sources, cuts)
 
 
 def _number(name: str, columns: dict[str, Array]) -> Drawn:

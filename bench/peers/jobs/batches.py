@@ -21,6 +21,7 @@ SCHEMAS = {
     "barriers": "time long, seq long",
     "views": "time long, page long, seq long",
     "updates": "time long, page long, version long, seq long",
+    "bids": "time long, auction long, price long, seq long",
 }
 DRIVER_MEMORY = "4g"
 
@@ -82,12 +83,15 @@ class Clock:
 
 
 def list_durations(query: Any) -> list[float]:
-    """Return how long each batch took that had any input, in seconds."""
-    found = []
+    """Return how long each batch took, in seconds; one without input says what the one before closed."""
+    found: list[float] = []
     for progress in query.recentProgress:
         fields = progress if isinstance(progress, dict) else json.loads(progress.json)
+        duration_s = fields["batchDuration"] / 1000
         if fields["numInputRows"] > 0:
-            found.append(fields["batchDuration"] / 1000)
+            found.append(duration_s)
+        elif found:
+            found[-1] += duration_s
     return found
 
 

@@ -2,16 +2,19 @@
 
 Two workers in one process. Recovery is on, with an epoch per second, except for `arrays-bare`. Order by
 event time across sources is the user's to make: values and barriers, and page views, are merged with a
-frontier; for the moving average one source merges the files of a slice before it hands them on.
+frontier, and so are the panes of bids in arrays; for the moving average, and for Bytewax's own windows,
+one source merges the files of a slice before it hands them on.
 """
 
 import time
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import bytewax.operators as op
+import bytewax.operators.windowing as win
 import numpy as np
+import panes
 import pyarrow as pa
 import pyarrow.parquet as pq
 from bytewax._bytewax import cluster_main
@@ -28,10 +31,11 @@ WORKERS = 2
 EVENTS_PER_ITEM_LIST = 1_000
 EVENTS_PER_ARRAY = 50_000
 TABLES = {"fold": 0, "ewma": 1}
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def read_tables(task: Task, source: str) -> Iterator[pa.Table]:
-    """Yield a source slice by slice; `merged` is both sources of readings in order."""
+    """Yield a source slice by slice; `merged` is both sources of readings, or bids, in order."""
     if source != "merged":
         for file in task.list_files(source):
             yield pq.read_table(file, use_threads=False)
@@ -81,7 +85,8 @@ class Files(FixedPartitionedSource):
         self.task = task
 
     def list_parts(self) -> list[str]:
-        return ["merged"] if self.task.kind == "ewma" else self.task.sources
+        merged = self.task.kind == "ewma" or (self.task.kind, self.task.how) == ("windows", "event")
+        return ["merged"] if merged else self.task.sources
 
     def build_part(self, step_id: str, for_part: str, resume_state: int | None) -> Part:
         return Part(self.task, for_part, resume_state)
@@ -210,11 +215,59 @@ class FoldArrays(StatefulBatchLogic):
         return self.top.copy(), self.seen.copy()
 
 
+class HopArrays(StatefulBatchLogic):
+    """Sum up arrays of bids in panes: auctions are places."""
+
+    def __init__(self, hop: panes.Hop, keys: int, resume: Any) -> None:
+        self.hop = hop
+        self.panes, self.last = resume or (panes.begin(keys), [0, 0])
+
+    def on_batch(self, values: list[Any]) -> tuple[list[Any], bool]:
+        """Take in arrays, each with the last time of its source; say the windows that are complete."""
+        for number, last, _ in values:
+            self.last[number] = last
+        bids = [np.concatenate(columns) for columns in zip(*(v[2] for v in values), strict=True)]
+        if len(bids[0]):
+            self.panes = panes.add(self.panes, self.hop, *bids)
+        self.panes, closed = panes.close(self.panes, self.hop, min(self.last))
+        return [closed] if len(closed.end) else [], False
+
+    def snapshot(self) -> Any:
+        # `add` and `close` make new panes and leave the old ones as they are.
+        return self.panes, list(self.last)
+
+
+def build_windows(task: Task, events: Any) -> Any:
+    """Return the dataflow that uses Bytewax's own windows."""
+    size, every = (timedelta(milliseconds=task.manifest[name]) for name in ("size", "every"))
+    # Its clock goes on with the machine's between two events, and would take for late what is read
+    # slowly: so the machine's stands still, and only events, or their end, close windows.
+    clock = win.EventClock(
+        lambda bid: EPOCH + timedelta(milliseconds=bid[0]),
+        timedelta(0),
+        now_getter=lambda: EPOCH,
+        to_system_utc=lambda when: None,
+    )
+    keyed = op.map("key", events, lambda event: (str(event[2]), (event[1], event[3])))
+    return win.fold_window(
+        "fold",
+        keyed,
+        clock,
+        win.SlidingWindower(size, every, EPOCH),
+        lambda: (0, 0),
+        lambda held, bid: (held[0] + bid[1], held[1] + 1),
+        lambda a, b: (a[0] + b[0], a[1] + b[1]),
+        ordered=False,
+    ).down
+
+
 def build_events(task: Task, events: Any) -> Any:
     """Return the dataflow that takes one event at a time."""
     if task.kind in TABLES:
         keyed = op.map("key", events, lambda event: (str(event[2]), event[3]))
         return op.stateful_map("fold", keyed, fold_event if task.kind == "fold" else smooth_event)
+    if task.kind == "windows":
+        return build_windows(task, events)
 
     def key_value(event: tuple[Any, ...]) -> tuple[str, Any]:
         number, when, *rest = event
@@ -235,6 +288,11 @@ def build_arrays(task: Task, arrays: Any) -> Any:
             for shard in range(WORKERS):
                 mine = columns["key"] % WORKERS == shard
                 yield str(shard), (columns["key"][mine], columns["value"][mine])
+        elif task.kind == "windows":
+            for shard in range(WORKERS):
+                mine = columns["auction"] % WORKERS == shard
+                bids = (when[mine], columns["auction"][mine] // WORKERS, columns["price"][mine])
+                yield str(shard), (number, int(when[-1]), bids)
         elif task.kind == "barrier":
             yield "0", (number, Chunk(when, columns.get("value", when)))
         else:
@@ -244,9 +302,13 @@ def build_arrays(task: Task, arrays: Any) -> Any:
                 yield str(page), (number, Chunk(when[mine], value[mine]))
 
     keyed = op.flat_map("split", arrays, split)
+    keys = task.manifest["keys"] + 1
+    if task.kind == "windows":
+        hop = panes.Hop(task.manifest["size"], task.manifest["every"])
+        places = -(-keys // WORKERS)
+        return op.stateful_batch("hop", keyed, lambda resume: HopArrays(hop, places, resume))
     if task.kind != "fold":
         return op.stateful_batch("merge", keyed, MergeArrays)
-    keys = task.manifest["keys"] + 1
     return op.stateful_batch("fold", keyed, lambda resume: FoldArrays(keys, resume))
 
 
@@ -265,6 +327,18 @@ class KeptArrays(Kept):
             self.top[touched], self.seen[touched] = top, seen
 
 
+def keep_windows(task: Task, said: list[Any]) -> None:
+    """Write what each window said: one after the other, or as arrays by place."""
+    if task.how == "event":
+        size, every = task.manifest["size"], task.manifest["every"]
+        rows = [(int(key), number * every + size, *held) for key, (number, held) in said]
+        columns = list(zip(*rows, strict=True))
+    else:
+        parts = [(c.key * WORKERS + int(shard), *c[1:]) for shard, c in said]
+        columns = [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
+    keep_answer(task, **dict(zip(("auction", "end", "total", "seen"), columns, strict=True)))
+
+
 def keep(task: Task, kept: Kept) -> None:
     """Write the answer."""
     if isinstance(kept, KeptArrays):
@@ -276,6 +350,8 @@ def keep(task: Task, kept: Kept) -> None:
     elif task.kind == "ewma":
         keys = [int(key) for key in kept.last]
         keep_sampled(task, key=keys, average=list(kept.last.values()))
+    elif task.kind == "windows":
+        keep_windows(task, kept.said)
     elif task.kind == "barrier":
         said = [segment for _, segment in kept.said]
         keep_answer(task, time=[s[0] for s in said], total=[s[2] for s in said])

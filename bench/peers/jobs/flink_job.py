@@ -11,10 +11,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from protocol import Task, keep_answer, keep_pages, keep_sampled, read_task, tell
-from pyflink.common import Configuration, Types
-from pyflink.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+from pyflink.common import Configuration, Time, Types
+from pyflink.datastream import (
+    AggregateFunction,
+    KeyedProcessFunction,
+    ProcessWindowFunction,
+    StreamExecutionEnvironment,
+)
 from pyflink.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from pyflink.datastream.window import SlidingEventTimeWindows
 from pyflink.table import StreamTableEnvironment
 
 ALPHA = 0.1
@@ -24,6 +31,7 @@ COLUMNS = {
     "barriers": "`time` BIGINT",
     "views": "`time` BIGINT, page BIGINT",
     "updates": "`time` BIGINT, page BIGINT, version BIGINT",
+    "bids": "`time` BIGINT, auction BIGINT, price BIGINT",
 }
 EVENT_TIME = ", rt AS TO_TIMESTAMP_LTZ(`time`, 3), WATERMARK FOR rt AS rt"
 FOLD = "SELECT `key`, MAX(`value`) AS top, COUNT(*) AS seen FROM readings GROUP BY `key`"
@@ -41,10 +49,20 @@ PAGES = """
 SELECT v.page, u.version, COUNT(*) AS seen
 FROM `views` AS v JOIN `updates` FOR SYSTEM_TIME AS OF v.rt AS u ON v.page = u.page
 GROUP BY v.page, u.version"""
+WINDOWS = """
+SELECT auction,
+  CAST(TIMESTAMPDIFF(SECOND, TIMESTAMP '1970-01-01 00:00:00', window_end) AS BIGINT) * 1000 AS `end`,
+  total, seen
+FROM (
+  SELECT auction, window_end, SUM(price) AS total, COUNT(*) AS seen
+  FROM TABLE(HOP(TABLE bids, DESCRIPTOR(rt), INTERVAL '{every}' SECOND(3), INTERVAL '{size}' SECOND(3)))
+  GROUP BY auction, window_start, window_end
+)"""
 QUERIES = {
     "fold": (FOLD, "`key` BIGINT, top DOUBLE, seen BIGINT"),
     "barrier": (BARRIER, "`time` BIGINT, total BIGINT"),
     "pages": (PAGES, "page BIGINT, version BIGINT, seen BIGINT"),
+    "windows": (WINDOWS, "auction BIGINT, `end` BIGINT, total BIGINT, seen BIGINT"),
 }
 
 
@@ -84,9 +102,11 @@ def open_environment(task: Task) -> tuple[Any, Any]:
 def run_sql(task: Task) -> None:
     """Run a query of Flink SQL."""
     query, columns = QUERIES[task.kind]
+    if task.kind == "windows":
+        query = query.format(**{name: task.manifest[name] // 1_000 for name in ("size", "every")})
     streams, tables = open_environment(task)
     ready = time.time()
-    changes = task.kind != "barrier"
+    changes = task.kind in ("fold", "pages")
     folder = task.scratch / "said"
     connector = (
         "'connector'='blackhole'"
@@ -116,6 +136,10 @@ def write_changes(streams: Any, tables: Any, query: str, folder: Path) -> None:
 def keep_rows(task: Task, folder: Path, *, changes: bool) -> None:
     """Read what was written, and write the answer: of a key what was said of it last."""
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    if task.kind == "windows":
+        parts = [np.loadtxt(file, np.int64, delimiter=",", ndmin=2) for file in files]
+        keep_windows(task, np.concatenate(parts))
+        return
     last: dict[Any, tuple[Any, ...]] = {}
     names = 2 if task.kind == "pages" else 1
     for file in files:
@@ -141,7 +165,7 @@ def keep_rows(task: Task, folder: Path, *, changes: bool) -> None:
         keep_pages(task, *columns)
 
 
-class Noting(KeyedProcessFunction):
+class Noting:
     """Note when the first element has come to Python."""
 
     def __init__(self, note: str) -> None:
@@ -157,7 +181,7 @@ class Noting(KeyedProcessFunction):
                 path.write_text(repr(time.time()), encoding="utf-8")
 
 
-class Fold(Noting):
+class Fold(Noting, KeyedProcessFunction):
     def open(self, runtime_context: Any) -> None:
         """Find the state."""
         kind = Types.TUPLE([Types.DOUBLE(), Types.LONG()])
@@ -172,7 +196,7 @@ class Fold(Noting):
         yield value[0], *state
 
 
-class Smooth(Noting):
+class Smooth(Noting, KeyedProcessFunction):
     """Sort by event time: an element waits for its timer."""
 
     def open(self, runtime_context: Any) -> None:
@@ -196,7 +220,7 @@ class Smooth(Noting):
         yield ctx.get_current_key(), average
 
 
-class Segments(Noting):
+class Segments(Noting, KeyedProcessFunction):
     """Sum what lies between two markers: values are buffered, markers set timers."""
 
     def open(self, runtime_context: Any) -> None:
@@ -232,6 +256,31 @@ class Segments(Noting):
         yield ctx.get_current_key(), timestamp, -1 if version is None else version, total
 
 
+class Held(Noting, AggregateFunction):
+    """The sum and the count of a window."""
+
+    def create_accumulator(self) -> tuple[int, int]:
+        return 0, 0
+
+    def add(self, value: Any, accumulator: tuple[int, int]) -> tuple[int, int]:
+        self.arrive()
+        return accumulator[0] + value[1], accumulator[1] + 1
+
+    def get_result(self, accumulator: tuple[int, int]) -> tuple[int, int]:
+        return accumulator
+
+    def merge(self, a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
+        return a[0] + b[0], a[1] + b[1]
+
+
+class Ending(ProcessWindowFunction):
+    """Say which window it was."""
+
+    def process(self, key: int, context: Any, elements: Any) -> Iterator[tuple[Any, ...]]:
+        for held in elements:
+            yield key, context.window().end, *held
+
+
 ROWS = {
     "fold": "SELECT `key`, `value` FROM readings",
     "ewma": "SELECT `key`, `value`, rt FROM readings",
@@ -239,7 +288,25 @@ ROWS = {
     "SELECT CAST(0 AS BIGINT) AS `key`, CAST(-1 AS BIGINT) AS `value`, 1 AS mark, rt FROM `barriers`",
     "pages": "SELECT page AS `key`, CAST(1 AS BIGINT) AS `value`, 0 AS mark, rt FROM `views` UNION ALL "
     "SELECT page AS `key`, version AS `value`, 1 AS mark, rt FROM `updates`",
+    "windows": "SELECT auction AS `key`, price AS `value`, rt FROM bids",
 }
+
+
+def build(task: Task, keyed: Any, note: str) -> Any:
+    """Return the stream of what is said."""
+    four = Types.TUPLE([Types.LONG()] * 4)
+    if task.kind == "windows":
+        size, every = (Time.milliseconds(task.manifest[name]) for name in ("size", "every"))
+        return keyed.window(SlidingEventTimeWindows.of(size, every)).aggregate(
+            Held(note), Ending(), Types.TUPLE([Types.LONG()] * 2), four
+        )
+    function, kind = {
+        "fold": (Fold, Types.TUPLE([Types.LONG(), Types.DOUBLE(), Types.LONG()])),
+        "ewma": (Smooth, Types.TUPLE([Types.LONG(), Types.DOUBLE()])),
+        "barrier": (Segments, four),
+        "pages": (Segments, four),
+    }[task.kind]
+    return keyed.process(function(note), kind)
 
 
 def run_python(task: Task) -> None:
@@ -247,15 +314,8 @@ def run_python(task: Task) -> None:
     _, tables = open_environment(task)
     ready = time.time()
     note = task.scratch / "first.txt"
-    segment = Types.TUPLE([Types.LONG()] * 4)
-    function, kind = {
-        "fold": (Fold, Types.TUPLE([Types.LONG(), Types.DOUBLE(), Types.LONG()])),
-        "ewma": (Smooth, Types.TUPLE([Types.LONG(), Types.DOUBLE()])),
-        "barrier": (Segments, segment),
-        "pages": (Segments, segment),
-    }[task.kind]
     rows = tables.to_data_stream(tables.sql_query(ROWS[task.kind]))
-    result = rows.key_by(lambda row: row[0], Types.LONG()).process(function(str(note)), kind)
+    result = build(task, rows.key_by(lambda row: row[0], Types.LONG()), str(note))
     started = time.time()
     first = None
     said = []
@@ -276,12 +336,20 @@ def run_python(task: Task) -> None:
     keep_said(task, said)
 
 
+def keep_windows(task: Task, rows: Any) -> None:
+    """Write what each window said, a row for each."""
+    names = ("auction", "end", "total", "seen")
+    keep_answer(task, **{name: rows[:, place] for place, name in enumerate(names)})
+
+
 def keep_said(task: Task, said: list[tuple[Any, ...]]) -> None:
     """Write the answer."""
     if task.kind == "barrier":
         keep_answer(task, time=[row[1] for row in said], total=[row[3] for row in said])
     elif task.kind == "pages":
         keep_pages(task, *([row[place] for row in said] for place in (0, 2, 3)))
+    elif task.kind == "windows":
+        keep_windows(task, np.array(said, np.int64))
     else:
         columns = list(zip(*{row[0]: row for row in said}.values(), strict=True))
         names = ("key", "top", "seen") if task.kind == "fold" else ("key", "average")

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
+from hopping import Hopping, begin_hops, hop_plain, keep_hops, keep_said, step_hops
 from numba import njit
 from protocol import Task, keep_answer, keep_pages, keep_sampled, read_task, tell
 
@@ -23,6 +24,7 @@ COLUMNS = {
     "ewma": ("time", "key", "value"),
     "barrier": ("time", "value"),
     "pages": ("time", "page", "version"),
+    "windows": ("time", "auction", "price"),
 }
 
 
@@ -44,7 +46,7 @@ def read_events(task: Task, source: str, number: int) -> Iterator[tuple[Any, ...
 
 
 def number_of(task: Task, source: str) -> int:
-    """Return 0 for values, views and readings and 1 for what marks them."""
+    """Return 0 for values, views, readings and bids, and 1 for what marks them."""
     return int(source in ("barriers", "updates"))
 
 
@@ -55,6 +57,8 @@ def run_plain(task: Task) -> None:
     slices = len(task.manifest["slices"])
     fold, keep = PLAIN[task.kind]
     state: dict[Any, Any] = {}
+    if task.kind == "windows":
+        state["windows"] = Hopping(task.manifest["size"], task.manifest["every"])
     loaded = started
     for number in range(slices):
         parts = [read_events(task, source, number) for source in task.sources]
@@ -142,6 +146,7 @@ PLAIN: dict[str, tuple[Callable[..., None], Callable[..., None]]] = {
     "ewma": (smooth_plain, keep_averages),
     "barrier": (sum_plain, keep_sums),
     "pages": (count_plain, keep_counts),
+    "windows": (hop_plain, keep_hops),
 }
 
 
@@ -236,6 +241,8 @@ def begin_limit(task: Task) -> dict[str, Any]:
         return {"average": np.full(keys, np.nan)}
     if task.kind == "barrier":
         return {"open": 0, "time": [], "total": []}
+    if task.kind == "windows":
+        return begin_hops(task)
     files = task.list_files("updates")
     most = sum(pq.read_metadata(file).num_rows for file in files)
     return {"versions": np.zeros(2, np.int64), "seen": np.zeros((2, most + 1), np.int64)}
@@ -254,6 +261,8 @@ def step_limit(kind: str, state: dict[str, Any], parts: list[list[Any]]) -> None
         state["open"] = sum_limit(*parts[0], *parts[1], marks, sums, state["open"])
         state["time"].append(marks)
         state["total"].append(sums)
+    elif kind == "windows":
+        step_hops(state, parts)
     else:
         times, pages = zip(*parts[:2], strict=True)
         count_limit(times, pages, tuple(parts[2]), state["versions"], state["seen"])
@@ -270,6 +279,8 @@ def keep_limit(task: Task, state: dict[str, Any]) -> None:
     elif task.kind == "barrier":
         times, totals = np.concatenate(state["time"]), np.concatenate(state["total"])
         keep_answer(task, time=times, total=totals)
+    elif task.kind == "windows":
+        keep_said(task, state)
     else:
         page, version = np.nonzero(state["seen"])
         keep_pages(task, page, version, state["seen"][page, version])

@@ -13,6 +13,7 @@ TYPES = {
     "barriers": {"time": int},
     "views": {"time": int, "page": int},
     "updates": {"time": int, "page": int, "version": int},
+    "bids": {"time": int, "auction": int, "price": int},
 }
 
 
@@ -46,6 +47,15 @@ def build(task: Task) -> Any:
             )
         average = pw.reducers.stateful_many(smooth)
         return grouped.reduce(readings.key, average=average(readings.time, readings.value))
+    if task.kind == "windows":
+        bids = read_sources(task, "bids")
+        window = pw.temporal.sliding(hop=task.manifest["every"], duration=task.manifest["size"])
+        return bids.windowby(bids.time, window=window, instance=bids.auction).reduce(
+            auction=pw.this._pw_instance,
+            end=pw.this._pw_window_end,
+            total=pw.reducers.sum(pw.this.price),
+            seen=pw.reducers.count(),
+        )
     if task.kind == "barrier":
         values, barriers = read_sources(task, "values"), read_sources(task, "barriers")
         joined = values.asof_join(
@@ -89,6 +99,9 @@ def main() -> None:
         keep_answer(task, **{name: [row[name] for row in said] for name in ("time", "total")})
     elif task.kind == "pages":
         keep_pages(task, *([row[name] for row in said] for name in ("page", "version", "seen")))
+    elif task.kind == "windows":
+        names = ("auction", "end", "total", "seen")
+        keep_answer(task, **{name: [row[name] for row in said] for name in names})
     else:
         names = ("key", "top", "seen") if task.kind == "fold" else ("key", "average")
         keep_sampled(task, **{name: [row[name] for row in said] for name in names})

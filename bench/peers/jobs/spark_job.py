@@ -15,10 +15,12 @@ import numpy as np
 import pandas as pd
 from batches import Clock, open_session, read_said, read_source, run_query
 from merging import Merge, advance, begin, sort_chunk
+from panes import Hop
 from protocol import Task, keep_answer, keep_pages, keep_sampled, read_task
 from pyspark.sql import Row, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everywhere with PySpark
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+from spark_windows import WINDOWS
 
 ALPHA = 0.1
 FOLD_SCHEMA, FOLD_STATE = "key long, top double, seen long", "top double, seen long"
@@ -175,6 +177,7 @@ def read_input(spark: Any, task: Task) -> Any:
         "barriers": ("0L AS key", "-1L AS value"),
         "views": ("page AS key", "1L AS value"),
         "updates": ("page AS key", "version AS value"),
+        "bids": ("auction AS key", "price AS value"),
     }
     frames = [
         read_source(spark, task, name).selectExpr(
@@ -283,6 +286,15 @@ def run_stateful(spark: Any, clock: Clock) -> None:
         keep_last(task, said)
 
 
+def run_windows(spark: Any, clock: Clock) -> None:
+    """Sum up windows, with Spark's own or with panes."""
+    task = clock.task
+    hop = Hop(task.manifest["size"], task.manifest["every"])
+    run_query(clock, WINDOWS[task.how](read_input(spark, task), hop), "append")
+    said = read_said(spark, task).rename(columns={"key": "auction"})
+    keep_answer(task, **{name: said[name] for name in ("auction", "end", "total", "seen")})
+
+
 def keep_last(task: Task, said: pd.DataFrame) -> None:
     """Write what was last said of each key."""
     last = said.sort_values("batch", kind="stable").drop_duplicates("key", keep="last")
@@ -295,7 +307,10 @@ def main() -> None:
     task = read_task()
     spark = open_session()
     clock = Clock(task, time.time())
-    (run_native if task.how == "native" else run_stateful)(spark, clock)
+    if task.kind == "windows":
+        run_windows(spark, clock)
+    else:
+        (run_native if task.how == "native" else run_stateful)(spark, clock)
     spark.stop()
 
 
