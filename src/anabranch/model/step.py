@@ -35,6 +35,8 @@ def step(
     if entry is MISSING:
         entry = shape.inner.zero if delta else shape.fresh
     changed, outputs = step(shape.inner, handler, entry, event, delta=delta)
+    if getattr(shape, "sparse", False) and shape.inner.same(changed, shape.fresh):
+        return state.remove(key), outputs
     return state.set(key, changed), outputs
 
 
