@@ -8,15 +8,23 @@ from hypothesis import strategies as st
 
 from anabranch import ForkJoin, Map, Program, State, depends, on
 from anabranch.state import (
+    ApproxDistinct,
+    ApproxQuantile,
     Count,
+    Distinct,
     ExactMean,
     ExactSum,
     ExactVariance,
     MapOf,
     Max,
+    Mean,
+    Median,
     Min,
+    Mode,
+    Quantile,
     Replicated,
     SetOf,
+    Several,
     Struct,
     Sum,
     TopK,
@@ -265,6 +273,22 @@ struct = Program(
 )
 top_three = Program(*per_report(Temp, update=lambda s, e: TopK(3).add(s, e.degrees)), state=TopK(3))
 distinct = Program(*per_report(Temp, update=lambda s, e: SetOf().add(s, e.degrees)), state=SetOf())
+several = Several(
+    seen=Count(),
+    mean=(Mean(), "degrees"),
+    middle=(Median(), "degrees"),
+    least=(Quantile(0.1, interpolate=False), "degrees"),
+    usual=(Mode(), "degrees"),
+    kinds=(Distinct(), "degrees"),
+    about=(ApproxDistinct(k=3), "degrees"),
+    nearly=(ApproxQuantile(0.9), "degrees"),
+)
+measured = Program(
+    on(Temp, update=several.add),
+    on(Report, output=lambda s, e: several.value(s)),
+    depends(Report, Temp, Report),
+    state=several,
+)
 warmest = Program(*per_report(Temp, update=lambda s, e: Max().add(s, e.degrees)), state=Max())
 coldest = Program(*per_report(Temp, update=lambda s, e: Min().add(s, e.degrees)), state=Min())
 
@@ -301,6 +325,7 @@ GOOD = {
     "struct": {},
     "top_three": {},
     "distinct": {},
+    "measured": {},
     "warmest": {},
     "coldest": {},
     "payments": {},

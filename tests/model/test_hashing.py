@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.model.hashing import hash_stably
+from anabranch.model.hashing import hash_stably, hash_widely
 
 keys = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -20,11 +20,13 @@ keys = st.recursive(
 def test_equal_keys_hash_alike(a, b):
     if a == b:
         assert hash_stably(a) == hash_stably(b)
+    assert (hash_widely(a) == hash_widely(b)) == (a == b)
 
 
 @pytest.mark.parametrize("other", [1.0, True, Decimal(1), Fraction(1)])
 def test_a_number_hashes_as_its_value(other):
     assert hash_stably(other) == hash_stably(1)
+    assert hash_widely(other) == hash_widely(1)
 
 
 def test_a_number_with_a_fraction_hashes_as_its_value():

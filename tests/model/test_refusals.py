@@ -16,7 +16,18 @@ from anabranch.eventtime.sources import Source, read_sources
 from anabranch.model.events import Event, Heartbeat
 from anabranch.plan.tree import Plan, Worker
 from anabranch.plan.validity import check_plan
-from anabranch.state import Count, MapOf, Struct, Sum, TopK
+from anabranch.state import (
+    ApproxDistinct,
+    ApproxQuantile,
+    Count,
+    MapOf,
+    Max,
+    Quantile,
+    Several,
+    Struct,
+    Sum,
+    TopK,
+)
 
 
 class Value(NamedTuple):
@@ -128,10 +139,19 @@ STATES: dict[str, Callable[[], Any]] = {
     ),
     "map_of_a_class": lambda: MapOf(Count, by="key"),
     "map_of_a_number": lambda: MapOf(0, by="key"),
+    "map_that_is_sparse_and_may_be_cut": lambda: MapOf(Sum(), by="key", sparse=True),
     "top_nothing": lambda: TopK(0),
     "struct_of_nothing": Struct,
     "struct_of_a_class": lambda: Struct(seen=Count),
     "struct_of_a_map": lambda: Struct(seen=MapOf(Count(), by="key")),
+    "several_of_nothing": Several,
+    "several_of_a_class": lambda: Several(top=(Max, "value")),
+    "several_of_a_number": lambda: Several(top=(Max(), 3)),
+    "several_of_a_map": lambda: Several(seen=MapOf(Count(), by="key")),
+    "quantile_above_one": lambda: Quantile(95),
+    "quantile_of_a_text": lambda: Quantile("95%"),
+    "sketch_of_two_hashes": lambda: ApproxDistinct(k=2),
+    "sketch_without_error": lambda: ApproxQuantile(0.5, accuracy=0.0),
 }
 
 TYPES: dict[str, Callable[[], Any]] = {

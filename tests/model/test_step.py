@@ -251,3 +251,20 @@ def test_what_is_missing_says_so():
     assert repr(MISSING) == "(none)"
     assert WrittenShape().zero is MISSING
     assert Replicated().zero is MISSING
+
+
+def test_a_sparse_map_lets_go_of_what_is_again_as_it_began():
+    program = make(MapOf(WrittenShape(0.0), by="shop", sparse=True))
+    state = program.update(program.init, sold(1, 2.5))
+    state = program.update(state, sold(2, 4.0, shop="south"))
+    closed, outputs = program.step(state, Event(Close(3, "north"), "till", 3))
+    assert outputs == (2.5,)
+    assert closed == {"south": 4.0}
+    assert program.update(closed, sold(4, 1.0)) == {"north": 1.0, "south": 4.0}
+    assert program.update(program.init, sold(5, 0.0)) == {}
+
+
+def test_a_map_that_is_not_sparse_keeps_it():
+    program = make(MapOf(WrittenShape(0.0), by="shop"))
+    state = program.update(program.init, sold(1, 2.5))
+    assert program.update(state, Event(Close(3, "north"), "till", 3)) == {"north": 0.0}

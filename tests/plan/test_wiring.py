@@ -21,7 +21,8 @@ class Mark(NamedTuple):
 
 
 @pytest.mark.parametrize(("name", "way"), [
-    ("ewma", "keyed"), ("key_counter", "keyed"), ("page_view", "replicated"),
+    ("ewma", "keyed"), ("key_counter", "keyed"), ("click_through", "keyed"),
+    ("page_view", "replicated"),
     ("value_barrier", "forked"), ("max_temperature", "forked"), ("taxi_tips", "forked"),
     ("fraud", "forked"), ("inc_dec", "forked"), ("smart_home", "forked"),
 ])  # fmt: skip

@@ -47,7 +47,7 @@ def draw_items(draw, program: Program, sources: Sequence[Source]) -> list[Item]:
     for source in sources:
         clock = draw(st.integers(-5, 5))
         steps = st.lists(
-            st.tuples(st.sampled_from(program.tags), st.integers(0, 3), st.integers(0, 9)),
+            st.tuples(st.sampled_from(program.inputs), st.integers(0, 3), st.integers(0, 9)),
             max_size=14,
         )
         for seq, (tag, step, chance) in enumerate(draw(steps)):
@@ -74,7 +74,7 @@ def draw_event(tag: type, time: int) -> st.SearchStrategy[Any]:
 
 
 def draw_field(name: str, kind: type) -> st.SearchStrategy[Any]:
-    if kind is int and name in ("key", "page", "taxi"):
+    if kind is int and name in ("key", "page", "taxi", "view"):
         return KEYS
     # The laws of the example inc_dec hold for amounts that are not below zero.
     return AMOUNTS if name == "amount" else VALUES[kind]

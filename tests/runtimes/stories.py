@@ -165,6 +165,8 @@ def by_key(tag: type, name: str) -> dict[str, Plan]:
     return {"sequential": Plan(Worker(tag)), f"by {name}": Plan(Worker(children=halves))}
 
 
+clicks = flumina.example("click_through")
+
 OURS = {
     "late and far ahead": tell(
         value_barrier, come_late, LATE_SOURCES, {"by source": by_source, "by lane": by_lane}
@@ -187,6 +189,7 @@ OURS = {
     "fields of every type": tell(
         visits, go_visiting, (Source("one"), Source("two")), by_key(Visit, "place")
     ),
+    "click through": flumina.vector_of(clicks, clicks.click_through),
 }
 
 EXAMPLES = sorted(file.stem for file in flumina.EXAMPLES.glob("*.py"))

@@ -34,7 +34,7 @@ class Stream:
     @property
     def schema(self) -> str:
         types = {"source": "string", "tag": "string", "seq": "long", "heartbeat": "long"}
-        for tag in self.program.tags:
+        for tag in self.program.inputs:
             types |= {name: SQL_TYPES[hint] for name, hint in field_types(tag).items()}
         return ", ".join(f"{name} {kind}" for name, kind in types.items())
 

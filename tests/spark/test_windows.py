@@ -18,7 +18,7 @@ from anabranch.spark.columnar import windows as columnar
 from anabranch.spark.columnar.fitness import plan_columns
 from anabranch.spark.columnar.sessions import find_pieces
 from anabranch.spark.columnar.tables import OutgrownStateError
-from anabranch.state import Count, Max, Min, Sum, TopK
+from anabranch.state import Count, Max, Mean, Min, Sum, TopK
 from tests.spark.test_microbatches import Engine, cut, expected_rows, said_rows, to_row
 
 
@@ -68,6 +68,7 @@ def test_differential_windows_by_columns_say_what_the_program_says(tag, per, mon
         program = aggregate(
             tag, window, per=per,
             n=Count(), top=(Max(), "price"), low=(Min(), "price"), sum=(Sum(), "price"),
+            mean=(Mean(), "price"),
         )  # fmt: skip
         items = draw_bids(rng, tag, 50)
         items = end_sources(items, SOURCES) if rng.random() < 0.5 else items

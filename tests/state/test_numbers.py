@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch import Slices
-from anabranch.state import Count, Max, Min, Sum
+from anabranch.state import Count, Max, Mean, Min, Sum
+from anabranch.state.numbers import Average
+from tests.state.laws import check_laws, read
 
 integers = st.integers(-(2**70), 2**70)
 optional = st.none() | integers
@@ -109,3 +111,49 @@ def test_a_nan_wins_on_either_side(shape):
     assert shape.same(shape.join(nan, 1.0), nan)
     assert shape.same(shape.join(1.0, nan), nan)
     assert not shape.same(1.0, nan)
+
+
+# --- mean ---------------------------------------------------------------------------------------
+
+decimals = st.decimals(allow_nan=False, allow_infinity=False, places=40, min_value=-9, max_value=9)
+
+
+@pytest.mark.parametrize(
+    "numbers", [integers, st.fractions(), decimals], ids=["int", "Fraction", "Decimal"]
+)
+@given(data=st.data(), seed=st.integers())
+def test_a_mean_keeps_its_laws(numbers, data, seed):
+    parts = data.draw(st.lists(st.lists(numbers, max_size=5), min_size=3, max_size=3))
+    check_laws(Mean(), parts, seed, [Average])
+
+
+@given(st.lists(st.integers(-(2**70), 2**70), min_size=1))
+def test_the_mean_of_integers_is_rounded_once(values):
+    assert read(Mean(), values) == float(Fraction(sum(values), len(values)))
+
+
+def test_a_mean_is_of_the_kind_of_its_numbers():
+    assert repr(read(Mean(), [1, 2])) == "1.5"
+    assert repr(read(Mean(), [Fraction(1), Fraction(1, 2)])) == "Fraction(3, 4)"
+    assert repr(read(Mean(), [Decimal("0.10"), Decimal("0.20")])) == "Decimal('0.15')"
+    assert read(Mean(), [Decimal(1), Decimal(1), Decimal(2)]) == Decimal(
+        "1.333333333333333333333333333"
+    )
+    assert read(Mean(), []) is None
+
+
+def test_the_sum_of_decimals_is_not_rounded():
+    tiny = Decimal("1e-40")
+    assert read(Mean(), [Decimal(1), tiny, Decimal(-1), tiny]) == Decimal("5e-41")
+
+
+@pytest.mark.parametrize("number", [0.5, float("nan")])
+def test_floats_are_sent_to_the_exact_mean(number):
+    with pytest.raises(TypeError, match="use ExactMean"):
+        Mean().add(Mean().zero, number)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "sNaN"])
+def test_what_is_no_finite_decimal_is_refused(number):
+    with pytest.raises(ValueError, match="a Mean takes finite numbers"):
+        Mean().add(Mean().zero, Decimal(number))

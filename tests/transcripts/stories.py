@@ -51,7 +51,7 @@ def read_stories(*files: Path) -> Iterator[dict[str, Any]]:
         yield from yaml.safe_load_all(file.read_text(encoding="utf-8"))
 
 
-def read_expression(text: str) -> Any:
+def read_expression(text: str, names: dict[str, Callable[..., Any]] = NAMES) -> Any:
     """Read what is written as a call of known names with numbers and texts; evaluate nothing."""
 
     def read(node: ast.expr) -> Any:
@@ -60,12 +60,12 @@ def read_expression(text: str) -> Any:
                 return value
             case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as value)):
                 return -value
-            case ast.Name(id=name) if name in NAMES:
-                return NAMES[name]()
-            case ast.Call(func=ast.Name(id=name)) if name in NAMES:
+            case ast.Name(id=name) if name in names:
+                return names[name]()
+            case ast.Call(func=ast.Name(id=name)) if name in names:
                 named = {word.arg: read(word.value) for word in node.keywords if word.arg}
-                return NAMES[name](*map(read, node.args), **named)
-        raise StoryError(f"{ast.unparse(node)!r} is not known; known are {', '.join(NAMES)}")
+                return names[name](*map(read, node.args), **named)
+        raise StoryError(f"{ast.unparse(node)!r} is not known; known are {', '.join(names)}")
 
     return read(ast.parse(text, mode="eval").body)
 

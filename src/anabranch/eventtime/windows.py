@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from anabranch.errors import InputError, ProgramError
+from anabranch.errors import InputError, Location, ProgramError
 from anabranch.eventtime.sources import NEVER
 from anabranch.model.events import FOREVER
 
@@ -238,11 +238,14 @@ def is_expired(window: Window, frontier: int, lateness: int) -> bool:
     return frontier >= FOREVER or frontier >= window.last + lateness
 
 
-def check_whole(what: str, value: object, least: int | None = None) -> None:
+def check_whole(
+    what: str, value: object, least: int | None = None, where: Location | None = None
+) -> None:
     """Refuse what is no integer, or too small a one."""
     if type(value) is not int or (least is not None and value < least):
         raise ProgramError(
             f"{what} can't be used",
+            where=where,
             expected="an integer" if least is None else f"an integer of {least} or more",
             got=repr(value),
         )

@@ -30,18 +30,6 @@ class _Missing:
 MISSING: Any = _Missing()
 
 
-class _Gone:
-    """What an update returns for an entry that need not be kept: it stands for a fresh one again."""
-
-    def __repr__(self) -> str:
-        return "GONE"
-
-    def __reduce__(self) -> str:
-        return "GONE"
-
-
-GONE: Any = _Gone()
-
 BASE = -1
 """Where a state of lanes keeps what was whole at the last marker: before all lanes."""
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from anabranch.model.events import LANE, Event
 from anabranch.model.handlers import Handler
-from anabranch.model.shapes import GONE, MISSING, AnyState, EntryShape, Shape
+from anabranch.model.shapes import MISSING, AnyState, EntryShape, Shape
 from anabranch.model.slices import field_value
 
 Outputs = tuple[Any, ...]
@@ -35,7 +35,9 @@ def step(
     if entry is MISSING:
         entry = shape.inner.zero if delta else shape.fresh
     changed, outputs = step(shape.inner, handler, entry, event, delta=delta)
-    return (state.remove(key) if changed is GONE else state.set(key, changed)), outputs
+    if getattr(shape, "sparse", False) and shape.inner.same(changed, shape.fresh):
+        return state.remove(key), outputs
+    return state.set(key, changed), outputs
 
 
 def add_delta(shape: Shape, state: AnyState, delta: AnyState) -> AnyState:

@@ -1,1 +1,19 @@
-"""Queries: what builds programs, so that nobody has to write them out."""
+"""Queries: windows and joins on time, each built as a program."""
+
+from anabranch.query.asof import asof_join
+from anabranch.query.bands import band_join
+from anabranch.query.cohorts import window_join
+from anabranch.query.intervals import interval_join
+from anabranch.query.pairs import Matched
+from anabranch.query.windows import Missed, Result, aggregate
+
+__all__ = [
+    "Matched",
+    "Missed",
+    "Result",
+    "aggregate",
+    "asof_join",
+    "band_join",
+    "interval_join",
+    "window_join",
+]

@@ -28,12 +28,15 @@ from anabranch.model.events import FOREVER, Tag, check_event_type, field_names, 
 from anabranch.model.handlers import on
 from anabranch.model.locations import locate_caller
 from anabranch.model.program import Program
-from anabranch.model.shapes import GONE, MISSING
+from anabranch.model.shapes import MISSING
 from anabranch.state import MapOf
 from anabranch.state.several import Several
 
 Step = tuple[State, tuple[Pane, ...], tuple[Dropped, ...]]
 """The state after a step, what was said, and what was not taken."""
+
+
+_BEGINNING = State()
 
 
 class Result(NamedTuple):
@@ -140,7 +143,8 @@ class Windows:
         return 0 if self.delay is None else self.delay + 1
 
     def _keep(self, state: State) -> Any:
-        return GONE if self.key is not None and is_idle(self.windowing, state) else state
+        # A key with nothing left to say is as it began, and need not be kept.
+        return _BEGINNING if is_idle(self.windowing, state) else state
 
     def _describe(
         self, event: Any, panes: tuple[Pane, ...], dropped: tuple[Dropped, ...]
@@ -205,7 +209,7 @@ def aggregate(
         on(tag, update=windows.add, output=windows.say),
         on(timer, due=windows.due, update=windows.wake, output=windows.speak),
         depends(tag, tag, same=same),
-        state=shape if per is None else MapOf(shape, by=per),
+        state=shape if per is None else MapOf(shape, by=per, sparse=True),
         name=name,
     )
     object.__setattr__(program, "where", where)

@@ -38,16 +38,18 @@ class Entries:
         return self
 
     def remove(self, key: Any) -> Entries:
-        """Forget the state of a key."""
+        """Let go of the state of a key, if there is one."""
         name, page = self._page(key)
-        if page.pop(key, MISSING) is not MISSING:
+        if key in page:
+            del page[key]
             self._changed.add(name)
         return self
 
     def flush(self) -> None:
         """Write the pages that have changed."""
         for name in sorted(self._changed):
-            self._store.write_page("entries", name, self._codec.encode(self._pages[name]))
+            page = self._pages[name]
+            self._store.write_page("entries", name, self._codec.encode(page) if page else None)
         self._changed.clear()
 
     def _page(self, key: Any) -> tuple[str, dict[Any, Any]]:

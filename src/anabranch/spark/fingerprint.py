@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import platform
 from collections.abc import Mapping
@@ -75,18 +76,35 @@ def _hash_code(program: Program) -> str:
         for tag in sorted(state_type.handlers, key=_name):
             handler = state_type.handlers[tag]
             for function in (handler.update, handler.output, handler.due):
-                digest.update(_describe(getattr(function, "__code__", None)).encode())
+                digest.update(_describe(function).encode())
     for fork in program.forks:
         for half in (fork.fork, fork.join):
-            digest.update(_describe(getattr(half, "__code__", None)).encode())
+            digest.update(_describe(half).encode())
     return digest.hexdigest()[:16]
 
 
-def _describe(code: Any) -> str:
+def _describe(function: Any) -> str:
+    """Return what a function does: its code, and what the object holds that it is a method of."""
+    text = _describe_code(getattr(function, "__code__", None))
+    owner = getattr(function, "__self__", None)
+    return text + _describe_part(owner) if dataclasses.is_dataclass(owner) else text
+
+
+def _describe_code(code: Any) -> str:
     if not isinstance(code, CodeType):
         return "-"
-    constants = [_describe(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
+    constants = [_describe_code(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
     return f"{code.co_code.hex()} {code.co_names} {constants}"
+
+
+def _describe_part(part: Any) -> str:
+    if isinstance(part, type):
+        return part.__name__
+    if dataclasses.is_dataclass(part):
+        values = [_describe_part(getattr(part, f.name)) for f in dataclasses.fields(part)]
+        return f"{type(part).__name__}({', '.join(values)})"
+    # Not the repr of a function: it names a place in memory.
+    return _describe(part) if callable(part) else repr(part)
 
 
 def _name(tag: Tag) -> str:

@@ -2,18 +2,29 @@
 
 from anabranch.state.collections import MapOf, Replicated, SetOf, Struct, TopK
 from anabranch.state.exact import ExactMean, ExactSum, ExactVariance
-from anabranch.state.numbers import Count, Max, Min, Sum
+from anabranch.state.holistic import Distinct, Median, Mode, Quantile
+from anabranch.state.numbers import Count, Max, Mean, Min, Sum
+from anabranch.state.several import Several
+from anabranch.state.sketches import ApproxDistinct, ApproxQuantile
 
 __all__ = [
+    "ApproxDistinct",
+    "ApproxQuantile",
     "Count",
+    "Distinct",
     "ExactMean",
     "ExactSum",
     "ExactVariance",
     "MapOf",
     "Max",
+    "Mean",
+    "Median",
     "Min",
+    "Mode",
+    "Quantile",
     "Replicated",
     "SetOf",
+    "Several",
     "Struct",
     "Sum",
     "TopK",

@@ -101,7 +101,10 @@ class Codec:
 
 
 def make_codec(program: Program) -> Codec:
-    """Return the codec that knows the records of a program: its events, and what states start as."""
+    """Return the codec that knows the records of a program: its events, and what states start as.
+
+    A shape whose states come to hold other records than they start with names them as `records`.
+    """
     found: list[type] = list(program.tags)
     for state_type in program.state_types:
         shape: Any = state_type.shape

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, cast
 
@@ -145,11 +145,13 @@ class MapOf:
     """One state of the `inner` kind per value of the field `by`.
 
     Handlers of events that have the field see their own entry only; handlers of events without it
-    (an hour, a report over all) see the whole `Map`.
+    (an hour, a report over all) see the whole `Map`. With `sparse`, an entry that is as it began is not
+    kept: where keys come and go, the state does not grow with all there ever were.
     """
 
     inner: Shape
     by: str
+    sparse: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         # Not isinstance(…, Shape): that would ask for the inner start, and run a user's fork.
@@ -158,6 +160,14 @@ class MapOf:
                 f"MapOf can't keep a {self.inner!r} per {self.by!r}",
                 expected="a ready-made state such as MapOf(Count(), by='key')",
                 got="a class, not an instance" if isinstance(self.inner, type) else "no state",
+            )
+        if self.sparse and self.inner.fork is not None and not isinstance(self.inner, Replicated):
+            # Two parts of an entry may only together be as it began, and nobody would see it.
+            raise ProgramError(
+                f"MapOf can't be sparse, because its entries by {self.by!r} may be cut",
+                expected="a state without a fork, or Replicated",
+                got=repr(self.inner),
+                cure="leave out sparse=True",
             )
 
     @property
@@ -263,6 +273,12 @@ class Struct:
     def join(self) -> Join | None:
         """Return a join field by field, if every field can be joined."""
         return self._join if all(shape.join for shape in self.fields.values()) else None
+
+    @property
+    def records(self) -> tuple[type, ...]:
+        """Return the records that its fields say their states may hold."""
+        shapes = self.fields.values()
+        return tuple(record for shape in shapes for record in getattr(shape, "records", ()))
 
     def _fork(self, state: Any, left: Slices, right: Slices) -> tuple[Any, Any]:
         forks = [shape.fork for shape in self.fields.values()]

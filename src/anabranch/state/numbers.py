@@ -1,10 +1,11 @@
-"""States of one number: count, sum, minimum, maximum."""
+"""States of one number: count, sum, minimum, maximum, mean."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal, InvalidOperation
 from math import isnan
-from typing import Any
+from typing import Any, NamedTuple
 
 from anabranch.model.slices import Slices
 
@@ -127,6 +128,78 @@ class Min(Max):
 
     def _choose(self, a: Any, b: Any) -> Any:
         return min(a, b)
+
+
+class Average(NamedTuple):
+    """How many numbers there were, and their sum."""
+
+    size: int
+    total: Any
+
+
+_EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[InvalidOperation])
+"""Decimal arithmetic that does not round: sums only, for a quotient could go on for ever."""
+
+_QUOTIENT = Context(prec=28)
+"""Python's own precision, but not the one that somebody may have set in this thread."""
+
+
+@dataclass(frozen=True)
+class Mean:
+    """The mean of integers, decimals or fractions; None of nothing.
+
+    The sum is exact, and rounded once when it is read: the mean of integers is a float, that of
+    decimals a Decimal of 28 digits, that of fractions a Fraction. For floats there is `ExactMean`.
+
+    >>> mean = Mean()
+    >>> mean.value(mean.join(mean.add(mean.zero, 3), mean.add(mean.zero, 4)))
+    3.5
+    """
+
+    by: None = None
+
+    @property
+    def init(self) -> Average:
+        """Return the mean of nothing."""
+        return Average(0, 0)
+
+    zero = init
+
+    def fork(self, state: Average, left: Slices, right: Slices) -> tuple[Average, Average]:
+        """Leave the numbers on the left."""
+        return state, self.zero
+
+    def join(self, a: Average, b: Average) -> Average:
+        """Add sizes and totals."""
+        return Average(a.size + b.size, _add_exactly(a.total, b.total))
+
+    def same(self, a: Average, b: Average) -> bool:
+        """Compare exactly."""
+        return a == b
+
+    def add(self, state: Average, number: Any) -> Average:
+        """Return the mean with one number more."""
+        if isinstance(number, float):
+            raise TypeError(
+                f"a Mean would round floats as they come, got {number!r}; use ExactMean"
+            )
+        if isinstance(number, Decimal) and not number.is_finite():
+            raise ValueError(f"a Mean takes finite numbers, got {number!r}")
+        return Average(state.size + 1, _add_exactly(state.total, number))
+
+    def value(self, state: Average) -> Any:
+        """Return the mean, in the kind of its numbers."""
+        if not state.size:
+            return None
+        if isinstance(state.total, Decimal):
+            return _QUOTIENT.divide(state.total, state.size)
+        return state.total / state.size
+
+
+def _add_exactly(a: Any, b: Any) -> Any:
+    if isinstance(a, Decimal) or isinstance(b, Decimal):
+        return _EXACT.add(a, b)
+    return a + b
 
 
 def _is_nan(value: Any) -> bool:

@@ -1,41 +1,138 @@
-"""Several folds at once."""
+"""Several folds over the same events, side by side."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+from anabranch.errors import ProgramError
+from anabranch.model.shapes import AnyState, Fork, Join, Shape
+from anabranch.state.collections import Struct, make_struct_type
+from anabranch.state.numbers import Count
+
+Part = Shape | tuple[Shape, str | Callable[[Any], Any]]
+"""A state that is fed with events, or with a field or a function of them."""
 
 
 class Several:
+    """Fold each event into several states at once; each is fed with a field, or a function, of it.
+
+    A value of None is left out, as SQL leaves out NULL. `Count()` alone counts the events, with a
+    field those in which it is not None. Any other state alone is fed with the events themselves.
+
+    >>> from typing import NamedTuple
+    >>> from anabranch.state import Count, Max
+    >>> class Sale(NamedTuple):
+    ...     time: int
+    ...     price: int
+    >>> sales = Several(n=Count(), top=(Max(), "price"), late=(Max(), lambda sale: sale.time % 60))
+    >>> sales.value(sales.add(sales.zero, Sale(time=61, price=7)))
+    Struct(n=1, top=7, late=1)
+    """
+
     by = None
 
-    def __init__(self, **folds: Any) -> None:
-        self.folds = {}
-        for name, one in folds.items():
-            fold, read = one if isinstance(one, tuple) else (one, None)
-            self.folds[name] = (fold, read)
+    def __init__(self, **parts: Part) -> None:
+        if not parts:
+            raise ProgramError(
+                "a Several folds nothing", expected='Several(n=Count(), top=(Max(), "price"))'
+            )
+        read = {name: _read_part(name, part) for name, part in parts.items()}
+        self.parts = dict(parts)
+        self.states = Struct(**{name: shape for name, (shape, _) in read.items()})
+        self._feeds = {name: feed for name, (_, feed) in read.items()}
+        self._adds = tuple(_make_add(*pair) for pair in read.values())
+        self._type = make_struct_type(tuple(parts))
 
     @property
-    def zero(self) -> Any:
-        return tuple(fold.zero for fold, _ in self.folds.values())
+    def reads(self) -> tuple[str, ...]:
+        """Return the fields of events that it looks at, as far as they were given by name."""
+        return tuple(dict.fromkeys(f for f in self._feeds.values() if isinstance(f, str)))
 
-    init = zero
+    @property
+    def init(self) -> AnyState:
+        """Return each state's start."""
+        return self.states.init
 
-    def add(self, state: Any, event: Any) -> Any:
-        out = []
-        for s, (fold, read) in zip(state, self.folds.values()):
-            if read is None:
-                out.append(fold.add(s))
-            else:
-                out.append(
-                    fold.add(s, getattr(event, read) if isinstance(read, str) else read(event))
-                )
-        return tuple(out)
+    @property
+    def zero(self) -> AnyState:
+        """Return each state's zero, or MISSING where one has none."""
+        return self.states.zero
 
-    def join(self, a: Any, b: Any) -> Any:
-        return tuple(f.join(x, y) for (f, _), x, y in zip(self.folds.values(), a, b))
+    @property
+    def fork(self) -> Fork | None:
+        """Return a fork state by state, if each can be forked."""
+        return self.states.fork
 
-    def value(self, state: Any) -> Any:
-        return {n: f.value(s) for (n, (f, _)), s in zip(self.folds.items(), state)}
+    @property
+    def join(self) -> Join | None:
+        """Return a join state by state, if each can be joined."""
+        return self.states.join
+
+    @property
+    def records(self) -> tuple[type, ...]:
+        """Return the records that its states may hold."""
+        return self.states.records
+
+    def same(self, a: AnyState, b: AnyState) -> bool:
+        """Compare state by state."""
+        return self.states.same(a, b)
+
+    def add(self, state: AnyState, event: Any) -> AnyState:
+        """Return the states with one event more."""
+        pairs = zip(self._adds, state, strict=True)
+        return self._type(*(add(one, event) for add, one in pairs))
+
+    def value(self, state: AnyState) -> Any:
+        """Return what each state says, under its name."""
+        shapes = self.states.fields.values()
+        return self._type(*(_read(shape, one) for shape, one in zip(shapes, state, strict=True)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Several) and self.parts == other.parts
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.parts.items()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild_several, (self.parts,)
 
     def __repr__(self) -> str:
-        return f"Several({self.folds!r})"
+        return f"Several({', '.join(f'{name}={part!r}' for name, part in self.parts.items())})"
+
+
+def _rebuild_several(parts: dict[str, Part]) -> Several:
+    return Several(**parts)
+
+
+def _read_part(name: str, part: Any) -> tuple[Any, Any]:
+    shape, feed = part if isinstance(part, tuple) and len(part) == 2 else (part, None)
+    fed = feed is None if shape is part else isinstance(feed, str) or callable(feed)
+    if not fed or isinstance(shape, type) or not callable(getattr(shape, "add", None)):
+        raise ProgramError(
+            f"part {name!r} of a Several can't be folded",
+            expected="a state such as Count(), or one with a field or a function of the event: "
+            '(Max(), "price")',
+            got=repr(part),
+        )
+    return shape, feed
+
+
+def _make_add(shape: Any, feed: Any) -> Callable[[AnyState, Any], AnyState]:
+    """Return what an event does to one of the states."""
+    counts = isinstance(shape, Count)
+
+    def add(state: AnyState, event: Any) -> AnyState:
+        if feed is None:
+            return shape.add(state) if counts else shape.add(state, event)
+        value = getattr(event, feed) if isinstance(feed, str) else feed(event)
+        if value is None:
+            return state
+        return shape.add(state) if counts else shape.add(state, value)
+
+    return add
+
+
+def _read(shape: Any, state: AnyState) -> Any:
+    read = getattr(shape, "value", None)
+    return state if read is None else read(state)

@@ -11,8 +11,7 @@ from anabranch.eventtime.windows import Sessions, Sliding, Tumbling
 from anabranch.model.events import Tag, field_types
 from anabranch.model.program import Program
 from anabranch.query.windows import Panes, Windows
-from anabranch.state import Count, Max, Min, Sum
-from anabranch.state.several import Several
+from anabranch.state import Count, Max, Mean, Min, Several, Sum
 
 _KEYS = (int, str)
 
@@ -64,8 +63,8 @@ def plan_windows(program: Program) -> WindowPlan | str:
     parts: list[Part] = []
     results: list[tuple[str, tuple[int, ...]]] = []
     assert isinstance(windowing.fold, Several)
-    for name, (fold, read) in windowing.fold.folds.items():
-        found = _read_parts(tag, fold, read)
+    for name, part in windowing.fold.parts.items():
+        found = _read_parts(tag, *(part if isinstance(part, tuple) else (part, None)))
         if found is None:
             return f"{name} is not counted, added up or compared by whole numbers"
         results.append((name, tuple(_place(parts, part) for part in found)))
@@ -117,6 +116,8 @@ def _read_parts(tag: Tag, fold: Any, read: Any) -> list[Part] | None:
         return None
     if type(fold) is Sum and type(fold.start) is int and fold.start == 0:
         return [Part("sum", read)]
+    if type(fold) is Mean:
+        return [Part("sum", read), Part("count")]
     if type(fold) in (Max, Min) and fold.start is None:
         return [Part("max" if type(fold) is Max else "min", read)]
     return None

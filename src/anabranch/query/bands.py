@@ -1,0 +1,195 @@
+"""Band joins: events of two types that are near each other in a value and in time."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from anabranch.errors import Location, ProgramError
+from anabranch.model.dependence import depends
+from anabranch.model.events import Tag
+from anabranch.model.handlers import on as handle
+from anabranch.model.locations import locate_caller
+from anabranch.model.program import Program
+from anabranch.query.pairs import (
+    LEFT,
+    RIGHT,
+    Interval,
+    Pairing,
+    Select,
+    check_field,
+    check_sides,
+    make_pair,
+    make_timer,
+    read_interval,
+    read_pairing,
+)
+
+Key = tuple[Any, int]
+"""A value, and its event's time. Events of equal keys come and go together."""
+
+
+class Shelf(NamedTuple):
+    """The events of one side that wait: in the order of their values, and, by key, of time."""
+
+    keys: tuple[Key, ...] = ()
+    events: tuple[Any, ...] = ()
+    queue: tuple[Key, ...] = ()
+
+
+class Shelves(NamedTuple):
+    """The events of both sides that wait."""
+
+    lefts: Shelf = Shelf()
+    rights: Shelf = Shelf()
+
+
+def band_join(  # noqa: PLR0913 - two intervals have four ends
+    left_type: Tag,
+    right_type: Tag,
+    /,
+    *,
+    left: str,
+    right: str,
+    low: Any,
+    high: Any,
+    lower: int,
+    upper: int,
+    select: Select | None = None,
+    name: str = "program",
+) -> Program:
+    """Join events with `low <= right - left <= high` in two fields, and likewise in time.
+
+    `left` and `right` name the fields, `lower` and `upper` bound `right.time - left.time`. A pair is said
+    when the later of the two comes: `Matched(left, right)`, or what `select(left, right)` returns, if that
+    is not None. Values of None, NaN or infinity match nothing.
+
+    Events that wait lie in the order of their values, so one that comes looks only at those near it.
+    But there is no key that would keep events apart: the program is sequential.
+    """
+    where = locate_caller()
+    check_sides("band_join", left_type, right_type, where)
+    check_field("band_join", "left", left, left_type, where)
+    check_field("band_join", "right", right, right_type, where)
+    _check_band(low, high, where)
+    interval = read_interval("band_join", lower, upper, where)
+    pairing = read_pairing("band_join", "inner", select, where)
+    join = BandJoin((left, right), low, high, interval, pairing)
+    return Program(
+        handle(left_type, output=join.say_left, update=join.take_left),
+        handle(right_type, output=join.say_right, update=join.take_right),
+        handle(make_timer(left_type, right_type), due=join.find_due, update=join.prune),
+        depends(left_type, left_type, right_type),
+        depends(right_type, right_type),
+        init=Shelves(),
+        name=name,
+    )
+
+
+@dataclass(frozen=True)
+class BandJoin:
+    """What a band join does on each event."""
+
+    fields: tuple[str, str]
+    low: Any
+    high: Any
+    interval: Interval
+    pairing: Pairing
+
+    def say_left(self, shelves: Shelves, event: Any) -> list[Any]:
+        """Say the pairs of a left event."""
+        return self._say(LEFT, shelves, event)
+
+    def say_right(self, shelves: Shelves, event: Any) -> list[Any]:
+        """Say the pairs of a right event."""
+        return self._say(RIGHT, shelves, event)
+
+    def take_left(self, shelves: Shelves, event: Any) -> Shelves:
+        """Keep a left event as long as a partner may come."""
+        return self._take(LEFT, shelves, event)
+
+    def take_right(self, shelves: Shelves, event: Any) -> Shelves:
+        """Keep a right event as long as a partner may come."""
+        return self._take(RIGHT, shelves, event)
+
+    def find_due(self, shelves: Shelves) -> int | None:
+        """Return when the first of those that wait need not wait any longer."""
+        firsts = ((side, shelf.queue[0]) for side, shelf in enumerate(shelves) if shelf.queue)
+        return min((self.interval.expire(side, key[1]) for side, key in firsts), default=None)
+
+    def prune(self, shelves: Shelves, timer: Any) -> Shelves:
+        """Let go of those that nobody can come for."""
+        lefts, rights = (self._prune(side, shelf, timer.time) for side, shelf in enumerate(shelves))
+        return Shelves(lefts, rights)
+
+    def _say(self, side: int, shelves: Shelves, event: Any) -> list[Any]:
+        value = getattr(event, self.fields[side])
+        if not _is_finite(value):
+            return []
+        shelf = shelves[1 - side]
+        start, end = self._find_near(side, shelf, value)
+        first, last = self.interval.reach(side, event.time)
+        found = zip(shelf.keys[start:end], shelf.events[start:end], strict=True)
+        return self.pairing.say(
+            make_pair(side, event, other) for key, other in found if first <= key[1] <= last
+        )
+
+    def _find_near(self, side: int, shelf: Shelf, value: Any) -> tuple[int, int]:
+        """Return from where to where the values in the band stand on the other side's shelf.
+
+        The difference is the same whoever of two comes first, so floats round alike for both.
+        """
+        if side == LEFT:
+            low, high = self.low, self.high
+            start = bisect_left(shelf.keys, low, key=lambda key: key[0] - value)
+            return start, bisect_right(shelf.keys, high, lo=start, key=lambda key: key[0] - value)
+        low, high = -self.high, -self.low
+        start = bisect_left(shelf.keys, low, key=lambda key: -(value - key[0]))
+        return start, bisect_right(shelf.keys, high, lo=start, key=lambda key: -(value - key[0]))
+
+    def _take(self, side: int, shelves: Shelves, event: Any) -> Shelves:
+        value = getattr(event, self.fields[side])
+        if not self.interval.waits(side) or not _is_finite(value):
+            return shelves
+        keys, events, queue = shelves[side]
+        key = (value, event.time)
+        place = bisect_right(keys, key)
+        shelf = Shelf(
+            (*keys[:place], key, *keys[place:]),
+            (*events[:place], event, *events[place:]),
+            (*queue, key),
+        )
+        other = shelves[1 - side]
+        return Shelves(*make_pair(side, shelf, other))
+
+    def _prune(self, side: int, shelf: Shelf, now: int) -> Shelf:
+        keys, events, queue = shelf
+        gone = bisect_right(queue, now, key=lambda key: self.interval.expire(side, key[1]))
+        for key in queue[:gone]:
+            place = bisect_left(keys, key)
+            keys = (*keys[:place], *keys[place + 1 :])
+            events = (*events[:place], *events[place + 1 :])
+        return Shelf(keys, events, queue[gone:])
+
+
+def _is_finite(value: Any) -> bool:
+    if value is None:
+        return False
+    # Infinity less itself is NaN, which is not equal to itself; so is NaN. It works for dates too.
+    apart = value - value
+    return bool(apart == apart)  # noqa: PLR0124
+
+
+def _check_band(low: Any, high: Any, where: Location | None) -> None:
+    try:
+        fits = bool(low <= high)
+    except TypeError:
+        fits = False
+    if not fits:
+        raise ProgramError(
+            "band_join has no band to look in",
+            where=where,
+            expected="low <= right - left <= high, so low of at most high",
+            got=f"low={low!r}, high={high!r}",
+        )
