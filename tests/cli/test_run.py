@@ -135,9 +135,55 @@ def test_only_a_page_of_outputs_is_shown(program, tmp_path, capsys):
     assert "… and 1,214 more; --output FILE keeps them all" in capsys.readouterr().out
 
 
+@pytest.fixture
+def disorder(tmp_path):
+    rows = [("Temp", 1, 50), ("Report", 6, None), ("Temp", 4, 10), ("Temp", 5, 20)]
+    file = tmp_path / "late.jsonl"
+    lines = [
+        {"tag": tag, "time": time, "source": tag} | ({"degrees": d} if d else {})
+        for tag, time, d in rows
+    ]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return str(file)
+
+
+def test_a_speculative_run_shows_what_was_taken_back_and_how_much(program, disorder, capsys):
+    command = ["run", program, "--input", disorder, "--lateness", "9", "--mode", "speculative"]
+    assert run_command(command) == 0
+    out, _ = capsys.readouterr()
+    assert [line.split() for line in out.splitlines()[2:5]] == [
+        ["said", "6", "Report", "Report", "2"],
+        ["taken", "back", "6", "Report", "Report", "2"],
+        ["said", "6", "Report", "Report", "10"],
+    ]
+    assert "amount    3 said for 1 that stand, 200.0% extra" in out
+    assert "ledger    4 in = 4 processed" in out
+
+
+def test_a_speculative_run_is_written_with_its_ops(program, disorder, tmp_path, capsys):
+    command = ["run", program, "--input", disorder, "--lateness", "9", "--mode", "speculative"]
+    assert run_command([*command, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [(row["op"], row["value"]) for row in document["outputs"]] == [(1, 2), (-1, 2), (1, 10)]
+    assert document["amount"] == {"said": 3, "valid": 1, "ratio": 3.0}
+    file = tmp_path / "said.jsonl"
+    assert run_command([*command, "--output", str(file)]) == 0
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    assert rows == document["outputs"]
+
+
+def test_a_settled_run_has_no_ops(program, disorder, capsys):
+    assert run_command(["run", program, "--input", disorder, "--lateness", "9", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [row["value"] for row in document["outputs"]] == [10]
+    assert "amount" not in document
+    assert "op" not in document["outputs"][0]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["run", BARRIER, "--mode", "eager"], "Invalid value"),
         (["run"], "requires an argument"),
         (["run", "gone.py"], "there is no file 'gone.py'"),
         (["run", "no.such.module:p"], "there is no module 'no.such.module'"),

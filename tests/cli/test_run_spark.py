@@ -102,6 +102,19 @@ def test_a_folder_is_followed_and_taken_up_again(spark, tmp_path, capsys):
 
 
 @pytest.mark.spark
+def test_a_speculative_stream_tells_what_it_took_back_and_how_much(spark, tmp_path, capsys):
+    source = tmp_path / "in"
+    write_stream(source, STREAM)
+    command = ["run", KEYS, "--input", str(source), "--lateness", "5", "--mode", "speculative"]
+    assert run_command([*command, *MASTER, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [(row["op"], row["value"]) for row in document["outputs"]] == [
+        (1, [1, 2]), (-1, [1, 2]), (1, [1, 3]), (1, [1, 0]),
+    ]  # fmt: skip
+    assert document["amount"] == {"said": 4, "valid": 2, "ratio": 2.0}
+
+
+@pytest.mark.spark
 def test_a_folder_with_bad_lines_warns_and_with_too_many_stops(spark, tmp_path, capsys):
     source, folder = tmp_path / "in", tmp_path / "said"
     write_stream(source, STREAM)

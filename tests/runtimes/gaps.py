@@ -55,6 +55,12 @@ UNHURRIED = Gap(
     take_cut,
     "the same case with a few thousand events",
 )
+ONE_BY_ONE = Gap(
+    "notyet",
+    "a million events in Python, one by one, take a minute for each order of arrival",
+    take_cut,
+    "the same case with a few thousand events",
+)
 ENDED = Gap(
     "never",
     "a frame that is no stream has an end, and so have its sources: nothing can be pending",
@@ -64,6 +70,7 @@ ENDED = Gap(
 
 GAPS: dict[tuple[str, str], Gap] = {
     **{(name, "simulated"): SLOW for name in LONG},
+    **{(name, "speculative"): ONE_BY_ONE for name in LONG},
     **{(name, "spark batch"): UNHURRIED for name in LONG},
     **{(name, "spark streaming"): UNHURRIED for name in LONG},
     ("progress, nothing without a heartbeat", "spark batch"): ENDED,

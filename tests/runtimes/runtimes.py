@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -97,6 +98,35 @@ class Simulated:
             simulation, mismatch = trial.verify(seed)
             assert mismatch is None, f"replay with seed {seed}: {mismatch}"
             yield sum_up(simulation)
+
+
+@dataclass(frozen=True)
+class Speculative:
+    """The speculative mode behind a barrier: sources take turns at random, some items at a time."""
+
+    seeds: range
+
+    name = "speculative"
+
+    def run(self, story: Vector, place: Place) -> Iterator[Outcome]:
+        from anabranch.reference.speculative import run as speak
+
+        for seed in self.seeds:
+            rng = random.Random(seed)
+            most = max(1, len(story.items) // rng.choice((5, 50)))
+            sizes = (rng.randint(1, most) for _ in iter(int, 1))
+            arrival = interleave(rng, story.items)
+            yield sum_up(speak(story.program, arrival, story.sources, sizes=sizes).answer)
+
+
+def interleave(rng: random.Random, items: list[Any]) -> list[Any]:
+    """Let sources take turns at random, each in its own sequence."""
+    turns = list(items)
+    rng.shuffle(turns)
+    queues: dict[str, deque[Any]] = {}
+    for item in items:
+        queues.setdefault(item.source, deque()).append(item)
+    return [queues[item.source].popleft() for item in turns]
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from tests.runtimes.runtimes import (
     Simulated,
     SparkBatch,
     SparkStreaming,
+    Speculative,
     expect,
     fold,
 )
@@ -28,6 +29,7 @@ LONG = 500
 
 def list_runtimes(name: str, story: Vector) -> Iterator[tuple[str, Runtime]]:
     yield "reference", Reference()
+    yield "speculative", Speculative(range(3 if len((story.cut or story).items) > LONG else 20))
     for plan, seeds in list_schedules(story.cut or story):
         yield f"simulated-{plan}-{seeds.start}", Simulated(plan, seeds)
     # What the answer must not depend on differs from story to story, always in the same way.
@@ -78,7 +80,7 @@ def test_the_state_in_the_end_is_the_published_one(story):
 
 
 def test_the_gaps_are_of_stories_that_there_are():
-    runtimes = {"reference", "simulated", "spark batch", "spark streaming"}
+    runtimes = {"reference", "speculative", "simulated", "spark batch", "spark streaming"}
     assert {story for story, _ in GAPS} <= set(STORIES)
     assert {runtime for _, runtime in GAPS} <= runtimes
 

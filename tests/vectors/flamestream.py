@@ -2,7 +2,7 @@
 
 Grouping, FlameStream's only stateful operation, is here a program whose state is the last items
 of a key and whose output is the group. How many outputs are said and taken back on the way (the
-tombstones), and a tombstone that comes as input, belong to the speculative mode and are left out.
+tombstones), and a tombstone that comes as input, are tested in `tests/speculation`.
 """
 
 from collections.abc import Sequence

@@ -24,9 +24,11 @@ from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.sources import NEVER, Source
 from anabranch.eventtime.tolerance import Tolerance
 from anabranch.model.events import FOREVER
+from anabranch.model.program import Program
 from anabranch.plan.wiring import Wiring, wire
 from anabranch.reference.files import read_items
 from anabranch.reference.rows import STANDARD, find_format, read_rows
+from anabranch.speculation.spoken import Amount, Mode
 
 SHARDS = 16
 
@@ -83,6 +85,7 @@ class Order:
     strict: bool = False
     unbounded: bool = False
     most_rejected: Tolerance | None = None
+    mode: Mode = "settled"
 
     @property
     def master(self) -> str:
@@ -120,13 +123,15 @@ class Report:
     outputs: list[dict[str, Any]]
     late: list[dict[str, Any]]
     rejected: list[dict[str, Any]]
-    said: int
+    amount: Amount
     ended: bool
+    mode: Mode
 
     def describe(self) -> dict[str, Any]:
         """Return the report as a JSON document, with the names that the reference uses."""
         return {
             "outputs": self.outputs,
+            **describe_amount(self.amount, self.mode),
             "ledger": self.ledger._asdict(),
             "late": [_flatten(late) for late in self.late],
             "rejected": self.rejected,
@@ -155,8 +160,23 @@ def run_on_spark(screen: Screen, material: Material, order: Order, page: int | N
             _run_batch(screen, session, material, order, sources, items, folder)
         else:
             _run_stream(screen, session, material, order, sources, folder)
-        wiring = wire(material.program, order.shards)
+        wiring = _wire(material.program, order)
         return _read_report(session, order, wiring, sources, folder, page)
+
+
+def describe_amount(amount: Amount, mode: Mode) -> dict[str, Any]:
+    """Return how much a speculative run said in vain; a settled one says nothing in vain."""
+    if mode == "settled":
+        return {}
+    return {"amount": {**amount._asdict(), "ratio": round(amount.ratio, 4)}}
+
+
+def _wire(program: Program, order: Order) -> Wiring:
+    if order.mode == "settled":
+        return wire(program, order.shards)
+    from anabranch.spark.speculation import wire_in_order
+
+    return wire_in_order(program, order.shards)
 
 
 def refuse_flags(place: Place) -> None:
@@ -341,7 +361,9 @@ def _run_batch(
         reason_column=MALFORMED,
     )
     most = order.place.max_record_bytes or MAX_RECORD_BYTES
-    result = run(material.program, [feed], shards=order.shards, max_record_bytes=most)
+    result = run(
+        material.program, [feed], shards=order.shards, mode=order.mode, max_record_bytes=most
+    )
     try:
         with screen.wait("running on Spark"):
             publish(result, 0, folder, order.format)
@@ -375,7 +397,9 @@ def _run_stream(
         files_per_batch=order.files_per_batch,
     )
     most = order.place.max_record_bytes or MAX_RECORD_BYTES
-    result = run(material.program, [feed], shards=order.shards, max_record_bytes=most)
+    result = run(
+        material.program, [feed], shards=order.shards, mode=order.mode, max_record_bytes=most
+    )
     checkpoint = _find_checkpoint(order, folder)
     # Without a folder nothing is kept that a user could look at; then it is judged at the end.
     tolerance = None if order.output is None else order.most_rejected
@@ -411,32 +435,39 @@ def _read_report(
     reader = session.read.schema(f"{COLUMNS}, batch int").format(order.format)
     rows = reader.option("basePath", str(folder)).load(str(folder))
     outputs = rows.where("kind = 'output'")
+    counts = outputs.selectExpr("count(*) AS said", "coalesce(sum(op), 0) AS valid").first()
     return Report(
         wiring,
         Ledger() if last is None else read_ledger(last),
         {s.name: FOREVER if ended else frontiers.get(s.name, NEVER) for s in sources},
-        [_read_output(row) for row in _take(outputs, page)],
+        [_read_output(row, order.mode) for row in _take(outputs, page, order.mode)],
         [_read_late(row) for row in _take(rows.where("kind = 'late'"), page)],
         [_read_rejected(row) for row in _take(rows.where("kind = 'rejected'"), page)],
-        outputs.count(),
+        Amount(counts.said, counts.valid),
         ended,
+        order.mode,
     )
 
 
-def _take(rows: Frame, page: int | None) -> list[Any]:
-    ordered = rows.orderBy("time", "source", "seq", "index")
-    return sorted((ordered if page is None else ordered.limit(page)).collect(), key=_order_key)
+def _take(rows: Frame, page: int | None, mode: Mode = "settled") -> list[Any]:
+    # What is taken back follows what was said: then it matters when that was.
+    first = [] if mode == "settled" else ["batch"]
+    ordered = rows.orderBy(*first, "time", "source", "seq", "index", "op")
+    found = (ordered if page is None else ordered.limit(page)).collect()
+    return sorted(found, key=lambda row: [*(row[name] for name in first), *_order_key(row)])
 
 
 def _order_key(row: Any) -> list[Any]:
     # The id of an output is its order key; what was lost stands in its source's sequence.
     if row.kind == "output":
-        return [*json.loads(row.id.rpartition("#")[0]), row["index"]]
+        return [*json.loads(row.id.rpartition("#")[0]), row["index"], row.op]
     return [row.source or "", -1 if row.seq is None else row.seq, row.id]
 
 
-def _read_output(row: Any) -> dict[str, Any]:
+def _read_output(row: Any, mode: Mode) -> dict[str, Any]:
+    spoken = {} if mode == "settled" else {"op": row.op}
     return {
+        **spoken,
         "time": row.time,
         "tag": row.tag,
         "source": row.source,

@@ -8,7 +8,15 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 from rich.text import Text
 
-from anabranch.cli.cluster import HERE, Order, Place, Report, refuse_flags, run_on_spark
+from anabranch.cli.cluster import (
+    HERE,
+    Order,
+    Place,
+    Report,
+    describe_amount,
+    refuse_flags,
+    run_on_spark,
+)
 from anabranch.cli.flags import Inputs, Json, Target
 from anabranch.cli.material import declare_sources, load_items, load_material
 from anabranch.cli.screen import GOOD, Screen, count_things
@@ -18,10 +26,13 @@ from anabranch.eventtime.sources import NEVER, end_sources
 from anabranch.eventtime.tolerance import Sample, Tolerance, explain_excess, read_tolerance
 from anabranch.model.events import FOREVER
 from anabranch.model.fields import encode_value
-from anabranch.reference.files import encode_item, encode_output
+from anabranch.reference.files import encode_item, encode_output, encode_spoken
 from anabranch.reference.rows import STANDARD, find_format, write_rows
 from anabranch.reference.sequential import Answer
 from anabranch.reference.sequential import run as fold
+from anabranch.reference.speculative import Speech
+from anabranch.reference.speculative import run as speak
+from anabranch.speculation.spoken import Amount, Mode
 
 PAGE = 20
 """How many outputs are shown."""
@@ -67,6 +78,13 @@ def run(  # noqa: PLR0913 - one for each flag
             "counts as failed: exit code 1. On Spark, a followed folder stops there. No limit."
         ),
     ] = None,
+    mode: Annotated[
+        Mode,
+        Parameter(
+            help="Whether to say outputs once they are stable, or at once: then what an event out of "
+            "order proves wrong is taken back."
+        ),
+    ] = "settled",
     place: Place = HERE,
     json: Json = False,
 ) -> int:
@@ -77,7 +95,7 @@ def run(  # noqa: PLR0913 - one for each flag
     """
     tolerance = None if most_rejected is None else read_tolerance(most_rejected)
     kind: Literal["json", "parquet"] = "json" if format == "jsonl" else "parquet"
-    order = Order(place, input, output, kind, lateness, strict, unbounded, tolerance)
+    order = Order(place, input, output, kind, lateness, strict, unbounded, tolerance, mode)
     if place.on_spark:
         return _run_on_spark(target, order, json=json)
     refuse_flags(place)
@@ -106,12 +124,17 @@ def _run_here(
     items = load_items(material, order.inputs)
     sources = declare_sources(material, items, order.lateness, strict=order.strict)
     whole = items if order.unbounded else end_sources(items, sources)
-    answer = fold(material.program, whole, sources)
-    written = _write(answer, output, kind) if output is not None else []
+    speech = speak(material.program, whole, sources) if order.mode == "speculative" else None
+    answer = fold(material.program, whole, sources) if speech is None else speech.answer
+    document = describe(answer)
+    if speech is not None:
+        document["outputs"] = [encode_spoken(row) for row in speech.rows]
+        document |= describe_amount(speech.amount, order.mode)
+    written = _write(document, output, kind) if output is not None else []
     if json:
-        screen.print_json({**describe(answer), "program": material.program.name, "files": written})
+        screen.print_json({**document, "program": material.program.name, "files": written})
     else:
-        _show_answer(screen, answer, written, unbounded=order.unbounded)
+        _show_answer(screen, answer, speech, written, unbounded=order.unbounded)
     samples = [Sample(entry.reason, str(encode_item(entry.item))) for entry in answer.rejected]
     kept = "FILE.rejected.jsonl, beside --output FILE"
     if output is not None and not to_stdout:
@@ -119,8 +142,15 @@ def _run_here(
     return _judge(screen, answer.ledger, order.most_rejected, samples, target, kept)
 
 
-def _show_answer(screen: Screen, answer: Answer, written: list[str], *, unbounded: bool) -> None:
-    _show_outputs(screen, answer)
+def _show_answer(
+    screen: Screen, answer: Answer, speech: Speech | None, written: list[str], *, unbounded: bool
+) -> None:
+    if speech is None:
+        rows = [(1, o.event, o.value) for o in answer.outputs]
+    else:
+        rows = [(row.op, row.event, row.value) for row in speech.rows]
+    table = [(op, e.time, e.tag.__name__, e.source, repr(value)) for op, e, value in rows[:PAGE]]
+    _show_rows(screen, table, len(rows), "FILE", None if speech is None else speech.amount)
     screen.say(f"\n[bold]ledger[/]    {explain_ledger(answer.ledger)}")
     _show_losses(screen, answer)
     if unbounded:
@@ -168,14 +198,11 @@ def _run_on_spark(target: str, order: Order, *, json: bool) -> int:
 
 def show_report(screen: Screen, report: Report) -> None:
     """Print what a run on Spark came to."""
-    if not report.outputs:
-        screen.say("The program said nothing.")
-    else:
-        rows = [(o["time"], o["tag"], o["source"], repr(o["value"])) for o in report.outputs]
-        screen.show_table((">time", "tag", "source", "output"), rows)
-    rest = report.said - len(report.outputs)
-    if rest:
-        screen.say(f"  … and {rest:,} more; --output DIR keeps them all")
+    rows = [
+        (o.get("op", 1), o["time"], o["tag"], o["source"], repr(o["value"])) for o in report.outputs
+    ]
+    amount = None if report.mode == "settled" else report.amount
+    _show_rows(screen, rows, report.amount.said, "DIR", amount)
     screen.say(f"\n[bold]ledger[/]    {explain_ledger(report.ledger)}")
     for late in report.late[:SAMPLE]:
         event = ", ".join(f"{name}={value!r}" for name, value in late["event"].items())
@@ -227,12 +254,13 @@ def explain_ledger(ledger: Ledger) -> str:
     return f"{ledger.input:,} in = {' + '.join(parts) or '0'}"
 
 
-def _write(answer: Answer, file: str, kind: Literal["jsonl", "parquet"] | None) -> list[str]:
-    write_rows(file, (encode_output(output) for output in answer.outputs), kind)
+def _write(
+    document: dict[str, Any], file: str, kind: Literal["jsonl", "parquet"] | None
+) -> list[str]:
+    write_rows(file, document["outputs"], kind)
     if file == STANDARD:
         return []
     written = [file]
-    document = describe(answer)
     for name in ("late", "rejected"):
         if document[name]:
             write_rows(f"{file}.{name}.jsonl", document[name], "jsonl")
@@ -240,16 +268,23 @@ def _write(answer: Answer, file: str, kind: Literal["jsonl", "parquet"] | None) 
     return written
 
 
-def _show_outputs(screen: Screen, answer: Answer) -> None:
-    shown = answer.outputs[:PAGE]
-    if not shown:
+def _show_rows(
+    screen: Screen, rows: list[tuple[Any, ...]], count: int, place: str, amount: Amount | None
+) -> None:
+    """Print the first of `count` rows; those of a speculative run, of which `amount` tells, with `op`."""
+    if not rows:
         screen.say("The program said nothing.")
         return
-    rows = [(o.event.time, o.event.tag.__name__, o.event.source, repr(o.value)) for o in shown]
-    screen.show_table((">time", "tag", "source", "output"), rows)
-    rest = len(answer.outputs) - len(shown)
-    if rest:
-        screen.say(f"  … and {rest:,} more; --output FILE keeps them all")
+    names = (">time", "tag", "source", "output")
+    if amount is None:
+        screen.show_table(names, [row[1:] for row in rows])
+    else:
+        told = {1: Text("said"), -1: Text("taken back", style="yellow")}
+        screen.show_table(("", *names), [(told[op], *row) for op, *row in rows])
+    if count > len(rows):
+        screen.say(f"  … and {count - len(rows):,} more; --output {place} keeps them all")
+    if amount is not None:
+        screen.say(f"\n[bold]amount[/]    {amount}")
 
 
 def _show_losses(screen: Screen, answer: Answer) -> None:

@@ -22,6 +22,7 @@ from anabranch.model.fields import Unfit, encode_value, read_fields, read_text, 
 from anabranch.model.program import Program
 from anabranch.reference.rows import STANDARD, Row, find_format, read_rows
 from anabranch.reference.sequential import Output
+from anabranch.speculation.spoken import Spoken
 
 Read = Callable[[Any, Any], Any]
 """A way to read a value by its type: from a CSV cell, or from anything else."""
@@ -203,6 +204,12 @@ def encode_output(output: Output) -> dict[str, Any]:
         "value": encode_value(output.value),
         "event": encode_value(event.data),
     }
+
+
+def encode_spoken(row: Spoken) -> dict[str, Any]:
+    """Return what a speculative run said as a row: that of the output, and `op`, -1 to take it back."""
+    output = Output(row.value, row.event, row.id[1], row.id[0])
+    return {"op": row.op, **encode_output(output)}
 
 
 def decode_event(program: Program, row: Mapping[str, Any]) -> Event:

@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from anabranch.spark.barriers import settle
     from anabranch.spark.files import Files
     from anabranch.spark.frames import feed_directory
     from anabranch.spark.previews import write_console, write_memory
@@ -33,6 +34,7 @@ __all__ = [
     "select_late",
     "select_outputs",
     "select_rejected",
+    "settle",
     "start_session",
     "watch",
     "write_console",
@@ -53,6 +55,7 @@ _HOMES = {
     "select_late": "sides",
     "select_outputs": "sides",
     "select_rejected": "sides",
+    "settle": "barriers",
     "start_session": "session",
     "watch": "progress",
     "write_console": "previews",

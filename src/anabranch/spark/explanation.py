@@ -8,6 +8,7 @@ from anabranch.kernels.kernel import explain_kernel
 from anabranch.model.program import Program
 from anabranch.plan.wiring import wire
 from anabranch.spark.columnar.fitness import plan_columns
+from anabranch.spark.speculation import wire_in_order
 
 _SHARDS = 16
 
@@ -18,6 +19,8 @@ def explain_run(program: Program) -> list[str]:
     lines = [
         f"{wiring.way}: {reason}" if n == 0 else reason for n, reason in enumerate(wiring.reasons)
     ]
+    if wiring.has_root:
+        lines += wire_in_order(program, _SHARDS).reasons
     plan = plan_columns(program, wiring, {}, numbered=True)
     if isinstance(plan, str):
         return [*lines, f"event by event: {plan}"]

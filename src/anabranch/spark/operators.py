@@ -17,6 +17,7 @@ from anabranch.spark.placement import find_numbers
 from anabranch.spark.roots import Root, Speaker
 from anabranch.spark.said import Said, describe_ledger
 from anabranch.spark.shards import Delta, Job, Shard
+from anabranch.spark.speculation import RowBarrier
 from anabranch.spark.stores import Part, SparkStore, Store
 
 MAIL_SCHEMA = "to int, kind string, payload binary"
@@ -167,6 +168,19 @@ class WholeOperator(_Operator):
         return self._say(said)
 
 
+class BarrierOperator(_Operator):
+    """Hold back the rows of a speculative query until they are settled."""
+
+    def __init__(self) -> None:
+        """Need no job: rows say all there is to know."""
+        self._packed = False
+
+    def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
+        """Take in a batch's rows, in which `time` and `seq` are texts."""
+        taken = [Said(*row) for frame in rows for row in _read_said(frame)]
+        return self._say(RowBarrier(self._store).process(taken))
+
+
 def _run_shard(
     job: Job, number: int, store: Store, rows: Iterator[pd.DataFrame]
 ) -> Shard | ColumnShard:
@@ -183,6 +197,15 @@ def _run_shard(
 def _describe_shard(shard: Shard | ColumnShard) -> Said:
     more = {"frontier": shard.frontier, "sources": shard.frontiers}
     return describe_ledger("shard", shard.number, shard.ledger, more)
+
+
+def _read_said(frame: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
+    plain = frame[list(Said._fields)].astype(object)
+    for row in plain.where(plain.notna(), None).itertuples(index=False, name=None):
+        kind, name, time, tag, source, seq, *rest = row
+        numbers = (None if text is None else int(text) for text in (time, seq))
+        time, seq = numbers
+        yield (kind, name, time, tag, source, seq, *rest)
 
 
 def _lower(delta: Delta) -> tuple[Any, ...]:

@@ -26,6 +26,8 @@ from anabranch.spark.raw import read_batch
 from anabranch.spark.said import COLUMNS
 from anabranch.spark.settings import check_settings
 from anabranch.spark.shards import Job
+from anabranch.spark.speculation import check_mode, wire_in_order
+from anabranch.speculation.spoken import Mode
 from anabranch.state.codec import make_codec
 
 if TYPE_CHECKING:
@@ -111,6 +113,7 @@ def run(
     shards: int | None = None,
     hot: Iterable[Any] = (),
     columns: bool = True,
+    mode: Mode = "settled",
     max_record_bytes: int = MAX_RECORD_BYTES,
 ) -> DataFrame:
     """Return what a program says of its feeds, as a frame with the columns of `said.COLUMNS`.
@@ -123,6 +126,10 @@ def run(
     shard: what is free within it is folded in all of them (fixed for a checkpoint, too). An
     event of more than `max_record_bytes` is rejected. Events go by columns where they can (`explain`
     says why not); with `columns=False` they never do, and any Python value fits into a state.
+
+    With `mode="speculative"` an output is said as soon as its event has come, as if everything were in
+    order; if an event out of order proves it wrong, a row with `op` -1 takes it back. `settle` holds
+    such a frame back until it is what the settled mode says.
 
     Streams need some settings of the session; if they are wrong, the call is refused and says which.
     """
@@ -137,6 +144,7 @@ def run(
         if source.name in sources:
             raise InputError(f"source {source.name!r} is declared by two feeds")
         sources[source.name] = source
+    check_mode(mode)
     _check_columns(feeds)
     spark = _find_session(feeds)
     frames = [feed.frame for feed in feeds if not isinstance(feed.frame, Files)]
@@ -150,9 +158,12 @@ def run(
     )
 
     def make_job(shards: int) -> Job:
-        wiring = wire(program, shards, hot)
-        plan = _plan_columns(program, wiring, feeds, sources) if columns else None
-        return Job(program, wiring, sources, make_codec(program), ended, plan, folders)
+        speculative = mode == "speculative"
+        wiring = (wire_in_order if speculative else wire)(program, shards, hot)
+        plan = None
+        if columns and not speculative:
+            plan = _plan_columns(program, wiring, feeds, sources)
+        return Job(program, wiring, sources, make_codec(program), ended, plan, folders, mode)
 
     job = make_job(SHARDS if shards is None else shards)
     if shards is None and job.wiring.way == "forked" and can_foresee(job):

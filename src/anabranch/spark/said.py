@@ -14,9 +14,10 @@ from anabranch.model.order import OrderKey
 
 COLUMNS = (
     "kind string, id string, time long, tag string, source string, seq long, index int, "
-    "value string, event string, reason string"
+    "value string, event string, reason string, op int"
 )
-"""The columns of a query's result. `value`, `event` are JSON; `id` is the same on any replay."""
+"""The columns of a query's result. `value`, `event` are JSON; `id` is the same on any replay; `op` is
+-1 where a speculative run takes a row back, and else 1."""
 
 RAW_CHARACTERS = 2_000
 """How much of a raw value or of a reason is kept. A row that is too large must not come out as large."""
@@ -41,6 +42,7 @@ class Said(NamedTuple):
     value: str | None
     event: str | None
     reason: str | None
+    op: int = 1
 
 
 def describe_output(value: Any, event: Event, index: int, key: OrderKey) -> Said:

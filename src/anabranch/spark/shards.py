@@ -26,7 +26,9 @@ from anabranch.spark.envelopes import Carried, Chunk, pack_events, unpack_chunks
 from anabranch.spark.fingerprint import check_fingerprint, fingerprint
 from anabranch.spark.said import Said, describe_event, describe_late, describe_output
 from anabranch.spark.sequences import Standing, judge
+from anabranch.spark.speculation import Memory
 from anabranch.spark.stores import Store
+from anabranch.speculation.spoken import Mode
 from anabranch.state.codec import Codec
 
 if TYPE_CHECKING:
@@ -63,11 +65,13 @@ class Job:
     ended: bool = False
     columns: ColumnPlan | None = None
     folders: tuple[Any, ...] = ()
+    mode: Mode = "settled"
 
     def fingerprint(self) -> dict[str, str]:
         """Return what the state depends on."""
         found = fingerprint(self.program, self.wiring, self.sources)
-        return found | {"state": "in objects" if self.columns is None else "in columns"}
+        state = "in objects" if self.columns is None else "in columns"
+        return found | {"state": state, "mode": self.mode}
 
 
 class Head(NamedTuple):
@@ -139,6 +143,8 @@ class Shard(Keeping):
         stable, waiting = self._release(good, frontier)
         waiting += self._fold(stable, frontier, counts)
         pages = self._put_off(waiting)
+        if job.mode == "speculative":
+            self.said = self._speculate(good, stable, pages)
         counts["pending"] = sum(n for _, n in pages.values()) - self.head.ledger[5]
         ledger = Ledger(
             *(a + counts[f] for a, f in zip(self.head.ledger, Ledger._fields, strict=True))
@@ -209,6 +215,21 @@ class Shard(Keeping):
             counted = sum(self._counts_here(event) for event in part)
             pages[fresh + number] = (part[0].time, counted)
         return pages
+
+    def _speculate(
+        self,
+        good: list[Event],
+        stable: list[tuple[OrderKey, Event]],
+        pages: Iterable[int],
+    ) -> list[Said]:
+        """Return the rows of a batch, with what pending events have to say, and what was wrong."""
+        memory = Memory(self.job.program, self.job.codec, self.job.wiring, self.store)
+        touched = {memory.name(event) for event in good}
+        settled = {memory.name(event) for _, event in stable}
+        waiting = memory.read_pending(pages) if touched else []
+        state = self._load_state() if touched else None
+        pending = memory.fold(touched, waiting, state, self._counts_here)
+        return memory.correct(self.said, pending, touched, settled)
 
     def _pack(self, events: list[Event]) -> bytes:
         carried = (Carried(event, None, None) for event in events)

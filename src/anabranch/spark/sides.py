@@ -17,7 +17,7 @@ def select_outputs(frame: DataFrame, kind: str | None = None) -> DataFrame:
     """Return what the program said: one row for each output, with the event on which it was said.
 
     `value` is JSON. With a type in Spark's words, such as `"bigint"` or `"array<bigint>"`, it is read as
-    one, and a value that is none stops the query.
+    one, and a value that is none stops the query. `op` is 1, or -1 where a speculative run takes back.
     """
     from pyspark.sql import functions as f
 
@@ -27,7 +27,7 @@ def select_outputs(frame: DataFrame, kind: str | None = None) -> DataFrame:
         wrapped = f.concat(f.lit('{"value":'), value, f.lit("}"))
         value = f.from_json(wrapped, f"value {kind}", {"mode": "FAILFAST"}).getField("value")
         value = value.alias("value")
-    return frame.where("kind = 'output'").select(*_EVENT, "index", value, "event")
+    return frame.where("kind = 'output'").select(*_EVENT, "index", value, "event", "op")
 
 
 def select_late(frame: DataFrame) -> DataFrame:

@@ -57,6 +57,7 @@ def describe_windows(plan: WindowPlan, rank: int, closed: Closed) -> pa.Table:
             "value": _fill(pattern.value or "", {**texts, "key": plain}),
             "event": pa.nulls(count, pa.string()),
             "reason": pa.nulls(count, pa.string()),
+            "op": pa.repeat(pa.scalar(1, pa.int32()), count),
         }
     )
 

@@ -1,0 +1,77 @@
+"""What a speculative run says: outputs, and retractions of outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal, NamedTuple
+
+from anabranch.model.events import Event
+from anabranch.model.maps import Map
+from anabranch.model.order import OrderKey
+
+Mode = Literal["settled", "speculative"]
+"""Whether outputs appear once they are stable, or at once, with retractions."""
+
+OutputId = tuple[OrderKey, int]
+"""What tells an output from every other one of a run: the order key of its event, and a number."""
+
+
+class Spoken(NamedTuple):
+    """An output that is said (`op` is 1) or taken back (-1). The id is the one it settles with."""
+
+    op: int
+    id: OutputId
+    value: Any
+    event: Event
+
+
+class Amount(NamedTuple):
+    """How much was said, retractions included, to bring about the outputs that stand."""
+
+    said: int = 0
+    valid: int = 0
+
+    @property
+    def ratio(self) -> float:
+        """Return how many rows were said for each that stands: 1.0 if none was in vain."""
+        return self.said / self.valid if self.valid else 1.0
+
+    @property
+    def extra(self) -> float:
+        """Return the share of what was said beyond what stands."""
+        return self.ratio - 1
+
+    def __str__(self) -> str:
+        return f"{self.said:,} said for {self.valid:,} that stand, {self.extra:.1%} extra"
+
+
+def measure(rows: Iterable[Spoken]) -> Amount:
+    """Count what was said, and what of it stands."""
+    ops = [row.op for row in rows]
+    return Amount(len(ops), sum(ops))
+
+
+def is_alike(a: Any, b: Any, most: int | None = None) -> bool:
+    """Say whether two values can't be told apart: stricter than `==`, for which 1 is 1.0 and True.
+
+    A `Map` of more than `most` entries counts as changed: to look would cost more than it saves.
+
+    >>> is_alike((1, "a"), (1, "a")), is_alike(1, 1.0), is_alike(0.0, -0.0)
+    (True, False, False)
+    """
+    if a is b:
+        return True
+    kind = type(a)
+    if kind is not type(b):
+        return False
+    if kind in (int, str, bool, bytes):
+        return bool(a == b)
+    if kind is float:
+        return repr(a) == repr(b)
+    if issubclass(kind, tuple | list):
+        return len(a) == len(b) and all(map(is_alike, a, b))
+    if kind in (dict, Map):
+        if most is not None and len(a) > most:
+            return False
+        return a.keys() == b.keys() and all(is_alike(a[key], b[key]) for key in a)
+    return bool(a == b) and repr(a) == repr(b)
