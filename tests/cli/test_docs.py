@@ -1,4 +1,4 @@
-"""docs/cli.md shows what the command prints. `python tests/cli/test_docs.py` writes it anew."""
+"""Pages show what the command prints. `python tests/cli/test_docs.py` writes them anew."""
 
 import contextlib
 import io
@@ -9,10 +9,12 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import pytest
+
 from anabranch.cli.main import run_command
 
 ROOT = Path(__file__).parent.parent.parent
-PAGE = ROOT / "docs" / "cli.md"
+PAGES = [ROOT / "docs" / name for name in ("cli.md", "frontiers.md")]
 BLOCK = re.compile(r'```(\w+)(?: title="([^"]+)")?\n(.*?)```', re.DOTALL)
 
 
@@ -48,12 +50,14 @@ def forget_counts(page: str) -> list[str]:
     return [speed.sub(r"\1", line) for line in page.splitlines()]
 
 
-def test_the_page_shows_what_the_command_prints(tmp_path):
-    page = PAGE.read_text(encoding="utf-8")
+@pytest.mark.parametrize("file", PAGES, ids=[file.stem for file in PAGES])
+def test_a_page_shows_what_the_command_prints(tmp_path, file):
+    page = file.read_text(encoding="utf-8")
     filled = fill(page, tmp_path)
     assert forget_counts(filled) == forget_counts(page), "cure: python tests/cli/test_docs.py"
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder:
-        PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), Path(folder)), encoding="utf-8")
+    for file in PAGES:
+        with tempfile.TemporaryDirectory() as folder:
+            file.write_text(fill(file.read_text(encoding="utf-8"), Path(folder)), encoding="utf-8")
