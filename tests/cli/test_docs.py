@@ -14,7 +14,7 @@ import pytest
 from anabranch.cli.main import run_command
 
 ROOT = Path(__file__).parent.parent.parent
-PAGES = [ROOT / "docs" / "cli.md", ROOT / "docs" / "speculation.md"]
+PAGES = [ROOT / "docs" / name for name in ("cli.md", "speculation.md", "frontiers.md")]
 BLOCK = re.compile(r'```(\w+)(?: title="([^"]+)")?\n(.*?)```', re.DOTALL)
 
 
@@ -51,7 +51,7 @@ def forget_counts(page: str) -> list[str]:
 
 
 @pytest.mark.parametrize("file", PAGES, ids=[file.stem for file in PAGES])
-def test_the_page_shows_what_the_command_prints(file, tmp_path):
+def test_a_page_shows_what_the_command_prints(tmp_path, file):
     page = file.read_text(encoding="utf-8")
     filled = fill(page, tmp_path)
     assert forget_counts(filled) == forget_counts(page), "cure: python tests/cli/test_docs.py"

@@ -11,6 +11,7 @@ import pytest
 
 from anabranch import ForkJoin, Program, Shard, State, depends, on, take
 from anabranch.errors import AnabranchError, ConservationError, InputError, PlanError, ProgramError
+from anabranch.eventtime.disorder import Estimated, read_lateness
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.sources import Source, read_sources
 from anabranch.model.events import Event, Heartbeat
@@ -215,6 +216,12 @@ PLANS: dict[str, Callable[[], Any]] = {
 SOURCES: dict[str, Callable[[], Any]] = {
     "lateness_below_zero": lambda: Source("a", lateness=-1),
     "ahead_is_a_float": lambda: Source("a", ahead=1.5),
+    "confidence_is_certain": lambda: Estimated(1.0),
+    "confidence_from_too_few": lambda: Estimated(0.999, within=100),
+    "estimated_least_above_most": lambda: Estimated(0.9, least=5, most=4),
+    "estimated_most_is_a_float": lambda: Estimated(0.9, most=4.5),
+    "idle_at_once": lambda: Source("a", idle_after_s=0),
+    "lateness_is_misspelt": lambda: read_lateness("99 percent"),
     "source_is_strict_and_late": lambda: Source("a", lateness=5, strict=True),
     "source_is_declared_twice": lambda: read_sources([], [Source("a"), Source("a")]),
     "source_numbers_some": lambda: read_sources([Event(Barrier(1), "a", 0), Heartbeat(1, "a")], []),

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from anabranch import Event, Heartbeat, load
+from anabranch.eventtime.disorder import Estimated
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.sources import Source, end_sources
 from anabranch.model.fields import encode_value
@@ -55,15 +56,17 @@ class Engine:
         columns = {name: pa.array([row.get(name) for row in rows]) for name in names}
         return take_in_columns(self.job, READING, [pa.record_batch(columns)])
 
-    def batch(self, tasks):
-        self.batch_of([e for rows in tasks for e in self.take_in(rows)])
+    def batch(self, tasks, clock_ms=None):
+        self.batch_of([e for rows in tasks for e in self.take_in(rows)], clock_ms)
 
-    def batch_of(self, envelopes):
+    def batch_of(self, envelopes, clock_ms=None):
         random.Random(len(self.said)).shuffle(envelopes)
         deltas, ledgers, unsaid, states = [], [], {}, []
         for number, store in enumerate(self.stores):
             shard = (ColumnShard if self.columns else Shard)(self.job, number, store)
-            shard.process([(kind, data) for to, kind, data in envelopes if to == number])
+            mine = [(kind, data) for to, kind, data in envelopes if to == number]
+            shard.process(mine, clock_ms)
+            self.frontier, self.standings = shard.frontier, shard.standings
             self.said += shard.said
             self.said += [Said(**row) for table in shard.tables for row in table.to_pylist()]
             deltas += shard.deltas
@@ -200,6 +203,8 @@ def test_differential_random_events_give_the_sequential_answer_to_the_bit(name, 
 @pytest.mark.parametrize("source", [
     Source("a", lateness=3), Source("a", lateness=0), Source("a", strict=True),
     Source("a", lateness=None), Source("a", lateness=2, ahead=9),
+    Source("a", lateness=Estimated(0.9, within=12, most=6)),
+    Source("a", lateness=Estimated(0.75, within=None), ahead=30),
 ])  # fmt: skip
 def test_differential_what_is_late_does_not_depend_on_batches(source, columns):
     module = load_module("examples/value_barrier.py")

@@ -3,9 +3,10 @@ import json
 import pytest
 
 from anabranch.errors import ConservationError, RejectionError
+from anabranch.eventtime.holding import Stand
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.sources import NEVER
-from anabranch.model.events import FOREVER
+from anabranch.model.events import FOREVER, Heartbeat
 from anabranch.spark.progress import (
     QueryError,
     describe_batch,
@@ -14,7 +15,13 @@ from anabranch.spark.progress import (
     explain_failure,
     read_batch,
 )
-from anabranch.spark.sinks import Frontiers, _find_frontiers, find_last_batch
+from anabranch.spark.sinks import (
+    Frontiers,
+    _find_frontiers,
+    _note_since,
+    find_last_batch,
+    read_waivers,
+)
 
 BATCH = {
     "batchId": 3,
@@ -72,6 +79,50 @@ def test_before_the_first_batch_there_is_nothing_to_say():
 )
 def test_the_line_says_who_holds_the_frontier_back(frontiers, line):
     assert describe_frontiers(frontiers) == line
+
+
+def about(rule="in order", heard=7, **more):
+    return Stand(0, 5, 3, rule, heard=heard, **more).describe()
+
+
+@pytest.mark.parametrize(
+    ("told", "held"),
+    [
+        (about(), "a since batch 5 (in order)"),
+        (about("lateness 10"), "a since batch 5 (lateness 10)"),
+        (about("only heartbeats"), "a since batch 5 (only heartbeats)"),
+        (about("estimated for 99%", delay=37), "a since batch 5 (estimated for 99%: 37 now)"),
+        (about(heard=5), "a, silent since batch 5"),
+        (about(heard=5, idle=True), "b (in order)"),
+    ],
+)
+def test_the_line_says_why_the_frontier_is_held_back(told, held):
+    sources = {"a": 4, "b": 4 if told["idle"] else 6, "c": 9}
+    known = {"a": told, "b": about(), "c": about()}
+    line = describe_frontiers(Frontiers(4, sources, {"a": 5, "b": 7, "c": 7}, known), 7)
+    fast = "a idle, c 9" if told["idle"] else "b 6, c 9"
+    assert line == f"frontier 4, held back by {held}; {fast}"
+
+
+def test_a_batch_notes_when_a_source_was_heard_last():
+    counts = [{"frontier": 4, "sources": {"a": 4, "b": 7}, "about": {"a": about(), "b": about()}}]
+    first = _note_since(_find_frontiers(counts), None, 0)
+    assert {name: stand.heard for name, stand in first.stands.items()} == {"a": 0, "b": 0}
+    # A promise on behalf of a silent source is no sign of life; a late event is one.
+    counts[0]["sources"] = {"a": 6, "b": 7}
+    counts[0]["about"] = {"a": about(waived=6, silence_ms=9), "b": about() | {"last": 4}}
+    second = _note_since(_find_frontiers(counts), first, 1)
+    assert {name: stand.heard for name, stand in second.stands.items()} == {"a": 0, "b": 1}
+
+
+def test_what_was_decided_by_the_clock_can_be_read_from_what_was_published(tmp_path):
+    for number, (last, waived) in enumerate([(4, None), (4, 9), (4, 9), (4, 12), (8, 12), (8, 20)]):
+        known = {"a": about(waived=waived) | {"last": last}}
+        publish(tmp_path, number, Ledger(), Frontiers(0, {"a": 0}, None, known))
+    publish(tmp_path, 10, Ledger(), Frontiers(0, {"a": 0}, None, {"a": about(waived=21)}))
+    assert read_waivers(tmp_path) == [
+        Heartbeat(9, "a", 4), Heartbeat(12, "a", 4), Heartbeat(20, "a", 8), Heartbeat(21, "a", 3),
+    ]  # fmt: skip
 
 
 def test_frontiers_are_the_least_that_any_shard_knows():

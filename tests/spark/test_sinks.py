@@ -115,9 +115,9 @@ def test_a_silent_source_is_named_with_the_batch_since_which_it_is_silent(spark,
         tmp_path / "out",
     )
     assert [line.partition("frontier ")[2] for line in lines] == [
-        "0, held back by s; quiet 2",
-        "2, held back by quiet since batch 0; s 4",
-        "2, held back by quiet since batch 0; s 8",
+        "0, held back by s (in order); quiet 2",
+        "2, held back by quiet, silent since batch 0; s 4",
+        "2, held back by quiet, silent since batch 0; s 8",
     ]
 
 

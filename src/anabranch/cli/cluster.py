@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal
@@ -20,6 +20,7 @@ from rich.text import Text
 from anabranch.cli.material import Material, declare_sources, load_items
 from anabranch.cli.screen import Screen
 from anabranch.errors import AnabranchError, InputError
+from anabranch.eventtime.disorder import Estimated
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.sources import NEVER, Source
 from anabranch.eventtime.tolerance import Tolerance
@@ -63,6 +64,14 @@ class Place:
         Parameter(help="On Spark: how large an event may be, or else it is rejected; 1048576."),
     ] = None
 
+    idle_after_s: Annotated[
+        float | None,
+        Parameter(
+            help="On Spark: how many seconds a silent source of a followed folder is waited for. For "
+            "ever, unless a source says otherwise."
+        ),
+    ] = None
+
     @property
     def on_spark(self) -> bool:
         """Say whether to run on Spark."""
@@ -81,7 +90,7 @@ class Order:
     inputs: tuple[str, ...] = ()
     output: str | None = None
     format: Literal["json", "parquet"] = "parquet"
-    lateness: int | None = None
+    lateness: int | Estimated | None = None
     strict: bool = False
     unbounded: bool = False
     most_rejected: Tolerance | None = None
@@ -152,6 +161,8 @@ def run_on_spark(screen: Screen, material: Material, order: Order, page: int | N
 
     derive_types(material.program)  # Refuse a type before Java starts, not after it.
     sources, items = _take_stock(material, order)
+    if order.place.idle_after_s is not None:
+        sources = tuple(replace(s, idle_after_s=order.place.idle_after_s) for s in sources)
     with screen.wait("starting Spark"):
         session = start_session("anabranch", order.master)
     with ExitStack() as scope:
@@ -181,7 +192,7 @@ def _wire(program: Program, order: Order) -> Wiring:
 
 def refuse_flags(place: Place) -> None:
     """Refuse flags that mean nothing without Spark."""
-    for name in ("checkpoint", "shards", "files_per_batch", "max_record_bytes"):
+    for name in ("checkpoint", "shards", "files_per_batch", "max_record_bytes", "idle_after_s"):
         value = getattr(place, name)
         if value is not None:
             flag = f"--{name.replace('_', '-')}"
@@ -235,6 +246,12 @@ def check_order(order: Order) -> None:
             expected="--input DIR, a folder to which files are added",
             got="files, which are run once and to their end",
         )
+    if order.folder is None and order.place.idle_after_s is not None:
+        raise InputError(
+            "--idle-after-s is for a stream that goes on",
+            expected="--input DIR, a folder to which files are added",
+            got="files, of which nobody is silent: all of them end",
+        )
     _check_output(order)
 
 
@@ -268,7 +285,7 @@ def _take_stock(material: Material, order: Order) -> tuple[tuple[Source, ...], t
         items = load_items(material, order.inputs)
         sources = declare_sources(material, items, order.lateness, strict=order.strict)
         return _complete(sources, items), items
-    files = _list_files(order.folder)
+    files = list_files(order.folder)
     _find_stream_format(files)
     _check_sequence(material, files)
     if material.sources and order.lateness is None and not order.strict:
@@ -286,7 +303,8 @@ def _complete(sources: Iterable[Source], items: Iterable[Any]) -> tuple[Source, 
     return tuple(found.values())
 
 
-def _list_files(folder: str) -> list[str]:
+def list_files(folder: str) -> list[str]:
+    """Return the files of events in a folder, by name."""
     files = sorted(
         str(path)
         for path in Path(folder).iterdir()
@@ -393,7 +411,7 @@ def _run_stream(
         material.program,
         order.folder,
         sources,
-        format=_find_stream_format(_list_files(order.folder)),
+        format=_find_stream_format(list_files(order.folder)),
         files_per_batch=order.files_per_batch,
     )
     most = order.place.max_record_bytes or MAX_RECORD_BYTES

@@ -79,18 +79,18 @@ def explain(
         _write_drawing(svg, draw(material.program, explanation.plan, found))
     if json:
         document = {**explanation.to_json(), "rates_from": origin, "svg": svg}
-        document["on_spark"] = explain_run(material.program)
+        document["on_spark"] = explain_run(material.program, material.sources)
         if compare:
             document["optimizers"] = [rival.to_json() for rival in rivals]
         screen.print_json(document)
     elif screen.out.is_terminal:
         _show(screen, explanation, rivals, origin)
         screen.say("\n[bold]on Spark[/]")
-        for line in explain_run(material.program):
+        for line in explain_run(material.program, material.sources):
             screen.write(f"  {line}")
     else:
         screen.write(f"{explanation}\nrates\n  {origin}\n\non Spark")
-        for line in explain_run(material.program):
+        for line in explain_run(material.program, material.sources):
             screen.write(f"  {line}")
         if compare:
             screen.write(f"\n{write_comparison(rivals)}".rstrip("\n"))

@@ -19,6 +19,7 @@ _VERBS = {
     "check": "Look for a case that breaks a program's laws.",
     "explain": "Show what a program lets run apart, the plan that follows, and why.",
     "run": "Run a program on files of events, one event after the other.",
+    "frontier": "Show how far each source has come, and who holds the others back.",
     "simulate": "Run a program's plans under many schedules, with crashes and repeats.",
     "diff": "Compare two files of outputs, up to the order that does not matter.",
     "examples": "List, show and copy the example programs.",

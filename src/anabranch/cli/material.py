@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from anabranch.errors import AnabranchError, InputError, Location, TargetError
+from anabranch.eventtime.disorder import Estimated
 from anabranch.eventtime.sources import Source
 from anabranch.model.events import Event, Heartbeat, Item, Malformed
 from anabranch.model.program import Program
@@ -122,7 +123,11 @@ def load_items(material: Material, files: tuple[str, ...]) -> tuple[Item, ...]:
 
 
 def declare_sources(
-    material: Material, items: tuple[Item, ...], lateness: int | None, *, strict: bool
+    material: Material,
+    items: tuple[Item, ...],
+    lateness: int | Estimated | None,
+    *,
+    strict: bool,
 ) -> tuple[Source, ...]:
     """Return the sources of a run: as declared beside the program, or as the flags say."""
     brought = {item.source for item in items}

@@ -17,12 +17,14 @@ from anabranch.cli.cluster import (
     refuse_flags,
     run_on_spark,
 )
-from anabranch.cli.flags import Inputs, Json, Target
+from anabranch.cli.flags import Inputs, Json, Lateness, Strict, Target
 from anabranch.cli.material import declare_sources, load_items, load_material
 from anabranch.cli.screen import GOOD, Screen, count_things
 from anabranch.errors import InputError
+from anabranch.eventtime.disorder import read_lateness
+from anabranch.eventtime.holding import name_time
 from anabranch.eventtime.ledger import Ledger
-from anabranch.eventtime.sources import NEVER, end_sources
+from anabranch.eventtime.sources import end_sources
 from anabranch.eventtime.tolerance import Sample, Tolerance, explain_excess, read_tolerance
 from anabranch.model.events import FOREVER
 from anabranch.model.fields import encode_value
@@ -58,16 +60,8 @@ def run(  # noqa: PLR0913 - one for each flag
         Literal["jsonl", "parquet"] | None,
         Parameter(help="The format of the output, if its name does not say; on Spark, parquet."),
     ] = None,
-    lateness: Annotated[
-        int | None,
-        Parameter(
-            help="How far an event may lie behind the largest time of its source, in the unit of "
-            "your times. 0 means in order, which is the default."
-        ),
-    ] = None,
-    strict: Annotated[
-        bool, Parameter(help="No two events of a source have one time, so each moves its frontier.")
-    ] = False,
+    lateness: Lateness = None,
+    strict: Strict = False,
     unbounded: Annotated[
         bool, Parameter(help="The input has not ended: what lies after the frontier stays pending.")
     ] = False,
@@ -95,7 +89,8 @@ def run(  # noqa: PLR0913 - one for each flag
     """
     tolerance = None if most_rejected is None else read_tolerance(most_rejected)
     kind: Literal["json", "parquet"] = "json" if format == "jsonl" else "parquet"
-    order = Order(place, input, output, kind, lateness, strict, unbounded, tolerance, mode)
+    delay = None if lateness is None else read_lateness(lateness)
+    order = Order(place, input, output, kind, delay, strict, unbounded, tolerance, mode)
     if place.on_spark:
         return _run_on_spark(target, order, json=json)
     refuse_flags(place)
@@ -182,7 +177,7 @@ def _run_on_spark(target: str, order: Order, *, json: bool) -> int:
     report = run_on_spark(screen, material, order, None if json else PAGE)
     written = [] if order.output is None else [order.output]
     if json:
-        frontiers = {name: _name_time(time) for name, time in report.frontiers.items()}
+        frontiers = {name: name_time(time) for name, time in report.frontiers.items()}
         about = {"program": material.program.name, "files": written, "frontiers": frontiers}
         screen.print_json({**report.describe(), **about})
     else:
@@ -230,7 +225,7 @@ def describe(answer: Answer) -> dict[str, Any]:
         "late": [{**encode_item(late.event), "distance": late.distance} for late in answer.late],
         "rejected": [_describe_rejected(entry) for entry in answer.rejected],
         "pending": [encode_item(event) for event in answer.pending],
-        "frontiers": {name: _name_time(time) for name, time in answer.frontiers.items()},
+        "frontiers": {name: name_time(time) for name, time in answer.frontiers.items()},
     }
 
 
@@ -307,8 +302,4 @@ def _list_frontiers(screen: Screen, frontiers: Mapping[str, int], pending: int) 
     least = min(frontiers.values(), default=FOREVER)
     for name, time in sorted(frontiers.items(), key=lambda entry: entry[1]):
         after = f"   holds back {pending} pending" if pending and time == least else ""
-        screen.write(f"  {name:<10} {_name_time(time)}{after}")
-
-
-def _name_time(time: int) -> int | str:
-    return {FOREVER: "ended", NEVER: "nothing promised"}.get(time, time)
+        screen.write(f"  {name:<10} {name_time(time)}{after}")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from anabranch.errors import InputError
+from anabranch.eventtime.disorder import Disorder, Estimated, Kept
 from anabranch.model.events import FOREVER, Event, Heartbeat, Item, Malformed, Tag
 
 NEVER = -(1 << 63)
@@ -22,19 +23,26 @@ class Source:
     """What a source promises about time.
 
     `lateness` is how far an event may lie behind the largest time seen and still be on time; 0
-    means in order, equal times allowed. None means that only heartbeats move the frontier. With
-    `strict` no two events have one time, so that each event moves the frontier up to itself.
-    An event more than `ahead` beyond the largest time seen or promised is rejected: it would
-    drag the frontier into the future and make everything after it late.
+    means in order, equal times allowed. None means that only heartbeats move the frontier, and an
+    `Estimated` one is learnt from the source's own disorder. With `strict` no two events have one
+    time, so that each event moves the frontier up to itself. An event more than `ahead` beyond the
+    largest time seen or promised is rejected: it would drag the frontier into the future and make
+    everything after it late.
+
+    A source that is silent for `idle_after_s` seconds of a running query is no longer waited for
+    (`eventtime.idleness`). Without it, a silent source holds the frontier back for ever.
     """
 
     name: str
-    lateness: int | None = 0
+    lateness: int | Estimated | None = 0
     strict: bool = False
     ahead: int | None = None
+    idle_after_s: float | None = None
 
     def __post_init__(self) -> None:
         for label, value in (("lateness", self.lateness), ("ahead", self.ahead)):
+            if label == "lateness" and isinstance(value, Estimated):
+                continue
             if value is not None and (type(value) is not int or value < 0):
                 raise InputError(
                     f"{label} of source {self.name!r} is not a distance in time",
@@ -47,6 +55,24 @@ class Source:
                 expected="strict=True with lateness=0",
                 got=f"lateness={self.lateness}",
             )
+        check_idle_time(self.name, self.idle_after_s)
+
+    @property
+    def needs_each_item(self) -> bool:
+        """Say whether a verdict depends on every item before it, not only on the largest time."""
+        return self.ahead is not None or isinstance(self.lateness, Estimated)
+
+
+def check_idle_time(name: str, seconds: object) -> None:
+    """Refuse anything but a span of time after which a source counts as idle."""
+    if seconds is None:
+        return
+    if type(seconds) not in (int, float) or not 0.001 <= float(seconds) < 1e12:  # type: ignore[arg-type]
+        raise InputError(
+            f"idle_after_s of source {name!r} is not a span of time",
+            expected="seconds, 0.001 or more, by the clock of the query; or None, to wait for ever",
+            got=repr(seconds),
+        )
 
 
 class Late(NamedTuple):
@@ -70,6 +96,20 @@ class Watch:
     source: Source
     frontier: int = NEVER
     largest: int | None = field(default=None)
+    kept: Kept = ()
+
+    def __post_init__(self) -> None:
+        lateness = self.source.lateness
+        self.disorder = Disorder(lateness, self.kept) if isinstance(lateness, Estimated) else None
+
+    @property
+    def delay(self) -> int | None:
+        """Return how far behind the next event may lie; None if only heartbeats tell."""
+        lateness = self.source.lateness
+        if self.disorder is not None:
+            return self.disorder.delay
+        assert not isinstance(lateness, Estimated)
+        return lateness
 
     def see(self, item: Item, tags: Iterable[Tag]) -> Event | Late | Rejected | None:
         """Judge the next item; return the event if it is good, None for a heartbeat."""
@@ -99,10 +139,13 @@ class Watch:
         reached = self.frontier if self.largest is None else max(self.largest, self.frontier)
         if ahead is not None and reached > NEVER and time > reached + ahead:
             return f"time {time} is {time - reached} ahead of the source; at most {ahead}"
+        if self.disorder is not None:
+            # Late ones count too: a delay that saw only what it let pass would shrink for ever.
+            self.disorder.note(0 if self.largest is None else max(0, self.largest - time))
         if time <= self.frontier:
             return self.frontier - time
         self.largest = time if self.largest is None else max(self.largest, time)
-        self.frontier = max(self.frontier, promise_of(self.source, self.largest))
+        self.frontier = max(self.frontier, promise_of(self.source, self.largest, self.delay))
         return None
 
 
@@ -138,12 +181,12 @@ def follow(source: Source, items: Iterable[Item], tags: Iterable[Tag]) -> Follow
     return followed
 
 
-def promise_of(source: Source, largest: int | None) -> int:
-    """Return the frontier that a source has promised by the largest time it has brought."""
-    if largest is None or source.lateness is None:
+def promise_of(source: Source, largest: int | None, delay: int | None) -> int:
+    """Return what a source has promised by the largest time it has brought, with such a delay."""
+    if largest is None or delay is None:
         return NEVER
-    # An event exactly `lateness` behind is still on time, hence one less.
-    return largest - (0 if source.strict else source.lateness + 1)
+    # An event exactly `delay` behind is still on time, hence one less.
+    return largest - (0 if source.strict else delay + 1)
 
 
 def find_fault(event: Event, tags: Iterable[Tag]) -> str | None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from anabranch.spark.session import start_session
     from anabranch.spark.settings import prepare
     from anabranch.spark.sides import select_late, select_outputs, select_rejected
-    from anabranch.spark.sinks import for_each_batch, write_directory
+    from anabranch.spark.sinks import for_each_batch, read_waivers, write_directory
 
 __all__ = [
     "Batch",
@@ -30,6 +30,7 @@ __all__ = [
     "follow",
     "for_each_batch",
     "prepare",
+    "read_waivers",
     "run",
     "select_late",
     "select_outputs",
@@ -51,6 +52,7 @@ _HOMES = {
     "follow": "progress",
     "for_each_batch": "sinks",
     "prepare": "settings",
+    "read_waivers": "sinks",
     "run": "query",
     "select_late": "sides",
     "select_outputs": "sides",

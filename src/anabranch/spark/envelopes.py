@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 SCHEMA = "shard int, kind string, payload binary"
 """What an envelope is to Spark. Kinds: `events`, `chunks`, `rejected`."""
 
+CLOCK = "clock_ms"
+"""The recorded time of the batch: a column that envelopes have if some source may be idle."""
+
 
 class Chunk(NamedTuple):
     """A run of one source's sequence that one map task saw whole.

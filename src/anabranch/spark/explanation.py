@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from anabranch.eventtime.sources import Source
 from anabranch.kernels.kernel import explain_kernel
 from anabranch.model.program import Program
 from anabranch.plan.wiring import wire
@@ -13,15 +15,15 @@ from anabranch.spark.speculation import wire_in_order
 _SHARDS = 16
 
 
-def explain_run(program: Program) -> list[str]:
-    """Return the lines that tell how a program runs on Spark, if its sources are plain ones."""
+def explain_run(program: Program, sources: Iterable[Source] = ()) -> list[str]:
+    """Return the lines that tell how a program runs on Spark, with these sources or plain ones."""
     wiring = wire(program, _SHARDS)
     lines = [
         f"{wiring.way}: {reason}" if n == 0 else reason for n, reason in enumerate(wiring.reasons)
     ]
     if wiring.has_root:
         lines += wire_in_order(program, _SHARDS).reasons
-    plan = plan_columns(program, wiring, {}, numbered=True)
+    plan = plan_columns(program, wiring, {s.name: s for s in sources}, numbered=True)
     if isinstance(plan, str):
         return [*lines, f"event by event: {plan}"]
     lines.append("by columns: events are never looked at one by one")

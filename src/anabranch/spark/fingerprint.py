@@ -31,7 +31,7 @@ def fingerprint(program: Program, wiring: Wiring, sources: Mapping[str, Source])
         "shards": str(wiring.shards),
         "way": f"{wiring.way} {', '.join(wiring.keys)}".strip(),
         "hot": ", ".join(sorted(map(repr, wiring.hot))),
-        "sources": "; ".join(repr(sources[name]) for name in sorted(sources)),
+        "sources": "; ".join(_describe_source(sources[name]) for name in sorted(sources)),
         "code": f"{_python()} {_hash_code(program)}",
     }
 
@@ -59,6 +59,13 @@ def _describe_windows(program: Program) -> str:
     while shape.by is not None:
         shape = shape.inner
     return str(getattr(shape, "meaning", ""))
+
+
+def _describe_source(source: Source) -> str:
+    # When a source counts as idle may change from run to run: what was decided by it is recorded.
+    told = (source.name, source.lateness, source.strict, source.ahead)
+    names = ("name", "lateness", "strict", "ahead")
+    return f"Source({', '.join(f'{n}={v!r}' for n, v in zip(names, told, strict=True))})"
 
 
 def _only_python_changed(name: str, stored: Mapping[str, str], current: str) -> bool:

@@ -96,6 +96,8 @@ def can_foresee(job: Job) -> bool:
             for folder in job.folders
         )
         and {folder.reading.source for folder in job.folders} == set(job.sources)
+        # Whom a batch goes on without depends on its time, which the driver does not know yet.
+        and all(source.idle_after_s is None for source in job.sources.values())
     )
 
 

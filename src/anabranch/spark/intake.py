@@ -177,7 +177,7 @@ def _follow(
     promised: int | None = None
     numbered = items[0].seq is not None
     times: list[tuple[int, int, bool]] = []
-    exact = job.sources[source].ahead is not None
+    exact = job.sources[source].needs_each_item
     for item in items:
         beat = isinstance(item, Heartbeat)
         if exact:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import pandas as pd
@@ -11,11 +12,13 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from anabranch.model.events import Event
 from anabranch.spark.columnar.shards import ColumnShard
+from anabranch.spark.envelopes import CLOCK
 from anabranch.spark.memory import keep_freed
 from anabranch.spark.packs import make_table, pack
 from anabranch.spark.placement import find_numbers
 from anabranch.spark.roots import Root, Speaker
 from anabranch.spark.said import Said, describe_ledger
+from anabranch.spark.sequences import describe_standings
 from anabranch.spark.shards import Delta, Job, Shard
 from anabranch.spark.speculation import RowBarrier
 from anabranch.spark.stores import Part, SparkStore, Store
@@ -186,16 +189,21 @@ def _run_shard(
 ) -> Shard | ColumnShard:
     make = Shard if job.columns is None else ColumnShard
     shard = make(job, number, store)
-    shard.process(
+    first = next(rows, None)
+    clock_ms = None if first is None or CLOCK not in first else int(first[CLOCK].iloc[0])
+    envelopes = (
         (kind, bytes(payload))
-        for frame in rows
+        for frame in chain(() if first is None else (first,), rows)
         for kind, payload in zip(frame["kind"], frame["payload"], strict=True)
     )
+    shard.process(envelopes, clock_ms)
     return shard
 
 
 def _describe_shard(shard: Shard | ColumnShard) -> Said:
-    more = {"frontier": shard.frontier, "sources": shard.frontiers}
+    more: dict[str, Any] = {"frontier": shard.frontier, "sources": shard.frontiers}
+    if shard.number == 0:  # All shards know the same; one tells.
+        more["about"] = describe_standings(shard.job.sources, shard.standings)
     return describe_ledger("shard", shard.number, shard.ledger, more)
 
 

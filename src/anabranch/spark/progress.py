@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anabranch.errors import AnabranchError, ConservationError, RejectionError
+from anabranch.eventtime.holding import explain_hold, find_holders, name_time
 from anabranch.eventtime.ledger import Ledger
-from anabranch.eventtime.sources import NEVER
 from anabranch.model.events import FOREVER
 from anabranch.spark.sinks import Frontiers, read_frontiers, read_ledger
 
@@ -119,7 +119,7 @@ def describe_batch(batch: Batch) -> str:
 
 
 def describe_frontiers(frontiers: Frontiers, batch: int | None = None) -> str:
-    """Say how far the sources have come, who holds the others back, and since which batch.
+    """Say how far the sources have come, who holds the others back, why, and since which batch.
 
     >>> describe_frontiers(Frontiers(4, {"north": 9, "south": 4}))
     'frontier 4, held back by south; north 9'
@@ -128,29 +128,33 @@ def describe_frontiers(frontiers: Frontiers, batch: int | None = None) -> str:
     >>> describe_frontiers(Frontiers(9, {"north": 9, "south": 9}))
     'frontier 9'
     """
-    least, sources, since = frontiers
+    least, sources, since, about = frontiers
     slow = find_slowest(frontiers)
-    fast = [f"{name} {name_time(sources[name])}" for name in sorted(sources) if name not in slow]
+    stands = frontiers.stands
+    fast = [
+        f"{name} {'idle' if stands[name].idle else name_time(sources[name])}"
+        for name in sorted(sources)
+        if name not in slow
+    ]
     if not fast or least == FOREVER:
         return f"frontier {name_time(least)}"
     stood = {name: number for name, number in (since or {}).items() if number != batch}
-    held = [
-        f"{name} since batch {stood[name]}" if batch is not None and name in stood else name
-        for name in slow
-    ]
+    held = []
+    for name in slow:
+        why = "" if about is None else explain_hold(stands[name], batch)
+        if why.startswith("silent"):
+            held.append(f"{name}, {why}")
+            continue
+        when = f" since batch {stood[name]}" if batch is not None and name in stood else ""
+        held.append(f"{name}{when} ({why})" if why else f"{name}{when}")
     # The others are ahead, so whoever is not among them has not been heard of.
     names = ", ".join(held) or "a source that has brought nothing yet"
     return f"frontier {name_time(least)}, held back by {names}; {', '.join(fast)}"
 
 
 def find_slowest(frontiers: Frontiers) -> list[str]:
-    """Return the sources that are not ahead of the program's frontier."""
-    return [name for name, time in sorted(frontiers.sources.items()) if time <= frontiers.program]
-
-
-def name_time(time: int) -> int | str:
-    """Return a frontier as a person would call it."""
-    return {FOREVER: "ended", NEVER: "nothing promised"}.get(time, time)
+    """Return the sources that hold the program's frontier back."""
+    return find_holders(frontiers.program, frontiers.stands)
 
 
 def explain_failure(text: str) -> AnabranchError:

@@ -10,13 +10,14 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import InputError
+from anabranch.eventtime.disorder import Estimated
 from anabranch.eventtime.sources import Source
 from anabranch.model.events import Tag
 from anabranch.model.program import Program
 from anabranch.plan.wiring import Wiring, wire
 from anabranch.spark.columnar.fitness import ColumnPlan, plan_columns
 from anabranch.spark.columnar.intake import take_in_columns
-from anabranch.spark.envelopes import SCHEMA, make_batch
+from anabranch.spark.envelopes import CLOCK, SCHEMA, make_batch
 from anabranch.spark.files import Files
 from anabranch.spark.folders import Folder
 from anabranch.spark.foresight import can_foresee
@@ -45,6 +46,7 @@ class Feed:
     frame of several has a column that names them and declares each: `source_column="topic",
     sources=[Source("a", lateness=5), …]`. Likewise `tag=` or `tag_column=`. Fields are read from
     the columns of their names. A row with a value in the column `heartbeat` is a promise, no event.
+    `lateness`, `strict`, `ahead` and `idle_after_s` are those of the one `Source`.
 
     With `json_column` the fields are those of a JSON object in that column, a text or bytes, as Kafka
     brings them; tag, source, sequence and time may stand in it or in columns beside it. A row with a
@@ -57,9 +59,10 @@ class Feed:
     tag: Tag | str | None = None
     time: str = "time"
     seq: str | None = None
-    lateness: int | None = 0
+    lateness: int | Estimated | None = 0
     strict: bool = False
     ahead: int | None = None
+    idle_after_s: float | None = None
     tag_column: str | None = None
     source_column: str | None = None
     sources: Sequence[Source] = ()
@@ -87,7 +90,7 @@ class Feed:
                 got="both" if self.name else "neither",
             )
         if self.name is not None:
-            return [Source(self.name, self.lateness, self.strict, self.ahead)]
+            return [Source(self.name, self.lateness, self.strict, self.ahead, self.idle_after_s)]
         if not self.sources:
             raise InputError(
                 f"the sources in column {self.source_column!r} are not declared",
@@ -171,8 +174,20 @@ def run(
         job = make_job(1)
     _ship_by_value(program)
     envelopes = list(_make_envelopes(spark, job, feeds, max_record_bytes))
-    whole = reduce(lambda a, b: a.unionByName(b), envelopes)
+    whole = _note_time(job, reduce(lambda a, b: a.unionByName(b), envelopes))
     return attach_packed(_fold(job, whole), _fold(job, whole, packed=True))
+
+
+def _note_time(job: Job, envelopes: DataFrame) -> DataFrame:
+    """Write on every envelope the time of its batch, if somebody has to know who is idle.
+
+    Spark keeps that time with the batch's offsets, so that it is the same if the batch is repeated.
+    """
+    if job.ended or all(source.idle_after_s is None for source in job.sources.values()):
+        return envelopes
+    from pyspark.sql.functions import current_timestamp, unix_millis
+
+    return envelopes.withColumn(CLOCK, unix_millis(current_timestamp()))
 
 
 def _find_session(feeds: list[Feed]) -> SparkSession:
@@ -279,9 +294,11 @@ def _check_columns(feeds: list[Feed]) -> None:
                 expected="tag=Txn, or tag_column='type'",
                 got="neither",
             )
-        if not feed.is_numbered and any(s.ahead is not None for s in feed.declared()):
+        exact = [source for source in feed.declared() if source.needs_each_item]
+        if not feed.is_numbered and exact:
+            what = "`ahead`" if exact[0].ahead is not None else "an estimated lateness"
             raise InputError(
-                "`ahead` needs a sequence", expected="seq=, the column of the sequence"
+                f"{what} needs a sequence", expected="seq=, the column of the sequence"
             )
 
 

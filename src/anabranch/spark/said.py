@@ -22,6 +22,9 @@ COLUMNS = (
 RAW_CHARACTERS = 2_000
 """How much of a raw value or of a reason is kept. A row that is too large must not come out as large."""
 
+OWN = "its source's frontier"
+"""What a late event lies behind, as a rule."""
+
 _SHORT = 200
 
 # Made once: `json.dumps` with arguments makes an encoder for every call.
@@ -62,9 +65,10 @@ def describe_output(value: Any, event: Event, index: int, key: OrderKey) -> Said
     )
 
 
-def describe_late(event: Event, distance: int) -> Said:
-    """Return the row of a late event, with its distance."""
-    return describe_event("late", event, f"{distance} behind its source's frontier")
+def describe_late(event: Event, distance: int, *, waived: bool = False) -> Said:
+    """Return the row of a late event, with its distance, and whether its source had been given up."""
+    reason = "the frontier, which went on while its source was silent" if waived else OWN
+    return describe_event("late", event, f"{distance} behind {reason}")
 
 
 def describe_event(kind: str, event: Event, reason: str) -> Said:

@@ -9,19 +9,29 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from anabranch.errors import InputError
+from anabranch.eventtime.disorder import Estimated, Kept
+from anabranch.eventtime.holding import Stand, describe_rule
+from anabranch.eventtime.idleness import add_silence, is_idle, waive
 from anabranch.eventtime.sources import NEVER, Source, Watch, promise_of
 from anabranch.spark.envelopes import Carried, Chunk
 
 
 class Standing(NamedTuple):
-    """How far a source has come: its frontier, the largest time seen, the last sequence read."""
+    """How far a source has come: its frontier, the largest time seen, the last sequence read.
+
+    `disorder` is what an estimated lateness goes by. `silence_ms` is for how long the source has been
+    silent, and `waived` how far the others have gone on without it.
+    """
 
     frontier: int = NEVER
     largest: int | None = None
     last: int | None = None
+    disorder: Kept = ()
+    silence_ms: int = 0
+    waived: int = NEVER
 
 
 class Judgement(NamedTuple):
@@ -43,9 +53,9 @@ def judge(
     """Judge a batch's events, each against its own source's sequence up to it."""
     chunks = list(chunks)
     scanned: dict[tuple[str, int], int | str | None] = {}
-    exact = [chunk for chunk in chunks if sources[chunk.source].ahead is not None]
+    exact = [chunk for chunk in chunks if sources[chunk.source].needs_each_item]
     after, before = follow_chunks(
-        sources, standings, [chunk for chunk in chunks if sources[chunk.source].ahead is None]
+        sources, standings, [chunk for chunk in chunks if not sources[chunk.source].needs_each_item]
     )
     for name, mine in _by_source(exact).items():
         standing = standings.get(name, Standing())
@@ -80,6 +90,56 @@ def follow_chunks(
     return after, before
 
 
+def pass_over(
+    sources: Mapping[str, Source],
+    standings: Mapping[str, Standing],
+    chunks: Iterable[Chunk],
+    elapsed_ms: int,
+) -> dict[str, Standing]:
+    """Let a batch go on without the sources that have been silent for too long.
+
+    What is promised on behalf of one is kept as its own, so that it is late if it comes after all.
+    """
+    heard = {chunk.source for chunk in chunks}
+    after = dict(standings)
+    for name, source in sources.items():
+        old = standings.get(name, Standing())
+        silence = 0 if name in heard else add_silence(source, old.silence_ms, elapsed_ms)
+        after[name] = old._replace(silence_ms=silence)
+    waived = waive(
+        sources,
+        {name: standing.frontier for name, standing in after.items()},
+        {name: standing.silence_ms for name, standing in after.items()},
+        max((s.largest for s in after.values() if s.largest is not None), default=None),
+    )
+    return after | {
+        name: after[name]._replace(frontier=promise, waived=promise)
+        for name, promise in waived.items()
+    }
+
+
+def describe_standings(
+    sources: Mapping[str, Source], standings: Mapping[str, Standing]
+) -> dict[str, dict[str, Any]]:
+    """Return what a user may want to know of each source, as it is published with a batch."""
+    about: dict[str, dict[str, Any]] = {}
+    for name, standing in standings.items():
+        source = sources[name]
+        frontier, largest, last, disorder, silence_ms, waived = standing
+        stand = Stand(
+            frontier,
+            largest,
+            last,
+            describe_rule(source),
+            Watch(source, frontier, largest, disorder).delay,
+            silence_ms,
+            waived if waived > NEVER else None,
+            is_idle(source, silence_ms),
+        )
+        about[name] = stand.describe()
+    return about
+
+
 def _by_source(chunks: Iterable[Chunk]) -> dict[str, list[Chunk]]:
     found: dict[str, list[Chunk]] = {}
     for chunk in chunks:
@@ -93,8 +153,8 @@ def _scan(
     chunks: list[Chunk],
     verdicts: dict[tuple[str, int], int | str | None],
 ) -> Standing:
-    """Follow a source item by item: whether a time is too far ahead depends on all before it."""
-    watch = Watch(source, standing.frontier, standing.largest)
+    """Follow a source item by item: some verdicts depend on all that came before."""
+    watch = Watch(source, standing.frontier, standing.largest, standing.disorder)
     last = standing.last
     for chunk in chunks:
         for seq, time, beat in chunk.times:
@@ -103,7 +163,10 @@ def _scan(
             else:
                 verdicts[source.name, seq] = watch.judge(time)
             last = seq
-    return Standing(watch.frontier, watch.largest, last)
+    kept = () if watch.disorder is None else watch.disorder.keep()
+    return standing._replace(
+        frontier=watch.frontier, largest=watch.largest, last=last, disorder=kept
+    )
 
 
 def _in_order(name: str, standing: Standing, chunks: list[Chunk]) -> list[Chunk]:
@@ -129,8 +192,15 @@ def advance(source: Source, standing: Standing, chunk: Chunk) -> Standing:
     """Return how far a source has come after a chunk."""
     largest = _largest(standing.largest, chunk.largest)
     promised = NEVER if chunk.promised is None else chunk.promised
-    frontier = max(standing.frontier, promised, promise_of(source, largest))
-    return Standing(frontier, largest, chunk.last if chunk.last is not None else standing.last)
+    frontier = max(standing.frontier, promised, _promise(source, largest))
+    last = chunk.last if chunk.last is not None else standing.last
+    return standing._replace(frontier=frontier, largest=largest, last=last)
+
+
+def _promise(source: Source, largest: int | None) -> int:
+    lateness = source.lateness
+    assert not isinstance(lateness, Estimated), f"{source.name!r} is followed item by item"
+    return promise_of(source, largest, lateness)
 
 
 def _lateness(
@@ -142,7 +212,7 @@ def _lateness(
     standing = _find(before[event.source], event.seq)
     largest = _largest(standing.largest, carried.before)
     promised = NEVER if carried.promised is None else carried.promised
-    frontier = max(standing.frontier, promised, promise_of(sources[event.source], largest))
+    frontier = max(standing.frontier, promised, _promise(sources[event.source], largest))
     return frontier - event.time if event.time <= frontier else None
 
 

@@ -25,7 +25,7 @@ from anabranch.spark.entries import Entries
 from anabranch.spark.envelopes import Carried, Chunk, pack_events, unpack_chunks, unpack_events
 from anabranch.spark.fingerprint import check_fingerprint, fingerprint
 from anabranch.spark.said import Said, describe_event, describe_late, describe_output
-from anabranch.spark.sequences import Standing, judge
+from anabranch.spark.sequences import Standing, judge, pass_over
 from anabranch.spark.speculation import Memory
 from anabranch.spark.stores import Store
 from anabranch.speculation.spoken import Mode
@@ -78,12 +78,14 @@ class Head(NamedTuple):
     """The small part of a shard's state: read and written with every batch.
 
     `pages` says of each page of pending events its earliest time, and how many are counted here.
+    `clock_ms` is the recorded time of the last batch, if anybody has to know it.
     """
 
     standings: dict[str, tuple[Any, ...]]
     ledger: tuple[int, ...]
     pages: dict[int, tuple[int, int]]
     made_by: dict[str, str]
+    clock_ms: int | None = None
 
 
 class Keeping:
@@ -113,6 +115,21 @@ class Keeping:
         """Return what became of the events that this shard counts."""
         return Ledger(*self.head.ledger)
 
+    def _pass_over(
+        self, standings: dict[str, Standing], chunks: list[Chunk], clock_ms: int | None
+    ) -> dict[str, Standing]:
+        """Go on without idle sources, if the batch has a recorded time to tell them by."""
+        if clock_ms is None:
+            return standings
+        before = self.head.clock_ms
+        elapsed = 0 if before is None else clock_ms - before
+        return pass_over(self.job.sources, standings, chunks, elapsed)
+
+    def _describe_late(self, event: Event, distance: int) -> Said:
+        """Say how late an event is, and if it is so because the others had gone on without it."""
+        waived = Standing(*self.head.standings.get(event.source, ())).waived
+        return describe_late(event, distance, waived=event.time + distance == waived)
+
     def _reject_raw(self, payload: bytes, counts: dict[str, int]) -> None:
         for rejected in self.job.codec.decode(payload):
             counts["input"] += 1
@@ -123,7 +140,7 @@ class Keeping:
 class Shard(Keeping):
     """One shard at work on one batch."""
 
-    def process(self, envelopes: Iterable[tuple[str, bytes]]) -> None:
+    def process(self, envelopes: Iterable[tuple[str, bytes]], clock_ms: int | None = None) -> None:
         """Take in a batch; `said`, `deltas` and `unsaid` hold what comes of it."""
         job = self.job
         chunks: list[Chunk] = []
@@ -139,7 +156,8 @@ class Shard(Keeping):
         standings = {name: Standing(*s) for name, s in self.head.standings.items()}
         judgement = judge(job.sources, standings, chunks, carried)
         good = list(self._sort_out(carried, judgement.verdicts, counts))
-        frontier = self._frontier(judgement.standings)
+        after = self._pass_over(judgement.standings, chunks, clock_ms)
+        frontier = self._frontier(after)
         stable, waiting = self._release(good, frontier)
         waiting += self._fold(stable, frontier, counts)
         pages = self._put_off(waiting)
@@ -149,13 +167,12 @@ class Shard(Keeping):
         ledger = Ledger(
             *(a + counts[f] for a, f in zip(self.head.ledger, Ledger._fields, strict=True))
         )
-        kept = {name: tuple(standing) for name, standing in judgement.standings.items()}
+        kept = {name: tuple(standing) for name, standing in after.items()}
         self.frontier = frontier
         start = Standing()
-        self.frontiers = {
-            name: judgement.standings.get(name, start).frontier for name in job.sources
-        }
-        self.head = Head(kept, tuple(ledger), pages, self.head.made_by)
+        self.standings = {name: after.get(name, start) for name in job.sources}
+        self.frontiers = {name: standing.frontier for name, standing in self.standings.items()}
+        self.head = Head(kept, tuple(ledger), pages, self.head.made_by, clock_ms)
         self.store.write("head", job.codec.encode(tuple(self.head)))
 
     def _frontier(self, standings: dict[str, Standing]) -> int:
@@ -184,7 +201,7 @@ class Shard(Keeping):
                 self.said.append(describe_event("rejected", event, verdict))
             elif here:
                 counts["late"] += 1
-                self.said.append(describe_late(event, int(verdict)))
+                self.said.append(self._describe_late(event, int(verdict)))
 
     def _release(
         self, good: list[Event], frontier: int

@@ -14,9 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anabranch.errors import InputError
+from anabranch.eventtime.holding import Stand
+from anabranch.eventtime.idleness import record
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.sources import NEVER
 from anabranch.eventtime.tolerance import Sample, Tolerance, explain_excess, read_tolerance
+from anabranch.model.events import Heartbeat
 from anabranch.spark.packs import find_packed
 from anabranch.spark.pairing import Lock, check_pair, find_local, write_pair
 from anabranch.spark.publishing import Format, write_nothing, write_rows
@@ -37,11 +40,21 @@ FRONTIERS = "_frontiers.json"
 
 
 class Frontiers(NamedTuple):
-    """The program's frontier, that of each source, and the batch in which each moved last."""
+    """The program's frontier, that of each source, and the batch in which each moved last.
+
+    `about` has what else is known of each source, as `eventtime.holding.Stand` says it.
+    """
 
     program: int
     sources: dict[str, int]
     since: dict[str, int] | None = None
+    about: dict[str, dict[str, Any]] | None = None
+
+    @property
+    def stands(self) -> dict[str, Stand]:
+        """Return what is known of each source."""
+        about = self.about or {}
+        return {name: Stand(time, **about.get(name, {})) for name, time in self.sources.items()}
 
 
 def write_directory(
@@ -175,9 +188,28 @@ def read_frontiers(batch: Path) -> Frontiers:
     return Frontiers(**json.loads((batch / FRONTIERS).read_text(encoding="utf-8")))
 
 
+def read_waivers(folder: str | Path) -> list[Heartbeat]:
+    """Return what a query decided by its clock: heartbeats on behalf of sources that were idle.
+
+    With them the reference says of the same input what the query said of it.
+    """
+    found: list[tuple[str, int, int | None]] = []
+    known: dict[str, int] = {}
+    for batch in sorted(Path(folder).glob("batch=*"), key=_number):
+        for name, stand in read_frontiers(batch).stands.items():
+            if stand.waived is not None and known.get(name) != stand.waived:
+                known[name] = stand.waived
+                found.append((name, stand.waived, stand.last))
+    return record(found)
+
+
+def _number(batch: Path) -> int:
+    return int(batch.name.partition("=")[2])
+
+
 def find_last_batch(folder: str | Path, before: int | None = None) -> Path | None:
     """Return the last batch that was published into a folder, or the last before another."""
-    numbers = {int(path.name.partition("=")[2]): path for path in Path(folder).glob("batch=*")}
+    numbers = {_number(path): path for path in Path(folder).glob("batch=*")}
     known = [number for number in numbers if before is None or number < before]
     return numbers[max(known)] if known else None
 
@@ -198,18 +230,34 @@ def _find_frontiers(counts: list[dict[str, Any]]) -> Frontiers:
     for count in counts:
         for name, time in count.get("sources", {}).items():
             found[name] = min(time, found.get(name, time))
-    return Frontiers(least, found)
+    about = next((count["about"] for count in counts if "about" in count), None)
+    return Frontiers(least, found, about=about)
 
 
 def _note_since(frontiers: Frontiers, before: Frontiers | None, batch: int) -> Frontiers:
-    """Note of each source the batch in which its frontier moved last."""
+    """Note of each source the batch in which its frontier moved last, and in which it was heard."""
     old = Frontiers(NEVER, {}) if before is None else before
     stood = {
         name: (old.since or {}).get(name, batch)
         for name, time in frontiers.sources.items()
         if old.sources.get(name) == time
     }
-    return frontiers._replace(since=dict.fromkeys(frontiers.sources, batch) | stood)
+    about = None
+    if frontiers.about is not None:
+        stands, known = frontiers.stands, old.stands
+        about = {
+            name: {**told, "heard": _find_heard(stands[name], known.get(name), batch)}
+            for name, told in frontiers.about.items()
+        }
+    since = dict.fromkeys(frontiers.sources, batch) | stood
+    return frontiers._replace(since=since, about=about)
+
+
+def _find_heard(stand: Stand, before: Stand | None, batch: int) -> int | None:
+    old = Stand(NEVER) if before is None else before
+    own = stand.frontier if stand.frontier != stand.waived else old.frontier
+    moved = (stand.largest, stand.last, own) != (old.largest, old.last, old.frontier)
+    return batch if moved else old.heard
 
 
 def _sample(rows: DataFrame) -> list[Sample]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from anabranch.eventtime.disorder import Estimated
 from anabranch.eventtime.sources import Source
 from anabranch.kernels.joins import add_join, is_exact
 from anabranch.kernels.kernel import Kernel, make_kernel
@@ -88,8 +89,12 @@ def _folded(program: Program, wiring: Wiring) -> list[str]:
 def _find_odd_source(sources: Mapping[str, Source], *, numbered: bool) -> str | None:
     if not numbered:
         return "some source has no sequence"
-    ahead = [name for name, source in sources.items() if source.ahead is not None]
-    return f"source {ahead[0]!r} has a bound ahead" if ahead else None
+    for name, source in sources.items():
+        if source.ahead is not None:
+            return f"source {name!r} has a bound ahead"
+        if isinstance(source.lateness, Estimated):
+            return f"the lateness of source {name!r} is estimated"
+    return None
 
 
 def _find_odd_tag(program: Program) -> str | None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from anabranch.eventtime.disorder import Estimated
 from anabranch.eventtime.sources import NEVER, Source
 from anabranch.kernels.columns import Columns, Strings
 from anabranch.kernels.layouts import BOOL, FLOAT, INT, STR, Fields
@@ -393,10 +394,12 @@ def follow_stretch(source: Source, part: Stretch) -> Array:
 
     beats = part.origins < 0
     count = len(part.times)
-    if source.lateness is None:
+    lateness = source.lateness
+    assert not isinstance(lateness, Estimated), f"{source.name!r} does not go by columns"
+    if lateness is None:
         promises = np.full(count, NEVER, np.int64)
     else:
-        slack = 0 if source.strict else source.lateness + 1
+        slack = 0 if source.strict else lateness + 1
         low = NEVER + slack
         promises = np.where(part.times < low, NEVER, np.maximum(part.times, low) - slack)
     promises = np.where(beats, part.times, promises)

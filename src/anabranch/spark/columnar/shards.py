@@ -32,7 +32,6 @@ from anabranch.spark.columnar.windows import (
     read_slices,
 )
 from anabranch.spark.envelopes import Chunk, unpack_chunks
-from anabranch.spark.said import describe_late
 from anabranch.spark.sequences import Before, Standing, follow_chunks
 from anabranch.spark.shards import Head, Job, Keeping
 from anabranch.spark.stores import Store
@@ -73,15 +72,17 @@ class ColumnShard(Keeping):
         assert job.columns is not None
         self.plan = job.columns
 
-    def process(self, envelopes: Iterable[tuple[str, bytes]]) -> None:
+    def process(self, envelopes: Iterable[tuple[str, bytes]], clock_ms: int | None = None) -> None:
         """Take in a batch; `said` and `deltas` hold what comes of it."""
         job = self.job
         counts = dict.fromkeys(Ledger._fields, 0)
         mail = self._open_all(envelopes, counts)
         standings = {name: Standing(*s) for name, s in self.head.standings.items()}
         after, before = follow_chunks(job.sources, standings, mail.chunks)
+        after = self._pass_over(after, mail.chunks, clock_ms)
         start = Standing()
-        self.frontiers = {name: after.get(name, start).frontier for name in job.sources}
+        self.standings = {name: after.get(name, start) for name in job.sources}
+        self.frontiers = {name: standing.frontier for name, standing in self.standings.items()}
         self.frontier = FOREVER if job.ended else min(self.frontiers.values(), default=0)
         pages = dict(self.head.pages)
         stable, ahead, gathered = self._settle(mail, before, pages, counts)
@@ -94,7 +95,7 @@ class ColumnShard(Keeping):
             *(a + counts[f] for a, f in zip(self.head.ledger, Ledger._fields, strict=True))
         )
         kept = {name: tuple(standing) for name, standing in after.items()}
-        self.head = Head(kept, tuple(ledger), pages, self.head.made_by)
+        self.head = Head(kept, tuple(ledger), pages, self.head.made_by, clock_ms)
         self.store.write("head", job.codec.encode(tuple(self.head)))
 
     def _open_all(self, envelopes: Iterable[tuple[str, bytes]], counts: dict[str, int]) -> _Mail:
@@ -215,7 +216,7 @@ class ColumnShard(Keeping):
         counts["late"] += int(shown.sum())
         events = table.take(shown).events(self.plan.names)
         for event, bound in zip(events, bounds[shown].tolist(), strict=True):
-            self.said.append(describe_late(event, bound - event.time))
+            self.said.append(self._describe_late(event, bound - event.time))
         return table.take(~late)
 
     def _counts_here(self, table: Table) -> Array | None:

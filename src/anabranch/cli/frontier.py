@@ -1,0 +1,295 @@
+"""`anabranch frontier`: how far each source has come, who holds the others back, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from anabranch.cli.cluster import list_files
+from anabranch.cli.flags import Inputs, Json, Lateness, Strict
+from anabranch.cli.material import declare_sources, load_items, load_material
+from anabranch.cli.screen import GOOD, Screen, count_things
+from anabranch.errors import InputError
+from anabranch.eventtime.disorder import find_percentile, list_distances, read_lateness
+from anabranch.eventtime.holding import (
+    Stand,
+    describe_rule,
+    explain_hold,
+    find_holders,
+    measure_hold,
+    name_share,
+    name_time,
+)
+from anabranch.eventtime.sources import Late, Rejected, Source, Watch, read_sources
+from anabranch.model.events import FOREVER, Event, Item, Tag
+
+CONFIDENCES = (0.9, 0.99, 0.999, 1.0)
+"""For which shares of events --suggest says what they cost."""
+
+PLACE = "The program, as for `run`; or the folder that a run on Spark publishes into, or its checkpoint."
+
+
+@dataclass(frozen=True)
+class Overview:
+    """How far the sources of a program have come.
+
+    `late` and `pending` are counts of events; `batch` is the last one that was published, and `since`
+    says in which one each source's frontier moved last.
+    """
+
+    stands: dict[str, Stand]
+    program: int
+    pending: int
+    late: dict[str, int]
+    batch: int | None = None
+    since: dict[str, int] | None = None
+
+    @property
+    def holders(self) -> list[str]:
+        """Return who holds the frontier back, if anybody is held back by it."""
+        slow = find_holders(self.program, self.stands)
+        ahead = any(stand.frontier > self.program for stand in self.stands.values())
+        return slow if ahead or self.pending else []
+
+
+def frontier(
+    target: Annotated[str, Parameter(help=PLACE)],
+    /,
+    *,
+    input: Inputs = (),  # noqa: A002 - the flag's name
+    lateness: Lateness = None,
+    strict: Strict = False,
+    suggest: Annotated[
+        bool,
+        Parameter(help="Say which lateness would have lost how many events, source by source."),
+    ] = False,
+    json: Json = False,
+) -> int:
+    """Show how far each source has come, and who holds the others back.
+
+    An input is taken as it is: nothing says that it has ended. --input may be a folder, too.
+    """
+    screen = Screen(quiet=json)
+    if Path(target).is_dir():
+        _refuse_flags(target, input=input, lateness=lateness, strict=strict, suggest=suggest)
+        _show(screen, read_published(Path(target)), json=json)
+        return GOOD
+    material = load_material(target)
+    files = [file for name in input for file in _expand(name)]
+    items = load_items(material, tuple(files))
+    delay = None if lateness is None else read_lateness(lateness)
+    declared = declare_sources(material, items, delay, strict=strict)
+    known, brought = read_sources(items, declared)
+    if suggest:
+        _suggest(screen, known, brought, material.program.inputs, json=json)
+    else:
+        _show(screen, survey(known, brought, material.program.inputs), json=json)
+    return GOOD
+
+
+def _expand(name: str) -> list[str]:
+    return list_files(name) if Path(name).is_dir() else [name]
+
+
+def _refuse_flags(target: str, **flags: Any) -> None:
+    for name, value in flags.items():
+        if value:
+            raise InputError(
+                f"--{name} is for a program and its input",
+                expected=f"anabranch frontier PROGRAM --{name} …",
+                got=f"{target!r}, a folder",
+                cure="what a run has published says how far its sources have come; name it alone",
+            )
+
+
+def survey(
+    sources: dict[str, Source], brought: dict[str, list[Item]], tags: Iterable[Tag]
+) -> Overview:
+    """Follow every source through its items, and return how far each has come."""
+    tags = tuple(tags)
+    stands: dict[str, Stand] = {}
+    late: dict[str, int] = {}
+    good: list[Event] = []
+    for name in sorted(brought):
+        watch = Watch(sources[name])
+        verdicts = [watch.see(item, tags) for item in brought[name]]
+        good += [verdict for verdict in verdicts if isinstance(verdict, Event)]
+        late[name] = sum(isinstance(verdict, Late) for verdict in verdicts)
+        last = brought[name][-1].seq if brought[name] else None
+        rule = describe_rule(sources[name])
+        stands[name] = Stand(watch.frontier, watch.largest, last, rule, watch.delay)
+    program = min((stand.frontier for stand in stands.values()), default=FOREVER)
+    return Overview(stands, program, sum(event.time > program for event in good), late)
+
+
+def read_published(folder: Path) -> Overview:
+    """Return what a run on Spark has published of its sources with its last batch."""
+    from anabranch.spark.sinks import find_last_batch, read_frontiers, read_ledger
+
+    # A checkpoint lies in the folder that it publishes into, unless a user put it elsewhere.
+    begun = (folder / "offsets").is_dir()
+    place = folder.absolute().parent if begun else folder
+    last = find_last_batch(place)
+    if last is None:
+        raise InputError(
+            f"{str(folder)!r} does not say what was published"
+            if begun
+            else f"{str(folder)!r} holds no batches of a run",
+            expected="the folder of `anabranch run --output`, or of `write_directory`, with batch=0, …",
+            got="a checkpoint that lies elsewhere" if begun else "a folder without them",
+            cure="name the output folder of the run",
+        )
+    frontiers = read_frontiers(last)
+    number = int(last.name.partition("=")[2])
+    pending = read_ledger(last).pending
+    return Overview(frontiers.stands, frontiers.program, pending, {}, number, frontiers.since)
+
+
+def _show(screen: Screen, overview: Overview, *, json: bool) -> None:
+    if json:
+        screen.print_json(_describe(overview))
+        return
+    holders = overview.holders
+    rows = [
+        (
+            name,
+            "–" if stand.largest is None else stand.largest,
+            name_time(stand.frontier),
+            stand.rule,
+            "–" if stand.delay is None else stand.delay,
+            _count(overview, name),
+            _remark(overview, name, holders),
+        )
+        for name, stand in sorted(overview.stands.items(), key=lambda entry: entry[1].frontier)
+    ]
+    count = ">late" if overview.batch is None else ">moved in"
+    screen.show_table(
+        ("source", ">last time", ">frontier", "promised by", ">delay", count, ""), rows
+    )
+    screen.write("")
+    screen.write(_sum_up(overview, holders))
+
+
+def _count(overview: Overview, name: str) -> str:
+    if overview.batch is None:
+        return f"{overview.late[name]:,}"
+    moved = (overview.since or {}).get(name)
+    return "–" if moved is None else f"batch {moved}"
+
+
+def _remark(overview: Overview, name: str, holders: list[str]) -> str:
+    stand = overview.stands[name]
+    if stand.idle:
+        return f"idle: silent for {stand.silence_ms / 1000:g} s, not waited for"
+    if name not in holders:
+        return ""
+    why = explain_hold(stand, overview.batch)
+    return f"holds back: {why}" if why != stand.rule else "holds back"
+
+
+def _sum_up(overview: Overview, holders: list[str]) -> str:
+    """Say in a sentence how far the program has come, and who is to blame."""
+    text = f"frontier {name_time(overview.program)}"
+    if overview.batch is not None:
+        text += f" after batch {overview.batch}"
+    waiting = (
+        f"{count_things(overview.pending, 'event')} {'waits' if overview.pending == 1 else 'wait'}"
+    )
+    if not holders:
+        return f"{text}; nobody holds it back"
+    gap = measure_hold(overview.stands, holders)
+    by = f", {gap} behind the next" if gap is not None and gap > 0 else ""
+    return f"{text}, held back by {', '.join(holders)}{by}; {waiting}"
+
+
+def _describe(overview: Overview) -> dict[str, Any]:
+    holders = overview.holders
+    return {
+        "frontier": name_time(overview.program),
+        "batch": overview.batch,
+        "pending": overview.pending,
+        "held_back_by": {
+            name: explain_hold(overview.stands[name], overview.batch) for name in holders
+        },
+        "by": measure_hold(overview.stands, holders),
+        "sources": {
+            name: {
+                "frontier": name_time(stand.frontier),
+                **stand.describe(),
+                "late": overview.late.get(name),
+                "moved": (overview.since or {}).get(name),
+            }
+            for name, stand in sorted(overview.stands.items())
+        },
+    }
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """What a lateness would have cost a source: the delay, and the events it would have lost."""
+
+    source: str
+    confidence: float
+    delay: int
+    late: int
+    events: int
+
+
+def suggest_lateness(
+    source: Source, items: Iterable[Item], tags: Iterable[Tag]
+) -> list[Suggestion]:
+    """Return for each confidence the least lateness that covers it, of what a source has brought."""
+    tags = tuple(tags)
+    # Only what is rejected stays out; what is late now is what the question is about.
+    watch = Watch(Source(source.name, None, ahead=source.ahead))
+    events = [item for item in items if isinstance(item, Event)]
+    usable = [e for e in events if not isinstance(watch.see(e, tags), Rejected)]
+    distances = list_distances(event.time for event in usable)
+    suggestions = []
+    for confidence in CONFIDENCES if distances else ():
+        delay = find_percentile(distances, Fraction(repr(confidence)))
+        late = sum(distance > delay for distance in distances)
+        suggestions.append(Suggestion(source.name, confidence, delay, late, len(distances)))
+    return suggestions
+
+
+def _shorten(suggestions: list[Suggestion]) -> list[Suggestion]:
+    """Leave one line of a source that is covered alike by any confidence: most are in order."""
+    alike = len({suggestion.delay for suggestion in suggestions}) == 1
+    return suggestions[-1:] if alike else suggestions
+
+
+def _suggest(
+    screen: Screen,
+    sources: dict[str, Source],
+    brought: dict[str, list[Item]],
+    tags: Iterable[Tag],
+    *,
+    json: bool,
+) -> None:
+    found = {name: suggest_lateness(sources[name], brought[name], tags) for name in sorted(brought)}
+    if json:
+        document = {name: [vars(s) for s in suggestions] for name, suggestions in found.items()}
+        screen.print_json(document)
+        return
+    rows = [
+        (
+            s.source if place == 0 else "",
+            name_share(s.confidence),
+            s.delay,
+            f"{s.late:,} of {s.events:,}" if place == 0 else f"{s.late:,}",
+        )
+        for suggestions in found.values()
+        for place, s in enumerate(_shorten(suggestions))
+    ]
+    screen.show_table(("source", ">of events", ">lateness", ">would be late"), rows)
+    screen.write("")
+    screen.write(
+        "A lateness is also how long an answer waits. Declare it, Source(name, lateness=n), or have\n"
+        "it estimated as the source goes on: lateness=Estimated(0.99), --lateness 99%."
+    )
