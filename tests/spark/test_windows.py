@@ -28,6 +28,12 @@ class Bid(NamedTuple):
     price: int
 
 
+class Ping(NamedTuple):
+    time: int
+    at: int
+    host: int
+
+
 class Offer(NamedTuple):
     time: int
     auction: str
@@ -150,3 +156,38 @@ def test_differential_sessions_far_apart_in_time_are_found_all_the_same():
         assert [part[: len(near[n])].tolist() for n, part in enumerate(wide)] == [
             part.tolist() for part in near
         ]
+
+
+def test_differential_events_taken_in_turn_give_the_same_panes_however_batches_are_cut():
+    speaking = AtFrontier(early=Repeatedly(AfterCount(2)), late=AfterCount(1))
+    over = Windowing(Tumbling(10), speaking, lateness=8, accumulation="retracting")
+    program = aggregate(Ping, over, per="host", at="at", delay=2, n=Count())
+    sources = (Source("a", in_turn=True), Source("b", in_turn=True))
+    timings = set()
+    for seed in range(40):
+        rng = random.Random(seed)
+        items = []
+        for name in "ab":
+            for seq in range(40):
+                at = seq + rng.randint(-12 if rng.random() < 0.3 else -1, 1)
+                items.append(Event(Ping(at, at, rng.randint(0, 2)), name, seq))
+        items = end_sources(items, sources) if seed % 2 else items
+        answer = run(program, items, sources)
+        assert answer.ledger.late == 0
+        engine = Engine(program, sources, 3)
+        for batch in cut(rng, items):
+            engine.batch(batch)
+        assert said_rows(engine) == expected_rows(answer), seed
+        assert engine.ledger == answer.ledger
+        timings |= {getattr(value, "timing", "missed") for value in answer.values}
+    assert timings == {"early", "on_time", "late", "missed"}
+
+
+def test_the_time_of_an_event_that_comes_in_turn_is_its_sources_clock():
+    program = aggregate(Ping, Tumbling(100), at="at", delay=0)
+    pings = [Ping(5, 5, 0), Ping(3, 3, 0), Ping(9, 9, 0), Ping(4, 4, 0)]
+    items = end_sources([Event(ping, "a", seq) for seq, ping in enumerate(pings)])
+    (said,) = run(program, items, (Source("a", in_turn=True),)).values
+    assert said.value == (Ping(5, 5, 0), Ping(5, 3, 0), Ping(9, 9, 0), Ping(9, 4, 0))
+    with pytest.raises(ValueError, match="come in turn, and so none of them is late"):
+        Source("a", lateness=3, in_turn=True)

@@ -51,6 +51,8 @@ def describe_rule(source: Source) -> str:
         return "only heartbeats"
     if lateness:
         return f"lateness {lateness}"
+    if source.in_turn:
+        return "in turn"
     return "in order, no time twice" if source.strict else "in order"
 
 

@@ -7,7 +7,8 @@ is a function of the sources alone: batches, restarts and interleavings do not s
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from anabranch.errors import InputError
@@ -31,6 +32,10 @@ class Source:
 
     A source that is silent for `idle_after_s` seconds of a running query is no longer waited for
     (`eventtime.idleness`). Without it, a silent source holds the frontier back for ever.
+
+    With `in_turn`, events are taken in the order in which the source brings them, and none is late: the
+    time of each becomes the largest that the source has brought so far, which is a clock that a replay
+    reads alike. Windows that are to speak early and late are cut by another field, which stays as it is.
     """
 
     name: str
@@ -38,6 +43,7 @@ class Source:
     strict: bool = False
     ahead: int | None = None
     idle_after_s: float | None = None
+    in_turn: bool = False
 
     def __post_init__(self) -> None:
         for label, value in (("lateness", self.lateness), ("ahead", self.ahead)):
@@ -55,12 +61,18 @@ class Source:
                 expected="strict=True with lateness=0",
                 got=f"lateness={self.lateness}",
             )
+        if self.in_turn and (self.strict or self.lateness != 0):
+            raise InputError(
+                f"events of source {self.name!r} come in turn, and so none of them is late",
+                expected="in_turn=True with lateness=0",
+                got="strict=True" if self.strict else f"lateness={self.lateness}",
+            )
         check_idle_time(self.name, self.idle_after_s)
 
     @property
     def needs_each_item(self) -> bool:
         """Say whether a verdict depends on every item before it, not only on the largest time."""
-        return self.ahead is not None or isinstance(self.lateness, Estimated)
+        return self.ahead is not None or self.in_turn or isinstance(self.lateness, Estimated)
 
 
 def check_idle_time(name: str, seconds: object) -> None:
@@ -124,7 +136,9 @@ class Watch:
         verdict = self.judge(item.time)
         if isinstance(verdict, str):
             return Rejected(item, verdict)
-        return item if verdict is None else Late(item, verdict)
+        if verdict is not None:
+            return Late(item, verdict)
+        return set_time(item, self.largest) if self.source.in_turn else item
 
     def hear(self, promised: int) -> None:
         """Take a heartbeat."""
@@ -139,6 +153,8 @@ class Watch:
         reached = self.frontier if self.largest is None else max(self.largest, self.frontier)
         if ahead is not None and reached > NEVER and time > reached + ahead:
             return f"time {time} is {time - reached} ahead of the source; at most {ahead}"
+        if self.source.in_turn and self.largest is not None:
+            time = max(time, self.largest)
         if self.disorder is not None:
             # Late ones count too: a delay that saw only what it let pass would shrink for ever.
             self.disorder.note(0 if self.largest is None else max(0, self.largest - time))
@@ -179,6 +195,13 @@ def follow(source: Source, items: Iterable[Item], tags: Iterable[Tag]) -> Follow
         if watch.frontier > before:
             followed.promises.append(watch.frontier)
     return followed
+
+
+def set_time(event: Event, time: int | None) -> Event:
+    """Return an event with another time."""
+    data = event.data
+    changed = data._replace if hasattr(data, "_replace") else partial(replace, data)
+    return event._replace(data=changed(time=time))
 
 
 def promise_of(source: Source, largest: int | None, delay: int | None) -> int:

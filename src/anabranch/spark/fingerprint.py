@@ -63,8 +63,9 @@ def _describe_windows(program: Program) -> str:
 
 def _describe_source(source: Source) -> str:
     # When a source counts as idle may change from run to run: what was decided by it is recorded.
-    told = (source.name, source.lateness, source.strict, source.ahead)
-    names = ("name", "lateness", "strict", "ahead")
+    names = ["name", "lateness", "strict", "ahead"]
+    names += ["in_turn"] if source.in_turn else []
+    told = [getattr(source, name) for name in names]
     return f"Source({', '.join(f'{n}={v!r}' for n, v in zip(names, told, strict=True))})"
 
 

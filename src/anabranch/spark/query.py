@@ -46,7 +46,7 @@ class Feed:
     frame of several has a column that names them and declares each: `source_column="topic",
     sources=[Source("a", lateness=5), …]`. Likewise `tag=` or `tag_column=`. Fields are read from
     the columns of their names. A row with a value in the column `heartbeat` is a promise, no event.
-    `lateness`, `strict`, `ahead` and `idle_after_s` are those of the one `Source`.
+    `lateness`, `strict`, `ahead`, `idle_after_s` and `in_turn` are those of the one `Source`.
 
     With `json_column` the fields are those of a JSON object in that column, a text or bytes, as Kafka
     brings them; tag, source, sequence and time may stand in it or in columns beside it. A row with a
@@ -63,6 +63,7 @@ class Feed:
     strict: bool = False
     ahead: int | None = None
     idle_after_s: float | None = None
+    in_turn: bool = False
     tag_column: str | None = None
     source_column: str | None = None
     sources: Sequence[Source] = ()
@@ -90,7 +91,8 @@ class Feed:
                 got="both" if self.name else "neither",
             )
         if self.name is not None:
-            return [Source(self.name, self.lateness, self.strict, self.ahead, self.idle_after_s)]
+            promised = self.lateness, self.strict, self.ahead, self.idle_after_s, self.in_turn
+            return [Source(self.name, *promised)]
         if not self.sources:
             raise InputError(
                 f"the sources in column {self.source_column!r} are not declared",
@@ -296,7 +298,8 @@ def _check_columns(feeds: list[Feed]) -> None:
             )
         exact = [source for source in feed.declared() if source.needs_each_item]
         if not feed.is_numbered and exact:
-            what = "`ahead`" if exact[0].ahead is not None else "an estimated lateness"
+            named = "`ahead`" if exact[0].ahead is not None else "an estimated lateness"
+            what = "`in_turn`" if exact[0].in_turn else named
             raise InputError(
                 f"{what} needs a sequence", expected="seq=, the column of the sequence"
             )

@@ -37,11 +37,13 @@ class Standing(NamedTuple):
 class Judgement(NamedTuple):
     """What a batch did to the sources, and a verdict on each event.
 
-    None if it is good, how far behind it lies if it is late, the reason if it is rejected.
+    None if it is good, how far behind it lies if it is late, the reason if it is rejected. `times` are
+    those of events that come in turn, by source and sequence.
     """
 
     standings: dict[str, Standing]
     verdicts: list[int | str | None]
+    times: dict[tuple[str, int], int]
 
 
 def judge(
@@ -53,6 +55,7 @@ def judge(
     """Judge a batch's events, each against its own source's sequence up to it."""
     chunks = list(chunks)
     scanned: dict[tuple[str, int], int | str | None] = {}
+    times: dict[tuple[str, int], int] = {}
     exact = [chunk for chunk in chunks if sources[chunk.source].needs_each_item]
     after, before = follow_chunks(
         sources, standings, [chunk for chunk in chunks if not sources[chunk.source].needs_each_item]
@@ -60,14 +63,14 @@ def judge(
     for name, mine in _by_source(exact).items():
         standing = standings.get(name, Standing())
         ordered = _in_order(name, standing, mine)
-        after[name] = _scan(sources[name], standing, ordered, scanned)
+        after[name] = _scan(sources[name], standing, ordered, scanned, times)
     verdicts = [
         scanned[event.source, event.seq]
         if event.source not in before and event.seq is not None
         else _lateness(sources, before, Carried(event, largest, promised))
         for event, largest, promised in events
     ]
-    return Judgement(after, verdicts)
+    return Judgement(after, verdicts, times)
 
 
 Before = dict[str, list[tuple[Chunk, Standing]]]
@@ -152,6 +155,7 @@ def _scan(
     standing: Standing,
     chunks: list[Chunk],
     verdicts: dict[tuple[str, int], int | str | None],
+    times: dict[tuple[str, int], int],
 ) -> Standing:
     """Follow a source item by item: some verdicts depend on all that came before."""
     watch = Watch(source, standing.frontier, standing.largest, standing.disorder)
@@ -162,6 +166,8 @@ def _scan(
                 watch.hear(time)
             else:
                 verdicts[source.name, seq] = watch.judge(time)
+                if source.in_turn and watch.largest is not None:
+                    times[source.name, seq] = watch.largest
             last = seq
     kept = () if watch.disorder is None else watch.disorder.keep()
     return standing._replace(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anabranch.eventtime.ledger import Ledger
-from anabranch.eventtime.sources import Source
+from anabranch.eventtime.sources import Source, set_time
 from anabranch.eventtime.timers import TimerError, Timetable, is_timer
 from anabranch.model.events import FOREVER, Event
 from anabranch.model.maps import Map
@@ -25,7 +25,7 @@ from anabranch.spark.entries import Entries
 from anabranch.spark.envelopes import Carried, Chunk, pack_events, unpack_chunks, unpack_events
 from anabranch.spark.fingerprint import check_fingerprint, fingerprint
 from anabranch.spark.said import Said, describe_event, describe_late, describe_output
-from anabranch.spark.sequences import Standing, judge, pass_over
+from anabranch.spark.sequences import Judgement, Standing, judge, pass_over
 from anabranch.spark.speculation import Memory
 from anabranch.spark.stores import Store
 from anabranch.speculation.spoken import Mode
@@ -155,7 +155,7 @@ class Shard(Keeping):
                 self._reject_raw(payload, counts)
         standings = {name: Standing(*s) for name, s in self.head.standings.items()}
         judgement = judge(job.sources, standings, chunks, carried)
-        good = list(self._sort_out(carried, judgement.verdicts, counts))
+        good = list(self._sort_out(carried, judgement, counts))
         after = self._pass_over(judgement.standings, chunks, clock_ms)
         frontier = self._frontier(after)
         stable, waiting = self._release(good, frontier)
@@ -189,13 +189,15 @@ class Shard(Keeping):
         return self.job.wiring.counts(event, self.number)
 
     def _sort_out(
-        self, carried: list[Carried], verdicts: list[int | str | None], counts: dict[str, int]
+        self, carried: list[Carried], judgement: Judgement, counts: dict[str, int]
     ) -> Iterator[Event]:
-        for (event, _, _), verdict in zip(carried, verdicts, strict=True):
+        for (event, _, _), verdict in zip(carried, judgement.verdicts, strict=True):
             here = self._counts_here(event)
             counts["input"] += here
             if verdict is None:
-                yield event
+                in_turn = self.job.sources[event.source].in_turn
+                seq = event.seq or 0
+                yield set_time(event, judgement.times[event.source, seq]) if in_turn else event
             elif here and isinstance(verdict, str):
                 counts["rejected"] += 1
                 self.said.append(describe_event("rejected", event, verdict))

@@ -94,6 +94,8 @@ def _find_odd_source(sources: Mapping[str, Source], *, numbered: bool) -> str | 
             return f"source {name!r} has a bound ahead"
         if isinstance(source.lateness, Estimated):
             return f"the lateness of source {name!r} is estimated"
+        if source.in_turn:
+            return f"events of source {name!r} come in turn"
     return None
 
 
