@@ -44,7 +44,9 @@ def run_program(task: Task, read: Callable[[str], Any], *, fused: bool = False) 
         for name in names
     ]
     # Where leaves are folded as they are read, one shard is enough, and what a run takes by itself.
-    return run(program, feeds, shards=None if fused and task.kind == "barrier" else SHARDS)
+    return run(
+        program, feeds, shards=None if fused and task.kind in ("barrier", "windows") else SHARDS
+    )
 
 
 def run_from_frames(spark: Any, task: Task) -> Any:

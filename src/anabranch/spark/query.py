@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SHARDS = 16
+FEW_SHARDS = 4
 
 
 @dataclass(frozen=True)
@@ -127,9 +128,9 @@ def run(
     batch frames give the answer of the whole input. Rows of kind `output` are the program's, `late`
     and `rejected` are the events it could not use, `ledger` counts everything; `select_outputs`,
     `select_late` and `select_rejected` take them apart. The number of shards is fixed for a
-    checkpoint (16, or 1 if leaves are folded where they are read); Spark's partitions are free. A key that is among the `hot` ones is not bound to one
-    shard: what is free within it is folded in all of them (fixed for a checkpoint, too). An
-    event of more than `max_record_bytes` is rejected. Events go by columns where they can (`explain`
+    checkpoint (16, or 1 if leaves are folded where they are read, or 4 if windows are); Spark's
+    partitions are free. A key that is among the `hot` ones is not bound to one shard: what is free
+    within it is folded in all of them (fixed for a checkpoint, too). An event of more than `max_record_bytes` is rejected. Events go by columns where they can (`explain`
     says why not); with `columns=False` they never do, and any Python value fits into a state.
 
     With `mode="speculative"` an output is said as soon as its event has come, as if everything were in
@@ -171,9 +172,12 @@ def run(
         return Job(program, wiring, sources, make_codec(program), ended, plan, folders, mode)
 
     job = make_job(SHARDS if shards is None else shards)
-    if shards is None and job.wiring.way == "forked" and can_foresee(job):
-        # What is folded where it is read leaves so little to do that one shard does it best.
-        job = make_job(1)
+    if shards is None and can_foresee(job):
+        # What is folded where it is read leaves so little to do that few shards do it best.
+        if job.wiring.way == "forked":
+            job = make_job(1)
+        elif job.columns is not None and job.columns.windows is not None:
+            job = make_job(FEW_SHARDS)
     _ship_by_value(program)
     envelopes = list(_make_envelopes(spark, job, feeds, max_record_bytes))
     whole = _note_time(job, reduce(lambda a, b: a.unionByName(b), envelopes))
