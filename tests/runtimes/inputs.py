@@ -47,7 +47,7 @@ def draw_items(draw, program: Program, sources: Sequence[Source]) -> list[Item]:
     for source in sources:
         clock = draw(st.integers(-5, 5))
         steps = st.lists(
-            st.tuples(st.sampled_from(program.tags), st.integers(0, 3), st.integers(0, 9)),
+            st.tuples(st.sampled_from(program.inputs), st.integers(0, 3), st.integers(0, 9)),
             max_size=14,
         )
         for seq, (tag, step, chance) in enumerate(draw(steps)):

@@ -26,8 +26,8 @@ from anabranch.state.codec import make_codec
 from tests.spark.programs import PROGRAMS
 
 EXAMPLES = [
-    "ewma", "fraud", "inc_dec", "key_counter", "max_temperature", "page_view", "smart_home",
-    "taxi_tips", "value_barrier",
+    "busy_airports", "ewma", "fraud", "inc_dec", "key_counter", "max_temperature", "page_view",
+    "smart_home", "taxi_tips", "value_barrier",
 ]  # fmt: skip
 READING = Reading(
     tag_column="tag", source_column="source", seq="seq", heartbeat="heartbeat", time="time"

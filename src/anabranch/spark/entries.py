@@ -45,9 +45,10 @@ class Entries:
         return self
 
     def flush(self) -> None:
-        """Write the pages that have changed."""
+        """Write the pages that have changed; one without entries is forgotten."""
         for name in sorted(self._changed):
-            self._store.write_page("entries", name, self._codec.encode(self._pages[name]))
+            page = self._pages[name]
+            self._store.write_page("entries", name, self._codec.encode(page) if page else None)
         self._changed.clear()
 
     def _page(self, key: Any) -> tuple[str, dict[Any, Any]]:
