@@ -34,8 +34,9 @@ bench: $(STAMP) ## List the benchmarks (ARGS=name runs one, ARGS=all runs all)
 docs: $(STAMP) ## Build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet && echo "Built site/index.html"
 
-pictures: $(STAMP) ## Draw the plans of the documentation anew
+pictures: $(STAMP) ## Draw the plans and windows of the documentation anew
 	@$(BIN)/python tools/draw_docs.py
+	@$(BIN)/python tools/draw_late_data.py
 
 lock: $(STAMP) ## Pin the newest versions that pyproject.toml allows, in constraints.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'uv>=0.13,<0.14'

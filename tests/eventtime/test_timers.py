@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pytest
 
-from anabranch import Event, Heartbeat, Map, Program, depends, on, take
+from anabranch import FOREVER, Event, Heartbeat, Map, Program, depends, on, take
 from anabranch.errors import ProgramError
 from anabranch.eventtime import timers
 from anabranch.eventtime.sources import Source, end_sources
@@ -204,3 +204,25 @@ def test_an_entry_that_was_never_there_is_not_woken():
     assert run(silent, end_sources([Event(Reading(1, 0, 1), "a", 0)])).state == {
         0: Meter(None, 12, 2)
     }
+
+
+def test_a_state_that_waits_for_the_end_is_woken_at_the_end_on_every_plan():
+    program = Program(
+        on(Click, update=lambda v, e: Visit(v.clicks + 1, FOREVER)),
+        on(
+            Gone,
+            due=lambda visit: visit.ends,
+            output=lambda v, e: (e.user, v.clicks),
+            update=lambda v, e: Visit(),
+        ),
+        depends(Click, Click, same="user"),
+        state=MapOf(WrittenShape(Visit()), by="user"),
+    )
+    items = clicks((1, "a"), (5, "b"), (9, "a"))
+    assert run(program, items).values == []
+    ended = end_sources(items)
+    assert run(program, ended).values == [("a", 2), ("b", 1)]
+    loads = [Load(take(tag, user=user)) for tag in program.tags for user in "ab"]
+    plan = OPTIMIZERS["keyed"](program, Rates(loads), ())
+    simulation = rehearse(program, plan, ended).run(0)
+    assert sorted(output.value for output in simulation.outputs) == [("a", 2), ("b", 1)]

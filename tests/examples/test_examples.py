@@ -22,8 +22,9 @@ PAGES = ROOT / "docs" / "examples"
 every_example = pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
 
 
-def test_there_are_ten_examples():
+def test_there_are_eleven_examples():
     assert [file.stem for file in FILES] == [
+        "busy_airports",
         "click_through",
         "ewma",
         "fraud",

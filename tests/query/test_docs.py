@@ -1,26 +1,37 @@
-"""docs/joins.md shows what its code prints."""
+"""The pages on windows and joins show what their code prints, and a picture of what it did."""
 
 import contextlib
+import importlib.util
 import io
 import re
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs" / "joins.md"
+import pytest
+
+ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"```(python|text)\n(.*?)```", re.DOTALL)
 
 
-def test_every_block_of_code_prints_the_text_below_it():
-    blocks = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
-    scope = {"__name__": "joins"}
-    said = ""
-    shown = 0
-    for kind, body in blocks:
-        if kind == "text":
-            assert body == said
-            shown += 1
+@pytest.mark.parametrize("page", ["windows.md", "late-data.md", "joins.md"])
+def test_the_page_shows_what_its_code_prints(page):
+    names = {"__name__": page}
+    printed, shown = [], []
+    for language, body in BLOCK.findall((ROOT / "docs" / page).read_text()):
+        if language == "text":
+            shown.append(body)
             continue
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            exec(compile(body, str(PAGE), "exec"), scope)
-        said = printed.getvalue()
-    assert shown == 5
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            exec(body, names)
+        printed += [said.getvalue()] if said.getvalue() else []
+    assert len(shown) >= 3
+    assert printed == shown
+
+
+def test_the_picture_is_of_the_run_that_the_page_shows():
+    spec = importlib.util.spec_from_file_location("drawing", ROOT / "tools" / "draw_late_data.py")
+    drawing = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(drawing)
+    drawn = drawing.draw(drawing.run_page(drawing.PAGE.read_text()))
+    assert drawn == drawing.PICTURE.read_text(), "cure: make pictures"
+    assert [drawn.count(f", {timing}") for timing in ("early", "on time", "late")] == [2, 2, 1]

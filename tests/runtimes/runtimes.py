@@ -155,6 +155,7 @@ class SparkStreaming:
     shards: int = 4
     partitions: int = 2
     batches: int = 3
+    columns: bool = True
 
     name = "spark streaming"
 
@@ -176,7 +177,7 @@ class SparkStreaming:
             stream.write(folder / "in", parts, start=ran)
             files = session.readStream.schema(stream.schema).option("maxFilesPerTrigger", 1)
             feed = stream.feed(files.json(str(folder / "in")))
-            result = run_query(stream.program, feed, shards=self.shards)
+            result = run_query(stream.program, feed, shards=self.shards, columns=self.columns)
             write_directory(result, folder / "out", folder / "checkpoint").awaitTermination()
             ran += len(parts)
         # Each file was a batch of its own, and the restart was none of the answer's business.

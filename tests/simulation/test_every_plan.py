@@ -18,6 +18,7 @@ from anabranch.plan.tree import Plan
 from anabranch.plan.validity import find_faults
 from anabranch.reference.verification import prepare
 from examples import (
+    busy_airports,
     ewma,
     fraud,
     inc_dec,
@@ -77,6 +78,16 @@ CASES = {
             *(take(key_counter.Inc, key=2, source=source) for source in "ab"),
         ],
         45,
+    ),
+    "busy_airports": Case(
+        busy_airports,
+        busy_airports.busy_airports,
+        [
+            take(tag, airport=name)
+            for tag in busy_airports.busy_airports.tags
+            for name in ("JFK", "LGA")
+        ],
+        10,
     ),
     "page_view": build(page_view, "page_view", 248),
     "ewma": build(ewma, "ewma", 334),

@@ -298,6 +298,7 @@ FRAUD = {
 
 page_view, taxi, temps = example("page_view"), example("taxi_tips"), example("max_temperature")
 inc_dec, home, ewma = example("inc_dec"), example("smart_home"), example("ewma")
+airports = example("busy_airports")
 
 
 def tell_taxi_tips() -> list[Item]:
@@ -314,6 +315,7 @@ OTHERS = {
     "increment and decrement": vector_of(inc_dec, inc_dec.inc_dec, state=inc_dec.Level()),
     "smart home": vector_of(home, home.smart_home),
     "exponentially weighted moving average": vector_of(ewma, ewma.ewma),
+    "busy airports": vector_of(airports, airports.busy_airports, state=Map()),
 }
 
 # --- progress ---------------------------------------------------------------------------------

@@ -1,1 +1,52 @@
-"""Event time: frontiers, lateness, and the ledger of what became of every event."""
+"""Event time: frontiers, lateness, windows and triggers, and the ledger of every event."""
+
+from anabranch.eventtime.calendars import Calendar
+from anabranch.eventtime.panes import Fold, Windowing
+from anabranch.eventtime.sources import Source
+from anabranch.eventtime.triggers import (
+    AfterCount,
+    AfterProcessingTime,
+    AllOf,
+    Always,
+    AnyOf,
+    AtFrontier,
+    Default,
+    InTurn,
+    Never,
+    OrFinally,
+    Repeatedly,
+)
+from anabranch.eventtime.windows import (
+    CountSliding,
+    CountTumbling,
+    Custom,
+    Global,
+    Sessions,
+    Sliding,
+    Tumbling,
+)
+
+__all__ = [
+    "AfterCount",
+    "AfterProcessingTime",
+    "AllOf",
+    "Always",
+    "AnyOf",
+    "AtFrontier",
+    "Calendar",
+    "CountSliding",
+    "CountTumbling",
+    "Custom",
+    "Default",
+    "Fold",
+    "Global",
+    "InTurn",
+    "Never",
+    "OrFinally",
+    "Repeatedly",
+    "Sessions",
+    "Sliding",
+    "Source",
+    "Tumbling",
+    "Windowing",
+]

@@ -7,6 +7,7 @@ bundle, when the frontier passes a window's end, and when the clock reaches a ti
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from functools import reduce
 from typing import Any, NamedTuple
@@ -113,20 +114,16 @@ def take_clock(windowing: Windowing, state: State, time: int) -> Said:
     """Take a reading of the clock; one that lies behind is old news."""
     if state.clock is not None and time <= state.clock:
         return Said(state)
-    trigger = windowing.trigger
     panes: list[Pane] = []
-    windows: list[Held] = []
-    for held in state.windows:
-        moment = Moment(held.window, state.frontier, time)
-        rings = not held.finished and any(
-            alarm <= time for alarm in find_alarms(trigger, held.running)
-        )
-        now: Held = held
-        if rings and is_ready(trigger, held.running, moment):
-            now, said = _fire(windowing, held, moment)
-            panes += said
-        windows.append(now)
-    return Said(state._replace(clock=time, windows=tuple(windows)), tuple(panes))
+    windows = state.windows
+    for place, held in _find_listening(windowing, state):
+        if any(alarm <= time for alarm in find_alarms(windowing.trigger, held.running)):
+            moment = Moment(held.window, state.frontier, time)
+            if is_ready(windowing.trigger, held.running, moment):
+                now, said = _fire(windowing, held, moment)
+                panes += said
+                windows = (*windows[:place], now, *windows[place + 1 :])
+    return Said(state._replace(clock=time, windows=windows), tuple(panes))
 
 
 def take_end(windowing: Windowing, state: State) -> Said:
@@ -138,10 +135,11 @@ def find_next_frontier(windowing: Windowing, state: State) -> int | None:
     """Return the next frontier at which a window has something to say or is closed, if any."""
     if windowing.window.counted:
         return FOREVER if state.windows or state.slices else None
-    places = [
-        held.window.last + (windowing.lateness if state.frontier >= held.window.last else 0)
-        for held in state.windows
-    ]
+    # The first to end come first: the first of all is the next to close, or to be complete.
+    first = state.windows[:1]
+    places = [held.window.last + windowing.lateness for held in first]
+    open_from = _find_first_after(state.windows, state.frontier)
+    places += [held.window.last for held in state.windows[open_from : open_from + 1]]
     if windowing.shares and state.slices:
         places.append(slices.find_next_end(windowing, state))
     return min(places) if places else None
@@ -151,8 +149,7 @@ def find_next_clock(windowing: Windowing, state: State) -> int | None:
     """Return the next reading of the clock that a trigger waits for, if any."""
     alarms = [
         alarm
-        for held in state.windows
-        if not held.finished
+        for _, held in _find_listening(windowing, state)
         for alarm in find_alarms(windowing.trigger, held.running)
         # One that has rung and was of no use is not asked again.
         if state.clock is None or alarm > state.clock
@@ -258,17 +255,19 @@ def _advance(windowing: Windowing, state: State, frontier: int) -> Said:
         return Said(state)
     windows = state.windows
     if windowing.shares:
-        state, complete = slices.complete_windows(windowing, state, frontier)
-        windows += tuple(_stand_alone(windowing, *one) for one in complete)
-    kept: list[Held] = []
+        state, joined = slices.complete_windows(windowing, state, frontier)
+        windows += tuple(_stand_alone(windowing, *one) for one in joined)
+    # The first to end come first: some are closed, some were complete before, some become so.
+    left = frontier if frontier >= FOREVER else frontier - windowing.lateness
+    closed, before, complete = (
+        _find_first_after(windows, last) for last in (left, state.frontier, frontier)
+    )
+    before = max(closed, before)
+    kept = list(windows[closed:before])
     panes: list[Pane] = []
     dropped: list[Dropped] = []
-    for place, held in enumerate(windows):
+    for held in (*windows[:closed], *windows[before:complete]):
         moment = Moment(held.window, frontier, state.clock)
-        if not moment.complete:
-            # The first to end come first, so the frontier has reached none of the others.
-            kept += windows[place:]
-            break
         on_time = state.frontier < held.window.last
         asked = on_time and windowing.asks_at_end and not held.finished
         now: Held = held
@@ -282,8 +281,28 @@ def _advance(windowing: Windowing, state: State, frontier: int) -> Said:
             last, unsaid = _close(windowing, now, moment, on_time=on_time)
             panes += last
             dropped += unsaid
-    state = state._replace(frontier=frontier, windows=tuple(kept))
+    state = state._replace(frontier=frontier, windows=(*kept, *windows[complete:]))
     return Said(state, tuple(panes), tuple(dropped))
+
+
+def _find_first_after(windows: tuple[Held, ...], last: int) -> int:
+    """Return the place of the first window whose last time lies after one."""
+    if last >= FOREVER:
+        return len(windows)
+    return bisect_right(windows, last, key=_last)
+
+
+def _find_listening(windowing: Windowing, state: State) -> Iterator[tuple[int, Held]]:
+    """Yield the windows, with their places, that may wait for the clock."""
+    if windowing.asks_clock:
+        places = range(len(state.windows))
+        if not windowing.asks_clock_late:
+            # Those that are complete have spoken on time, and wait for nothing.
+            places = range(_find_first_after(state.windows, state.frontier), len(state.windows))
+        for place in places:
+            held = state.windows[place]
+            if not held.finished:
+                yield place, held
 
 
 def _fire(
@@ -358,6 +377,10 @@ def _stand_alone(windowing: Windowing, window: Window, joined: Slice) -> Held:
 def _sets_time(windowing: Windowing, time: int, frontier: int) -> bool:
     # A late event can't set the time of a pane: others rely on nothing before the frontier.
     return windowing.window.counted or time > frontier
+
+
+def _last(held: Held) -> int:
+    return held.window.last
 
 
 def _by_end(window: Window) -> tuple[int, int]:

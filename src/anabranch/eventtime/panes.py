@@ -14,7 +14,14 @@ from typing import Any, NamedTuple, Protocol
 from anabranch.errors import ProgramError
 from anabranch.eventtime.firing import Running
 from anabranch.eventtime.sources import NEVER
-from anabranch.eventtime.triggers import AtFrontier, Default, Trigger, find_loss, names_frontier
+from anabranch.eventtime.triggers import (
+    AtFrontier,
+    Default,
+    Trigger,
+    find_loss,
+    names_clock,
+    names_frontier,
+)
 from anabranch.eventtime.windows import Assigner, CountSliding, Sliding, Window, check_whole
 
 ACCUMULATIONS = ("discarding", "accumulating", "retracting")
@@ -107,6 +114,18 @@ class Windowing:
     def asks_at_end(self) -> bool:
         """Say whether a window is asked when the frontier passes its end."""
         return names_frontier(self.trigger)
+
+    @cached_property
+    def asks_clock(self) -> bool:
+        """Say whether a window waits for readings of the clock."""
+        return names_clock(self.trigger)
+
+    @cached_property
+    def asks_clock_late(self) -> bool:
+        """Say whether it still does when it has spoken on time."""
+        if isinstance(self.trigger, AtFrontier):
+            return self.trigger.late is not None and names_clock(self.trigger.late)
+        return self.asks_clock
 
     @cached_property
     def shares(self) -> bool:

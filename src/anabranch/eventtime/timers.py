@@ -24,8 +24,11 @@ from anabranch.model.step import Outputs
 TIMERS = "@timers"
 """The source that timers seem to come from."""
 
-MOST_WAKES = 10_000
-"""How often one entry may be woken after the last event of an input that has ended."""
+MOST_WAKES = 1_000_000
+"""How often one entry may be woken after the last event of an input that has ended.
+
+Each window that slides by a second over a day is a wake, so this must not be small.
+"""
 
 Values = tuple[Any, ...]
 Place = tuple[int, Values]
@@ -153,7 +156,8 @@ class Timetable:
                 expected="an integer of 64 bits, in the unit of your event times, or None",
                 got=repr(due),
             )
-        return due
+        # Events lie before FOREVER, and timers are events: at the end comes the last time there is.
+        return None if due is None else min(due, FOREVER - 1)
 
     def _count(self, event: Event) -> None:
         """Stop what would never end: at the end of the input every timer comes."""

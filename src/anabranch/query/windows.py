@@ -9,7 +9,9 @@ late. Either way the answer is a function of the log, so a replay gives the same
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, is_dataclass, replace
 from typing import Any, NamedTuple
 
 from anabranch.errors import ProgramError
@@ -21,7 +23,7 @@ from anabranch.eventtime.machine import (
     take_elements,
     take_frontier,
 )
-from anabranch.eventtime.panes import RECORDS, Dropped, Pane, State, Windowing
+from anabranch.eventtime.panes import RECORDS, VALUES, Dropped, Pane, State, Windowing
 from anabranch.eventtime.windows import Assigner, check_whole
 from anabranch.model.dependence import depends
 from anabranch.model.events import FOREVER, Tag, check_event_type, field_names, field_types
@@ -73,9 +75,13 @@ class Missed(NamedTuple):
 
 @dataclass(frozen=True)
 class Panes:
-    """The state of one key's windows. It has no fork: whoever splits a key must know its windows."""
+    """The state of one key's windows. It has no fork: whoever splits a key must know its windows.
+
+    `reads` says by which field, and how far behind the clock, windows are cut.
+    """
 
     windowing: Windowing
+    reads: str = ""
     by: None = None
     init: State = State()  # noqa: RUF009 - frozen, so one for all will do
     zero: Any = MISSING
@@ -88,16 +94,36 @@ class Panes:
 
     @property
     def records(self) -> tuple[type, ...]:
-        """Return the records that a state may hold."""
-        zero = self.windowing.fold.zero
-        return (*RECORDS, type(zero)) if hasattr(zero, "_fields") else RECORDS
+        """Return the records that a state may hold, as far as the fold tells of them."""
+        fold: Any = self.windowing.fold
+        starts = (fold.zero, *fold.zero) if isinstance(fold.zero, tuple) else (fold.zero,)
+        found = (
+            type(start) for start in starts if hasattr(start, "_fields") or is_dataclass(start)
+        )
+        return (*RECORDS, *getattr(fold, "records", ()), *found)
 
     @property
     def meaning(self) -> str:
-        """Return what a stored state depends on, as text."""
+        """Return what a stored state depends on, as text that is the same in every process."""
         w = self.windowing
-        fold = "" if w.fold.__class__.__name__ == "Fold" else repr(w.fold)
-        return f"{w.window} {w.trigger} {w.accumulation} {w.lateness} {w.output_time} {fold}"
+        spoken = (w.accumulation, w.lateness, w.output_time, w.closing, w.shares)
+        text = f"{w.window} {w.trigger} {' '.join(map(str, spoken))} {w.fold} {self.reads}"
+        return re.sub(r" at 0x[0-9a-fA-F]+", "", text)
+
+    @property
+    def functions(self) -> tuple[Callable[..., Any], ...]:
+        """Return the user's own functions, which a stored state depends on too."""
+        fold: Any = self.windowing.fold
+        found = [getattr(self.windowing.window, "function", None), fold.add, fold.join]
+        for part in getattr(fold, "parts", {}).values():
+            state, read = part if isinstance(part, tuple) else (part, None)
+            found += [read, getattr(state, "add", None), getattr(state, "join", None)]
+        # What is ours is known by its name, and may be written better in the next release.
+        return tuple(
+            function
+            for function in found
+            if callable(function) and not str(function.__module__).startswith("anabranch.")
+        )
 
 
 class Windows:
@@ -139,8 +165,7 @@ class Windows:
         return min((time for time in times if time is not None), default=None)
 
     def _behind(self) -> int:
-        # An event exactly `delay` behind the clock is on time, hence one more.
-        return 0 if self.delay is None else self.delay + 1
+        return 0 if self.delay is None else self.delay
 
     def _keep(self, state: State) -> Any:
         # A key with nothing left to say is as it began, and need not be kept.
@@ -151,7 +176,7 @@ class Windows:
     ) -> list[Result | Missed]:
         key = None if self.key is None else getattr(event, self.key)
         results = [_describe_pane(self.windowing, key, pane) for pane in panes]
-        return [*results, *(_describe_missed(key, one) for one in dropped)]
+        return [*results, *(_describe_missed(self.windowing, key, one) for one in dropped)]
 
     def _step(self, state: State, event: Any, *, brings: bool) -> Step:
         if self._last is not None and self._last[0] is state and self._last[1] is event:
@@ -162,8 +187,12 @@ class Windows:
 
     def _take(self, state: State, event: Any, *, brings: bool) -> Step:
         windowing, time = self.windowing, event.time
-        # An event comes before its time is over; a timer comes at the end of it.
-        reached = FOREVER if time == FOREVER else time - self._behind() - brings
+        # When a time is over, what is still on time lies after it, less the delay. A timer comes then;
+        # an event comes before, so one exactly `delay` behind the clock is on time.
+        reached = time - self._behind() - brings
+        if not brings and time >= FOREVER - 1:
+            # No event comes any more, so windows without an end are complete, and closed.
+            reached = FOREVER
         ticked = take_clock(windowing, state, time)
         moved = take_frontier(windowing, ticked.state, reached)
         panes, dropped = ticked.panes + moved.panes, ticked.dropped + moved.dropped
@@ -195,15 +224,13 @@ def aggregate(
     """
     where = locate_caller()
     check_event_type(tag, where)
-    _check_field("per", per, tag, where)
-    _check_field("at", at, tag, where)
+    _check_per(per, tag, where)
+    _check_at(at, tag, where)
     _check_delay(at, delay, where)
-    windowing = over if isinstance(over, Windowing) else Windowing(over)
-    if folds:
-        windowing = replace(windowing, fold=Several(**folds))
+    windowing = _read_windowing(over, folds, where)
     windows = Windows(windowing, per, at, delay)
     timer = _make_timer(tag, per)
-    shape: Any = Panes(windowing)
+    shape: Any = Panes(windowing, f"{at} {delay}")
     same = () if per is None else (per,)
     program = Program(
         on(tag, update=windows.add, output=windows.say),
@@ -224,27 +251,69 @@ def _make_timer(tag: Tag, per: str | None) -> Tag:
     return made
 
 
-def _describe_pane(windowing: Windowing, key: Any, pane: Pane) -> Result:
+def _read_windowing(over: Any, folds: dict[str, Any], where: Any) -> Windowing:
+    windowing = over if isinstance(over, Windowing) else Windowing(over)
+    if folds and windowing.fold is not VALUES:
+        raise ProgramError(
+            "windows have one fold",
+            where=where,
+            expected="a Windowing without fold=, or nothing but it",
+            got=f"fold={windowing.fold!r} and {', '.join(folds)}",
+            cure="write the windowing's fold as one of the others, under a name",
+        )
+    if folds:
+        windowing = replace(windowing, fold=Several(**folds))
+    if windowing.fold.zero is MISSING:
+        raise ProgramError(
+            "windows start from nothing, and a fold has no zero",
+            where=where,
+            expected="states with a zero",
+            got=repr(windowing.fold),
+        )
+    return windowing
+
+
+def _read_value(windowing: Windowing, folded: Any) -> Any:
     read = getattr(windowing.fold, "value", None)
-    value = pane.value if read is None else read(pane.value)
+    return folded if read is None else read(folded)
+
+
+def _describe_pane(windowing: Windowing, key: Any, pane: Pane) -> Result:
     return Result(
-        key, pane.window.start, pane.window.end, value, pane.time, pane.timing, pane.index,
-        pane.nonspeculative_index, pane.first, pane.last, pane.op,
+        key, pane.window.start, pane.window.end, _read_value(windowing, pane.value), pane.time,
+        pane.timing, pane.index, pane.nonspeculative_index, pane.first, pane.last, pane.op,
     )  # fmt: skip
 
 
-def _describe_missed(key: Any, dropped: Dropped) -> Missed:
+def _describe_missed(windowing: Windowing, key: Any, dropped: Dropped) -> Missed:
     start, end = dropped.window or (None, None)
-    return Missed(key, dropped.time, dropped.value, start, end, dropped.reason, dropped.events)
+    # What was never said is not an event, but what the window held.
+    unsaid = dropped.reason == "unsaid"
+    value = _read_value(windowing, dropped.value) if unsaid else dropped.value
+    return Missed(key, dropped.time, value, start, end, dropped.reason, dropped.events)
 
 
-def _check_field(role: str, field: str | None, tag: Tag, where: Any) -> None:
-    if field is not None and field not in field_names(tag):
+def _check_per(per: str | None, tag: Tag, where: Any) -> None:
+    # Windows per time would hold an instant each; and a timer's fields start with a letter.
+    fields = [name for name in field_names(tag) if name != "time" and name[0] != "_"]
+    if per is not None and per not in fields:
         raise ProgramError(
-            f"{role} names {field!r}, which {tag.__name__} does not have",
+            f"{tag.__name__} can't have windows per {per!r}",
             where=where,
-            expected=f"one of {', '.join(field_names(tag))}",
-            got=repr(field),
+            expected=f"one of its fields, not its time nor one with _ in front: {', '.join(fields)}",
+            got=repr(per),
+        )
+
+
+def _check_at(at: str, tag: Tag, where: Any) -> None:
+    kinds = field_types(tag)
+    fields = [field for field in kinds if kinds[field] in (int, Any)]
+    if at not in fields:
+        raise ProgramError(
+            f"windows of {tag.__name__} can't be cut at {at!r}",
+            where=where,
+            expected=f"at= one of its fields that are integers: {', '.join(fields)}",
+            got=repr(at),
         )
 
 

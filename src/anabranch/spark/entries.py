@@ -46,7 +46,7 @@ class Entries:
         return self
 
     def flush(self) -> None:
-        """Write the pages that have changed."""
+        """Write the pages that have changed; one without entries is forgotten."""
         for name in sorted(self._changed):
             page = self._pages[name]
             self._store.write_page("entries", name, self._codec.encode(page) if page else None)

@@ -55,10 +55,14 @@ def check_fingerprint(stored: Mapping[str, str], current: Mapping[str, str]) -> 
 
 
 def _describe_windows(program: Program) -> str:
+    return str(getattr(_innermost(program), "meaning", ""))
+
+
+def _innermost(program: Program) -> Any:
     shape: Any = program.initial.shape
     while shape.by is not None:
         shape = shape.inner
-    return str(getattr(shape, "meaning", ""))
+    return shape
 
 
 def _describe_source(source: Source) -> str:
@@ -85,6 +89,8 @@ def _hash_code(program: Program) -> str:
             handler = state_type.handlers[tag]
             for function in (handler.update, handler.output, handler.due):
                 digest.update(_describe(function).encode())
+    for function in getattr(_innermost(program), "functions", ()):
+        digest.update(_describe(function).encode())
     for fork in program.forks:
         for half in (fork.fork, fork.join):
             digest.update(_describe(half).encode())

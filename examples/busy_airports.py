@@ -1,0 +1,97 @@
+"""Count the flights of the last two hours, and correct it when one is told late.
+
+A departure is told when the aircraft has left, and belongs to the hours for which it was scheduled.
+Windows of two hours start every hour. One speaks when the clock is half an hour past its end; a
+departure that is told later is not lost: the window takes back what it said, and says it anew. Three
+hours past its end a window is closed, and what comes for it then is missed, which is said too.
+"""
+
+from operator import add
+from typing import NamedTuple
+
+from anabranch import Event, Shard, take
+from anabranch.eventtime import Always, AtFrontier, Fold, Sliding, Source, Windowing
+from anabranch.eventtime.sources import end_sources
+from anabranch.model.events import Item
+from anabranch.plan.tree import Plan, Worker
+from anabranch.query import Missed, Result, aggregate
+from anabranch.reference.sequential import run
+
+
+class Departure(NamedTuple):
+    time: int
+    airport: str
+    flight: int
+    scheduled: int
+
+
+two_hours = Windowing(
+    Sliding(120, every=60),
+    AtFrontier(late=Always()),
+    accumulation="retracting",
+    lateness=180,
+    fold=Fold(0, lambda flights, departure: flights + 1, add),
+)
+busy_airports = aggregate(
+    Departure, two_hours, per="airport", at="scheduled", delay=30, name="busy_airports"
+)
+
+events: list[Item] = [
+    Event(Departure(15, "JFK", 51, scheduled=10), "tower", 0),
+    Event(Departure(20, "LGA", 7, scheduled=20), "tower", 1),
+    Event(Departure(70, "JFK", 52, scheduled=65), "tower", 2),
+    Event(Departure(95, "JFK", 53, scheduled=40), "radio", 0),
+    Event(Departure(180, "JFK", 54, scheduled=50), "radio", 1),
+    Event(Departure(380, "JFK", 55, scheduled=100), "radio", 2),
+]
+sources = (Source("tower"), Source("radio"))
+
+
+def say(airport: str, start: int, flights: int, timing: str, index: int, op: int = 1) -> Result:
+    end, settled, first = start + 120, index, index == 0
+    return Result(airport, start, end, flights, end - 1, timing, index, settled, first, False, op)
+
+
+expected = [
+    say("JFK", -60, 1, "on_time", 0),
+    say("LGA", -60, 1, "on_time", 0),
+    say("JFK", -60, 1, "on_time", 0, op=-1),
+    say("JFK", -60, 2, "late", 1),
+    say("JFK", 0, 3, "on_time", 0),
+    say("LGA", 0, 1, "on_time", 0),
+    say("JFK", -60, 2, "late", 1, op=-1),
+    say("JFK", -60, 3, "late", 2),
+    say("JFK", 0, 3, "on_time", 0, op=-1),
+    say("JFK", 0, 4, "late", 1),
+    say("JFK", 60, 1, "on_time", 0),
+    say("JFK", 60, 1, "on_time", 0, op=-1),
+    say("JFK", 60, 2, "late", 1),
+    Missed("JFK", 100, Departure(380, "JFK", 55, scheduled=100), 0, 120, "expired"),
+]
+
+waking = busy_airports.timers[0].tag
+
+
+def watch(airport: str | Shard) -> Worker:
+    return Worker(take(Departure, airport=airport), take(waking, airport=airport))
+
+
+shards = [watch(Shard(n, 4)) for n in range(4)]
+plans = {
+    "sequential": Plan(Worker(Departure, waking)),
+    "by airport": Plan(Worker(children=(watch("JFK"), watch("LGA")))),
+    "by hash of airport": Plan(
+        Worker(children=(Worker(children=shards[:2]), Worker(children=shards[2:])))
+    ),
+}
+
+if __name__ == "__main__":
+    answer = run(busy_airports, end_sources(events, sources), sources)
+    for output in answer.outputs:
+        said, now = output.value, f"at {output.event.time:>3}: {output.value.key}"
+        if isinstance(said, Missed):
+            print(f"{now} missed flight {said.value.flight} in [{said.start}, {said.end})")
+        else:
+            sign = "+" if said.op > 0 else "-"
+            print(f"{now} {sign} {said.value} in [{said.start}, {said.end}), {said.timing}")
+    print(answer.ledger)

@@ -1,0 +1,153 @@
+"""Windows of every kind on every runtime but Spark: the same panes, whatever the plan or the cut.
+
+Two implementations against each other: the fold, which is small, and what makes programs parallel.
+Spark itself is told one such program in `tests/runtimes`, and all stories in `tests/transcripts`.
+"""
+
+import random
+from collections import Counter
+
+import pytest
+from pyspark import cloudpickle
+
+from anabranch import take
+from anabranch.eventtime import (
+    AfterCount,
+    AfterProcessingTime,
+    AllOf,
+    Always,
+    AnyOf,
+    AtFrontier,
+    Default,
+    Global,
+    InTurn,
+    Never,
+    OrFinally,
+    Repeatedly,
+    Windowing,
+)
+from anabranch.eventtime.panes import ACCUMULATIONS, OUTPUT_TIMES
+from anabranch.eventtime.sources import end_sources
+from anabranch.plan.optimizers import OPTIMIZERS
+from anabranch.plan.rates import Load, Rates
+from anabranch.plan.wiring import wire
+from anabranch.query import Missed, aggregate
+from anabranch.reference.sequential import run
+from anabranch.reference.verification import prepare
+from anabranch.spark.columnar.fitness import plan_columns
+from tests.query.bids import BIDDERS, CUTS, FOLDS, SOURCES, Bid, draw_bids
+from tests.runtimes.inputs import cut_rows
+from tests.runtimes.runtimes import read_said, sum_up
+from tests.spark.test_microbatches import Engine
+
+TRIGGERS = [
+    Default(), Default(), Always(), Never(), AtFrontier(), AfterCount(2),
+    AtFrontier(early=AfterCount(2), late=Always()), AtFrontier(early=AfterProcessingTime(3)),
+    AtFrontier(early=Repeatedly(AfterCount(3)), late=AfterProcessingTime(2)),
+    Repeatedly(AfterCount(3)), Repeatedly(AfterProcessingTime(4)),
+    Repeatedly(AnyOf(AfterCount(4), AfterProcessingTime(6))),
+    Repeatedly(AllOf(AfterCount(2), AfterProcessingTime(2))),
+    InTurn(AfterCount(2), AtFrontier(late=Always())), OrFinally(Always(), AfterCount(4)),
+]  # fmt: skip
+
+
+def draw_windowing(rng):
+    window = CUTS[rng.choice(list(CUTS))].window
+    return Windowing(
+        window,
+        rng.choice(TRIGGERS),
+        accumulation=rng.choice(ACCUMULATIONS),
+        lateness=0 if window.counted else rng.choice((0, 0, 4, 30)),
+        output_time=rng.choice(OUTPUT_TIMES),
+        closing=rng.choice(("if_new", "if_new", "always", "never")),
+        may_lose=True,
+    )
+
+
+def draw_program(seed):
+    """Return a program of windows of some kind; the same one for the same seed."""
+    rng = random.Random(seed)
+    options = {"per": rng.choice((None, "bidder", "bidder"))}
+    if rng.random() < 0.6:
+        options |= {"at": "when", "delay": rng.choice((0, 2, 9))}
+    if rng.random() < 0.7:
+        options |= FOLDS
+    return aggregate(Bid, draw_windowing(rng), **options)
+
+
+def draw_input(seed, count):
+    items = draw_bids(random.Random(seed), count)
+    # Some inputs have not ended: then windows are left open.
+    return items if seed % 4 == 0 else end_sources(items, SOURCES)
+
+
+def keyed(program):
+    return program.initial.shape.by is not None
+
+
+@pytest.mark.parametrize("optimizer", sorted(OPTIMIZERS))
+def test_differential_every_plan_says_what_the_fold_says(optimizer):
+    crashes = 0
+    for seed in range(40):
+        program, items = draw_program(seed), draw_input(seed, 12)
+        slices = [{"bidder": bidder} for bidder in BIDDERS] if keyed(program) else [{}]
+        loads = [Load(take(tag, **entry)) for tag in program.tags for entry in slices]
+        plan = OPTIMIZERS[optimizer](program, Rates(loads), ())
+        simulation, mismatch = prepare(program, plan, items, SOURCES).verify(seed)
+        assert mismatch is None, f"replay with seed {seed}: {mismatch}"
+        crashes += simulation.counts.crashes
+    assert crashes > 10
+
+
+@pytest.mark.parametrize("shards", [1, 2, 7])
+def test_differential_any_cut_into_batches_says_what_the_fold_says(shards):
+    said = Counter()
+    for seed in range(shards * 1000, shards * 1000 + 40):
+        rng = random.Random(seed)
+        program, items = draw_program(seed), draw_input(seed, 20)
+        expected = run(program, items, SOURCES)
+        engine = Engine(program, SOURCES, shards)
+        for tasks in cut_rows(rng, items, rng.choice((1, 3, 50))):
+            engine.batch(tasks)
+            restart(rng, engine, seed, shards)
+        assert read_said(engine.said, engine.ledger) == sum_up(expected), f"seed {seed}"
+        said += Counter(
+            value.reason if isinstance(value, Missed) else value.timing for value in expected.values
+        )
+    assert {"early", "on_time", "late", "expired", "finished", "unsaid"} <= set(said)
+
+
+def restart(rng, engine, seed, shards):
+    """Let a worker be shipped the program again, or the driver build it anew, now and then."""
+    chance = rng.random()
+    if chance < 0.2:
+        engine.job = cloudpickle.loads(cloudpickle.dumps(engine.job))
+    elif chance < 0.4:
+        engine.job = Engine(draw_program(seed), SOURCES, shards).job
+
+
+def test_a_shard_forgets_keys_whose_windows_are_closed():
+    tried = 0
+    for seed in range(40):
+        program, items = draw_program(seed), end_sources(draw_bids(random.Random(seed), 15))
+        shape = program.initial.shape
+        if shape.by is None or shape.inner.windowing.window.counted:
+            continue
+        engine = Engine(program, SOURCES, 3)
+        for tasks in cut_rows(random.Random(seed), items, 10):
+            engine.batch(tasks)
+        assert [page for store in engine.stores for page in store.pages] == [], f"seed {seed}"
+        tried += 1
+    assert tried > 15
+
+
+def test_windows_per_key_run_apart_and_windows_over_all_do_not():
+    per_key, over_all = (aggregate(Bid, Global(), per=per) for per in ("bidder", None))
+    assert (wire(per_key, 4).way, wire(over_all, 4).way) == ("keyed", "sequential")
+
+
+def test_windows_do_not_fit_columns_and_say_why():
+    program = aggregate(Bid, Global(), per="bidder", **FOLDS)
+    sources = {source.name: source for source in SOURCES}
+    reason = plan_columns(program, wire(program, 4), sources, numbered=True)
+    assert reason == "BidWindow is a timer"
