@@ -39,7 +39,7 @@ class LogShape(WrittenShape):
 
 @cache
 def find_stories() -> dict[str, dict[str, Any]]:
-    return {story["name"]: story for story in read_stories()}
+    return {story["name"]: story for story in read_stories() if "window" in story}
 
 
 @cache

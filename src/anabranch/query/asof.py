@@ -96,7 +96,7 @@ class Memory:
 
     def find_due(self, latest: Any) -> int | None:
         """Return when it is to be forgotten: after all that may find it."""
-        return None if latest is None else min(latest.time + self.within, FOREVER)
+        return None if latest is None else min(latest.time + self.within, FOREVER - 1)
 
 
 def _remember(latest: Any, event: Any) -> Any:

@@ -148,7 +148,7 @@ def _find_due(cohort: Cohort) -> int | None:
 
 
 def _end(window: Window) -> int:
-    return min(window.last, FOREVER)
+    return min(window.last, FOREVER - 1)
 
 
 def _check_window(window: object, where: Location | None) -> None:

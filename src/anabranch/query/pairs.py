@@ -68,7 +68,7 @@ class Interval:
 
     def expire(self, side: int, time: int) -> int:
         """Return when no partner of an event can come any more."""
-        return min(self.reach(side, time)[1], FOREVER)
+        return min(self.reach(side, time)[1], FOREVER - 1)
 
 
 def read_interval(join: str, lower: object, upper: object, where: Location | None) -> Interval:

@@ -94,13 +94,13 @@ class Panes:
 
     @property
     def records(self) -> tuple[type, ...]:
-        """Return the records that a state may hold, as far as the fold tells of them."""
+        """Return the records of states and outputs, as far as the fold tells of them."""
         fold: Any = self.windowing.fold
         starts = (fold.zero, *fold.zero) if isinstance(fold.zero, tuple) else (fold.zero,)
         found = (
             type(start) for start in starts if hasattr(start, "_fields") or is_dataclass(start)
         )
-        return (*RECORDS, *getattr(fold, "records", ()), *found)
+        return (*RECORDS, Result, Missed, *getattr(fold, "records", ()), *found)
 
     @property
     def meaning(self) -> str:

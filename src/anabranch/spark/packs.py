@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from anabranch.spark.said import COLUMNS, Said
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 PACK_SCHEMA = "pack binary"
 
-_TYPES = {"string": pa.string(), "long": pa.int64(), "int": pa.int32()}
 _PACK_ROWS = 1 << 15
 """So many rows make a pack; more would be an object too large for the JVM to like."""
 
@@ -27,12 +25,17 @@ _ATTRIBUTE = "_anabranch_packed"
 
 def read_schema() -> pa.Schema:
     """Return the columns of a result."""
+    import pyarrow as pa
+
+    types = {"string": pa.string(), "long": pa.int64(), "int": pa.int32()}
     columns = [column.split() for column in COLUMNS.split(", ")]
-    return pa.schema([(name, _TYPES[kind]) for name, kind in columns])
+    return pa.schema([(name, types[kind]) for name, kind in columns])
 
 
 def make_table(said: Sequence[Said], tables: Sequence[pa.Table] = ()) -> pa.Table:
     """Return rows, and tables of rows, as one table."""
+    import pyarrow as pa
+
     schema = read_schema()
     columns = list(zip(*said, strict=True)) if said else [()] * len(schema)
     arrays = [pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)]
@@ -41,6 +44,8 @@ def make_table(said: Sequence[Said], tables: Sequence[pa.Table] = ()) -> pa.Tabl
 
 def pack(table: pa.Table) -> Iterator[bytes]:
     """Yield a table as bytes, in pieces."""
+    import pyarrow as pa
+
     options = pa.ipc.IpcWriteOptions(compression="lz4")
     for batch in table.combine_chunks().to_batches(max_chunksize=_PACK_ROWS):
         sink = pa.BufferOutputStream()
@@ -51,6 +56,8 @@ def pack(table: pa.Table) -> Iterator[bytes]:
 
 def unpack(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a batch of packs."""
+    import pyarrow as pa
+
     for data in batch.column("pack"):
         with pa.ipc.open_stream(data.as_buffer()) as reader:
             yield from reader
