@@ -6,9 +6,12 @@ import pytest
 
 from anabranch import FOREVER, Event, Heartbeat, Program, depends, on, take
 from anabranch.eventtime.sources import Source, end_sources
+from anabranch.plan.optimizers import OPTIMIZERS
+from anabranch.plan.rates import Load, Rates
 from anabranch.plan.tree import Plan, Worker
 from anabranch.reference import network, simulator
 from anabranch.reference.mailboxes import Mailbox
+from anabranch.reference.sequential import run
 from anabranch.reference.simulator import NO_FAULTS, Faults, rehearse, simulate
 from anabranch.reference.verification import prepare
 from anabranch.state import Sum
@@ -171,3 +174,15 @@ def test_disorder_within_the_lateness_does_not_show(lateness):
     for seed in range(50):
         assert trial.verify(seed)[1] is None
     assert trial.answer.ledger.late == (0 if lateness else 8)
+
+
+def test_a_source_that_has_not_come_far_is_waited_for_even_if_it_sends_nothing():
+    items = [Event(Value(time, 1), "a", time) for time in range(1, 9)]
+    items += [Event(Barrier(3), "b", 0), Event(Barrier(6), "b", 1), Event(Value(2, 5), "c", 0)]
+    sources = tuple(Source(name) for name in "abc")
+    expected = run(value_barrier, items, sources)
+    assert (expected.values, expected.ledger.pending) == ([], 10)
+    for name, optimize in OPTIMIZERS.items():
+        plan = optimize(value_barrier, Rates([Load(take(Value), 10), Load(take(Barrier), 1)]))
+        simulation = simulate(value_barrier, plan, items, sources)
+        assert (simulation.outputs, simulation.ledger) == ([], expected.ledger), name

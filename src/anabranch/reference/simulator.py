@@ -120,22 +120,23 @@ def rehearse(
     late: list[Late] = []
     rejected: list[Rejected] = []
     emissions: list[Emission] = []
-    frontiers: list[int] = []
-    unsent, ended = 0, True
-    for name in sorted(brought):
-        followed = follow(known[name], brought[name], program.inputs)
+    unsent = 0
+    everybody = {
+        name: follow(known[name], brought[name], program.inputs) for name in sorted(brought)
+    }
+    frontier = min((followed.frontier for followed in everybody.values()), default=FOREVER)
+    for name, followed in everybody.items():
         late += followed.late
         rejected += followed.rejected
-        # A source lets an event go once its own frontier has passed it: it may be out of order.
-        stable = [event for event in followed.good if event.time <= followed.frontier]
+        # What lies beyond the program's frontier waits for a source that may send nothing at all; and
+        # a source lets go of what its own frontier has passed, since that may be out of order.
+        stable = [event for event in followed.good if event.time <= frontier]
         sent = sort_events(program.ranks, stable)
         promises = [(bound_after(promise), None) for promise in followed.promises]
         unsent += len(followed.good) - len(sent)
-        ended = ended and followed.frontier == FOREVER
-        frontiers.append(followed.frontier)
         emissions.append(Emission(name, tuple(sorted([*sent, *promises], key=_first))))
     if program.timers:
-        emissions.append(_emit_timers(program, emissions, min(frontiers, default=FOREVER)))
+        emissions.append(_emit_timers(program, emissions, frontier))
     everything = [(k, e) for emission in emissions for k, e in emission.entries if e is not None]
     names = [emission.source for emission in emissions]
     layout = lay_out(program, plan, everything, names)
@@ -151,7 +152,7 @@ def rehearse(
         unsent,
         tuple(late),
         tuple(rejected),
-        ended,
+        frontier == FOREVER,
         later,
     )
 
