@@ -36,9 +36,6 @@ _NOTHING = Constant(None)
 _DENSE = 1 << 22
 """Up to so many pairs of a key and a slice have a place each; of more, only those that occur."""
 
-_MOST_PAGES = 16
-"""So many pages of slices are kept before they are made one."""
-
 _BITS = 63
 _FAR = 1 << 61
 
@@ -74,17 +71,21 @@ def fold_table(plan: WindowPlan, table: Table) -> Slices:
     numbers = _number_slices(plan, table.times)
     low = int(numbers.min())
     span = int(numbers.max()) - low + 1
-    pairs = slots * span + (numbers - low)
-    count, known = index.count * span, None
-    if count > max(_DENSE, 4 * len(table)):
-        known = Index()
-        pairs = known.find(pairs)
-        count = known.count
-    events = np.bincount(pairs, minlength=count)
+    if index.count * span <= max(_DENSE, 4 * len(table)):
+        cells, rows, count = None, slots * span + (numbers - low), index.count * span
+    else:
+        # Slices are numbered as they occur: a key and a place far away would leave 64 bits.
+        slices, cells = Index(), Index()
+        found = slices.find(numbers)
+        span = slices.count
+        rows = cells.find(slots * span + found)
+        count = cells.count
+    events = np.bincount(rows, minlength=count)
     there = np.flatnonzero(events)
-    parts = tuple(_reduce(part, table, pairs, count)[there] for part in plan.parts)
-    places, starts = np.divmod(there if known is None else known.keys[there], span)
-    starts = (starts + low) * plan.width + plan.offset
+    parts = tuple(_reduce(part, table, rows, count)[there] for part in plan.parts)
+    places, numbered = np.divmod(there if cells is None else cells.keys[there], span)
+    numbered = numbered + low if cells is None else slices.keys[numbered]
+    starts = numbered * plan.width + plan.offset
     return Slices(index.keys[places], starts, events[there], parts, strings)
 
 
@@ -279,8 +280,9 @@ class SliceBook:
         self._store = store
         self._codec = codec
         data = store.read("windows")
-        # How far windows have been closed, the first number that is free, and the pages there are.
-        self._closed, self._next, self._pages = NEVER, 0, dict[int, tuple[int, int]]()
+        # How far windows have been closed, the first number that is free, and of each page there is
+        # its first and last place and its rows.
+        self._closed, self._next, self._pages = NEVER, 0, dict[int, tuple[int, int, int]]()
         if data is not None:
             self._closed, self._next, pages = codec.decode(data)
             self._pages = {number: tuple(reach) for number, reach in pages.items()}
@@ -288,7 +290,7 @@ class SliceBook:
     def close(self, new: Sequence[Slices], frontier: int) -> Closed | None:
         """Add slices, and return the windows that a frontier completes."""
         fresh = join_slices(new, self._plan) if new else None
-        places = [low for low, _ in self._pages.values()]
+        places = [low for low, _, _ in self._pages.values()]
         if fresh is not None and len(fresh.keys):
             places.append(self._find_reach(fresh)[0])
         closed = None
@@ -326,11 +328,7 @@ class SliceBook:
         # The earliest window that is still open begins here; earlier slices are of no use to it.
         open_from = frontier - plan.size + 2
         open_from += (plan.offset - open_from) % plan.every
-        dead = [number for number, (_, high) in self._pages.items() if high < open_from]
-        if len(self._pages) - len(dead) >= _MOST_PAGES:
-            dead = list(self._pages)
-            fresh = whole
-        self._remove(dead)
+        self._remove([n for n, (_, high, _) in self._pages.items() if high < open_from])
         return None if fresh is None else fresh.take(np.flatnonzero(fresh.starts >= open_from))
 
     def _remove(self, numbers: list[int]) -> None:
@@ -339,14 +337,20 @@ class SliceBook:
             del self._pages[number]
 
     def _add(self, fresh: Slices) -> None:
+        """Write a page; the last ones become one with it unless they are larger by far."""
+        last = max(self._pages, default=None)
+        while last is not None and self._pages[last][2] <= 2 * len(fresh.keys):
+            fresh = join_slices([self._read(last), fresh], self._plan)
+            self._remove([last])
+            last = max(self._pages, default=None)
         self._store.write_page("slices", str(self._next), write_slices(fresh, {}))
         self._pages[self._next] = self._find_reach(fresh)
         self._next += 1
 
-    def _find_reach(self, fresh: Slices) -> tuple[int, int]:
-        """Return the first and the last place of a page: the starts of slices, the ends of sessions."""
+    def _find_reach(self, fresh: Slices) -> tuple[int, int, int]:
+        """Return the first and last place of a page, starts of slices or ends of sessions, and its rows."""
         places = fresh.starts if self._plan.gap is None else fresh.parts[-1]
-        return int(places.min()), int(places.max())
+        return int(places.min()), int(places.max()), len(places)
 
     def _read(self, number: int) -> Slices:
         data = self._store.read_page("slices", str(number))
