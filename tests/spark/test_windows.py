@@ -89,6 +89,26 @@ def test_differential_windows_by_columns_say_what_the_program_says(tag, per, mon
     assert said > 500
 
 
+def test_differential_triggers_that_speak_once_say_the_same_by_columns():
+    said = 0
+    for seed in range(30):
+        rng = random.Random(seed)
+        window = rng.choice([Tumbling(5), Sliding(6, every=2), Sessions(3)])
+        trigger = AtFrontier(late=rng.choice([AfterCount(1), Repeatedly(AfterCount(2))]))
+        way = rng.choice(["discarding", "accumulating", "retracting"])
+        over = Windowing(window, trigger, accumulation=way)
+        program = aggregate(Bid, over, per="auction", n=Count(), sum=(Sum(), "price"))
+        items = end_sources(draw_bids(rng, Bid, 30), SOURCES)
+        answer = run(program, items, SOURCES)
+        engine = Engine(program, SOURCES, 2, columns=True)
+        assert engine.columns.windows is not None
+        for batch in cut(rng, items):
+            engine.batch(batch)
+        assert said_rows(engine) == expected_rows(answer), seed
+        said += len(answer.outputs)
+    assert said > 500
+
+
 def test_slices_that_no_open_window_needs_are_forgotten():
     program = aggregate(Bid, Sliding(10, every=5), per="auction", n=Count())
     engine = Engine(program, (Source("b", strict=True),), 1, columns=True)

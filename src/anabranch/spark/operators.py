@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
@@ -60,9 +61,9 @@ class _Operator(StatefulProcessor):
         """Return the number of the shard, or of the root, whose key this is."""
         return key
 
+    @abstractmethod
     def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
         """Return what comes of a batch's rows for a shard, or a root."""
-        raise NotImplementedError
 
     def _post(self, mail: list[_Letter]) -> pd.DataFrame:
         encode = self._job.codec.encode
