@@ -103,6 +103,15 @@ class Timetable:
         """Take an event on which a function raised."""
         self.state = self._program.initial.set_aside(self.state, event)
 
+    def list_wakes(self) -> Iterator[Event]:
+        """Yield what the entries of the state ask for beyond the frontier."""
+        for timer, path in self._timers:
+            for values, entry in _list_entries(self.state, len(path)):
+                due = self._ask(timer, entry)
+                if due is not None and due > self._frontier:
+                    fields = dict(zip(path, values, strict=True))
+                    yield Event(timer.tag(time=due, **fields), TIMERS)
+
     def _set(self, number: int, values: Values, due: int) -> None:
         timer, path = self._timers[number]
         fields = dict(zip(path, values, strict=True))
@@ -190,6 +199,15 @@ def find_wakes(
         except Exception:  # noqa: BLE001 - whoever folds in earnest will report it
             timetable.set_aside(event)
     return wakes
+
+
+def list_wakes(program: Program, state: Any, frontier: int) -> list[Event]:
+    """Return the wakes that a state waits for beyond a frontier, as a fold up to it was left with.
+
+    Those up to the frontier have been: an entry is woken once for each time that it names.
+    """
+    timetable = Timetable(program, state, (), frontier)
+    return list(timetable.list_wakes())
 
 
 def _find_path(program: Program, timer: Handler) -> list[str]:

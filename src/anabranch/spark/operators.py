@@ -17,6 +17,7 @@ from anabranch.spark.envelopes import CLOCK
 from anabranch.spark.memory import keep_freed
 from anabranch.spark.packs import make_table, pack
 from anabranch.spark.placement import find_numbers
+from anabranch.spark.restoring import RESTORE, Restored, read_letters
 from anabranch.spark.roots import Root, Speaker
 from anabranch.spark.said import Said, describe_ledger
 from anabranch.spark.sequences import describe_standings
@@ -99,6 +100,8 @@ class LeafOperator(_Operator):
             return self._say(said, shard.tables)
         relay = -1 - shard.number
         mail: list[_Letter] = [(relay, "said", [tuple(row) for row in said])]
+        if isinstance(shard, Restored):
+            mail += [(root, RESTORE, spine) for root, spine in shard.spines.items()]
         if shard.unsaid:
             mail.append((relay, "unsaid", [(key, tuple(event)) for key, event in shard.unsaid]))
         # A root that is not heard in a batch would be missing from its ledger; so one shard always writes.
@@ -121,11 +124,16 @@ class RootOperator(_Operator):
                 return self._post([(-1 - number, kind, data) for kind, data in letters])
             return self._say([Said(*row) for _, rows in letters for row in rows])
         root = Root(self._job, self._store)
-        root.process(_lift(row) for _, rows in letters for row in rows)
+        spines = [spine for kind, spine in letters if kind == RESTORE]
+        for spine in spines:
+            root.restore(spine)
+        root.process(_lift(row) for kind, rows in letters if kind != RESTORE for row in rows)
         said = [*root.said, describe_ledger("root", number, root.ledger, {})]
         if not speaking:
             return self._say(said)
         mail: list[_Letter] = [(number, "said", [tuple(row) for row in said])]
+        for spine in spines:
+            mail += [(shard, RESTORE, spine) for shard in range(self._job.wiring.shards)]
         if root.states:
             mail += [(shard, "states", root.states) for shard in range(self._job.wiring.shards)]
         return self._post(mail)
@@ -137,9 +145,12 @@ class SpeakerOperator(_Operator):
     def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
         """Say what is unsaid."""
         found: dict[str, list[Any]] = {"said": [], "unsaid": [], "states": []}
-        for kind, data in self._read(rows):
-            found[kind] += data
         speaker = Speaker(self._job, self._store)
+        for kind, data in self._read(rows):
+            if kind == RESTORE:
+                speaker.restore(data)
+            else:
+                found[kind] += data
         unsaid = ((place, Event(*event)) for place, event in found["unsaid"])
         speaker.process(unsaid, found["states"])
         said = [Said(*row) for row in found["said"]]
@@ -158,6 +169,11 @@ class WholeOperator(_Operator):
         job = self._job
         shard = _run_shard(job, number, Part(self._store, "shard"), rows)
         root = Root(job, Part(self._store, "root"))
+        if isinstance(shard, Restored):
+            for spine in shard.spines.values():
+                root.restore(spine)
+                if job.wiring.speaking:
+                    Speaker(job, Part(self._store, "speaker")).restore(spine)
         root.process(shard.deltas)
         said = [
             *shard.said,
@@ -185,11 +201,10 @@ class BarrierOperator(_Operator):
         return self._say(RowBarrier(self._store).process(taken))
 
 
-def _run_shard(
-    job: Job, number: int, store: Store, rows: Iterator[pd.DataFrame]
-) -> Shard | ColumnShard:
-    make = Shard if job.columns is None else ColumnShard
-    shard = make(job, number, store)
+_AnyShard = Shard | ColumnShard | Restored
+
+
+def _run_shard(job: Job, number: int, store: Store, rows: Iterator[pd.DataFrame]) -> _AnyShard:
     first = next(rows, None)
     clock_ms = None if first is None or CLOCK not in first else int(first[CLOCK].iloc[0])
     envelopes = (
@@ -197,11 +212,16 @@ def _run_shard(
         for frame in chain(() if first is None else (first,), rows)
         for kind, payload in zip(frame["kind"], frame["payload"], strict=True)
     )
+    if first is not None and first["kind"].iloc[0] == RESTORE:
+        restored = Restored(job, number, store)
+        restored.process(read_letters(envelopes))
+        return restored
+    shard = (Shard if job.columns is None else ColumnShard)(job, number, store)
     shard.process(envelopes, clock_ms)
     return shard
 
 
-def _describe_shard(shard: Shard | ColumnShard) -> Said:
+def _describe_shard(shard: _AnyShard) -> Said:
     more: dict[str, Any] = {"frontier": shard.frontier, "sources": shard.frontiers}
     if shard.number == 0:  # All shards know the same; one tells.
         more["about"] = describe_standings(shard.job.sources, shard.standings)

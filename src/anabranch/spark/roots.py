@@ -33,6 +33,11 @@ class Root:
         self.said: list[Said] = []
         self.states: list[tuple[OrderKey, Any]] = []
 
+    def restore(self, spine: Any) -> None:
+        """Begin with a state that was folded elsewhere."""
+        self.store.write("spine", self.job.codec.encode(spine))
+        self.store.write("ledger", self.job.codec.encode(tuple(self.ledger)))
+
     def process(self, deltas: Iterable[Delta]) -> None:
         """Run the events of a batch on the joined state."""
         job = self.job
@@ -82,6 +87,10 @@ class Speaker:
         data = store.read("ledger")
         self.ledger = Ledger() if data is None else Ledger(*job.codec.decode(data))
         self.said: list[Said] = []
+
+    def restore(self, state: Any) -> None:
+        """Begin with the state after the last cut."""
+        self.store.write("state", self.job.codec.encode(state))
 
     def process(
         self, unsaid: Iterable[tuple[OrderKey, Event]], states: Iterable[tuple[OrderKey, Any]]

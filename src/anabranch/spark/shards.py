@@ -21,6 +21,7 @@ from anabranch.model.shapes import EntryShape
 from anabranch.model.step import describe_failure
 from anabranch.plan.wiring import Wiring
 from anabranch.spark.columnar.fitness import ColumnPlan
+from anabranch.spark.description import describe_job
 from anabranch.spark.entries import Entries
 from anabranch.spark.envelopes import Carried, Chunk, pack_events, unpack_chunks, unpack_events
 from anabranch.spark.fingerprint import check_fingerprint, fingerprint
@@ -102,6 +103,7 @@ class Keeping:
         data = store.read("head")
         if data is None:
             self.head = Head({}, tuple(Ledger()), {}, job.fingerprint())
+            store.write("description", describe_job(job).write())
         else:
             self.head = Head(*job.codec.decode(data))
             check_fingerprint(self.head.made_by, job.fingerprint())
@@ -160,7 +162,7 @@ class Shard(Keeping):
         frontier = self._frontier(after)
         stable, waiting = self._release(good, frontier)
         waiting += self._fold(stable, frontier, counts)
-        pages = self._put_off(waiting)
+        pages = self.put_off(waiting)
         if job.mode == "speculative":
             self.said = self._speculate(good, stable, pages)
         counts["pending"] = sum(n for _, n in pages.values()) - self.head.ledger[5]
@@ -223,7 +225,7 @@ class Shard(Keeping):
         waiting = [event for event in events if event.time > frontier]
         return sort_events(job.program.ranks, stable), waiting
 
-    def _put_off(self, waiting: list[Event]) -> dict[int, tuple[int, int]]:
+    def put_off(self, waiting: list[Event]) -> dict[int, tuple[int, int]]:
         """Put events that have to wait into pages, by time; return all pages there are."""
         pages = self.head.pages
         fresh = max(pages, default=-1) + 1

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 
-class Store(Protocol):
+class Reader(Protocol):
+    """A shard's state, as far as it can be looked at."""
+
+    def read(self, name: str) -> bytes | None: ...
+    def read_page(self, book: str, page: str) -> bytes | None: ...
+
+
+class Store(Reader, Protocol):
     """A shard's durable state: single values, and maps of pages.
 
     Spark's RocksDB is one, a dict in memory is the other. One call is one round trip to the state
     store, so callers read and write whole pages.
     """
 
-    def read(self, name: str) -> bytes | None: ...
     def write(self, name: str, data: bytes) -> None: ...
-    def read_page(self, book: str, page: str) -> bytes | None: ...
     def write_page(self, book: str, page: str, data: bytes | None) -> None: ...
 
 
@@ -46,6 +52,27 @@ class MemoryStore:
             self.pages.pop((book, page), None)
         else:
             self.pages[book, page] = data
+
+
+class KeptStore:
+    """What a store held at some batch, by name: to look at, not to change."""
+
+    def __init__(self, values: Mapping[str, bytes]) -> None:
+        self.values = values
+
+    def read(self, name: str) -> bytes | None:
+        """Return a value."""
+        return self.values.get(name)
+
+    def read_page(self, book: str, page: str) -> bytes | None:
+        """Return a page."""
+        return self.values.get(f"{book}/{page}")
+
+    def pages(self, book: str) -> Iterator[bytes]:
+        """Yield the pages of a book."""
+        for name, data in self.values.items():
+            if name.startswith(f"{book}/"):
+                yield data
 
 
 class Part:

@@ -37,6 +37,11 @@ class Codec:
         for record in records:
             self._learn(record)
 
+    @property
+    def records(self) -> dict[str, type]:
+        """Return the records and enums that it knows, by the names they are stored under."""
+        return dict(self._records)
+
     def encode(self, value: Any) -> bytes:
         """Return a value as bytes; equal values of equal types give equal bytes."""
         return msgspec.msgpack.encode(self._lower(value))

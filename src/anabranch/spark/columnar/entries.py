@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from anabranch.kernels.columns import Columns, Strings, pack
 from anabranch.kernels.indexes import Index
 from anabranch.kernels.layouts import Layout
-from anabranch.spark.columnar.tables import read_columns, write_columns
-from anabranch.spark.stores import Store
+from anabranch.spark.columnar.tables import concatenate_columns, read_columns, write_columns
+from anabranch.spark.stores import Reader, Store
 
 if TYPE_CHECKING:
     import numpy as np
@@ -198,8 +198,7 @@ class ColumnEntries:
 
         found = []
         for part in range(page.parts):
-            data = self._store.read_page("entries", f"{page.number}.{part}")
-            assert data is not None, f"page {page.number} of the entries is gone"
+            data = _read_part(self._store, page, part)
             columns, more, note = read_columns(lambda _: table.layout, data)
             keys = more["key"]
             if "keys" in note:
@@ -209,6 +208,36 @@ class ColumnEntries:
             table.write(slots, columns)
             found.append(slots)
         table.pages[page.number] = np.concatenate(found)
+
+
+def read_book(store: Reader, layout: Layout) -> tuple[Array, Strings | None, Columns]:
+    """Return all keys of a book, what they are codes of if they are texts, and their states."""
+    import numpy as np
+
+    data = store.read("cover")
+    cover = _Cover(-1, [], []) if data is None else _read_cover(data)
+    strings, texts = Strings(), False
+    keys: list[Array] = [np.empty(0, np.int64)]
+    states: list[Columns] = [pack(layout, [], strings)]
+    for page in cover.pages:
+        for part in range(page.parts):
+            found = _read_part(store, page, part)
+            columns, more, note = read_columns(lambda _: layout, found, strings)
+            texts = texts or "keys" in note
+            keys.append(strings.codes(note["keys"]) if "keys" in note else more["key"])
+            states.append(columns)
+    line = np.concatenate(keys)
+    # Of a key that several pages hold, the last one is right.
+    last = len(line) - 1 - np.unique(line[::-1], return_index=True)[1]
+    whole = concatenate_columns(states, strings)
+    arrays = tuple(array[last] for array in whole.arrays)
+    return line[last], strings if texts else None, Columns(layout, arrays, len(last), strings)
+
+
+def _read_part(store: Reader, page: _Page, part: int) -> bytes:
+    data = store.read_page("entries", f"{page.number}.{part}")
+    assert data is not None, f"page {page.number} of the entries is gone"
+    return data
 
 
 def _remember(digest: str, table: _Table) -> None:

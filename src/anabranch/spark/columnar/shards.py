@@ -231,9 +231,6 @@ class ColumnShard(Keeping):
         self, good: list[Table], pages: dict[int, tuple[int, int]]
     ) -> dict[int, list[Table]]:
         """Return what is stable, by tag; put the rest into pages, by time."""
-        import numpy as np
-
-        fresh = max(pages, default=-1) + 1
         tables = list(good)
         for page in [page for page, (first, _) in pages.items() if first <= self.frontier]:
             data = self.store.read_page("pending", str(page))
@@ -249,15 +246,20 @@ class ColumnShard(Keeping):
                 continue
             if ripe.any():
                 stable.setdefault(table.tag, []).append(table.take(ripe))
-            waiting = table.take(~ripe)
-            waiting = waiting.take(np.argsort(waiting.times, kind="stable"))
-            for start in range(0, len(waiting), PAGE_EVENTS):
-                part = waiting.take(slice(start, start + PAGE_EVENTS))  # type: ignore[arg-type]
-                self.store.write_page("pending", str(fresh), write_table(part))
-                counted = _count(self._counts_here(part), len(part))
-                pages[fresh] = (int(part.times[0]), counted)
-                fresh += 1
+            self.put_off(table.take(~ripe), pages)
         return stable
+
+    def put_off(self, waiting: Table, pages: dict[int, tuple[int, int]]) -> None:
+        """Put events that have to wait into pages, by time."""
+        import numpy as np
+
+        waiting = waiting.take(np.argsort(waiting.times, kind="stable"))
+        for start in range(0, len(waiting), PAGE_EVENTS):
+            part = waiting.take(slice(start, start + PAGE_EVENTS))  # type: ignore[arg-type]
+            fresh = max(pages, default=-1) + 1
+            self.store.write_page("pending", str(fresh), write_table(part))
+            counted = _count(self._counts_here(part), len(part))
+            pages[fresh] = (int(part.times[0]), counted)
 
     def _fold(
         self,

@@ -303,10 +303,21 @@ class SliceBook:
         if fresh is not None and len(fresh.keys):
             self._add(fresh)
         self._closed = max(self._closed, frontier)
+        self._keep()
+        return closed
+
+    def restore(self, slices: Sequence[Slices], closed: int) -> None:
+        """Begin with slices of windows that were closed so far elsewhere."""
+        whole = join_slices(slices, self._plan)
+        if len(whole.keys):
+            self._add(whole)
+        self._closed = closed
+        self._keep()
+
+    def _keep(self) -> None:
         self._store.write(
             "windows", self._codec.encode((self._closed, self._next, dict(self._pages)))
         )
-        return closed
 
     def _find_first_end(self, place: int) -> int:
         """Return the last time of the first open window of a page."""

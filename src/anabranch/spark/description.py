@@ -1,0 +1,237 @@
+"""Descriptions: what a state is made of, kept beside it, so that it can be read without its program.
+
+A shard writes one with its first batch. Whoever looks into a checkpoint, to query it or to take a
+savepoint, finds in it the names of fields, the forms of columns, and which shard counts an event.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections import namedtuple
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from anabranch.eventtime.sources import Source
+from anabranch.kernels.layouts import Constant, Fields, Layout, Leaf, Option, part_names
+from anabranch.model.events import Tag, field_names, field_types
+from anabranch.plan.wiring import Wiring
+from anabranch.spark.columnar.windowing import Part, WindowPlan
+from anabranch.state.codec import Codec, name_record
+from anabranch.state.collections import make_struct_type
+
+if TYPE_CHECKING:
+    from anabranch.spark.shards import Job
+
+Form = Literal["objects", "columns", "windows"]
+"""How a state lies in pages: as objects, in columns, or as slices of windows."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a shard's state is made of, in plain values."""
+
+    program: str
+    mode: str
+    form: Form
+    by: tuple[str, ...]
+    key: str | None
+    """The type of the outermost key, where columns hold it: int, str or bool."""
+    tags: dict[str, list[str]]
+    timers: list[str]
+    records: dict[str, list[str]]
+    enums: dict[str, list[str]]
+    wiring: dict[str, Any]
+    sources: dict[str, dict[str, Any]]
+    layouts: list[Any] = field(default_factory=list)
+    entry: Any = None
+    windows: dict[str, Any] | None = None
+    version: int = 1
+
+    def write(self) -> bytes:
+        """Return it as bytes."""
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def read(cls, data: bytes) -> Description:
+        """Return what was written."""
+        found = json.loads(data)
+        return cls(**{**found, "by": tuple(found["by"])})
+
+    @cached_property
+    def classes(self) -> dict[str, type]:
+        """Return a stand-in for each record and each enum, by name: it has the same fields."""
+        found: dict[str, type] = {}
+        for name, fields in {**self.records, **self.tags}.items():
+            if name.startswith("Struct("):
+                found[name] = make_struct_type(tuple(fields))
+            else:
+                found[name] = namedtuple(name, fields)  # type: ignore[misc] # noqa: PYI024
+        for name, members in self.enums.items():
+            found[name] = enum.Enum(name, members)  # type: ignore[assignment]
+        return found
+
+    @cached_property
+    def codec(self) -> Codec:
+        """Return a codec that knows the stand-ins."""
+        return Codec(self.classes.values())
+
+    @cached_property
+    def tag_classes(self) -> tuple[Tag, ...]:
+        """Return the stand-ins of the tags, in the program's order."""
+        return tuple(self.classes[name] for name in self.tags)
+
+    @cached_property
+    def plan(self) -> Wiring:
+        """Return the wiring, over stand-ins."""
+        told = self.wiring
+        known = self.classes
+        return Wiring(
+            told["way"],
+            told["shards"],
+            tuple(told["keys"]),
+            frozenset(known[name] for name in told["cuts"]),
+            (),
+            {known[name]: leaf for name, leaf in told["leaves"].items()},
+            frozenset(known[name] for name in told["speaking"]),
+            {known[name]: by for name, by in told["entries"].items()},
+            frozenset(self.codec.decode(bytes.fromhex(told["hot"]))),
+            told["lanes"],
+        )
+
+    @property
+    def keeps_book(self) -> bool:
+        """Say whether shards keep their state in columns, entry by entry."""
+        return self.form == "columns" and bool(self.by) and self.plan.way != "forked"
+
+    @cached_property
+    def entry_layout(self) -> Layout:
+        """Return how an entry lies in columns."""
+        return read_layout(self.entry, self.classes, self.codec)
+
+    @cached_property
+    def tag_layouts(self) -> tuple[Layout, ...]:
+        """Return how the events of each tag lie in columns."""
+        return tuple(read_layout(one, self.classes, self.codec) for one in self.layouts)
+
+    @cached_property
+    def window_plan(self) -> WindowPlan:
+        """Return where windows lie; of use for their slices, not for what they say."""
+        assert self.windows is not None
+        told = self.windows
+        tag = self.tag_classes[0]
+        parts = tuple(Part(*part) for part in told["parts"])
+        return WindowPlan(
+            tag, tag, told["key"], told["size"], told["every"], told["offset"], parts, (),
+            told["gap"],
+        )  # fmt: skip
+
+    def read_sources(self) -> dict[str, Source]:
+        """Return the sources by name, as far as names go: what they promise is a matter of the program."""
+        return {name: Source(name) for name in self.sources}
+
+
+def describe_job(job: Job) -> Description:
+    """Describe the state of a run."""
+    program, wiring, plan = job.program, job.wiring, job.columns
+    form: Form = "objects"
+    if plan is not None:
+        form = "columns" if plan.windows is None else "windows"
+    records, enums = describe_records(job.codec)
+    path, key = _find_path(job)
+    entry = None
+    if plan is not None and program.initial.name in plan.kernels:
+        entry = write_layout(plan.kernels[program.initial.name].layout, job.codec)
+    return Description(
+        program=program.name,
+        mode=job.mode,
+        form=form,
+        by=path,
+        key=key,
+        tags={tag.__name__: list(field_names(tag)) for tag in program.tags},
+        timers=[timer.tag.__name__ for timer in program.timers],
+        records=records,
+        enums=enums,
+        wiring=_describe_wiring(wiring, job.codec),
+        sources={name: {} for name in sorted(job.sources)},
+        layouts=[] if plan is None else [write_layout(one, job.codec) for one in plan.layouts],
+        entry=entry,
+        windows=None if plan is None or plan.windows is None else _describe_windows(plan.windows),
+    )
+
+
+def describe_records(codec: Codec) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Return the fields of the records, and the members of the enums, that a codec knows."""
+    records: dict[str, list[str]] = {}
+    enums: dict[str, list[str]] = {}
+    for name, record in codec.records.items():
+        if issubclass(record, enum.Enum):
+            enums[name] = [member.name for member in record]
+        else:
+            records[name] = list(field_names(record))
+    return records, enums
+
+
+def _find_path(job: Job) -> tuple[tuple[str, ...], str | None]:
+    path: list[str] = []
+    shape: Any = job.program.initial.shape
+    while shape is not None and shape.by is not None:
+        path.append(shape.by)
+        shape = getattr(shape, "inner", None)
+    kinds = {
+        field_types(tag)[path[0]].__name__
+        for tag in job.program.inputs
+        if path and path[0] in field_names(tag)
+    }
+    return tuple(path), kinds.pop() if len(kinds) == 1 else None
+
+
+def _describe_wiring(wiring: Wiring, codec: Codec) -> dict[str, Any]:
+    return {
+        "way": wiring.way,
+        "shards": wiring.shards,
+        "keys": list(wiring.keys),
+        "cuts": sorted(tag.__name__ for tag in wiring.cuts),
+        "leaves": {tag.__name__: name for tag, name in wiring.leaves.items()},
+        "speaking": sorted(tag.__name__ for tag in wiring.speaking),
+        "entries": {tag.__name__: by for tag, by in wiring.entries.items()},
+        "hot": codec.encode(tuple(sorted(wiring.hot, key=repr))).hex(),
+        "lanes": wiring.lanes,
+    }
+
+
+def _describe_windows(plan: WindowPlan) -> dict[str, Any]:
+    names = ("key", "size", "every", "offset", "gap")
+    told: dict[str, Any] = {name: getattr(plan, name) for name in names}
+    return {**told, "parts": [[part.op, part.field] for part in plan.parts]}
+
+
+def write_layout(layout: Layout, codec: Codec) -> Any:
+    """Return a layout as JSON can hold it."""
+    if isinstance(layout, Leaf):
+        return layout.kind
+    if isinstance(layout, Constant):
+        return {"constant": codec.encode(layout.value).hex()}
+    if isinstance(layout, Option):
+        return {"option": write_layout(layout.inner, codec)}
+    name = "tuple" if layout.cls is tuple else name_record(layout.cls)
+    return {
+        "record": name,
+        "fields": list(part_names(layout)),
+        "parts": [write_layout(part, codec) for part in layout.parts],
+    }
+
+
+def read_layout(data: Any, classes: Mapping[str, type], codec: Codec) -> Layout:
+    """Return what `write_layout` wrote."""
+    if isinstance(data, str):
+        return Leaf(data)
+    if "constant" in data:
+        return Constant(codec.decode(bytes.fromhex(data["constant"])))
+    if "option" in data:
+        return Option(read_layout(data["option"], classes, codec))
+    record = data["record"]
+    cls = tuple if record == "tuple" else classes[record]
+    return Fields(cls, tuple(read_layout(part, classes, codec) for part in data["parts"]))

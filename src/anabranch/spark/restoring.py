@@ -1,0 +1,171 @@
+"""Restoring: a shard that takes up what a savepoint holds, in place of a batch.
+
+The letters of a seeding batch bring each shard its entries, the events that wait, and how far the sources
+have come. After it the shard is as if it had folded all that went before. Nothing here knows Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from anabranch.eventtime.ledger import Ledger
+from anabranch.eventtime.sources import NEVER
+from anabranch.eventtime.timers import list_wakes
+from anabranch.kernels.columns import Columns, Strings
+from anabranch.model.events import Event
+from anabranch.model.maps import Map
+from anabranch.spark.columnar.entries import ColumnEntries
+from anabranch.spark.columnar.shards import ColumnShard
+from anabranch.spark.columnar.tables import make_table, read_columns, write_columns
+from anabranch.spark.columnar.windows import SliceBook, read_slices
+from anabranch.spark.entries import Entries
+from anabranch.spark.sequences import Standing
+from anabranch.spark.shards import Head, Job, Keeping, Shard
+from anabranch.spark.stores import Store
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
+
+RESTORE = "restore"
+"""The kind of envelopes that bring a savepoint."""
+
+Letter = tuple[str, Any]
+"""What a letter brings: `head`, `entries`, `pending`, `slices`, `state`, `deltas` or `spine`; and that."""
+
+
+class Restored(Keeping):
+    """One shard at its seeding batch. `spines` are for the roots, by their numbers."""
+
+    def __init__(self, job: Job, number: int, store: Store) -> None:
+        super().__init__(job, number, store)
+        self.spines: dict[int, Any] = {}
+
+    def process(self, payloads: Iterable[bytes]) -> None:
+        """Take up all letters; they may come in any order."""
+        job, store = self.job, self.store
+        letters: dict[str, list[Any]] = {}
+        entries = _Entries(job, self.number, store)
+        for payload in payloads:
+            kind, data = job.codec.decode(payload)
+            if kind == "entries":
+                entries.take(data)
+            else:
+                letters.setdefault(kind, []).append(data)
+        ((standings, ledger, clock_ms),) = letters.get("head", [({}, tuple(Ledger()), None)])
+        after = {name: Standing(*standing) for name, standing in standings.items()}
+        start = Standing()
+        self.standings = {name: after.get(name, start) for name in job.sources}
+        self.frontiers = {name: standing.frontier for name, standing in self.standings.items()}
+        self.frontier = min(self.frontiers.values(), default=NEVER)
+        entries.keep()
+        for state in letters.get("state", []):
+            store.write("state", job.codec.encode(state))
+        if "deltas" in letters:
+            store.write("deltas", job.codec.encode(self._join_deltas(letters["deltas"])))
+        self._take_slices(letters.get("slices", []))
+        for root, spine in letters.get("spine", []):
+            # Several letters to one root bring different keys.
+            known = self.spines.get(root)
+            self.spines[root] = spine if known is None else Map({**known, **spine})
+        waiting = [Event(*event) for part in letters.get("pending", []) for event in part]
+        state = next(iter(letters.get("state", [])), None)
+        pages = self._put_off(waiting, self._find_wakes(entries.found if state is None else state))
+        pending = sum(counted for _, counted in pages.values())
+        # What waits is counted where it waits; the rest of the account is kept by one shard.
+        told = Ledger(*ledger)
+        balance = told._replace(input=told.input - told.pending + pending, pending=pending)
+        self.head = Head(dict(standings), tuple(balance), pages, self.head.made_by, clock_ms)
+        store.write("head", job.codec.encode(tuple(self.head)))
+
+    def _join_deltas(self, several: list[dict[str, Any]]) -> dict[str, Any]:
+        joined: dict[str, Any] = {}
+        for deltas in several:
+            for name, delta in deltas.items():
+                join = self.job.program.state_type(name).shape.join
+                assert join is not None
+                joined[name] = join(joined[name], delta) if name in joined else delta
+        return joined
+
+    def _find_wakes(self, state: Any) -> list[Event]:
+        if not self.job.program.timers or self.job.columns is not None or state is None:
+            return []
+        return list_wakes(self.job.program, state, self.frontier)
+
+    def _put_off(self, waiting: list[Event], wakes: list[Event]) -> dict[int, tuple[int, int]]:
+        """Put events that wait, and timers, into pages, as a batch would have done."""
+        if self.job.columns is None:
+            shard = Shard(self.job, self.number, self.store)
+            return shard.put_off([*waiting, *wakes])
+        by_tag: dict[type, list[Event]] = {}
+        for event in waiting:
+            by_tag.setdefault(type(event.data), []).append(event)
+        plan, pages = self.job.columns, dict[int, tuple[int, int]]()
+        shard_of_columns = ColumnShard(self.job, self.number, self.store)
+        for number, tag in enumerate(self.job.program.tags):
+            if tag in by_tag:
+                table = make_table(number, plan.layouts[number], by_tag[tag], plan.codes)
+                shard_of_columns.put_off(table, pages)
+        return pages
+
+    def _take_slices(self, parts: list[tuple[bytes, int]]) -> None:
+        plan = None if self.job.columns is None else self.job.columns.windows
+        if plan is None or not parts:
+            return
+        slices = [read_slices(plan, data)[0] for data, _ in parts]
+        SliceBook(plan, self.store, self.job.codec).restore(slices, parts[0][1])
+
+
+class _Entries:
+    """The entries of a shard, as they come."""
+
+    def __init__(self, job: Job, number: int, store: Store) -> None:
+        self._job = job
+        self._number = number
+        self._store = store
+        self.found: Any = None
+
+    def take(self, data: Any) -> None:
+        """Take some entries: a map of objects, or a page of columns."""
+        if self._job.columns is None:
+            self.found = Map(data) if self.found is None else Map({**self.found, **data})
+            return
+        job = self._job
+        kernel = job.columns.kernels[job.program.initial.name]  # type: ignore[union-attr]
+        shape: Any = job.program.initial.shape
+        book = ColumnEntries(self._store, kernel.layout, shape.inner.init, self._number)
+        keys, texts, states = unpack_entries(kernel.layout, data)
+        book.keep(book.find(keys, texts), states)
+
+    def keep(self) -> None:
+        """Write what came as objects."""
+        if self.found is None:
+            return
+        entries = Entries(self._store, self._job.codec, self._job.wiring.shards)
+        for key, entry in self.found.entries().items():
+            entries.set(key, entry)
+        entries.flush()
+
+
+def pack_entries(keys: Array, texts: Strings | None, states: Columns) -> bytes:
+    """Return some entries in columns as bytes; keys that are codes go with their texts."""
+    note = {} if texts is None else {"keys": [texts[code] for code in keys.tolist()]}
+    return write_columns(states, {"key": keys}, note)
+
+
+def unpack_entries(layout: Any, data: bytes) -> tuple[Array, Strings | None, Columns]:
+    """Return what `pack_entries` packed."""
+    states, more, note = read_columns(lambda _: layout, data)
+    if "keys" not in note:
+        return more["key"], None, states
+    texts = Strings()
+    return texts.codes(note["keys"]), texts, states
+
+
+def read_letters(envelopes: Iterable[tuple[str, bytes]]) -> Iterator[bytes]:
+    """Yield the payloads of the letters among a batch's envelopes."""
+    for kind, payload in envelopes:
+        assert kind == RESTORE, f"a seeding batch brings letters only, not {kind}"
+        yield payload

@@ -1,0 +1,200 @@
+"""What a run holds, dealt out to another number of shards, in another form: it goes on as it would have."""
+
+import random
+
+import pytest
+
+from anabranch import load
+from anabranch.eventtime.sources import Source, end_sources
+from anabranch.model.maps import Map
+from anabranch.model.targets import load_module
+from anabranch.plan.leaves import join_deltas
+from anabranch.reference.sequential import run
+from anabranch.spark.columnar.entries import forget_tables
+from anabranch.spark.contents import (
+    read_all_slices,
+    read_columns,
+    read_objects,
+    read_overview,
+    read_pending,
+    sort_stores,
+)
+from anabranch.spark.dealing import (
+    deal_columns,
+    deal_heads,
+    deal_objects,
+    deal_pending,
+    deal_slices,
+    deal_state,
+    keeps_book,
+)
+from anabranch.spark.placement import find_keys
+from anabranch.spark.restoring import RESTORE, Restored
+from anabranch.spark.roots import Root, Speaker
+from anabranch.spark.stores import MemoryStore
+from tests.spark.programs import PROGRAMS
+from tests.spark.test_microbatches import (
+    EXAMPLES,
+    Engine,
+    cut,
+    draw_items,
+    expected_rows,
+    said_rows,
+)
+
+
+def list_values(engine):
+    """Yield the values of an engine's stores as Spark's reader of a checkpoint yields them."""
+    keys = find_keys(engine.job.wiring.shards)
+    stores = [(0, keys[n], store) for n, store in enumerate(engine.stores)]
+    stores += [(1, n, store) for n, store in enumerate(engine.root_stores)]
+    stores += [(2, n, store) for n, store in enumerate(engine.speaker_stores)]
+    for operator, key, store in stores:
+        for name, data in store.values.items():
+            yield operator, key, name, data
+        for (book, page), data in store.pages.items():
+            yield operator, key, f"{book}/{page}", data
+
+
+def deal(engine, stores):
+    """Deal out what the stores of one engine hold to the shards of another."""
+    job = engine.job
+    overview = read_overview(stores)
+    description, codec = overview.description, job.codec
+    own = description.codec
+
+    def lift(value):  # From stand-ins to the program's own records.
+        return codec.decode(own.encode(value))
+
+    yield from deal_heads(job, overview.standings, overview.ledger, overview.clock_ms)
+    shards = {a.number: store for a, store in stores.items() if a.role == "shard"}
+    for number, store in shards.items():
+        found = read_pending(description, number, store)
+        tags = {tag.__name__: tag for tag in job.program.tags}
+        events = [e._replace(data=tags[type(e.data).__name__](*e.data)) for e in found]
+        yield from deal_pending(job, events)
+    if description.form == "windows":
+        for store in shards.values():
+            yield from deal_slices(job, read_all_slices(description, store), overview.closed)
+        return
+    if description.keeps_book:
+        alike = description.plan.way == "replicated"
+        for store in list(shards.values())[: 1 if alike else None]:
+            keys, texts, states = read_columns(description, store)
+            if keeps_book(job):
+                layout = job.columns.kernels[job.program.initial.name].layout
+                states = type(states)(layout, states.arrays, states.length, states.strings)
+                yield from deal_columns(job, keys, texts, states)
+            else:
+                named = keys.tolist() if texts is None else [texts[k] for k in keys.tolist()]
+                entries = dict(zip(named, map(lift, states.unpack()), strict=True))
+                if job.wiring.way == "keyed":
+                    yield from deal_objects(job, entries.items())
+                else:
+                    yield from deal_state(job, Map(entries))
+        return
+    state = lift(overview.state)
+    if description.plan.has_root:
+        state = lift(overview.spines[0]) if overview.spines else job.program.init
+        for more in overview.spines[1:]:
+            state = Map({**state, **lift(more)})
+    if description.plan.way == "keyed":
+        entries = [pair for store in shards.values() for pair in read_objects(description, store)]
+        known = {} if state is None else dict(state)
+        state = Map({**known, **{lift(key): lift(entry) for key, entry in entries}})
+    elif state is None:
+        state = job.program.init
+    for name, several in overview.deltas.items():
+        for delta in several:
+            state = join_deltas(job.program, state, {name: lift(delta)})
+    if job.wiring.way == "keyed":
+        yield from deal_objects(job, state.entries().items())
+    else:
+        yield from deal_state(job, state)
+
+
+def take_up(old, new):
+    """Let an engine go on from what another holds."""
+    stores = sort_stores(list_values(old))
+    letters = list(deal(new, stores))
+    random.Random(len(letters)).shuffle(letters)
+    new.stores = [MemoryStore() for _ in new.stores]
+    spines = {}
+    for number, store in enumerate(new.stores):
+        shard = Restored(new.job, number, store)
+        shard.process(data for to, kind, data in letters if to == number and kind == RESTORE)
+        spines |= shard.spines
+    for root, spine in spines.items():
+        Root(new.job, new.root_stores[root]).restore(spine)
+        for store in new.speaker_stores if new.job.wiring.speaking else ():
+            Speaker(new.job, store).restore(spine)
+    new.said = list(old.said)
+
+
+def go_on(program, sources, items, first, second, seed):
+    """Run with one engine, then another, cut at random; return the last one."""
+    rng = random.Random(seed)
+    batches = cut(rng, items)
+    change = rng.randint(1, len(batches))
+    engine = first()
+    for batch in batches[:change]:
+        engine.batch(batch)
+    other = second()
+    take_up(engine, other)
+    forget_tables()
+    for batch in batches[change:]:
+        other.batch(batch)
+    if change == len(batches):
+        other.batch([])
+    return other
+
+
+FORMS = pytest.mark.parametrize(
+    "forms", [(False, False), (True, True), (False, True), (True, False)],
+    ids=["objects", "columns", "into columns", "into objects"],
+)  # fmt: skip
+
+
+@FORMS
+@pytest.mark.parametrize("shards", [(1, 4), (8, 3)])
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_differential_another_number_of_shards_goes_on_with_the_same_answer(name, shards, forms):
+    module = load_module(f"examples/{name}.py")
+    program = load(f"examples/{name}.py")
+    items = end_sources(module.events, module.sources)
+    answer = run(program, items, module.sources)
+    made = [
+        Engine(program, module.sources, n, columns=c) for n, c in zip(shards, forms, strict=True)
+    ]
+    if program.timers and any(e.columns is not None for e in made) and forms[0] != forms[1]:
+        pytest.skip("slices of windows stay slices")
+    for seed in range(3):
+        engine = go_on(
+            program, module.sources, items,
+            lambda: Engine(program, module.sources, shards[0], columns=forms[0]),
+            lambda: Engine(program, module.sources, shards[1], columns=forms[1]),
+            seed,
+        )  # fmt: skip
+        assert said_rows(engine) == expected_rows(answer), f"seed {seed}"
+        assert engine.ledger == answer.ledger
+
+
+@FORMS
+@pytest.mark.parametrize("shards", [(1, 3), (8, 3)])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_differential_any_program_goes_on_to_the_bit_also_with_other_hot_keys(name, shards, forms):
+    program = PROGRAMS[name]
+    sources = tuple(Source(name) for name in "abc")
+    for seed in range(4):
+        rng = random.Random(seed)
+        items = end_sources(draw_items(rng, program, 40), sources)
+        answer = run(program, items, sources)
+        hots = [rng.choice(((), (1, 2), (2, 3))) if not c else () for c in forms]
+        engine = go_on(
+            program, sources, items,
+            lambda: Engine(program, sources, shards[0], hots[0], columns=forms[0]),
+            lambda: Engine(program, sources, shards[1], hots[1], columns=forms[1]),
+            seed,
+        )  # fmt: skip
+        assert said_rows(engine) == expected_rows(answer), f"seed {seed}"
+        assert engine.ledger == answer.ledger
