@@ -203,7 +203,7 @@ def _list_lanes(shape: Any, lanes: Any) -> Iterator[tuple[tuple[Any, ...], int, 
                 yield (key, *path), lane, part
 
 
-def _put(lanes: Map[Any, Any], path: tuple[Any, ...], value: Any) -> Map[Any, Any]:
+def _put(lanes: Any, path: tuple[Any, ...], value: Any) -> Any:
     first, *rest = path
     return lanes.set(first, _put(lanes.get(first, Map()), tuple(rest), value) if rest else value)
 

@@ -170,7 +170,8 @@ def describe_records(codec: Codec) -> tuple[dict[str, list[str]], dict[str, list
         if issubclass(record, enum.Enum):
             enums[name] = [member.name for member in record]
         else:
-            records[name] = list(field_names(record))
+            fields: Tag = record
+            records[name] = list(field_names(fields))
     return records, enums
 
 
