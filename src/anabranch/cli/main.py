@@ -22,6 +22,7 @@ _VERBS = {
     "frontier": "Show how far each source has come, and who holds the others back.",
     "simulate": "Run a program's plans under many schedules, with crashes and repeats.",
     "diff": "Compare two files of outputs, up to the order that does not matter.",
+    "state": "Tell what becomes of an older state in a newer program.",
     "examples": "List, show and copy the example programs.",
 }
 
@@ -48,7 +49,10 @@ def build_app() -> App:
         print_error=False,
     )
     for place, (verb, sentence) in enumerate(_VERBS.items()):
-        if verb == "examples":  # It has verbs of its own, so it is an app of its own.
+        if verb in (
+            "state",
+            "examples",
+        ):  # They have verbs of their own, so each is an app of its own.
             app.command(f"anabranch.cli.{verb}:app", name=verb, help=sentence, sort_key=place)
         else:
             path = f"anabranch.cli.{verb}:{verb}"

@@ -132,8 +132,8 @@ def _sort(keys: Iterable[K]) -> list[K]:
     if not any(isinstance(key, frozenset) for key in found[:1]):
         try:
             return sorted(found)  # type: ignore[type-var]
-        except TypeError:
-            pass  # Keys of several types, or of one without an order.
+        except (TypeError, ArithmeticError):
+            pass  # Keys of several types, or of one without an order, as a decimal that is NaN.
     return sorted(found, key=lambda key: (type(key).__name__, repr(key)))
 
 

@@ -99,7 +99,8 @@ class Program:
 
     Give the state as `init` (with `fork`, `join`, `zero`, `same` as far as there are), or ready-made
     as `state=`. `lanes` fixes the number of logical lanes where float arithmetic needs it. `rank`
-    orders tags at equal times; by default markers come first.
+    orders tags at equal times; by default markers come first. `changes` say how state of an older program
+    becomes state of this one: `Rename`, `Drop` and others of `anabranch.state`.
     """
 
     name: str
@@ -124,6 +125,7 @@ class Program:
         state: Shape | None = None,
         lanes: int | None = None,
         rank: Iterable[Tag] | Tag = (),
+        changes: Iterable[Any] = (),
         name: str = "program",
     ) -> None:
         where = locate_caller()
@@ -133,6 +135,7 @@ class Program:
         declared = [part for part in parts if isinstance(part, State)]
         forks = [part for part in parts if isinstance(part, ForkJoin)]
         refusals.check_parts(parts, (Handler, Depends, State, ForkJoin), where)
+        changes = refusals.check_changes(changes, where)
         one = any(x is not MISSING for x in (init, zero)) or any((fork, join, same, state))
         refusals.check_state_is_given_once(bool(handlers) or one, bool(declared), where=where)
         if not declared:
@@ -159,7 +162,7 @@ class Program:
         ordered = markers.rank_tags(dependence, rank, where, tuple(timer.tag for timer in timers))
         options = {
             "init": init, "zero": zero, "fork": fork, "join": join, "same": same,
-            "state": state, "lanes": lanes, "rank": rank, "name": name,
+            "state": state, "lanes": lanes, "rank": rank, "changes": changes, "name": name,
         }  # fmt: skip
         values = {
             "name": name, "state_types": types, "forks": all_forks, "dependence": dependence,
@@ -183,6 +186,11 @@ class Program:
     def tags(self) -> tuple[Tag, ...]:
         """Return every tag, in the order in which the program was written."""
         return self.dependence.tags
+
+    @property
+    def changes(self) -> tuple[Any, ...]:
+        """Return what was changed since older programs, whose state this one can take over."""
+        return tuple(self._options["changes"])
 
     @property
     def timers(self) -> tuple[Handler, ...]:

@@ -25,6 +25,21 @@ def check_parts(parts: Sequence[Any], kinds: tuple[type, ...], where: Location |
             )
 
 
+def check_changes(changes: Any, where: Location | None) -> tuple[Any, ...]:
+    """Refuse changes that are none; return them."""
+    given = tuple(changes) if isinstance(changes, list | tuple) else (changes,)
+    for change in given:
+        if isinstance(change, type) or not hasattr(change, "identity"):
+            raise ProgramError(
+                f"{change!r} is not a change",
+                where=where,
+                expected='changes=(Rename("Stats", "count", "seen"), ...), or Drop, Default, Retype, '
+                "Reshape, Rekey of anabranch.state",
+                got="a class, not an instance" if isinstance(change, type) else type(change).__name__,
+            )
+    return given
+
+
 def check_state_is_given_once(*ways: bool, where: Location | None) -> None:
     """Refuse a state described in two ways."""
     if sum(ways) > 1:

@@ -1,5 +1,6 @@
 """Ready-made states, each with its fork, join and zero, so that most programs write none."""
 
+from anabranch.state.changes import Default, Drop, Rekey, Rename, Reshape, Retype
 from anabranch.state.collections import MapOf, Replicated, SetOf, Struct, TopK
 from anabranch.state.exact import ExactMean, ExactSum, ExactVariance
 from anabranch.state.holistic import Distinct, Median, Mode, Quantile
@@ -11,7 +12,9 @@ __all__ = [
     "ApproxDistinct",
     "ApproxQuantile",
     "Count",
+    "Default",
     "Distinct",
+    "Drop",
     "ExactMean",
     "ExactSum",
     "ExactVariance",
@@ -22,7 +25,11 @@ __all__ = [
     "Min",
     "Mode",
     "Quantile",
+    "Rekey",
+    "Rename",
     "Replicated",
+    "Reshape",
+    "Retype",
     "SetOf",
     "Several",
     "Struct",

@@ -8,25 +8,41 @@ record of that name: bytes from elsewhere can't choose a class.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
-from datetime import date, datetime
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any, get_args, get_type_hints
+from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import msgspec
 
-from anabranch.errors import AnabranchError
 from anabranch.model.maps import Map
 from anabranch.model.program import Program
 from anabranch.model.shapes import MISSING
+from anabranch.state.durable import (
+    CodecError,
+    fields_of,
+    find_zone,
+    is_array,
+    is_pickle,
+    is_record,
+    is_scalar,
+    name_record,
+    read_array,
+    read_integer,
+    read_zone,
+    refuse_value,
+    write_array,
+    write_integer,
+)
+
+__all__ = ["Codec", "CodecError", "make_codec", "name_record"]
 
 _SMALL = 1 << 63
-
-
-class CodecError(AnabranchError, ValueError):
-    """A value can't be written to durable state, or bytes can't be read back."""
 
 
 class Codec:
@@ -37,6 +53,11 @@ class Codec:
         for record in records:
             self._learn(record)
 
+    @property
+    def records(self) -> Mapping[str, type]:
+        """Return the records and enums it knows, by the names they are stored under."""
+        return MappingProxyType(self._records)
+
     def encode(self, value: Any) -> bytes:
         """Return a value as bytes; equal values of equal types give equal bytes."""
         return msgspec.msgpack.encode(self._lower(value))
@@ -45,8 +66,8 @@ class Codec:
         """Return the value that was written."""
         try:
             return self._lift(msgspec.msgpack.decode(data))
-        except (msgspec.DecodeError, LookupError, TypeError, ValueError) as error:
-            raise CodecError("stored bytes can't be read", got=str(error)) from error
+        except (msgspec.DecodeError, LookupError, TypeError, ValueError, RecursionError) as error:
+            raise _explain(data, error) from error
 
     def _learn(self, record: type) -> None:
         name = name_record(record)
@@ -59,24 +80,24 @@ class Codec:
 
     def _lower(self, value: Any) -> Any:
         kind = type(value)
-        if kind in (str, bytes, float, bool) or value is None:
+        if kind in (bytes, float, bool) or value is None:
             return value
+        if kind is str:
+            return value if value.isascii() else _lower_text(value)
         if kind is int:
-            return value if -_SMALL <= value < _SMALL else ["i", str(value)]
+            return value if -_SMALL <= value < _SMALL else ["i", write_integer(value)]
         lower = _LOWERS.get(kind)
         if lower is not None:
             return lower(self, value)
         if isinstance(value, Enum) and name_record(kind) in self._records:
             return ["e", name_record(kind), value.name]
-        if _is_record(kind) and name_record(kind) in self._records:
-            return ["n", name_record(kind), *map(self._lower, _fields_of(value))]
-        raise CodecError(
-            f"a state holds a {kind.__name__}, which has no durable form",
-            expected="None, bool, int, float, str, bytes, Decimal, Fraction, datetime, tuple, list, "
-            "dict, set, Map, and records named in the program's init, zero or event types",
-            got=repr(value)[:80],
-            cure="give the state's type in `init`, or annotate the record's fields",
-        )
+        if is_record(kind) and name_record(kind) in self._records:
+            return ["n", name_record(kind), *map(self._lower, fields_of(value))]
+        if is_array(value):
+            return ["A", *write_array(value)]
+        if is_scalar(value):
+            return ["N", *write_array(value)]
+        raise refuse_value(value)
 
     def _lift(self, data: Any) -> Any:
         if not isinstance(data, list):
@@ -117,23 +138,6 @@ def make_codec(program: Program) -> Codec:
     return Codec(found)
 
 
-def name_record(record: type) -> str:
-    """Return the name a record is stored under; a `Struct` is known by its fields."""
-    if record.__name__ == "Struct":
-        return f"Struct({','.join(record._fields)})"  # type: ignore[attr-defined]
-    return record.__name__
-
-
-def _is_record(kind: type) -> bool:
-    return dataclasses.is_dataclass(kind) or (issubclass(kind, tuple) and hasattr(kind, "_fields"))
-
-
-def _fields_of(value: Any) -> Iterable[Any]:
-    if isinstance(value, tuple):
-        return value
-    return [getattr(value, field.name) for field in dataclasses.fields(value)]
-
-
 def _hints(record: type) -> dict[str, Any]:
     try:
         return get_type_hints(record)
@@ -144,7 +148,7 @@ def _hints(record: type) -> dict[str, Any]:
 def _records_in(types: Iterable[Any]) -> list[type]:
     found: list[type] = []
     for hint in types:
-        if isinstance(hint, type) and (_is_record(hint) or issubclass(hint, Enum)):
+        if isinstance(hint, type) and (is_record(hint) or issubclass(hint, Enum)):
             found.append(hint)
         found += _records_in(get_args(hint))
     return found
@@ -152,14 +156,48 @@ def _records_in(types: Iterable[Any]) -> list[type]:
 
 def _records_of(value: Any) -> list[type]:
     kind = type(value)
-    found = [kind] if _is_record(kind) or isinstance(value, Enum) else []
+    found = [kind] if is_record(kind) or isinstance(value, Enum) else []
     if isinstance(value, tuple | list | frozenset | set):
         inner: Iterable[Any] = value
     elif isinstance(value, dict | Map):
         inner = [*value, *value.values()]
     else:
-        inner = _fields_of(value) if dataclasses.is_dataclass(kind) else ()
+        inner = fields_of(value) if dataclasses.is_dataclass(kind) else ()
     return found + [record for part in inner for record in _records_of(part)]
+
+
+def _lower_text(text: str) -> Any:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # Half a pair of surrogates is no UTF-8.
+        return ["u", text.encode("utf-8", "surrogatepass")]
+    return text
+
+
+def _write_time(value: Any) -> list[Any]:
+    """Return a time as text; with its zone and fold beside it, where the text does not say them."""
+    zone = find_zone(value.tzinfo)
+    if type(value.tzinfo) is ZoneInfo:
+        return [value.replace(tzinfo=None).isoformat(), zone, value.fold]
+    return [value.isoformat(), "", 1] if value.fold else [value.isoformat()]
+
+
+def _read_time(kind: Any, text: str, zone: str = "", fold: int = 0) -> Any:
+    value = kind.fromisoformat(text)
+    return value.replace(tzinfo=read_zone(zone) if zone else value.tzinfo, fold=fold)
+
+
+def _explain(data: bytes, error: Exception) -> CodecError:
+    if isinstance(error, CodecError):
+        return error
+    if is_pickle(data):
+        return CodecError(
+            "stored bytes are a pickle, which may run anything when it is read",
+            expected="MessagePack, as this codec writes it",
+            got=f"{len(data)} bytes of a pickle",
+            cure="read it where you trust it, and write the values again",
+        )
+    return CodecError("stored bytes can't be read", got=str(error))
 
 
 _Lower = Callable[[Codec, Any], Any]
@@ -171,14 +209,17 @@ _LOWERS: dict[type, _Lower] = {
     frozenset: lambda codec, value: ["s", *codec._sorted(value)],
     set: lambda codec, value: ["S", *codec._sorted(value)],
     dict: lambda codec, value: ["d", *codec._sorted(map(tuple, value.items()))],
-    Map: lambda codec, value: ["m", *codec._sorted(map(tuple, value.items()))],
+    Map: lambda codec, value: ["m", *codec._sorted(map(tuple, value.entries().items()))],
     Decimal: lambda codec, value: ["D", str(value)],
     Fraction: lambda codec, value: ["F", str(value.numerator), str(value.denominator)],
-    datetime: lambda codec, value: ["T", value.isoformat()],
+    datetime: lambda codec, value: ["T", *_write_time(value)],
+    time: lambda codec, value: ["H", *_write_time(value)],
+    timedelta: lambda codec, value: ["P", value.days, value.seconds, value.microseconds],
+    UUID: lambda codec, value: ["U", value.bytes],
     date: lambda codec, value: ["Y", value.isoformat()],
 }
 _LIFTS: dict[str, _Lift] = {
-    "i": lambda codec, data: int(data[0]),
+    "i": lambda codec, data: read_integer(data[0]),
     "t": lambda codec, data: tuple(map(codec._lift, data)),
     "l": lambda codec, data: [codec._lift(part) for part in data],
     "s": lambda codec, data: frozenset(map(codec._lift, data)),
@@ -189,6 +230,12 @@ _LIFTS: dict[str, _Lift] = {
     "e": Codec._lift_enum,
     "D": lambda codec, data: Decimal(data[0]),
     "F": lambda codec, data: Fraction(int(data[0]), int(data[1])),
-    "T": lambda codec, data: datetime.fromisoformat(data[0]),
+    "T": lambda codec, data: _read_time(datetime, *data),
+    "H": lambda codec, data: _read_time(time, *data),
+    "P": lambda codec, data: timedelta(*data),
+    "U": lambda codec, data: UUID(bytes=data[0]),
+    "u": lambda codec, data: data[0].decode("utf-8", "surrogatepass"),
+    "A": lambda codec, data: read_array(*data),
+    "N": lambda codec, data: read_array(*data)[()],
     "Y": lambda codec, data: date.fromisoformat(data[0]),
 }
