@@ -12,7 +12,7 @@ import sys
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from anabranch.errors import AnabranchError, InputError, Location, TargetError
@@ -103,12 +103,14 @@ def load_strategies(target: str) -> dict[Any, Any] | None:
     return dict(made) if isinstance(made, Mapping) else None
 
 
-def load_items(material: Material, files: tuple[str, ...]) -> tuple[Item, ...]:
-    """Return the events of files, or else those beside the program."""
+def load_items(
+    material: Material, files: tuple[str, ...], after: Mapping[str, int] = MappingProxyType({})
+) -> tuple[Item, ...]:
+    """Return the events of files, or else those beside the program; rows count on from `after`."""
     if files:
         from anabranch.reference.files import read_items
 
-        return tuple(read_items(material.program, files))
+        return tuple(read_items(material.program, files, after))
     if not material.items:
         place = material.target.partition(":")[0]
         raise InputError(

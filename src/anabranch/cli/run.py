@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
 
 from cyclopts import Parameter
 from rich.text import Text
@@ -24,7 +25,7 @@ from anabranch.errors import InputError
 from anabranch.eventtime.disorder import read_lateness
 from anabranch.eventtime.holding import name_time
 from anabranch.eventtime.ledger import Ledger
-from anabranch.eventtime.sources import end_sources
+from anabranch.eventtime.sources import Source, end_sources
 from anabranch.eventtime.tolerance import Sample, Tolerance, explain_excess, read_tolerance
 from anabranch.model.events import FOREVER
 from anabranch.model.fields import encode_value
@@ -34,6 +35,8 @@ from anabranch.reference.sequential import Answer
 from anabranch.reference.sequential import run as fold
 from anabranch.reference.speculative import Speech
 from anabranch.reference.speculative import run as speak
+from anabranch.savepoints.drafts import check_is_free
+from anabranch.savepoints.objects import read_snapshot, write_snapshot
 from anabranch.speculation.spoken import Amount, Mode
 
 PAGE = 20
@@ -79,6 +82,20 @@ def run(  # noqa: PLR0913 - one for each flag
             "order proves wrong is taken back."
         ),
     ] = "settled",
+    savepoint: Annotated[
+        str | None,
+        Parameter(
+            help="Leave a savepoint in this new folder, to go on from with --from. The input then "
+            "counts as not ended."
+        ),
+    ] = None,
+    start: Annotated[
+        str | None,
+        Parameter(
+            name="--from",
+            help="Go on from a savepoint: its folder, or FOLDER/latest. The input is what came since.",
+        ),
+    ] = None,
     place: Place = HERE,
     json: Json = False,
 ) -> int:
@@ -91,15 +108,46 @@ def run(  # noqa: PLR0913 - one for each flag
     kind: Literal["json", "parquet"] = "json" if format == "jsonl" else "parquet"
     delay = None if lateness is None else read_lateness(lateness)
     order = Order(place, input, output, kind, delay, strict, unbounded, tolerance, mode)
+    stops = Stops(start, savepoint)
+    _check_stops(stops, order)
     if place.on_spark:
         return _run_on_spark(target, order, json=json)
     refuse_flags(place)
-    return _run_here(target, order, format, json=json)
+    return _run_here(target, order, stops, format, json=json)
+
+
+class Stops(NamedTuple):
+    """The savepoints of a run: where it goes on from, and where it leaves one."""
+
+    start: str | None = None
+    end: str | None = None
+
+
+def _check_stops(stops: Stops, order: Order) -> None:
+    flags = ("--from", "--savepoint")
+    given = [flag for flag, path in zip(flags, stops, strict=True) if path is not None]
+    if not given:
+        return
+    if order.mode != "settled":
+        raise InputError(
+            f"a speculative run can't have {given[0]}",
+            expected="--mode settled",
+            got=f"--mode {order.mode}",
+        )
+    if order.place.on_spark:
+        raise InputError(
+            f"{given[0]} is not for Spark, which keeps its state in a checkpoint",
+            expected="a run without --master and --spark",
+            got=given[0],
+        )
+    if stops.end is not None:
+        check_is_free(Path(stops.end))
 
 
 def _run_here(
     target: str,
     order: Order,
+    stops: Stops,
     kind: Literal["jsonl", "parquet"] | None,
     *,
     json: bool,
@@ -116,20 +164,31 @@ def _run_here(
     if output is not None and kind is None:
         find_format(output)  # Refuse the name before the work, not after it.
     material = load_material(target)
-    items = load_items(material, order.inputs)
+    program = material.program
+    start = None if stops.start is None else read_snapshot(stops.start, program)
+    standings = {} if start is None else start.standings
+    read = {name: one.last for name, one in standings.items() if one.last is not None}
+    items = load_items(material, order.inputs, read)
     sources = declare_sources(material, items, order.lateness, strict=order.strict)
-    whole = items if order.unbounded else end_sources(items, sources)
-    speech = speak(material.program, whole, sources) if order.mode == "speculative" else None
-    answer = fold(material.program, whole, sources) if speech is None else speech.answer
+    silent = standings.keys() - {source.name for source in sources}
+    sources += tuple(map(Source, sorted(silent)))
+    unbounded = order.unbounded or stops.end is not None
+    whole = items if unbounded else end_sources(items, sources)
+    speech = speak(program, whole, sources) if order.mode == "speculative" else None
+    answer = fold(program, whole, sources, start) if speech is None else speech.answer
     document = describe(answer)
     if speech is not None:
         document["outputs"] = [encode_spoken(row) for row in speech.rows]
         document |= describe_amount(speech.amount, order.mode)
     written = _write(document, output, kind) if output is not None else []
+    if stops.end is not None:
+        document["savepoint"] = str(write_snapshot(answer.snapshot(), program, stops.end))
     if json:
-        screen.print_json({**document, "program": material.program.name, "files": written})
+        screen.print_json({**document, "program": program.name, "files": written})
     else:
-        _show_answer(screen, answer, speech, written, unbounded=order.unbounded)
+        _show_answer(screen, answer, speech, written, unbounded=unbounded)
+        if stops.end is not None:
+            screen.write(f"savepoint {stops.end}")
     samples = [Sample(entry.reason, str(encode_item(entry.item))) for entry in answer.rejected]
     kept = "FILE.rejected.jsonl, beside --output FILE"
     if output is not None and not to_stdout:

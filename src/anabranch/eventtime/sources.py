@@ -179,9 +179,11 @@ class Followed(NamedTuple):
         return self.promises[-1] if self.promises else NEVER
 
 
-def follow(source: Source, items: Iterable[Item], tags: Iterable[Tag]) -> Followed:
-    """Judge a source's items, which are in its own sequence."""
-    watch = Watch(source)
+def follow(
+    source: Source, items: Iterable[Item], tags: Iterable[Tag], watch: Watch | None = None
+) -> Followed:
+    """Judge a source's items, which are in its own sequence; a watch goes on where it stands."""
+    watch = Watch(source) if watch is None else watch
     followed = Followed([], [], [], [])
     for item in items:
         before = watch.frontier

@@ -103,15 +103,6 @@ class Timetable:
         """Take an event on which a function raised."""
         self.state = self._program.initial.set_aside(self.state, event)
 
-    def list_wakes(self) -> Iterator[Event]:
-        """Yield what the entries of the state ask for beyond the frontier."""
-        for timer, path in self._timers:
-            for values, entry in _list_entries(self.state, len(path)):
-                due = self._ask(timer, entry)
-                if due is not None and due > self._frontier:
-                    fields = dict(zip(path, values, strict=True))
-                    yield Event(timer.tag(time=due, **fields), TIMERS)
-
     def _set(self, number: int, values: Values, due: int) -> None:
         timer, path = self._timers[number]
         fields = dict(zip(path, values, strict=True))
@@ -140,7 +131,7 @@ class Timetable:
             else:
                 # It stands above the entries, and may have changed any of them.
                 for values, entry in _list_entries(self.state, len(path)):
-                    yield (number, values), self._ask(timer, entry)
+                    yield (number, values), _ask(timer, entry)
 
     def _find_due(self, event: Event) -> int | None:
         timer = self._handler(event)
@@ -153,20 +144,7 @@ class Timetable:
             entry = entry.get(value, MISSING)
             if entry is MISSING:
                 return None
-        return self._ask(timer, entry)
-
-    def _ask(self, timer: Handler, entry: Any) -> int | None:
-        assert timer.due is not None
-        due = timer.due(entry)
-        if due is not None and (type(due) is not int or not NEVER < due <= FOREVER):
-            raise TimerError(
-                f"the due of {timer.tag.__name__} gave no time",
-                where=timer.where,
-                expected="an integer of 64 bits, in the unit of your event times, or None",
-                got=repr(due),
-            )
-        # Events lie before FOREVER, and timers are events: at the end comes the last time there is.
-        return None if due is None else min(due, FOREVER - 1)
+        return _ask(timer, entry)
 
     def _count(self, event: Event) -> None:
         """Stop what would never end: at the end of the input every timer comes."""
@@ -201,13 +179,37 @@ def find_wakes(
     return wakes
 
 
-def list_wakes(program: Program, state: Any, frontier: int) -> list[Event]:
-    """Return the wakes that a state waits for beyond a frontier, as a fold up to it was left with.
+def find_set(program: Program, state: Any, frontier: int) -> list[Event]:
+    """Return the wakes that a state is waiting for, after a fold up to a frontier.
 
-    Those up to the frontier have been: an entry is woken once for each time that it names.
+    Up to there every entry has been woken as often as it asked. A state that has no entries may name
+    a time from the start, and is woken for it only once it has named another.
     """
-    timetable = Timetable(program, state, (), frontier)
-    return list(timetable.list_wakes())
+    wakes: list[Event] = []
+    for timer in program.timers:
+        path = _find_path(program, timer)
+        first = None if path else _ask(timer, program.init)
+        for values, entry in _list_entries(state, len(path)):
+            due = _ask(timer, entry)
+            if due is not None and due > frontier and due != first:
+                fields = dict(zip(path, values, strict=True))
+                wakes.append(Event(timer.tag(time=due, **fields), TIMERS))
+    return wakes
+
+
+def _ask(timer: Handler, entry: Any) -> int | None:
+    """Return when an entry wants to be woken."""
+    assert timer.due is not None
+    due = timer.due(entry)
+    if due is not None and (type(due) is not int or not NEVER < due <= FOREVER):
+        raise TimerError(
+            f"the due of {timer.tag.__name__} gave no time",
+            where=timer.where,
+            expected="an integer of 64 bits, in the unit of your event times, or None",
+            got=repr(due),
+        )
+    # Events lie before FOREVER, and timers are events: at the end comes the last time there is.
+    return None if due is None else min(due, FOREVER - 1)
 
 
 def _find_path(program: Program, timer: Handler) -> list[str]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from anabranch.errors import InputError
@@ -28,13 +29,18 @@ Read = Callable[[Any, Any], Any]
 """A way to read a value by its type: from a CSV cell, or from anything else."""
 
 
-def read_items(program: Program, files: Iterable[str]) -> list[Item]:
-    """Read files of events; whatever is wrong with a row, the row is in the result."""
+def read_items(
+    program: Program, files: Iterable[str], after: Mapping[str, int] = MappingProxyType({})
+) -> list[Item]:
+    """Read files of events; whatever is wrong with a row, the row is in the result.
+
+    `after` is the last number that an earlier run has read of a source: rows that have none count on.
+    """
     drafts: list[_Draft] = []
     for file in files:
         stem = "input" if file == STANDARD else Path(file).stem
         drafts += _settle([_read_row(program, stem, file, row) for row in read_rows(file)])
-    return _number(drafts)
+    return _number(drafts, after)
 
 
 def _settle(drafts: list[_Draft]) -> list[_Draft]:
@@ -121,7 +127,7 @@ def _beside(
         raise Unfit(f"{column}: {error}") from None
 
 
-def _number(drafts: Iterable[_Draft]) -> list[Item]:
+def _number(drafts: Iterable[_Draft], after: Mapping[str, int]) -> list[Item]:
     """Give every item its number, source by source; what can't have one is malformed."""
     drafts = list(drafts)
     numbering = {
@@ -129,7 +135,7 @@ def _number(drafts: Iterable[_Draft]) -> list[Item]:
         for draft in drafts
         if isinstance(draft.item, Event) and draft.item.seq is not None
     }
-    counts: dict[str, int] = {}
+    counts: dict[str, int] = dict(after)
     taken: dict[tuple[str, int], str] = {}
     orphans: list[int] = []
     items: list[Item] = []
@@ -158,15 +164,18 @@ def _number(drafts: Iterable[_Draft]) -> list[Item]:
             if not isinstance(item, Malformed):
                 item = Malformed(encode_value(item.data), f"{place}: {reason}", source)  # noqa: PLW2901
         items.append(item)
-    _number_orphans(items, orphans, taken)
+    _number_orphans(items, orphans, taken, after)
     return items
 
 
 def _number_orphans(
-    items: list[Item], orphans: Iterable[int], taken: Mapping[tuple[str, int], str]
+    items: list[Item],
+    orphans: Iterable[int],
+    taken: Mapping[tuple[str, int], str],
+    after: Mapping[str, int],
 ) -> None:
     # What is rejected moves no frontier, so any free number will do; it only must be its own.
-    free: dict[str, int] = {}
+    free: dict[str, int] = {source: last + 1 for source, last in after.items()}
     for source, seq in taken:
         free[source] = max(free.get(source, 0), seq + 1)
     for place in orphans:

@@ -5,16 +5,20 @@ Every other runtime is right if and only if it says what this one says.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.sources import Late, Rejected, Source, follow, read_sources
-from anabranch.eventtime.timers import TimerError, Timetable, is_timer
+from anabranch.eventtime.standings import Standing, check_goes_on, put_down, take_up
+from anabranch.eventtime.timers import TimerError, Timetable, find_set, is_timer
 from anabranch.model.events import FOREVER, Event, Item
 from anabranch.model.order import OrderKey, sort_events
 from anabranch.model.program import Program
 from anabranch.model.step import describe_failure
+from anabranch.plan.leaves import join_deltas
+from anabranch.savepoints.snapshot import Snapshot
 
 
 class Output(NamedTuple):
@@ -41,6 +45,7 @@ class Answer(NamedTuple):
     rejected: list[Rejected]
     pending: list[Event]
     frontiers: dict[str, int]
+    standings: Mapping[str, Standing] = MappingProxyType({})
 
     @property
     def values(self) -> list[Any]:
@@ -52,40 +57,83 @@ class Answer(NamedTuple):
         """Return how far time has come: the least of the sources' frontiers."""
         return min(self.frontiers.values(), default=FOREVER)
 
+    def snapshot(self) -> Snapshot:
+        """Return what a later run has to know to go on from here."""
+        return Snapshot(
+            self.state, {}, tuple(self.pending), dict(self.standings), self.ledger, None
+        )
 
-def run(program: Program, items: Iterable[Item], sources: Iterable[Source] = ()) -> Answer:
+
+def run(
+    program: Program,
+    items: Iterable[Item],
+    sources: Iterable[Source] = (),
+    start: Snapshot | None = None,
+) -> Answer:
     """Fold the stable events of an input in order; keep the rest, and account for everything.
 
     The answer is a function of what each source brought, in its own sequence. An input that has
     ended says so with heartbeats at FOREVER (`eventtime.sources.end_sources`).
+
+    With `start`, the run goes on from where another one stood. It says and lists what is new; its
+    state and its ledger are those of everything that ever came.
     """
+    begun = Snapshot(program.init) if start is None else start
     known, brought = read_sources(items, sources)
+    for name in begun.standings:
+        known.setdefault(name, Source(name))
+        brought.setdefault(name, [])
+    names = sorted(brought)
+    before = {name: begun.standings.get(name, Standing(begun.floor)) for name in names}
+    for name in names:
+        check_goes_on(name, before[name], brought[name])
+    watches = {name: take_up(known[name], before[name]) for name in names}
     followed = {
-        name: follow(known[name], brought[name], program.inputs) for name in sorted(brought)
+        name: follow(known[name], brought[name], program.inputs, watches[name]) for name in names
     }
-    good = [event for source in followed.values() for event in source.good]
+    standings = {name: put_down(before[name], watches[name], brought[name]) for name in names}
+    waiting: dict[str, list[Event]] = {name: [] for name in names}
+    for event in begun.pending:
+        waiting[event.source].append(event)
+    good = [event for name in names for event in (*waiting[name], *followed[name].good)]
     late = [event for source in followed.values() for event in source.late]
     rejected = [item for source in followed.values() for item in source.rejected]
-    counted = len(good) + len(late) + len(rejected)
-    frontiers = {name: source.frontier for name, source in followed.items()}
+    counted = len(good) - len(begun.pending) + len(late) + len(rejected)
+    frontiers = {name: standing.frontier for name, standing in standings.items()}
     frontier = min(frontiers.values(), default=FOREVER)
     stable = sort_events(program.ranks, (event for event in good if event.time <= frontier))
     pending = [event for event in good if event.time > frontier]
-    state, outputs, faults = fold(program, stable, frontier)
+    state, outputs, faults = fold(program, stable, frontier, start)
     rejected += faults
     # A timer is no input; only one that fails is counted, so that the account shows it.
     failed = sum(is_timer(program, fault.item) for fault in faults)
     counted += failed
     processed = len(stable) - (len(faults) - failed)
-    ledger = Ledger(counted, processed, len(late), len(rejected), 0, len(pending))
-    return Answer(outputs, state, ledger.check(program.name), late, rejected, pending, frontiers)
+    old = begun.ledger
+    ledger = Ledger(
+        old.input + counted,
+        old.processed + processed,
+        old.late + len(late),
+        old.rejected + len(rejected),
+        old.shed,
+        len(pending),
+    ).check(program.name)
+    return Answer(outputs, state, ledger, late, rejected, pending, frontiers, standings)
 
 
 def fold(
-    program: Program, stable: Iterable[tuple[OrderKey, Event]], frontier: int = FOREVER
+    program: Program,
+    stable: Iterable[tuple[OrderKey, Event]],
+    frontier: int = FOREVER,
+    start: Snapshot | None = None,
 ) -> tuple[Any, list[Output], list[Rejected]]:
-    """Fold events that are already in order, from the program's start, and the timers they set."""
-    timetable = Timetable(program, program.init, stable, frontier)
+    """Fold events that are already in order, and the timers they set: from a program's start, or on."""
+    state, wakes = program.init, []
+    if start is not None:
+        state = join_deltas(program, start.state, start.deltas)
+        # Of the timers that were set before, those that the frontier has now come to.
+        wakes = [wake for wake in find_set(program, state, start.floor) if wake.time <= frontier]
+    timetable = Timetable(program, state, stable, frontier, wakes)
     outputs: list[Output] = []
     faults: list[Rejected] = []
     for key, event in timetable:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.sources import NEVER
-from anabranch.eventtime.timers import list_wakes
+from anabranch.eventtime.timers import find_set
 from anabranch.kernels.columns import Columns, Strings
 from anabranch.model.events import Event
 from anabranch.model.maps import Map
@@ -92,7 +92,7 @@ class Restored(Keeping):
     def _find_wakes(self, state: Any) -> list[Event]:
         if not self.job.program.timers or self.job.columns is not None or state is None:
             return []
-        return list_wakes(self.job.program, state, self.frontier)
+        return find_set(self.job.program, state, self.frontier)
 
     def _put_off(self, waiting: list[Event], wakes: list[Event]) -> dict[int, tuple[int, int]]:
         """Put events that wait, and timers, into pages, as a batch would have done."""

@@ -12,26 +12,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from anabranch.errors import InputError
-from anabranch.eventtime.disorder import Estimated, Kept
+from anabranch.eventtime.disorder import Estimated
 from anabranch.eventtime.holding import Stand, describe_rule
 from anabranch.eventtime.idleness import add_silence, is_idle, waive
 from anabranch.eventtime.sources import NEVER, Source, Watch, promise_of
+from anabranch.eventtime.standings import Standing as Standing
 from anabranch.spark.envelopes import Carried, Chunk
-
-
-class Standing(NamedTuple):
-    """How far a source has come: its frontier, the largest time seen, the last sequence read.
-
-    `disorder` is what an estimated lateness goes by. `silence_ms` is for how long the source has been
-    silent, and `waived` how far the others have gone on without it.
-    """
-
-    frontier: int = NEVER
-    largest: int | None = None
-    last: int | None = None
-    disorder: Kept = ()
-    silence_ms: int = 0
-    waived: int = NEVER
 
 
 class Judgement(NamedTuple):

@@ -1,0 +1,239 @@
+"""`anabranch savepoint`: savepoints as folders and archives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from cyclopts import App, Parameter
+
+from anabranch.cli.flags import Json
+from anabranch.cli.run import explain_ledger
+from anabranch.cli.screen import FOUND, GOOD, Screen, count_things
+from anabranch.errors import InputError
+from anabranch.eventtime.holding import name_time
+from anabranch.savepoints.archives import LIMITS, Limits, export_archive, import_archive
+from anabranch.savepoints.folders import NoSavepointError, Savepoint, open_savepoint
+from anabranch.savepoints.manifest import SavepointError
+from anabranch.savepoints.shelf import Shelf, find_savepoint
+
+app = App(name="savepoint", help="List, check, pack and delete savepoints.", help_epilogue="")
+
+SHELF = Path("savepoints")
+
+Place = Annotated[
+    Path, Parameter(help="The savepoint's folder; FOLDER/latest is the newest in a folder.")
+]
+
+
+@app.default
+@app.command(name="list")
+def show_list(
+    folder: Annotated[Path, Parameter(help="A folder of savepoints.")] = SHELF,
+    /,
+    *,
+    json: Json = False,
+) -> int:
+    """List the savepoints in a folder, the oldest first."""
+    screen = Screen(quiet=json)
+    found, broken = Shelf(folder).list_savepoints()
+    if json:
+        errors = [{"name": name, "error": error.what} for name, error in broken.items()]
+        screen.print_json([*map(_summarize, found), *errors])
+        return FOUND if broken else GOOD
+    if found:
+        screen.show_table(
+            ("savepoint", "made", "program", "frontier", ">rows", ">bytes"),
+            [
+                (
+                    one.path.name,
+                    _name_date(one),
+                    one.manifest.program,
+                    name_time(one.manifest.frontier),
+                    f"{_count_rows(one):,}",
+                    f"{_count_bytes(one):,}",
+                )
+                for one in found
+            ],
+        )
+    elif not broken:
+        screen.say("There are no savepoints here.")
+    for name, error in broken.items():
+        screen.write(f"  {name}: {error.what}", style="red")
+    return FOUND if broken else GOOD
+
+
+@app.command
+def show(place: Place, /, *, json: Json = False) -> int:
+    """Show what a savepoint holds: of which program, how far, and in which tables."""
+    screen = Screen(quiet=json)
+    savepoint = open_savepoint(find_savepoint(place), verify=False)
+    manifest = savepoint.manifest
+    if json:
+        screen.print_json({"path": str(savepoint.path), **msgspec.to_builtins(manifest)})
+        return GOOD
+    screen.write(f"savepoint {savepoint.path.name}, made {_name_date(savepoint)} as {manifest.name}")
+    screen.write(f"program   {manifest.program}, run by {manifest.runtime}")
+    screen.write(f"id        {manifest.id[:16]}")
+    screen.write(f"frontier  {name_time(manifest.frontier)}")
+    screen.write(f"ledger    {explain_ledger(manifest.list_ledger())}\n")
+    if manifest.standings:
+        screen.show_table(
+            ("source", ">frontier", ">largest time", ">last number"),
+            [
+                (name, name_time(one.frontier), _or_nothing(one.largest), _or_nothing(one.last))
+                for name, one in manifest.standings.items()
+            ],
+        )
+        screen.say()
+    tables: dict[str, list[Any]] = {}
+    for path, record in manifest.files.items():
+        tables.setdefault(path.rpartition("/")[0], []).append(record)
+    screen.show_table(
+        ("folder", ">files", ">rows", ">bytes"),
+        [
+            (
+                folder,
+                len(records),
+                f"{sum(record.rows or 0 for record in records):,}",
+                f"{sum(record.bytes for record in records):,}",
+            )
+            for folder, records in tables.items()
+        ],
+    )
+    return GOOD
+
+
+@app.command
+def verify(
+    places: Annotated[list[Path], Parameter(help="The savepoints' folders.")],
+    /,
+    *,
+    json: Json = False,
+) -> int:
+    """Read every file of savepoints, and name each that is not as it was made."""
+    screen = Screen(quiet=json)
+    results: list[dict[str, Any]] = []
+    for place in places:
+        try:
+            savepoint = open_savepoint(find_savepoint(place))
+        except NoSavepointError:
+            raise
+        except SavepointError as error:
+            found = {name: getattr(error, name, ()) for name in ("changed", "missing", "extra")}
+            results.append({"path": str(place), "good": False, "error": error.what, **found})
+            screen.write(str(error), style="red")
+        else:
+            files = len(savepoint.manifest.files)
+            size = _count_bytes(savepoint)
+            results.append({"path": str(place), "good": True, "files": files, "bytes": size})
+            screen.write(f"{savepoint.path}: {count_things(files, 'file')}, {size:,} bytes, as made")
+    if json:
+        screen.print_json(results)
+    return GOOD if all(result["good"] for result in results) else FOUND
+
+
+@app.command
+def export(
+    place: Place,
+    file: Annotated[Path, Parameter(help="The archive to write: .tar.gz or .zip.")],
+    /,
+    *,
+    json: Json = False,
+) -> int:
+    """Pack a savepoint into one file."""
+    screen = Screen(quiet=json)
+    written = export_archive(open_savepoint(find_savepoint(place), verify=False), file)
+    size = written.stat().st_size
+    screen.write(f"written   {written}, {size:,} bytes")
+    if json:
+        screen.print_json({"file": str(written), "bytes": size})
+    return GOOD
+
+
+@app.command(name="import")
+def unpack(
+    file: Annotated[Path, Parameter(help="The archive: .tar.gz or .zip.")],
+    place: Annotated[Path, Parameter(help="The folder to make of it.")],
+    /,
+    *,
+    most_files: Annotated[int, Parameter(help="Refuse an archive of more files.")] = LIMITS.files,
+    most_bytes: Annotated[
+        int, Parameter(help="Refuse an archive of more bytes, unpacked.")
+    ] = LIMITS.bytes,
+    most_ratio: Annotated[
+        int, Parameter(help="Refuse an archive that grows more as it is unpacked.")
+    ] = LIMITS.ratio,
+    json: Json = False,
+) -> int:
+    """Unpack an archive that somebody sent; one that is not a whole savepoint is refused."""
+    screen = Screen(quiet=json)
+    limits = Limits(most_files, most_bytes, most_ratio, LIMITS.free_bytes)
+    savepoint = open_savepoint(import_archive(file, place, limits), verify=False)
+    screen.write(f"savepoint {savepoint.path}, of {savepoint.manifest.program}")
+    if json:
+        screen.print_json(_summarize(savepoint))
+    return GOOD
+
+
+@app.command
+def delete(
+    place: Annotated[
+        Path, Parameter(help="The savepoint's folder; with --keep, a folder of savepoints.")
+    ],
+    /,
+    *,
+    keep: Annotated[
+        int | None, Parameter(help="Delete all savepoints in a folder but so many, the newest.")
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Delete a savepoint, or all old ones in a folder. What is no savepoint is left alone."""
+    screen = Screen(quiet=json)
+    if keep is not None:
+        gone = [str(place / name) for name in Shelf(place).keep(keep)]
+    else:
+        if place.name == "latest":
+            raise InputError(
+                "the newest savepoint is not deleted unless it is named", expected="its own name"
+            )
+        gone = [str(Shelf(place.parent).delete(place.name))]
+    for path in gone:
+        screen.write(f"deleted   {path}")
+    if json:
+        screen.print_json(gone)
+    elif not gone:
+        screen.say("Nothing to delete.")
+    return GOOD
+
+
+def _summarize(savepoint: Savepoint) -> dict[str, Any]:
+    manifest = savepoint.manifest
+    return {
+        "name": savepoint.path.name,
+        "path": str(savepoint.path),
+        "id": manifest.id,
+        "made_at": manifest.made_at,
+        "program": manifest.program,
+        "runtime": manifest.runtime,
+        "frontier": name_time(manifest.frontier),
+        "rows": _count_rows(savepoint),
+        "bytes": _count_bytes(savepoint),
+    }
+
+
+def _count_rows(savepoint: Savepoint) -> int:
+    return sum(record.rows or 0 for record in savepoint.manifest.files.values())
+
+
+def _count_bytes(savepoint: Savepoint) -> int:
+    return sum(record.bytes for record in savepoint.manifest.files.values())
+
+
+def _name_date(savepoint: Savepoint) -> str:
+    return savepoint.manifest.made_at[:16].replace("T", " ")
+
+
+def _or_nothing(number: int | None) -> str:
+    return "" if number is None else str(number)

@@ -1,0 +1,188 @@
+"""Drafts: savepoints in the making, hidden beside their place until they are whole."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from glob import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anabranch.savepoints.folders import (
+    ForbiddenFileError,
+    import_parquet,
+    list_files,
+    record_files,
+    sum_manifest,
+)
+from anabranch.savepoints.manifest import Manifest, SavepointError, write_manifest
+from anabranch.savepoints.paths import MANIFEST, MANIFEST_SUM, find_fault
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_PARTIAL = ".partial-"
+
+
+class SavepointExistsError(SavepointError, FileExistsError):
+    """There is something already where a savepoint is to be put."""
+
+
+class Draft:
+    """A savepoint in the making. It can be pickled, so that tasks elsewhere write their own parts.
+
+    Each file appears whole, and one that is written again replaces the first: a task may be repeated.
+    """
+
+    def __init__(self, target: Path, folder: Path) -> None:
+        self.target = target
+        self.folder = folder
+        self._lock: int | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"target": self.target, "folder": self.folder, "_lock": None}
+
+    def write_table(self, relative: str, table: pa.Table) -> None:
+        """Write a Parquet file."""
+        parquet = import_parquet()
+        with self._replace(relative) as partial:
+            parquet.write_table(table, partial, compression="zstd")
+
+    def add_file(self, relative: str, source: Path) -> None:
+        """Copy a file as it is."""
+        with self._replace(relative) as partial:
+            shutil.copyfile(source, partial)
+
+    @contextmanager
+    def _replace(self, relative: str) -> Iterator[Path]:
+        fault = find_fault(relative)
+        if fault is not None:
+            raise ForbiddenFileError(f"{relative!r} may not be in a savepoint", got=fault)
+        file = self.folder / relative
+        file.parent.mkdir(parents=True, exist_ok=True)
+        partial = file.with_name(f"{_PARTIAL}{secrets.token_hex(4)}")
+        yield partial
+        sync(partial)
+        partial.replace(file)
+
+    def seal(self, manifest: Manifest) -> Path:
+        """Add up what is there, write the manifest, and put the savepoint in its place at once."""
+        for path in self.folder.rglob(f"{_PARTIAL}*"):
+            path.unlink()  # Of a task that died, or of one that was overtaken.
+        sealed = manifest.seal(dict(record_files(self.folder)))
+        data = write_manifest(sealed)
+        for name, content in ((MANIFEST, data), (MANIFEST_SUM, sum_manifest(data))):
+            (self.folder / name).write_bytes(content)
+            sync(self.folder / name)
+        return self.publish()
+
+    def publish(self) -> Path:
+        """Put a draft that is whole in its place."""
+        for relative in list_files(self.folder)[0]:
+            sync(self.folder / relative)
+        for path in sorted(self.folder.rglob("*"), reverse=True):
+            if path.is_dir():
+                sync(path)
+        sync(self.folder)
+        check_is_free(self.target)
+        try:
+            self.folder.rename(self.target)
+        except OSError as error:
+            check_is_free(self.target)
+            raise SavepointError(f"{self.target} can't be written", got=str(error)) from error
+        sync(self.target.parent)
+        self._unlock()
+        return self.target
+
+    def discard(self) -> None:
+        """Take everything back."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self._unlock()
+
+    def _lock_folder(self) -> bool:
+        """Hold the draft, so that nobody takes it for one left behind; say whether it is still there."""
+        self._lock = os.open(self.folder, os.O_RDONLY)
+        _try_lock(self._lock, wait=True)
+        return self.folder.is_dir()
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+@contextmanager
+def begin_draft(target: Path | str) -> Iterator[Draft]:
+    """Begin a savepoint; whatever goes wrong before it is sealed, nothing of it stays."""
+    target = Path(target)
+    check_is_free(target)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        remove_abandoned(target)
+        draft = _make(target)
+    except OSError as error:
+        raise SavepointError(f"{target} can't be written", got=str(error)) from error
+    try:
+        yield draft
+    finally:
+        if draft.folder.exists():
+            draft.discard()
+
+
+def _make(target: Path) -> Draft:
+    while True:
+        folder = target.with_name(f".{target.name}.draft-{secrets.token_hex(4)}")
+        folder.mkdir()
+        draft = Draft(target, folder)
+        if draft._lock_folder():
+            return draft
+        draft._unlock()  # Somebody who was cleaning up was faster.
+
+
+def remove_abandoned(target: Path) -> None:
+    """Remove drafts of a savepoint that nobody works on any more."""
+    for folder in target.parent.glob(f".{escape(target.name)}.draft-*"):
+        try:
+            handle = os.open(folder, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+        except OSError:
+            continue  # It has gone meanwhile, or is no folder.
+        try:
+            if _try_lock(handle, wait=False):
+                shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            os.close(handle)
+
+
+def check_is_free(target: Path) -> None:
+    """Refuse to put a savepoint where there is something."""
+    if target.exists() or target.is_symlink():
+        raise SavepointExistsError(
+            f"{target} is already there",
+            expected="a new name: a savepoint is never overwritten",
+            got="a folder" if target.is_dir() else "a file",
+            cure=f"another name, or anabranch savepoint delete {target}",
+        )
+
+
+def sync(path: Path) -> None:
+    """Let the disk keep what was written."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _try_lock(handle: int, *, wait: bool) -> bool:
+    try:
+        import fcntl
+    except ImportError:  # Not on this system: what is left behind stays.
+        return wait
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,262 @@
+"""Savepoints as folders: made aside and put in place by one rename, checked whenever they are opened."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import pickletools
+import re
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anabranch.errors import MissingExtraError
+from anabranch.savepoints.manifest import (
+    MOST_BYTES,
+    FileRecord,
+    Manifest,
+    SavepointError,
+    read_manifest,
+)
+from anabranch.savepoints.paths import MANIFEST, MANIFEST_SUM, SOURCES, find_fault
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_PARQUET = b"PAR1"
+_MOST_LOOKED_AT = 1 << 20
+
+
+class NoSavepointError(SavepointError, LookupError):
+    """There is no savepoint where one was looked for."""
+
+
+class DamagedSavepointError(SavepointError):
+    """A savepoint is not as it was made; every changed, missing and extra file is named."""
+
+    def __init__(
+        self,
+        where: str,
+        changed: Iterable[str] = (),
+        missing: Iterable[str] = (),
+        extra: Iterable[str] = (),
+    ) -> None:
+        self.changed, self.missing, self.extra = tuple(changed), tuple(missing), tuple(extra)
+        found = {"changed": self.changed, "missing": self.missing, "extra": self.extra}
+        super().__init__(
+            "this savepoint is not as it was made",
+            where=where,
+            expected="the files of its manifest, each with its sum, and no others",
+            got="; ".join(f"{what}: {', '.join(names)}" for what, names in found.items() if names),
+            cure="take another copy of it; do not mend it by hand",
+        )
+
+
+class ForbiddenFileError(SavepointError):
+    """A file may not be part of a savepoint: it is a link, no table, or a pickle."""
+
+
+@dataclass(frozen=True)
+class Savepoint:
+    """A savepoint that has been opened."""
+
+    path: Path
+    manifest: Manifest
+
+    def list_tables(self, folder: str) -> list[str]:
+        """Return the tables in a folder of the savepoint, in order."""
+        return [
+            path
+            for path in self.manifest.files
+            if path.startswith(f"{folder}/") and "/" not in path[len(folder) + 1 :]
+        ]
+
+    def read_table(self, relative: str) -> pa.Table:
+        """Read one of the tables."""
+        parquet = import_parquet()
+        # A handle, not a name: a name such as key=1 would be taken for a column.
+        with (self.path / relative).open("rb") as file:
+            try:
+                return parquet.read_table(file)
+            except (OSError, ValueError) as error:
+                raise _refuse_table(self.path, relative, error) from error
+
+
+def open_savepoint(path: Path | str, *, verify: bool = True) -> Savepoint:
+    """Open a savepoint; unless told not to, read every file and refuse what is not as it was made."""
+    folder = Path(path)
+    manifest = read_manifest(read_manifest_bytes(folder))
+    if verify:
+        check_files(folder, manifest)
+    return Savepoint(folder, manifest)
+
+
+def read_manifest_bytes(folder: Path) -> bytes:
+    """Return what a manifest's file holds, if its sum says that it is as it was written."""
+    present = [name for name in (MANIFEST, MANIFEST_SUM) if _is_plain(folder / name)]
+    if not present:
+        raise NoSavepointError(
+            f"{folder} is no savepoint",
+            expected=f"a folder with {MANIFEST} and {MANIFEST_SUM}",
+            got="a folder without" if folder.is_dir() else "no folder",
+            cure="name the savepoint's own folder, not the one it lies in",
+        )
+    absent = {MANIFEST, MANIFEST_SUM} - set(present)
+    if absent:
+        raise DamagedSavepointError(str(folder), missing=absent)
+    with (folder / MANIFEST).open("rb") as file:
+        data = file.read(MOST_BYTES + 1)
+    with (folder / MANIFEST_SUM).open("rb") as file:
+        recorded = file.read(1000)
+    if recorded != sum_manifest(data):
+        if not re.fullmatch(rb"[0-9a-f]{64}  manifest\.json\n", recorded):
+            raise DamagedSavepointError(str(folder), changed=[MANIFEST_SUM])
+        raise DamagedSavepointError(str(folder), changed=[f"{MANIFEST} (or {MANIFEST_SUM})"])
+    return data
+
+
+def sum_manifest(data: bytes) -> bytes:
+    """Return what stands in `manifest.sha256`: a line that `sha256sum -c` understands."""
+    return f"{hashlib.sha256(data).hexdigest()}  {MANIFEST}\n".encode()
+
+
+def check_files(folder: Path, manifest: Manifest) -> None:
+    """Refuse a folder whose files are not those of its manifest, to the last bit."""
+    found, strange = list_files(folder)
+    found -= {MANIFEST, MANIFEST_SUM}
+    expected = set(manifest.files)
+    missing = sorted(expected - found - strange)
+    extra = sorted((found | strange) - expected)
+    changed = sorted(strange & expected)
+    for relative in sorted(expected & found):
+        record = manifest.files[relative]
+        file = folder / relative
+        if file.stat().st_size != record.bytes or sum_file(file) != record.sha256:
+            changed.append(relative)
+    if changed or missing or extra:
+        raise DamagedSavepointError(str(folder), changed, missing, extra)
+    for relative in manifest.files:
+        check_content(folder, relative)
+
+
+def list_files(folder: Path) -> tuple[set[str], set[str]]:
+    """Return the plain files below a folder, and what else there is: links, pipes, empty folders."""
+    plain: set[str] = set()
+    strange: set[str] = set()
+    for place, folders, files in os.walk(folder):
+        here = Path(place)
+        relative = here.relative_to(folder).as_posix()
+        if not folders and not files and here != folder:
+            strange.add(f"{relative}/")
+        for name in [*folders, *files]:
+            path = (here / name).relative_to(folder).as_posix()
+            if name in files and _is_plain(here / name):
+                plain.add(path)
+            elif name in files or (here / name).is_symlink():
+                strange.add(path)
+    return plain, strange
+
+
+def check_content(folder: Path, relative: str) -> None:
+    """Refuse a file that is neither a table nor a source's own log, and anything pickled."""
+    file = folder / relative
+    size = file.stat().st_size
+    with file.open("rb") as stream:
+        head = stream.read(4)
+        stream.seek(max(0, size - 4))
+        tail = stream.read(4)
+        if relative.startswith(f"{SOURCES}/"):
+            if tail.endswith(b".") and size <= _MOST_LOOKED_AT:
+                stream.seek(0)
+                _refuse_pickle(folder, relative, stream.read())
+            elif head[:1] == b"\x80":
+                _refuse_pickle(folder, relative, head)
+            return
+    if (head, tail) != (_PARQUET, _PARQUET) or size < 12:
+        raise ForbiddenFileError(
+            f"{relative} may not be in a savepoint",
+            where=str(folder),
+            expected=f"a Parquet file, or a source's own log below {SOURCES}/",
+            got="a pickle" if _is_pickle(head) else f"a file that begins with {head!r}",
+        )
+
+
+def _refuse_pickle(folder: Path, relative: str, data: bytes) -> None:
+    if _is_pickle(data):
+        raise ForbiddenFileError(
+            f"{relative} may not be in a savepoint",
+            where=str(folder),
+            expected="a source's own log: text",
+            got="a pickle, which can run code when it is read",
+        )
+
+
+def _is_pickle(data: bytes) -> bool:
+    if re.match(rb"\x80[\x02-\x05]", data):
+        return True
+    try:
+        *_, last = pickletools.genops(io.BytesIO(data))
+    except Exception:  # noqa: BLE001 - whatever a parser of pickles says of other bytes
+        return False
+    return int(last[2] or 0) == len(data) - 1
+
+
+def sum_file(file: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def record_files(folder: Path) -> Iterator[tuple[str, FileRecord]]:
+    """Return the record of each file below a folder, or refuse what may not be in a savepoint."""
+    plain, strange = list_files(folder)
+    for relative in sorted(strange | plain):
+        fault = "it is a link, a pipe or an empty folder" if relative in strange else None
+        fault = fault or find_fault(relative)
+        if fault is not None:
+            raise ForbiddenFileError(
+                f"{relative} may not be in a savepoint", where=str(folder), got=fault
+            )
+        check_content(folder, relative)
+        file = folder / relative
+        rows = None if relative.startswith(f"{SOURCES}/") else _count_rows(folder, relative)
+        yield relative, FileRecord(sum_file(file), file.stat().st_size, rows)
+
+
+def _count_rows(folder: Path, relative: str) -> int:
+    try:
+        with import_parquet().ParquetFile(folder / relative) as opened:
+            return int(opened.metadata.num_rows)
+    except (OSError, ValueError) as error:
+        raise _refuse_table(folder, relative, error) from error
+
+
+def _refuse_table(folder: Path, relative: str, error: Exception) -> ForbiddenFileError:
+    return ForbiddenFileError(
+        f"{relative} can't be read as Parquet",
+        where=str(folder),
+        got=str(error).splitlines()[0] if str(error) else type(error).__name__,
+    )
+
+
+def import_parquet() -> Any:
+    """Return pyarrow's Parquet, or say how to get it."""
+    try:
+        from pyarrow import parquet
+    except ImportError as error:
+        raise MissingExtraError(
+            "savepoints need pyarrow, which is not installed",
+            expected="the extra `parquet`",
+            cure="pip install 'anabranch[parquet]'",
+        ) from error
+    return parquet
+
+
+def _is_plain(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False

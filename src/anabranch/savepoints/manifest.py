@@ -1,0 +1,196 @@
+"""The manifest: what a savepoint holds, of which program and how far, with a sum of every file."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec.structs import asdict, replace
+
+from anabranch.errors import AnabranchError
+from anabranch.eventtime.ledger import Ledger
+from anabranch.eventtime.standings import Standing
+from anabranch.model.events import FOREVER
+from anabranch.savepoints.paths import MANIFEST, NAME, find_clash, find_fault
+
+FORMAT = 1
+"""The number of this format. A release reads those that it knows, and refuses others."""
+
+MOST_BYTES = 64 << 20
+"""How large a manifest may be: some hundred thousand files."""
+
+Whole = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+Sum = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
+
+
+class SavepointError(AnabranchError, ValueError):
+    """A savepoint can't be made, read or moved."""
+
+
+class ManifestError(SavepointError):
+    """A manifest is none, contradicts itself, or is of a format that this release does not know."""
+
+
+class FileRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file of a savepoint: its sum, its size, and its rows if it is a table."""
+
+    sha256: Sum
+    bytes: Count
+    rows: Count | None
+
+
+class StandingRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How far a source has come: `eventtime.standings.Standing`, with names."""
+
+    frontier: Whole
+    largest: Whole | None
+    last: Whole | None
+    disorder: tuple[tuple[Count, Count, Count], ...]
+    silence_ms: Whole
+    waived: Whole
+
+
+class LedgerRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The ledger: `eventtime.ledger.Ledger`, with names."""
+
+    input: Count
+    processed: Count
+    late: Count
+    rejected: Count
+    shed: Count
+    pending: Count
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a savepoint says of itself. `files` and `id` are filled in when it is sealed.
+
+    `id` is a sum of all else but name and date: two savepoints of one id hold the same.
+    """
+
+    format: Literal[1] = FORMAT
+    id: str = ""
+    name: Annotated[str, msgspec.Meta(pattern=NAME)]
+    made_at: str
+    anabranch: str
+    program: str
+    runtime: Literal["reference", "spark"]
+    fingerprint: dict[str, str]
+    frontier: Whole
+    frontiers: dict[str, Whole]
+    standings: dict[str, StandingRecord]
+    ledger: LedgerRecord
+    clock_ms: Whole | None = None
+    batch: Whole | None = None
+    offsets: tuple[str, ...] = ()
+    schema: dict[str, Any]
+    files: dict[str, FileRecord] = {}
+
+    def list_standings(self) -> dict[str, Standing]:
+        """Return how far each source has come."""
+        return {name: Standing(**asdict(record)) for name, record in self.standings.items()}
+
+    def list_ledger(self) -> Ledger:
+        """Return the account of every event so far."""
+        return Ledger(**asdict(self.ledger))
+
+    def seal(self, files: Mapping[str, FileRecord]) -> Manifest:
+        """Return this manifest with its files, and the id that follows."""
+        sealed = replace(self, files=dict(sorted(files.items())))
+        return replace(sealed, id=find_id(sealed))
+
+
+def find_id(manifest: Manifest) -> str:
+    """Return the sum of what a manifest says, whatever it is called and whenever it was made."""
+    plain = replace(manifest, id="", name="_", made_at="")
+    return hashlib.sha256(msgspec.json.encode(plain, order="deterministic")).hexdigest()
+
+
+def record_standings(standings: Mapping[str, Standing]) -> dict[str, StandingRecord]:
+    """Return standings as a manifest holds them."""
+    return {name: StandingRecord(*standings[name]) for name in sorted(standings)}
+
+
+def write_manifest(manifest: Manifest) -> bytes:
+    """Return a manifest as JSON that people can read too."""
+    check_manifest(manifest)
+    return msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
+
+
+def read_manifest(data: bytes) -> Manifest:
+    """Return the manifest that JSON holds, or refuse it."""
+    if len(data) > MOST_BYTES:
+        raise ManifestError(
+            f"{MANIFEST} is too large",
+            expected=f"{MOST_BYTES:,} bytes at the most",
+            got=f"{len(data):,}",
+        )
+    _check_format(data)
+    try:
+        manifest = msgspec.json.decode(data, type=Manifest)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise ManifestError(
+            f"{MANIFEST} is not as the format says",
+            expected=f"the fields of format {FORMAT}, and no others",
+            got=str(error),
+        ) from error
+    check_manifest(manifest)
+    if manifest.id != find_id(manifest):
+        raise _contradiction("its id is not the sum of what it says", manifest.id)
+    return manifest
+
+
+def check_manifest(manifest: Manifest) -> None:
+    """Refuse a manifest that contradicts itself, or names files where none may be."""
+    frontiers = {name: record.frontier for name, record in manifest.standings.items()}
+    if manifest.frontiers != frontiers:
+        raise _contradiction("frontiers differ from standings", str(manifest.frontiers))
+    if manifest.frontier != min(frontiers.values(), default=FOREVER):
+        raise _contradiction("the frontier is not the least of all", str(manifest.frontier))
+    if not manifest.list_ledger().balanced:
+        raise _contradiction("events are not conserved", str(manifest.list_ledger()))
+    if not re.match(NAME, manifest.name) or manifest.name == "latest":
+        raise ManifestError(
+            f"a savepoint can't be called {manifest.name!r}",
+            expected="letters, digits, _, - and ., and not `latest`",
+            got=repr(manifest.name),
+        )
+    if not _is_date(manifest.made_at):
+        raise _contradiction("made_at is no date with a zone", repr(manifest.made_at))
+    for path in manifest.files:
+        fault = find_fault(path)
+        if fault is not None:
+            raise _contradiction(f"it names a file where none may be: {fault}", repr(path))
+    clash = find_clash(manifest.files)
+    if clash is not None:
+        raise _contradiction("it names two files that differ by case only", " and ".join(clash))
+
+
+def _check_format(data: bytes) -> None:
+    try:
+        found: Any = msgspec.json.decode(data)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise ManifestError(f"{MANIFEST} is not JSON", got=str(error)) from error
+    number = found.get("format") if isinstance(found, dict) else None
+    if number != FORMAT or type(number) is not int:
+        raise ManifestError(
+            "this savepoint is of a format that this release does not know",
+            expected=f"format {FORMAT}",
+            got=f"format {number!r}",
+            cure="read it with the release that made it, which its manifest names",
+        )
+
+
+def _contradiction(what: str, got: str) -> ManifestError:
+    return ManifestError(f"{MANIFEST} contradicts itself: {what}", got=got)
+
+
+def _is_date(text: str) -> bool:
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False

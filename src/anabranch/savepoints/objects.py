@@ -1,0 +1,283 @@
+"""Snapshots to folders and back, with states as Python objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import anabranch
+from anabranch.model.events import Event
+from anabranch.model.order import order_key
+from anabranch.model.program import Program
+from anabranch.savepoints.drafts import Draft, begin_draft
+from anabranch.savepoints.fingerprint import fingerprint_program
+from anabranch.savepoints.folders import Savepoint, open_savepoint
+from anabranch.savepoints.manifest import (
+    LedgerRecord,
+    Manifest,
+    SavepointError,
+    record_standings,
+)
+from anabranch.savepoints.paths import DELTAS, PENDING, STATE, name_folders
+from anabranch.savepoints.shelf import find_savepoint
+from anabranch.savepoints.snapshot import Snapshot
+from anabranch.state.codec import Codec, make_codec
+from anabranch.state.evolution import Migration
+from anabranch.state.kinds import Kind
+from anabranch.state.schemas import (
+    Entries,
+    Schema,
+    describe_program,
+    describe_snapshot,
+    list_entries,
+    make_state,
+    read_schema,
+    write_schema,
+)
+from anabranch.state.tables import from_table, name_columns, to_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROWS = 100_000
+"""How many rows a file holds, unless somebody says otherwise."""
+
+Runtime = Literal["reference", "spark"]
+
+
+def write_snapshot(
+    snapshot: Snapshot,
+    program: Program,
+    folder: Path | str,
+    *,
+    made_at: datetime | None = None,
+    runtime: Runtime = "reference",
+    batch: int | None = None,
+    offsets: Sequence[str] = (),
+    rows: int = ROWS,
+) -> Path:
+    """Write a snapshot into a new folder, whole or not at all; return the folder."""
+    data = [event.data for event in snapshot.pending]
+    schema = describe_snapshot(program, snapshot.state, snapshot.deltas, data)
+    codec = make_codec(program)
+    manifest = describe_savepoint(
+        Path(folder).name, program, snapshot, schema,
+        made_at=made_at, runtime=runtime, batch=batch, offsets=offsets,
+    )  # fmt: skip
+    with begin_draft(folder) as draft:
+        write_entries(draft, STATE, schema.state, snapshot.state, codec, rows)
+        for name, place in place_deltas(schema).items():
+            write_entries(draft, place, schema.deltas[name], snapshot.deltas[name], codec, rows)
+        for tag, place in place_events(schema).items():
+            events = [event for event in snapshot.pending if type(event.data).__name__ == tag]
+            for number, part in enumerate(_cut(events, rows)):
+                table = to_pending(schema.events[tag], part, codec)
+                draft.write_table(name_part(place, number), table)
+        return draft.seal(manifest)
+
+
+def read_snapshot(folder: Path | str, program: Program) -> Snapshot:
+    """Read a savepoint for a program: the one that made it, or one that can take over its state.
+
+    A path that ends in `latest` stands for the newest in its folder.
+    """
+    savepoint = open_savepoint(find_savepoint(folder))
+    manifest = savepoint.manifest
+    check_windows(manifest, program)
+    schema = read_schema(manifest.schema)
+    same = schema.promise == describe_program(program)
+    migration = None if same else Migration(schema, program)
+    codec = make_codec(program) if migration is None else migration.codec
+    state = read_entries(savepoint, STATE, schema.state, codec)
+    deltas = {
+        name: read_entries(savepoint, place, schema.deltas[name], codec)
+        for name, place in place_deltas(schema).items()
+    }
+    pending = [
+        event
+        for tag, place in place_events(schema).items()
+        for event in read_pending(savepoint, place, schema.events[tag], codec)
+    ]
+    if len(pending) != manifest.ledger.pending:
+        counted = f"{manifest.ledger.pending} events, as the ledger says"
+        raise _mismatch(savepoint, PENDING, str(len(pending)), counted)
+    if migration is not None:
+        state = migration.migrate_state(state)
+        deltas = {name: migration.migrate_delta(name, delta) for name, delta in deltas.items()}
+        pending = [one._replace(data=migration.migrate_event(one.data)) for one in pending]
+    return Snapshot(
+        state,
+        deltas,
+        tuple(sort_pending(program, pending)),
+        manifest.list_standings(),
+        manifest.list_ledger(),
+        manifest.clock_ms,
+    )
+
+
+def describe_savepoint(
+    name: str,
+    program: Program,
+    snapshot: Snapshot,
+    schema: Schema,
+    *,
+    made_at: datetime | None = None,
+    runtime: Runtime = "reference",
+    batch: int | None = None,
+    offsets: Sequence[str] = (),
+) -> Manifest:
+    """Return the manifest of a snapshot, as yet without its files."""
+    return Manifest(
+        name=name,
+        made_at=(made_at or datetime.now(UTC)).astimezone(UTC).isoformat(),
+        anabranch=anabranch.__version__,
+        program=program.name,
+        runtime=runtime,
+        fingerprint=fingerprint_program(program),
+        frontier=snapshot.frontier,
+        frontiers={name: one.frontier for name, one in sorted(snapshot.standings.items())},
+        standings=record_standings(snapshot.standings),
+        ledger=LedgerRecord(*snapshot.ledger),
+        clock_ms=snapshot.clock_ms,
+        batch=batch,
+        offsets=tuple(offsets),
+        schema=write_schema(schema),
+    )
+
+
+def check_windows(manifest: Manifest, program: Program) -> None:
+    """Refuse windows of another meaning: those that are open were cut by the old one."""
+    old, new = manifest.fingerprint.get("windows", ""), fingerprint_program(program)["windows"]
+    if old != new:
+        raise SavepointError(
+            "this savepoint was made with other windows",
+            where=program.name,
+            expected=old or "no windows",
+            got=new or "no windows",
+            cure="go on with the windows that are open, or start anew",
+        )
+
+
+def place_deltas(schema: Schema) -> dict[str, str]:
+    """Return the folder of each state type's deltas."""
+    return {name: f"{DELTAS}/{folder}" for name, folder in name_folders(schema.deltas).items()}
+
+
+def place_events(schema: Schema) -> dict[str, str]:
+    """Return the folder of each tag's pending events."""
+    return {tag: f"{PENDING}/{folder}" for tag, folder in name_folders(schema.events).items()}
+
+
+def name_part(folder: str, number: int) -> str:
+    """Return the path of a part of a table."""
+    return f"{folder}/part-{number:05}.parquet"
+
+
+def write_entries(
+    draft: Draft, folder: str, entries: Entries, state: Any, codec: Codec, rows: int = ROWS
+) -> None:
+    """Write a state, entry by entry; one without any is still a table, with its columns."""
+    pairs = list_entries(entries, state, codec)
+    for number, part in enumerate(_cut(pairs, rows) if pairs else [[]]):
+        table = to_table(entries.key, entries.entry, part, codec)
+        draft.write_table(name_part(folder, number), table)
+
+
+def read_entries(savepoint: Savepoint, folder: str, entries: Entries, codec: Codec) -> Any:
+    """Read a state back."""
+    pairs: list[tuple[Any, Any]] = []
+    for relative in savepoint.list_tables(folder):
+        with _reading(savepoint, relative):
+            table = savepoint.read_table(relative)
+            _check_columns(table, to_table(entries.key, entries.entry, (), codec))
+            pairs += from_table(entries.key, entries.entry, table, codec.records, codec)
+    if not entries.by and len(pairs) != 1:
+        raise _mismatch(savepoint, folder, f"{len(pairs)} rows", "one row, the state")
+    state = make_state(entries, pairs)
+    if entries.by and len(state) != len(pairs):
+        got = f"{len(pairs)} rows of {len(state)} keys"
+        raise _mismatch(savepoint, folder, got, "one row for each key")
+    return state
+
+
+def _check_columns(table: pa.Table, empty: pa.Table) -> None:
+    """Refuse a table whose columns are not those of an empty one of its kind."""
+    found, expected = (
+        {field.name: str(field.type) for field in one.schema} for one in (table, empty)
+    )
+    if found != expected:
+        raise ValueError(f"{found} and not {expected}")
+
+
+@contextmanager
+def _reading(savepoint: Savepoint, relative: str) -> Iterator[None]:
+    try:
+        yield
+    except SavepointError:
+        raise
+    except Exception as error:
+        got = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise _mismatch(savepoint, relative, got, "the columns of its schema") from error
+
+
+def _mismatch(savepoint: Savepoint, relative: str, got: str, expected: str) -> SavepointError:
+    return SavepointError(
+        f"{relative} does not hold what the manifest says",
+        where=str(savepoint.path),
+        expected=expected,
+        got=got,
+    )
+
+
+def to_pending(kind: Kind, events: Iterable[Event], codec: Codec) -> pa.Table:
+    """Return pending events of one tag as a table: where they came from, then their fields."""
+    import pyarrow as pa
+
+    events = list(events)
+    fields = to_table(None, kind, [(None, event.data) for event in events], codec)
+    source, seq = _name_origin(kind)
+    table = fields.add_column(0, seq, pa.array([e.seq for e in events], pa.int64()))
+    return table.add_column(0, source, pa.array([e.source for e in events], pa.string()))
+
+
+def read_pending(savepoint: Savepoint, folder: str, kind: Kind, codec: Codec) -> Iterator[Event]:
+    """Read pending events of one tag back."""
+    origin = _name_origin(kind)
+    for relative in savepoint.list_tables(folder):
+        with _reading(savepoint, relative):
+            table = savepoint.read_table(relative)
+            _check_columns(table, to_pending(kind, (), codec))
+            sources, seqs = (table.column(name).to_pylist() for name in origin)
+            fields = table.drop_columns(list(origin))
+            pairs = from_table(None, kind, fields, codec.records, codec)
+        for source, seq, (_, data) in zip(sources, seqs, pairs, strict=True):
+            if source not in savepoint.manifest.standings:
+                raise _mismatch(savepoint, relative, repr(source), "events of a source it names")
+            yield Event(data, source, seq)
+
+
+def sort_pending(program: Program, events: Iterable[Event]) -> list[Event]:
+    """Return pending events source by source, each in its own sequence, or else in the total order."""
+
+    def place(event: Event) -> tuple[Any, ...]:
+        order = order_key(event, program.ranks) if event.seq is None else ()
+        return (event.source, event.seq if event.seq is not None else -1, *order)
+
+    return sorted(events, key=place)
+
+
+def _name_origin(kind: Kind) -> tuple[str, str]:
+    """Return the columns of source and sequence; a field of that name keeps its own."""
+    taken = name_columns(None, kind)
+    source, seq = ("@" + name if name in taken else name for name in ("source", "seq"))
+    return source, seq
+
+
+def _cut(rows: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    waiting = iter(rows)
+    while part := list(islice(waiting, size)):
+        yield part

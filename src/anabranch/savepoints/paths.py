@@ -1,0 +1,66 @@
+"""Paths inside a savepoint: names that mean one file on every machine, and none outside."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from urllib.parse import quote
+
+MANIFEST = "manifest.json"
+MANIFEST_SUM = "manifest.sha256"
+STATE, DELTAS, PENDING, SOURCES = "state", "deltas", "pending", "sources"
+
+_PART = re.compile(r"[A-Za-z0-9_%@=+,~-]([A-Za-z0-9_.%@=+,~-]*[A-Za-z0-9_%@=+,~-])?")
+_MOST_DEPTH, _MOST_LENGTH, _MOST_PART = 8, 1000, 200
+NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$"
+"""What a savepoint may be called: the name of a folder, on any machine."""
+
+
+def find_fault(relative: str) -> str | None:
+    """Return why a path may not be that of a file in a savepoint, or None.
+
+    >>> find_fault("state/part-0.parquet"), find_fault("../x")
+    (None, "'..' is no plain name")
+    """
+    if relative.startswith(("/", "\\")) or re.match(r"[A-Za-z]:", relative):
+        return "it is absolute"
+    parts = relative.split("/")
+    if len(relative) > _MOST_LENGTH or len(parts) > _MOST_DEPTH:
+        return f"it is longer than {_MOST_LENGTH} characters, or deeper than {_MOST_DEPTH} folders"
+    for part in parts:
+        if len(part) > _MOST_PART or not _PART.fullmatch(part):
+            return f"{part[:_MOST_PART]!r} is no plain name"
+    return None
+
+
+def find_clash(paths: Iterable[str]) -> tuple[str, str] | None:
+    """Return two paths that would be one where upper and lower case are the same, folders included.
+
+    >>> find_clash(["state/a.parquet", "State/b.parquet"])
+    ('state', 'State')
+    """
+    seen: dict[str, str] = {}
+    for path in paths:
+        parts = path.split("/")
+        for depth in range(1, len(parts) + 1):
+            part = "/".join(parts[:depth])
+            other = seen.setdefault(part.lower(), part)
+            if other != part:
+                return other, part
+    return None
+
+
+def name_folders(names: Iterable[str]) -> dict[str, str]:
+    """Return the folder of each tag or state type: its name, made plain; a number if two would clash.
+
+    >>> name_folders(["Temp", "temp", "by page"])
+    {'Temp': 'Temp', 'temp': 'temp~2', 'by page': 'by%20page'}
+    """
+    folders: dict[str, str] = {}
+    counts: dict[str, int] = {}
+    for name in names:
+        # `quote` leaves a dot alone, and a folder called .. is another one.
+        plain = quote(name, safe="").replace(".", "%2E").replace("~", "%7E")
+        count = counts[plain.lower()] = counts.get(plain.lower(), 0) + 1
+        folders[name] = plain if count == 1 else f"{plain}~{count}"
+    return folders
