@@ -6,21 +6,19 @@ savepoint, finds in it the names of fields, the forms of columns, and which shar
 
 from __future__ import annotations
 
-import enum
 import json
-from collections import namedtuple
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from anabranch.eventtime.sources import Source
 from anabranch.kernels.layouts import Constant, Fields, Layout, Leaf, Option, part_names
 from anabranch.model.events import Tag, field_names, field_types
 from anabranch.plan.wiring import Wiring
 from anabranch.spark.columnar.windowing import Part, WindowPlan
 from anabranch.state.codec import Codec, name_record
-from anabranch.state.collections import make_struct_type
+from anabranch.state.schemas import Schema, describe_program, read_schema, write_schema
+from anabranch.state.stand_ins import make_stand_in
 
 if TYPE_CHECKING:
     from anabranch.spark.shards import Job
@@ -39,12 +37,14 @@ class Description:
     by: tuple[str, ...]
     key: str | None
     """The type of the outermost key, where columns hold it: int, str or bool."""
-    tags: dict[str, list[str]]
+    tags: list[str]
     timers: list[str]
-    records: dict[str, list[str]]
-    enums: dict[str, list[str]]
+    schema: dict[str, Any]
+    """What the program says of its state, as `state.schemas` writes it."""
     wiring: dict[str, Any]
-    sources: dict[str, dict[str, Any]]
+    sources: list[str]
+    start: str
+    """What a state without entries in shards begins with, in the codec's bytes."""
     layouts: list[Any] = field(default_factory=list)
     entry: Any = None
     windows: dict[str, Any] | None = None
@@ -61,17 +61,14 @@ class Description:
         return cls(**{**found, "by": tuple(found["by"])})
 
     @cached_property
+    def said(self) -> Schema:
+        """Return what the program says of its state."""
+        return read_schema(self.schema)
+
+    @cached_property
     def classes(self) -> dict[str, type]:
         """Return a stand-in for each record and each enum, by name: it has the same fields."""
-        found: dict[str, type] = {}
-        for name, fields in {**self.records, **self.tags}.items():
-            if name.startswith("Struct("):
-                found[name] = make_struct_type(tuple(fields))
-            else:
-                found[name] = namedtuple(name, fields)  # type: ignore[misc] # noqa: PYI024
-        for name, members in self.enums.items():
-            found[name] = enum.Enum(name, members)  # type: ignore[assignment]
-        return found
+        return {name: make_stand_in(kind) for name, kind in self.said.records.items()}
 
     @cached_property
     def codec(self) -> Codec:
@@ -128,10 +125,6 @@ class Description:
             told["gap"],
         )  # fmt: skip
 
-    def read_sources(self) -> dict[str, Source]:
-        """Return the sources by name, as far as names go: what they promise is a matter of the program."""
-        return {name: Source(name) for name in self.sources}
-
 
 def describe_job(job: Job) -> Description:
     """Describe the state of a run."""
@@ -139,7 +132,6 @@ def describe_job(job: Job) -> Description:
     form: Form = "objects"
     if plan is not None:
         form = "columns" if plan.windows is None else "windows"
-    records, enums = describe_records(job.codec)
     path, key = _find_path(job)
     entry = None
     if plan is not None and program.initial.name in plan.kernels:
@@ -150,29 +142,16 @@ def describe_job(job: Job) -> Description:
         form=form,
         by=path,
         key=key,
-        tags={tag.__name__: list(field_names(tag)) for tag in program.tags},
+        tags=[tag.__name__ for tag in program.tags],
         timers=[timer.tag.__name__ for timer in program.timers],
-        records=records,
-        enums=enums,
+        schema=write_schema(describe_program(program)),
         wiring=_describe_wiring(wiring, job.codec),
-        sources={name: {} for name in sorted(job.sources)},
+        sources=sorted(job.sources),
+        start=job.codec.encode(program.init).hex(),
         layouts=[] if plan is None else [write_layout(one, job.codec) for one in plan.layouts],
         entry=entry,
         windows=None if plan is None or plan.windows is None else _describe_windows(plan.windows),
     )
-
-
-def describe_records(codec: Codec) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Return the fields of the records, and the members of the enums, that a codec knows."""
-    records: dict[str, list[str]] = {}
-    enums: dict[str, list[str]] = {}
-    for name, record in codec.records.items():
-        if issubclass(record, enum.Enum):
-            enums[name] = [member.name for member in record]
-        else:
-            fields: Tag = record
-            records[name] = list(field_names(fields))
-    return records, enums
 
 
 def _find_path(job: Job) -> tuple[tuple[str, ...], str | None]:

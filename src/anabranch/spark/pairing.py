@@ -29,6 +29,9 @@ PAIR = "_pair.json"
 LOCK = "_lock"
 """In a checkpoint: locked by the driver that runs it; says which one that is."""
 
+BEGIN = "_begin.json"
+"""In a checkpoint that was made from a savepoint: which one, and the number of its first batch."""
+
 PATIENCE_S = 5.0
 
 
@@ -56,7 +59,8 @@ def find_local(place: str | Path, default: str = "file:///") -> Path | None:
 
 def check_pair(folder: Path, checkpoint: Path) -> None:
     """Refuse a folder and a checkpoint that do not belong together, before anything is written."""
-    published, begun = find_last(folder, "batch=*"), find_last(checkpoint / "offsets", "[0-9]*")
+    published = find_last(folder, "batch=*")
+    begun = find_last(checkpoint / "offsets", "[0-9]*") + read_first(checkpoint)
     if published == begun == -1:
         return
     ids = [_read_id(folder), _read_id(checkpoint)]
@@ -88,6 +92,24 @@ def write_pair(folder: Path, checkpoint: Path) -> None:
             draft = place / f"{PAIR}.draft"
             draft.write_text(json.dumps({"id": name}) + "\n", encoding="utf-8")
             draft.replace(place / PAIR)
+
+
+def read_first(checkpoint: Path) -> int:
+    """Return the number under which the first batch of a checkpoint is published.
+
+    One that goes on from a savepoint goes on counting, if it goes on in the same folder.
+    """
+    try:
+        return int(json.loads((checkpoint / BEGIN).read_text(encoding="utf-8"))["first"])
+    except FileNotFoundError:
+        return 0
+    except (ValueError, TypeError, LookupError) as error:
+        raise PairingError(
+            f"{checkpoint / BEGIN} can't be read",
+            expected='{"first": …}, as it was written',
+            got=str(error),
+            cure="restore the savepoint again, into a new checkpoint",
+        ) from error
 
 
 def find_last(folder: Path, pattern: str) -> int:

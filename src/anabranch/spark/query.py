@@ -140,6 +140,26 @@ def run(
     Streams need some settings of the session; if they are wrong, the call is refused and says which.
     """
     feeds = list(feeds)
+    job = make_job(
+        program, feeds, shards=shards, hot=hot, columns=columns, mode=mode,
+        max_record_bytes=max_record_bytes,
+    )  # fmt: skip
+    spark = find_session(feeds)
+    envelopes = list(_make_envelopes(spark, job, feeds, max_record_bytes))
+    return fold_envelopes(job, reduce(lambda a, b: a.unionByName(b), envelopes))
+
+
+def make_job(
+    program: Program,
+    feeds: Sequence[Feed],
+    *,
+    shards: int | None = None,
+    hot: Iterable[Any] = (),
+    columns: bool = True,
+    mode: Mode = "settled",
+    max_record_bytes: int = MAX_RECORD_BYTES,
+) -> Job:
+    """Return all that `run` decides about a run before it starts, or refuse it."""
     if not feeds:
         raise InputError("there is nothing to run on", expected="at least one Feed", got="none")
     streaming = {feed.is_stream for feed in feeds}
@@ -152,7 +172,7 @@ def run(
         sources[source.name] = source
     check_mode(mode)
     _check_columns(feeds)
-    spark = _find_session(feeds)
+    spark = find_session(feeds)
     frames = [feed.frame for feed in feeds if not isinstance(feed.frame, Files)]
     if streaming == {True}:
         check_settings(frames, spark)
@@ -163,7 +183,7 @@ def run(
         if isinstance(feed.frame, Files)
     )
 
-    def make_job(shards: int) -> Job:
+    def make(shards: int) -> Job:
         speculative = mode == "speculative"
         wiring = (wire_in_order if speculative else wire)(program, shards, hot)
         plan = None
@@ -171,16 +191,20 @@ def run(
             plan = _plan_columns(program, wiring, feeds, sources)
         return Job(program, wiring, sources, make_codec(program), ended, plan, folders, mode)
 
-    job = make_job(SHARDS if shards is None else shards)
+    job = make(SHARDS if shards is None else shards)
     if shards is None and can_foresee(job):
         # What is folded where it is read leaves so little to do that few shards do it best.
         if job.wiring.way == "forked":
-            job = make_job(1)
+            job = make(1)
         elif job.columns is not None and job.columns.windows is not None:
-            job = make_job(FEW_SHARDS)
+            job = make(FEW_SHARDS)
     _ship_by_value(program)
-    envelopes = list(_make_envelopes(spark, job, feeds, max_record_bytes))
-    whole = _note_time(job, reduce(lambda a, b: a.unionByName(b), envelopes))
+    return job
+
+
+def fold_envelopes(job: Job, envelopes: DataFrame) -> DataFrame:
+    """Return what a job says of envelopes, as a frame of rows."""
+    whole = _note_time(job, envelopes)
     return attach_packed(_fold(job, whole), _fold(job, whole, packed=True))
 
 
@@ -196,7 +220,8 @@ def _note_time(job: Job, envelopes: DataFrame) -> DataFrame:
     return envelopes.withColumn(CLOCK, unix_millis(current_timestamp()))
 
 
-def _find_session(feeds: list[Feed]) -> SparkSession:
+def find_session(feeds: Iterable[Feed]) -> SparkSession:
+    """Return the session that frames belong to, or the one that is active."""
     from pyspark.sql import SparkSession
 
     for feed in feeds:
@@ -227,7 +252,7 @@ def _make_envelopes(
 
 
 def _plan_columns(
-    program: Program, wiring: Wiring, feeds: list[Feed], sources: dict[str, Source]
+    program: Program, wiring: Wiring, feeds: Sequence[Feed], sources: dict[str, Source]
 ) -> ColumnPlan | None:
     numbered = all(feed.is_numbered and feed.json_column is None for feed in feeds)
     plan = plan_columns(program, wiring, sources, numbered=numbered)
@@ -275,7 +300,7 @@ def _make_mapper(
     return map_rows
 
 
-def _check_columns(feeds: list[Feed]) -> None:
+def _check_columns(feeds: Sequence[Feed]) -> None:
     for feed in feeds:
         known = None if isinstance(feed.frame, Files) else feed.frame.columns
         asked = [feed.json_column, feed.corrupt_column, feed.reason_column]

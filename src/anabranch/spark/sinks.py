@@ -21,7 +21,7 @@ from anabranch.eventtime.sources import NEVER
 from anabranch.eventtime.tolerance import Sample, Tolerance, explain_excess, read_tolerance
 from anabranch.model.events import Heartbeat
 from anabranch.spark.packs import find_packed
-from anabranch.spark.pairing import Lock, check_pair, find_local, write_pair
+from anabranch.spark.pairing import Lock, check_pair, find_local, read_first, write_pair
 from anabranch.spark.publishing import Format, write_nothing, write_rows
 from anabranch.spark.said import COLUMNS
 
@@ -279,13 +279,14 @@ def _start(
 ) -> StreamingQuery:
     """Start a query, if no other driver has its checkpoint and all is as it should be."""
     writer = result.writeStream.outputMode("append").trigger(**(trigger or {"availableNow": True}))
-    writer = writer.foreachBatch(function)
     if checkpoint is None:
-        return writer.start()
+        return writer.foreachBatch(function).start()
     local = _find_local(result.sparkSession, checkpoint)
     lock = None if local is None else Lock(local)
+    first = 0 if local is None else read_first(local)
     try:
         accept()
+        writer = writer.foreachBatch(lambda frame, batch: function(frame, batch + first))
         query = writer.option("checkpointLocation", str(checkpoint)).start()
     except BaseException:
         if lock is not None:

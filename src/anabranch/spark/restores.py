@@ -1,0 +1,298 @@
+"""Restores: a checkpoint made of a savepoint, for the same program or one that can take over its state.
+
+All is made aside, and put in place at the end. Until then nothing has changed, and after a crash the
+restore can be tried again.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anabranch.errors import AnabranchError, InputError
+from anabranch.model.program import Program
+from anabranch.savepoints.folders import Savepoint, open_savepoint
+from anabranch.savepoints.manifest import SavepointError
+from anabranch.savepoints.objects import check_windows
+from anabranch.savepoints.paths import SOURCES
+from anabranch.savepoints.shelf import find_savepoint
+from anabranch.spark.intake import MAX_RECORD_BYTES
+from anabranch.spark.pairing import BEGIN, PAIR, Lock, find_last, find_local
+from anabranch.spark.progress import explain_failure
+from anabranch.spark.publishing import Format
+from anabranch.spark.query import Feed, find_session, fold_envelopes, make_job
+from anabranch.spark.savepoints import create_savepoint
+from anabranch.spark.shards import Job
+from anabranch.spark.sinks import publish
+from anabranch.state.evolution import Migration
+from anabranch.state.schemas import read_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_PARTITIONS = "spark.sql.shuffle.partitions"
+
+
+def restore_savepoint(  # noqa: PLR0913 - what `run` and `write_directory` take
+    savepoint: str | Path,
+    program: Program,
+    feeds: Iterable[Feed],
+    folder: str | Path,
+    checkpoint: str | Path,
+    *,
+    shards: int | None = None,
+    hot: Iterable[Any] = (),
+    columns: bool = True,
+    partitions: int | None = None,
+    format: Format = "parquet",  # noqa: A002 - Spark's own word
+    max_record_bytes: int = MAX_RECORD_BYTES,
+) -> None:
+    """Make a new checkpoint that goes on where a savepoint was made; `write_directory` then runs it.
+
+    The program may differ from the one that was saved, as far as its `changes` say how; shards, hot keys
+    and Spark's partitions are free. `folder` is new, or the one in which the savepoint's batch is the
+    last: then its batches are counted on, and the checkpoint that made them no longer fits it.
+    """
+    target, place = Path(folder), _find_new(checkpoint)
+    opened = open_savepoint(find_savepoint(savepoint))
+    feeds = list(feeds)
+    job = make_job(
+        program, feeds, shards=shards, hot=hot, columns=columns, max_record_bytes=max_record_bytes
+    )
+    migration = _check(opened, job, feeds)
+    first = _find_first(target, opened)
+    with _making(place) as draft:
+        spark = find_session(feeds)
+        with _set_partitions(spark, partitions):
+            _seed(spark, job, opened, migration, draft, first, format)
+        _go_on_from(opened, draft / "checkpoint")
+        _put_in_place(draft, place, target, first, opened.manifest.id)
+
+
+def rescale(  # noqa: PLR0913 - what `run` and `write_directory` take
+    program: Program,
+    feeds: Iterable[Feed],
+    folder: str | Path,
+    checkpoint: str | Path,
+    *,
+    shards: int | None = None,
+    hot: Iterable[Any] = (),
+    columns: bool = True,
+    partitions: int | None = None,
+    format: Format = "parquet",  # noqa: A002 - Spark's own word
+    max_record_bytes: int = MAX_RECORD_BYTES,
+) -> None:
+    """Give a stopped query another number of shards or partitions, or another plan; nothing is recomputed.
+
+    Its folder and its checkpoint stay where they are.
+    """
+    place = find_local(checkpoint)
+    if place is None or not (place / "commits").is_dir():
+        raise InputError(
+            f"there is no checkpoint at {checkpoint}",
+            expected="the checkpoint of a query that has run and is stopped, on this machine",
+        )
+    feeds = list(feeds)
+    lock = Lock(place)
+    aside = place.with_name(f".{place.name}.rescale")
+    try:
+        _check_finished(place)
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir(parents=True)
+        saved = create_savepoint(find_session(feeds), place, aside / "savepoint")
+        restore_savepoint(
+            saved, program, feeds, folder, aside / "checkpoint", shards=shards, hot=hot,
+            columns=columns, partitions=partitions, format=format,
+            max_record_bytes=max_record_bytes,
+        )  # fmt: skip
+        place.rename(aside / "before")
+        _move(aside / "checkpoint", place)
+    finally:
+        lock.release()
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _check_finished(checkpoint: Path) -> None:
+    begun = find_last(checkpoint / "offsets", "[0-9]*")
+    committed = find_last(checkpoint / "commits", "[0-9]*")
+    if begun != committed:
+        raise InputError(
+            f"batch {begun} of {checkpoint} was begun and not finished",
+            expected="a query that was stopped between two batches",
+            got=f"batch {committed} as the last that is committed",
+            cure="start the query once more as it was, so that it finishes the batch",
+        )
+
+
+def _find_new(checkpoint: str | Path) -> Path:
+    place = find_local(checkpoint)
+    if place is None or (place.exists() and any(place.iterdir())):
+        raise InputError(
+            f"{checkpoint} can't become the checkpoint of a restored query",
+            expected="a new folder on a file system of this machine",
+            got="another file system" if place is None else "a folder that holds something",
+        )
+    return place
+
+
+def _check(savepoint: Savepoint, job: Job, feeds: Sequence[Feed]) -> Migration:
+    """Refuse what can't go on, before anything is touched."""
+    manifest = savepoint.manifest
+    if job.ended:
+        raise InputError("a savepoint goes on as a stream", expected="streaming feeds", got="batch")
+    check_windows(manifest, job.program)
+    saved = bool(manifest.fingerprint.get("windows")) and manifest.fingerprint.get("state")
+    windows = job.columns is not None and job.columns.windows is not None
+    if windows != (saved == "in columns") and manifest.fingerprint.get("windows"):
+        raise SavepointError(
+            "windows that are open were kept in another form",
+            expected=f"a run whose windows are {saved or 'in objects'}",
+            got="windows in columns" if windows else "windows in objects",
+            cure="run with columns=False" if windows else "run with columns, on numbered sources",
+        )
+    asked = _count_sources(feeds)
+    if manifest.offsets and len(manifest.offsets) != asked:
+        raise SavepointError(
+            "the savepoint has read from another number of Spark's sources",
+            expected=f"{len(manifest.offsets)} of them, in the same order",
+            got=str(asked),
+            cure="give it the feeds that it had",
+        )
+    return Migration(read_schema(manifest.schema), job.program)
+
+
+def _count_sources(feeds: Sequence[Feed]) -> int:
+    """Return how many sources Spark will see: each stream of a frame, and all folders of files as one."""
+    from anabranch.spark.files import Files
+
+    found = 0
+    for feed in feeds:
+        if not isinstance(feed.frame, Files):
+            leaves = feed.frame._jdf.queryExecution().analyzed().collectLeaves()
+            kinds = [leaves.apply(n).getClass().getSimpleName() for n in range(leaves.size())]
+            found += sum(kind.startswith("StreamingRelation") for kind in kinds)
+    return found + any(isinstance(feed.frame, Files) for feed in feeds)
+
+
+def _find_first(folder: Path, savepoint: Savepoint) -> int:
+    """Return the number under which the seeding batch is published."""
+    last, batch = find_last(folder, "batch=*"), savepoint.manifest.batch
+    if last == -1:
+        return 0
+    if last != batch:
+        raise InputError(
+            f"{folder} is not where the savepoint was made",
+            expected="a new folder, or one whose last batch is that of the savepoint",
+            got=f"batch {last} as its last; the savepoint is of batch {batch}",
+            cure="publish into a new folder; what was said since would be said twice",
+        )
+    return last + 1
+
+
+@contextmanager
+def _making(place: Path) -> Iterator[Path]:
+    """Have a folder beside a checkpoint's place, in which it is made."""
+    draft = place.with_name(f".{place.name}.restore")
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir(parents=True)
+    try:
+        yield draft
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+@contextmanager
+def _set_partitions(spark: SparkSession, partitions: int | None) -> Iterator[None]:
+    before = spark.conf.get(_PARTITIONS)
+    if partitions is not None:
+        if partitions < 1:
+            raise InputError("--partitions is no number of partitions", expected="1 or more")
+        spark.conf.set(_PARTITIONS, str(partitions))
+    try:
+        yield
+    finally:
+        spark.conf.set(_PARTITIONS, str(before))
+
+
+def _seed(
+    spark: SparkSession,
+    job: Job,
+    savepoint: Savepoint,
+    migration: Migration,
+    draft: Path,
+    first: int,
+    format: Format,  # noqa: A002 - Spark's own word
+) -> None:
+    """Run the seeding batch into a new checkpoint."""
+    from anabranch.spark.seeding import Seed, make_seeding_source
+
+    name = f"anabranch_{uuid.uuid4().hex}"
+    spark.dataSource.register(make_seeding_source(Seed(job, savepoint, migration), name))
+    result = fold_envelopes(job, spark.readStream.format(name).load())
+    published = draft / "published"
+    published.mkdir()
+    writer = result.writeStream.outputMode("append").trigger(availableNow=True)
+
+    def take(frame: DataFrame, _: int) -> None:
+        publish(frame, first, published, format)
+
+    writer = writer.foreachBatch(take)
+    query = writer.option("checkpointLocation", str(draft / "checkpoint")).start()
+    try:
+        query.awaitTermination()
+    except AnabranchError:
+        raise
+    except Exception as error:
+        raise explain_failure(str(error)) from error
+    finally:
+        query.stop()
+
+
+def _go_on_from(savepoint: Savepoint, checkpoint: Path) -> None:
+    """Let the sources go on where the savepoint was made, not where the seeding batch was."""
+    manifest = savepoint.manifest
+    if not manifest.offsets:
+        return  # Nothing has been read on Spark: the sources begin where they begin.
+    file = checkpoint / "offsets" / "0"
+    version, settings, *_ = file.read_text(encoding="utf-8").splitlines()
+    file.write_text("\n".join([version, settings, *manifest.offsets]), encoding="utf-8")
+    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+    shutil.rmtree(checkpoint / SOURCES, ignore_errors=True)
+    for relative in manifest.files:
+        if relative.startswith(f"{SOURCES}/"):
+            target = checkpoint / relative
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(savepoint.path / relative, target)
+
+
+def _move(made: Path, place: Path) -> None:
+    """Move a checkpoint. Spark notes in it where the schemas of its state are, with the whole path."""
+    for file in made.glob("state/*/_metadata/v2/[0-9]*"):
+        text = file.read_text(encoding="utf-8")
+        moved = text.replace(str(made.absolute()), str(place.absolute()))
+        file.write_text(moved, encoding="utf-8")
+        file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+    made.rename(place)
+
+
+def _put_in_place(draft: Path, place: Path, folder: Path, first: int, savepoint: str) -> None:
+    """Put the checkpoint in its place, and let it and the folder belong together, and to nobody else."""
+    made = draft / "checkpoint"
+    pair = json.dumps({"id": uuid.uuid4().hex}) + "\n"
+    (made / PAIR).write_text(pair, encoding="utf-8")
+    begin = json.dumps({"first": first, "savepoint": savepoint}) + "\n"
+    (made / BEGIN).write_text(begin, encoding="utf-8")
+    folder.mkdir(parents=True, exist_ok=True)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if place.exists():
+        place.rmdir()
+    _move(made, place)
+    unsure = folder / f"{PAIR}.draft"
+    unsure.write_text(pair, encoding="utf-8")
+    unsure.replace(folder / PAIR)
+    (draft / "published" / f"batch={first}").rename(folder / f"batch={first}")
