@@ -68,7 +68,7 @@ class Codec:
             return lower(self, value)
         if isinstance(value, Enum) and name_record(kind) in self._records:
             return ["e", name_record(kind), value.name]
-        if _is_record(kind) and name_record(kind) in self._records:
+        if is_record(kind) and name_record(kind) in self._records:
             return ["n", name_record(kind), *map(self._lower, _fields_of(value))]
         raise CodecError(
             f"a state holds a {kind.__name__}, which has no durable form",
@@ -107,14 +107,25 @@ def make_codec(program: Program) -> Codec:
     """
     found: list[type] = list(program.tags)
     for state_type in program.state_types:
-        shape: Any = state_type.shape
-        while shape is not None:
-            found += getattr(shape, "records", ())
-            for start in (shape.init, shape.zero):
-                if start is not MISSING:
-                    found += _records_of(start)
-            shape = getattr(shape, "inner", None)
+        found += find_records(state_type.shape)
     return Codec(found)
+
+
+def find_records(shape: Any) -> tuple[type, ...]:
+    """Return the records that a shape's states may hold, as far as it says."""
+    found: list[type] = []
+    while shape is not None:
+        found += getattr(shape, "records", ())
+        for start in (shape.init, shape.zero):
+            if start is not MISSING:
+                found += _records_of(start)
+        shape = getattr(shape, "inner", None)
+    return tuple(found)
+
+
+def list_records(hint: Any) -> tuple[type, ...]:
+    """Return the records in an annotation, such as `Order` or `dict[str, Order | None]`."""
+    return tuple(_records_in([hint]))
 
 
 def name_record(record: type) -> str:
@@ -124,7 +135,8 @@ def name_record(record: type) -> str:
     return record.__name__
 
 
-def _is_record(kind: type) -> bool:
+def is_record(kind: type) -> bool:
+    """Say whether values of a type are written field by field, under the type's name."""
     return dataclasses.is_dataclass(kind) or (issubclass(kind, tuple) and hasattr(kind, "_fields"))
 
 
@@ -144,7 +156,7 @@ def _hints(record: type) -> dict[str, Any]:
 def _records_in(types: Iterable[Any]) -> list[type]:
     found: list[type] = []
     for hint in types:
-        if isinstance(hint, type) and (_is_record(hint) or issubclass(hint, Enum)):
+        if isinstance(hint, type) and (is_record(hint) or issubclass(hint, Enum)):
             found.append(hint)
         found += _records_in(get_args(hint))
     return found
@@ -152,7 +164,7 @@ def _records_in(types: Iterable[Any]) -> list[type]:
 
 def _records_of(value: Any) -> list[type]:
     kind = type(value)
-    found = [kind] if _is_record(kind) or isinstance(value, Enum) else []
+    found = [kind] if is_record(kind) or isinstance(value, Enum) else []
     if isinstance(value, tuple | list | frozenset | set):
         inner: Iterable[Any] = value
     elif isinstance(value, dict | Map):
