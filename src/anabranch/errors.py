@@ -6,6 +6,7 @@ What is wrong; where (the user's own file and line); what was expected; what was
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,31 @@ class ConservationError(AnabranchError, AssertionError):
 
 class RejectionError(AnabranchError, RuntimeError):
     """More events were rejected than a run was told to bear. What was rejected is published."""
+
+
+class StateTooLargeError(AnabranchError, ValueError):
+    """An event would make a state larger than its limit. The event is rejected, or the run stops.
+
+    `key` is the path to the state: the values of the fields by which it has entries, outermost first.
+    """
+
+    def __init__(
+        self, size: int, most: int, unit: str, *, stops: bool = False, key: tuple[Any, ...] = ()
+    ) -> None:
+        self.size, self.most, self.unit, self.stops, self.key = size, most, unit, stops, key
+        of = f" of {', '.join(map(repr, key))}" if key else ""
+        super().__init__(
+            f"the state{of} would grow to {size} {unit}; its limit is {most}",
+            cure="keep less, raise the limit of Limited(...), "
+            + (
+                "or set events aside with on_overflow='reject'" if stops else "or look at the event"
+            ),
+        )
+
+    def within(self, key: Any) -> StateTooLargeError:
+        """Return the same error, of a state that lies under a key."""
+        keys = (key, *self.key)
+        return StateTooLargeError(self.size, self.most, self.unit, stops=self.stops, key=keys)
 
 
 class MissingExtraError(AnabranchError, ImportError):

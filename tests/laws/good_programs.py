@@ -10,24 +10,33 @@ from anabranch import ForkJoin, Map, Program, State, depends, on
 from anabranch.state import (
     ApproxDistinct,
     ApproxQuantile,
+    Bag,
     Count,
+    Dictionary,
     Distinct,
     ExactMean,
     ExactSum,
     ExactVariance,
+    Latest,
+    Limited,
+    ListOf,
     MapOf,
     Max,
     Mean,
     Median,
     Min,
     Mode,
+    PerSource,
     Quantile,
     Replicated,
     SetOf,
     Several,
+    SplitList,
     Struct,
     Sum,
     TopK,
+    UnionList,
+    Value,
 )
 
 
@@ -302,6 +311,48 @@ payments = Program(
     state=MapOf(MapOf(Sum(), by="place"), by="kind"),
 )
 
+
+def move(bag):
+    return lambda s, e: (bag.add if e.degrees > 0 else bag.remove)(s, abs(e.degrees))
+
+
+def in_order(state, update):
+    """Keep the order of each key's events."""
+    return Program(
+        on(Tip, update=update, output=lambda s, e: s),
+        depends(Tip, Tip, same="taxi"),
+        state=MapOf(state, by="taxi"),
+    )
+
+
+value = in_order(Value(start=0), lambda s, e: s * 2 + e.cents)
+last_tips = in_order(ListOf(last=3), lambda s, e: ListOf(last=3).add(s, e.cents))
+settings = in_order(Dictionary(), lambda s, e: Dictionary().add(s, e.cents % 2, e.time))
+limited = in_order(Limited(ListOf(), items=2), lambda s, e: (*s, e.cents)[e.cents % 2 :])
+sorted_list = ListOf(Temp, ordered_by="degrees", last=2)
+sorted_temps = Program(*per_report(Temp, update=sorted_list.add), state=sorted_list)
+latest_by_place = Dictionary(Latest("cents"))
+latest = Program(
+    *per_report(Tip, update=lambda s, e: latest_by_place.add(s, e.taxi, e)), state=latest_by_place
+)
+bag = Program(*per_report(Temp, update=move(Bag())), state=Bag())
+split_list = Program(*per_report(Temp, update=move(SplitList())), state=SplitList())
+union_list = Program(
+    *per_report(Tip, update=lambda s, e: UnionList().add(s, e.taxi, e.cents)), state=UnionList()
+)
+per_source = Program(
+    on(Temp, update=lambda n, e: n + 1),
+    on(Report, whole=True, output=lambda counts, e: dict(counts), update=lambda counts, e: Map()),
+    depends(Report, Temp, Report),
+    state=PerSource(Count()),
+)
+broadcast = Program(
+    on(Temp, output=lambda most, e: e.degrees > most),
+    on(Loss, update=lambda most, e: e.amount),
+    depends(Loss, Temp, Loss),
+    state=Replicated(start=10),
+)
+
 positive = st.integers(min_value=1, max_value=5)
 
 GOOD = {
@@ -329,5 +380,16 @@ GOOD = {
     "warmest": {},
     "coldest": {},
     "payments": {},
+    "value": {},
+    "last_tips": {},
+    "settings": {},
+    "limited": {},
+    "sorted_temps": {},
+    "latest": {},
+    "bag": {},
+    "split_list": {},
+    "union_list": {},
+    "per_source": {},
+    "broadcast": {},
 }
 """The programs, each with the events to try where not every event makes sense."""

@@ -298,7 +298,7 @@ FRAUD = {
 
 page_view, taxi, temps = example("page_view"), example("taxi_tips"), example("max_temperature")
 inc_dec, home, ewma = example("inc_dec"), example("smart_home"), example("ewma")
-airports = example("busy_airports")
+airports, cards = example("busy_airports"), example("card_watch")
 
 
 def tell_taxi_tips() -> list[Item]:
@@ -316,6 +316,7 @@ OTHERS = {
     "smart home": vector_of(home, home.smart_home),
     "exponentially weighted moving average": vector_of(ewma, ewma.ewma),
     "busy airports": vector_of(airports, airports.busy_airports, state=Map()),
+    "card watch": vector_of(cards, cards.card_watch),
 }
 
 # --- progress ---------------------------------------------------------------------------------

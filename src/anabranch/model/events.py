@@ -23,6 +23,9 @@ FOREVER = (1 << 63) - 1
 LANE = "@lane"
 """The pseudo-field by which independent events are spread; no event type can have it."""
 
+SOURCE = "@source"
+"""The pseudo-field that names the source of an event: states may have entries by it."""
+
 
 class Event(NamedTuple):
     """One event of one source: the user's fields, and where they came from.

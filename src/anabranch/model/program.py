@@ -14,7 +14,7 @@ from typing import Any
 from anabranch.errors import Location, ProgramError
 from anabranch.model import markers, refusals
 from anabranch.model.dependence import Dependence, Depends
-from anabranch.model.events import LANE, Event, Tag, field_names
+from anabranch.model.events import LANE, SOURCE, Event, Tag, field_names
 from anabranch.model.handlers import Handler, check_arity
 from anabranch.model.locations import locate_caller
 from anabranch.model.order import OrderKey, order_key
@@ -159,6 +159,8 @@ class Program:
         all_forks = (*forks, *_own_forks(types, forks))
         refusals.check_forks(types, all_forks)
         refusals.check_entries(types, where)
+        refusals.check_copies(types, dependence)
+        refusals.check_limits(types, forks)
         ordered = markers.rank_tags(dependence, rank, where, tuple(timer.tag for timer in timers))
         options = {
             "init": init, "zero": zero, "fork": fork, "join": join, "same": same,
@@ -319,7 +321,8 @@ def _mark_entries(handler: Handler, shape: Shape, laned: tuple[Tag, ...]) -> Han
     inner: Any = shape
     while inner is not None and inner.by is not None:
         by = inner.by
-        if handler.tag in laned if by == LANE else by in field_names(handler.tag):
+        named = by == SOURCE or by in field_names(handler.tag)
+        if handler.tag in laned if by == LANE else named:
             enters.add(by)
         inner = getattr(inner, "inner", None)
     return replace(handler, enters=frozenset() if handler.whole else frozenset(enters))

@@ -7,9 +7,10 @@ from typing import Any
 
 from anabranch.errors import Location, ProgramError
 from anabranch.model.dependence import Dependence
-from anabranch.model.events import LANE, Tag, field_names
+from anabranch.model.events import LANE, SOURCE, Tag, field_names
 from anabranch.model.handlers import Handler, check_arity, reads_state
 from anabranch.model.shapes import MISSING, Shape
+from anabranch.model.step import find_limit
 
 
 def check_parts(parts: Sequence[Any], kinds: tuple[type, ...], where: Location | None) -> None:
@@ -203,6 +204,55 @@ def check_entries(types: Sequence[Any], where: Location | None) -> None:
             shape = shape.inner
 
 
+def check_copies(types: Sequence[Any], dependence: Dependence) -> None:
+    """Refuse a replicated state that an event may change in one copy while another is looked at."""
+    for state_type in types:
+        shape = state_type.shape
+        while shape.by is not None:
+            shape = shape.inner
+        if not getattr(shape, "replicated", False):
+            continue
+        seeing = [
+            h
+            for h in state_type.handlers.values()
+            if h.update or (h.output and reads_state(h.output))
+        ]
+        for handler in (h for h in seeing if h.update):
+            for other in seeing:
+                entered = handler.enters & other.enters
+                restrictions = dependence.restrictions(handler.tag, other.tag)
+                if not any(set(same) <= entered for same in restrictions):
+                    _refuse_copies(handler, other, sorted(entered))
+
+
+def _refuse_copies(handler: Handler, other: Handler, entered: list[str]) -> None:
+    name, seen = handler.tag.__name__, other.tag.__name__
+    same = "".join(f", same={field!r}" for field in entered[:1])
+    apart = f"{name} and {seen}" if name != seen else f"events of {name}"
+    raise ProgramError(
+        f"{name} changes a Replicated state, of which {seen} may meet another copy",
+        where=handler.where,
+        expected=f"{name} to depend on all that see the state, as markers do",
+        got=f"{apart} independent of each other",
+        cure=f"add depends({name}, {seen}{same}), or use Value",
+    )
+
+
+def check_limits(types: Sequence[Any], forks: Sequence[Any]) -> None:
+    """Refuse to cut a state with a limit by a function of the user's: no part knows the whole's size."""
+    limited = {t.name for t in types if find_limit(t.shape) is not None}
+    for fork in forks:
+        named = [name for name in (fork.parent, fork.left, fork.right) if name in limited]
+        if named:
+            raise ProgramError(
+                f"state type {named[0]!r} has a limit, and yet is cut",
+                where=fork.where,
+                expected="a limit on a state that nothing is forked from or to",
+                got=f"the fork {fork.parent} -> {fork.left}, {fork.right}",
+                cure="take the limit away, or keep the state per key: MapOf(Limited(...), by=...)",
+            )
+
+
 def check_timers(
     declared: Sequence[Any], lanes: int | None, rank: tuple[Tag, ...], where: Location | None
 ) -> None:
@@ -303,7 +353,7 @@ def check_lanes(
 
 def _check_spread(handler: Handler, shape: Any) -> None:
     while not handler.whole and shape.by is not None:
-        if shape.by not in field_names(handler.tag):
+        if shape.by != SOURCE and shape.by not in field_names(handler.tag):
             break
         shape = shape.inner
     if handler.whole or shape.by is not None:

@@ -15,6 +15,8 @@ AnyState = Any
 
 Fork = Callable[[AnyState, Slices, Slices], tuple[AnyState, AnyState]]
 Join = Callable[[AnyState, AnyState], AnyState]
+CheckSize = Callable[[AnyState], None]
+"""What a shape with a limit has as `check_size`: it raises if a state is too large."""
 
 
 class _Missing:

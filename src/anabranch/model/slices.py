@@ -12,7 +12,15 @@ from math import gcd
 from typing import Any
 
 from anabranch.errors import ProgramError
-from anabranch.model.events import LANE, Event, Tag, check_event_type, field_names, spread
+from anabranch.model.events import (
+    LANE,
+    SOURCE,
+    Event,
+    Tag,
+    check_event_type,
+    field_names,
+    spread,
+)
 from anabranch.model.hashing import hash_stably
 from anabranch.model.locations import locate_caller
 
@@ -111,10 +119,18 @@ class Slice:
 
 def field_value(event: Event, field: str, lanes: int | None) -> Any:
     """Return the value of a field of an event; the lane is computed."""
+    if field == SOURCE:
+        return event.source
     if field == LANE:
         number = spread(event)
         return number % lanes if lanes else number
     return getattr(event.data, field)
+
+
+def _admits_value(part: Slice, field: str, value: Any) -> bool:
+    if field == SOURCE:
+        return part.source in (None, value)
+    return admits(field, part.choice(field), value)
 
 
 def take(
@@ -163,9 +179,9 @@ class Slices:
     def has_value(self, field: str, value: Any) -> bool:
         """Say whether events of any tag with this field value may come to this side."""
         return any(
-            admits(field, own.choice(field), value)
+            _admits_value(own, field, value)
             for own in self._items
-            if field == LANE or field in field_names(own.tag)
+            if field in (LANE, SOURCE) or field in field_names(own.tag)
         )
 
     def narrow(self, field: str, value: Any) -> Slices:
@@ -179,7 +195,8 @@ class Slices:
         return Slices(
             own
             for own in self._items
-            if field in field_names(own.tag) and admits(field, own.choice(field), value)
+            if (field == SOURCE or field in field_names(own.tag))
+            and _admits_value(own, field, value)
         )
 
     def covers(self, event: Event, lanes: int | None = None) -> bool:

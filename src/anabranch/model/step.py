@@ -5,9 +5,10 @@ from __future__ import annotations
 from types import GeneratorType
 from typing import Any, cast
 
+from anabranch.errors import AnabranchError, StateTooLargeError
 from anabranch.model.events import LANE, Event
 from anabranch.model.handlers import Handler
-from anabranch.model.shapes import MISSING, AnyState, EntryShape, Shape
+from anabranch.model.shapes import MISSING, AnyState, CheckSize, EntryShape, Shape
 from anabranch.model.slices import field_value
 
 Outputs = tuple[Any, ...]
@@ -24,20 +25,52 @@ def step(
     """
     by = shape.by
     if by is None:
-        return run(handler, state, event.data)
+        changed, outputs = run(handler, state, event.data)
+        if changed is not state:
+            check_sizes(shape, changed)
+        return changed, outputs
     shape = cast("EntryShape", shape)
     if by not in handler.enters:
         whole, outputs = run(handler, shape.collapse(state), event.data)
-        return shape.expand(whole), outputs
+        changed = shape.expand(whole)
+        if handler.update is not None:
+            check_sizes(shape, changed)
+        return changed, outputs
     lanes = getattr(shape, "lanes", None) if by == LANE else None
     key = field_value(event, by, lanes)
     entry = state.get(key, MISSING)
     if entry is MISSING:
         entry = shape.inner.zero if delta else shape.fresh
-    changed, outputs = step(shape.inner, handler, entry, event, delta=delta)
+    try:
+        changed, outputs = step(shape.inner, handler, entry, event, delta=delta)
+    except StateTooLargeError as error:
+        raise error.within(key) from None
     if getattr(shape, "sparse", False) and shape.inner.same(changed, shape.fresh):
         return state.remove(key), outputs
     return state.set(key, changed), outputs
+
+
+def find_limit(shape: Shape) -> CheckSize | None:
+    """Return how the innermost state of a shape is checked for its size, if it has a limit."""
+    inner: Any = shape
+    while inner.by is not None:
+        inner = inner.inner
+    return getattr(inner, "check_size", None)
+
+
+def check_sizes(shape: Shape, state: AnyState) -> None:
+    """Refuse a state of which something is larger than it may be."""
+    check = find_limit(shape)
+    if check is None:
+        return
+    if shape.by is None:
+        check(state)
+        return
+    for key in state:
+        try:
+            check_sizes(cast("EntryShape", shape).inner, state[key])
+        except StateTooLargeError as error:
+            raise error.within(key) from None
 
 
 def add_delta(shape: Shape, state: AnyState, delta: AnyState) -> AnyState:
@@ -96,5 +129,11 @@ def collect(said: Any) -> Outputs:
 
 
 def describe_failure(event: Event, error: Exception) -> str:
-    """Say what a user's function raised on an event. The event is set aside, the state kept."""
-    return f"on {type(event.data).__name__}: {type(error).__name__}: {error}"
+    """Say what a user's function raised on an event. The event is set aside, the state kept.
+
+    Every runtime passes here, so here is where an error that is to stop the run goes on.
+    """
+    if isinstance(error, StateTooLargeError) and error.stops:
+        raise error
+    text = error.what if isinstance(error, AnabranchError) else error
+    return f"on {type(event.data).__name__}: {type(error).__name__}: {text}"

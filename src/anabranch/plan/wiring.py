@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from anabranch.model.events import LANE, Event, Tag, spread
+from anabranch.model.events import LANE, SOURCE, Event, Tag, spread
 from anabranch.model.hashing import hash_stably
 from anabranch.model.program import Program
 from anabranch.model.shapes import MISSING
@@ -222,7 +222,7 @@ def _find_cuts(program: Program, leaves: Mapping[Tag, str]) -> frozenset[Tag]:
 
 def _find_entries(program: Program, leaves: Mapping[Tag, str]) -> dict[Tag, str]:
     shapes = {tag: program.state_type(name).shape for tag, name in leaves.items()}
-    return {tag: s.by for tag, s in shapes.items() if s.by is not None and s.by != LANE}
+    return {tag: s.by for tag, s in shapes.items() if s.by not in (None, LANE, SOURCE)}
 
 
 def _is_small(program: Program, name: str) -> bool:

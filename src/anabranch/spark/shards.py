@@ -18,6 +18,7 @@ from anabranch.model.maps import Map
 from anabranch.model.order import OrderKey, sort_events
 from anabranch.model.program import Program
 from anabranch.model.shapes import EntryShape
+from anabranch.model.slices import field_value
 from anabranch.model.step import describe_failure
 from anabranch.plan.wiring import Wiring
 from anabranch.spark.columnar.fitness import ColumnPlan
@@ -358,7 +359,7 @@ def _take(program: Program, deltas: dict[str, Any], event: Event) -> dict[str, A
             taken[name] = deltas.pop(name)
             continue
         # A marker that names its entry leaves the others as they are.
-        value = getattr(event.data, shape.by)
+        value = field_value(event, shape.by, None)
         if value in deltas[name]:
             taken[name] = Map({value: deltas[name][value]})
             deltas[name] = deltas[name].remove(value)

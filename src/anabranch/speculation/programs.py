@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
 from anabranch.eventtime.sources import NEVER, Rejected
-from anabranch.model.events import LANE, Event
+from anabranch.model.events import LANE, SOURCE, Event
 from anabranch.model.maps import Map
 from anabranch.model.order import bound_after
 from anabranch.model.program import Program
@@ -137,7 +137,7 @@ class Speculation:
 def find_entries(program: Program) -> str | None:
     """Return the field by which the state falls apart into entries that never meet, or None."""
     by = program.initial.shape.by
-    if by is None or by == LANE:
+    if by in (None, LANE, SOURCE):
         return None
     return by if all(by in h.enters for h in program.initial.handlers.values()) else None
 

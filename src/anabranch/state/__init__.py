@@ -4,26 +4,36 @@ from anabranch.state.changes import Default, Drop, Rekey, Rename, Reshape, Retyp
 from anabranch.state.collections import MapOf, Replicated, SetOf, Struct, TopK
 from anabranch.state.exact import ExactMean, ExactSum, ExactVariance
 from anabranch.state.holistic import Distinct, Median, Mode, Quantile
+from anabranch.state.limits import Limited
+from anabranch.state.lists import Bag, ListOf, SplitList, UnionList
 from anabranch.state.numbers import Count, Max, Mean, Min, Sum
 from anabranch.state.several import Several
 from anabranch.state.sketches import ApproxDistinct, ApproxQuantile
+from anabranch.state.sources import PerSource
+from anabranch.state.values import Dictionary, Latest, Value
 
 __all__ = [
     "ApproxDistinct",
     "ApproxQuantile",
+    "Bag",
     "Count",
     "Default",
+    "Dictionary",
     "Distinct",
     "Drop",
     "ExactMean",
     "ExactSum",
     "ExactVariance",
+    "Latest",
+    "Limited",
+    "ListOf",
     "MapOf",
     "Max",
     "Mean",
     "Median",
     "Min",
     "Mode",
+    "PerSource",
     "Quantile",
     "Rekey",
     "Rename",
@@ -32,7 +42,10 @@ __all__ = [
     "Retype",
     "SetOf",
     "Several",
+    "SplitList",
     "Struct",
     "Sum",
     "TopK",
+    "UnionList",
+    "Value",
 ]

@@ -128,14 +128,25 @@ def make_codec(program: Program) -> Codec:
     """
     found: list[type] = list(program.tags)
     for state_type in program.state_types:
-        shape: Any = state_type.shape
-        while shape is not None:
-            found += getattr(shape, "records", ())
-            for start in (shape.init, shape.zero):
-                if start is not MISSING:
-                    found += _records_of(start)
-            shape = getattr(shape, "inner", None)
+        found += find_records(state_type.shape)
     return Codec(found)
+
+
+def find_records(shape: Any) -> tuple[type, ...]:
+    """Return the records that a shape's states may hold, as far as it says."""
+    found: list[type] = []
+    while shape is not None:
+        found += getattr(shape, "records", ())
+        for start in (shape.init, shape.zero):
+            if start is not MISSING:
+                found += _records_of(start)
+        shape = getattr(shape, "inner", None)
+    return tuple(found)
+
+
+def list_records(hint: Any) -> tuple[type, ...]:
+    """Return the records in an annotation, such as `Order` or `dict[str, Order | None]`."""
+    return tuple(_records_in([hint]))
 
 
 def _hints(record: type) -> dict[str, Any]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import namedtuple
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from anabranch.errors import ProgramError
 from anabranch.model.maps import Map
 from anabranch.model.shapes import (
     MISSING,
     AnyState,
+    CheckSize,
     EntryShape,
     Fork,
     Join,
@@ -116,6 +117,7 @@ class Replicated:
 
     start: Any = None
     by: None = None
+    replicated: ClassVar[bool] = True
 
     @property
     def init(self) -> Any:
@@ -176,9 +178,9 @@ class MapOf:
         return Map()
 
     @property
-    def zero(self) -> Map[Any, AnyState]:
-        """Return no entries."""
-        return Map()
+    def zero(self) -> Any:
+        """Return no entries, or MISSING where an entry can't begin from a zero."""
+        return MISSING if self.inner.zero is MISSING else Map()
 
     @property
     def fresh(self) -> AnyState:
@@ -279,6 +281,18 @@ class Struct:
         """Return the records that its fields say their states may hold."""
         shapes = self.fields.values()
         return tuple(record for shape in shapes for record in getattr(shape, "records", ()))
+
+    @property
+    def check_size(self) -> CheckSize | None:
+        """Return how to check the size of each field, if one has a limit."""
+        limits = any(getattr(shape, "check_size", None) for shape in self.fields.values())
+        return self._check_size if limits else None
+
+    def _check_size(self, state: Any) -> None:
+        for shape, part in zip(self.fields.values(), state, strict=True):
+            check = getattr(shape, "check_size", None)
+            if check is not None:
+                check(part)
 
     def _fork(self, state: Any, left: Slices, right: Slices) -> tuple[Any, Any]:
         forks = [shape.fork for shape in self.fields.values()]

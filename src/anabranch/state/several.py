@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from anabranch.errors import ProgramError
-from anabranch.model.shapes import AnyState, Fork, Join, Shape
+from anabranch.model.shapes import AnyState, CheckSize, Fork, Join, Shape
 from anabranch.state.collections import Struct, make_struct_type
 from anabranch.state.numbers import Count
 
@@ -68,6 +68,11 @@ class Several:
     def join(self) -> Join | None:
         """Return a join state by state, if each can be joined."""
         return self.states.join
+
+    @property
+    def check_size(self) -> CheckSize | None:
+        """Return how to check the size of each state, if one has a limit."""
+        return self.states.check_size
 
     @property
     def records(self) -> tuple[type, ...]:

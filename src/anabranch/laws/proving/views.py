@@ -125,7 +125,7 @@ def _view_state(kind: StateType) -> View:
     keys: list[str] = []
     inner: Any = kind.shape
     while inner.by is not None:
-        if not isinstance(inner, MapOf):
+        if type(inner) is not MapOf:
             raise Stop(f"the state is a {type(inner).__name__}")
         keys.append(inner.by)
         inner = inner.inner

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import InvalidArgument, NoSuchExample, ResolutionFailed, Unsatisfiable
 
 from anabranch.errors import InputError
-from anabranch.model.events import LANE, Tag, field_names, field_types
+from anabranch.model.events import LANE, SOURCE, Tag, field_names, field_types
 from anabranch.model.program import Program
 
 Strategy = st.SearchStrategy[Any]
@@ -197,7 +197,7 @@ def find_keys(program: Program) -> frozenset[str]:
         for state_type in program.state_types
         for handler in state_type.handlers.values()
     )
-    return frozenset(restrictions).union(entered) - {LANE}
+    return frozenset(restrictions).union(entered) - {LANE, SOURCE}
 
 
 def find_domain(

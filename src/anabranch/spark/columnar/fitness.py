@@ -10,9 +10,18 @@ from anabranch.eventtime.disorder import Estimated
 from anabranch.eventtime.sources import Source
 from anabranch.kernels.joins import add_join, is_exact
 from anabranch.kernels.kernel import Kernel, make_kernel
-from anabranch.kernels.layouts import OBJECT, Fields, list_columns, read_record
-from anabranch.model.events import LANE, Tag, field_names, field_types
+from anabranch.kernels.layouts import (
+    OBJECT,
+    Constant,
+    Fields,
+    Layout,
+    Option,
+    list_columns,
+    read_record,
+)
+from anabranch.model.events import LANE, SOURCE, Tag, field_names, field_types
 from anabranch.model.program import Program, StateType
+from anabranch.model.step import find_limit
 from anabranch.plan.leaves import find_leaf_types
 from anabranch.plan.wiring import Wiring
 from anabranch.spark.columnar.tables import fits_columns
@@ -124,6 +133,10 @@ def _find_odd_type(
     program: Program, wiring: Wiring, state_type: StateType, tags: list[Tag]
 ) -> str | None:
     shape: Any = state_type.shape
+    if find_limit(shape) is not None:
+        return "the state has a limit"
+    if shape.by == SOURCE:
+        return "the state has entries per source"
     if shape.by is not None and shape.inner.by is not None:
         return "the state has entries within entries"
     if shape.by == LANE:
@@ -140,10 +153,20 @@ def _find_odd_type(
         return "keys are of several types"
     if wiring.way == "forked":
         return _find_odd_cut(program, wiring, shape.by)
-    layout = make_kernel(state_type).layout
-    if any(column.kind == OBJECT for column in list_columns(layout)):
+    kernel = make_kernel(state_type)
+    objects = any(column.kind == OBJECT for column in list_columns(kernel.layout))
+    # Of a function that could not be read, nobody knows what it makes of a state that begins empty.
+    if objects or (any(kernel.reasons) and _begins_empty(kernel.layout)):
         return "the state of an entry does not lie in columns"
     return None
+
+
+def _begins_empty(layout: Layout) -> bool:
+    if isinstance(layout, Option):
+        return _begins_empty(layout.inner)
+    if isinstance(layout, Fields):
+        return not layout.parts or any(map(_begins_empty, layout.parts))
+    return isinstance(layout, Constant)
 
 
 def _find_odd_cut(program: Program, wiring: Wiring, by: str) -> str | None:
