@@ -101,3 +101,15 @@ class StateTooLargeError(AnabranchError, ValueError):
 
 class MissingExtraError(AnabranchError, ImportError):
     """An optional library is needed for what was asked, and is not installed."""
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal asks a command to stop.
+
+    A plain KeyboardInterrupt that was caught may still end Python by SIGINT, whatever the exit code, if it passed
+    through code that was made of text, as that of named tuples is.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number

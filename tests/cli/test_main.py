@@ -87,14 +87,15 @@ def test_a_pipe_gets_plain_text_and_a_bad_target_code_2():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "events", "processes"),
+    ("arguments", "events", "processes", "number"),
     [
-        (["run"], 1000, 1),
-        (["simulate", "--seeds", "900"], 20, 1),
-        (["simulate", "--seeds", "2000"], 20, 3),
+        (["run"], 1000, 1, signal.SIGINT),
+        (["run"], 1000, 1, signal.SIGTERM),
+        (["simulate", "--seeds", "900"], 20, 1, signal.SIGINT),
+        (["simulate", "--seeds", "2000"], 20, 3, signal.SIGINT),
     ],
 )
-def test_control_c_ends_with_one_line_and_code_130(tmp_path, arguments, events, processes):
+def test_a_signal_ends_with_one_line_and_its_code(tmp_path, arguments, events, processes, number):
     target = tmp_path / "slow.py"
     target.write_text(SLOW.replace("EVENTS", str(events)))
     verb, *flags = arguments
@@ -105,9 +106,20 @@ def test_control_c_ends_with_one_line_and_code_130(tmp_path, arguments, events, 
         assert time.monotonic() < deadline
         time.sleep(0.05)
     time.sleep(0.3)
-    os.killpg(process.pid, signal.SIGINT)
+    os.killpg(process.pid, number)
     out, err = process.communicate(timeout=60)
-    assert (process.returncode, out, err) == (130, "", "stopped\n")
+    assert (process.returncode, out, err) == (128 + number, "", "stopped\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_in_code_that_is_made_of_text_has_its_code_too(tmp_path, number):
+    target = tmp_path / "slow.py"
+    target.write_text("exec('import time; print(flush=True); time.sleep(600)')\n")
+    process = start("run", str(target))
+    process.stdout.readline()
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (128 + number, "", "stopped\n")
 
 
 def test_a_reader_that_leaves_early_does_no_harm():

@@ -226,7 +226,8 @@ def is_alive(pid: int) -> bool:
     return True
 
 
-def test_ctrl_c_stops_the_tour_and_the_query(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_the_tour_and_the_query(tmp_path, number):
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     process = subprocess.Popen(
         [sys.executable, "-m", "anabranch.tour"],
@@ -239,9 +240,9 @@ def test_ctrl_c_stops_the_tour_and_the_query(tmp_path):
     line = next(line for line in process.stdout if line.startswith("Process "))
     pid = int(line.split()[1])
     assert is_alive(pid)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (130, "stopped\n")
+    assert (process.returncode, err) == (128 + number, "stopped\n")
     assert not is_alive(pid)
     assert list(tmp_path.glob("anabranch-tour-*")) == []
 

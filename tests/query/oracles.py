@@ -136,10 +136,14 @@ def join_asof(lefts, rights, how, within, ties) -> Counter[Row]:
     return rows
 
 
-def join_bands(lefts, rights, low, high, lower, upper) -> Counter[Row]:
+def join_bands(lefts, rights, how, low, high, lower, upper) -> Counter[Row]:
     return Counter(
-        (max(a.time, b.time), a, b)
-        for a in lefts
-        for b in rights
-        if low <= b.limit - a.price <= high and lower <= b.time - a.time <= upper
+        join_all(
+            lefts,
+            rights,
+            how,
+            lambda a, b: low <= b.limit - a.price <= high and lower <= b.time - a.time <= upper,
+            lambda a: a.time + max(upper, 0),
+            lambda b: b.time + max(-lower, 0),
+        )
     )

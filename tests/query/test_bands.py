@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch import Event
+from anabranch import Event, Heartbeat
 from anabranch.eventtime.sources import end_sources
 from anabranch.plan.wiring import wire
 from anabranch.query import Matched, band_join
 from anabranch.query.bands import Shelves
+from anabranch.query.pairs import Held
 from anabranch.reference.sequential import run
-from tests.query.oracles import Click, Show, draw_items, fold, join_bands, rows_of
+from tests.query.oracles import HOWS, Click, Show, draw_items, fold, join_bands, rows_of
 
 bounds = st.tuples(st.integers(-5, 5), st.integers(-5, 5)).map(sorted)
 
@@ -26,11 +27,68 @@ def join(low=0, high=0, lower=0, upper=0, **options):
     )  # fmt: skip
 
 
-@given(items=draw_items(), band=bounds, interval=bounds)
-def test_oracle_all_pairs_and_when_each_is_said(items, band, interval):
-    answer, lefts, rights = fold(join(*band, *interval), items)
-    assert rows_of(answer) == join_bands(lefts, rights, *band, *interval)
+@given(items=draw_items(), how=st.sampled_from(HOWS), band=bounds, interval=bounds)
+def test_oracle_all_pairs_and_when_each_is_said(items, how, band, interval):
+    answer, lefts, rights = fold(join(*band, *interval, how=how), items)
+    assert rows_of(answer) == join_bands(lefts, rights, how, *band, *interval)
     assert answer.state == Shelves()
+
+
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("interval", [(0, 0), (-3, 0), (0, 3)])
+def test_events_of_one_time_meet_whichever_comes_first(interval, how):
+    program = join(0, 0, *interval, how=how)
+    show, click = Show(10, 1, 5), Click(10, 2, 5)
+    items = end_sources([Event(show, "s", 0), Event(click, "c", 0)])
+    assert run(program, items).values == [Matched(show, click)]
+    assert run(program.changed(rank=(Click, Show)), items).values == [Matched(show, click)]
+
+
+def test_who_has_no_partner_is_said_when_the_frontier_shows_it():
+    program = join(-1, 1, 0, 5, how="left")
+    show, far = Show(10, 1, 5), Click(11, 1, 9)
+    items = [Event(show, "s", 0), Heartbeat(30, "s", 1), Event(far, "c", 0)]
+    before = run(program, [*items, Heartbeat(14, "c", 1)])
+    assert (before.values, before.state.lefts.held) == ([], (Held(show),))
+    after = run(program, [*items, Heartbeat(15, "c", 1)])
+    assert after.values == [Matched(show, None)]
+    assert after.outputs[0].event.time == 15
+    assert after.state == Shelves()
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_whether_somebody_had_a_partner_is_noted_only_if_it_is_said(how):
+    program = join(how=how, lower=-5, upper=5)
+    items = [Event(Show(10, 1, 5), "s", 0), Event(Click(10, 1, 5), "c", 0)]
+    beats = [Heartbeat(10, "s", 1), Heartbeat(12, "c", 1)]
+    marks = [held.matched for shelf in run(program, [*items, *beats]).state for held in shelf.held]
+    assert marks == [how in ("left", "full"), how in ("right", "full")]
+
+
+@pytest.mark.parametrize("value", [None, math.nan, math.inf])
+def test_what_has_no_distance_is_said_at_once_and_not_kept(value):
+    program = band_join(
+        Bid, Ask, left="at", right="at", low=-9, high=9, lower=-9, upper=9, how="full",
+        select=lambda bid, ask: "bid" if ask is None else "ask" if bid is None else "pair",
+    )  # fmt: skip
+    items = [Event(Bid(1, value), "b", 0), Event(Ask(1, value), "a", 0)]
+    answer = run(program, [*items, Heartbeat(1, "b", 1), Heartbeat(1, "a", 1)])
+    assert sorted(answer.values) == ["ask", "bid"]
+    assert answer.state == Shelves()
+
+
+def test_one_partner_is_enough_for_many_that_can_not_be_told_apart():
+    items = [Event(Click(1, 1, 5), "c", n) for n in range(3)] + [Event(Show(2, 1, 5), "s", 0)]
+    answer = run(join(how="full", lower=-3), end_sources(items))
+    assert answer.values == [Matched(Show(2, 1, 5), Click(1, 1, 5))] * 3
+
+
+def test_those_of_one_value_and_time_are_said_alone_in_the_order_they_came():
+    clicks = [Click(1, ad, 5) for ad in (2, 3, 1)]
+    items = [Event(click, "c", seq) for seq, click in enumerate(clicks)]
+    answer = run(join(how="right", lower=-3), end_sources(items))
+    assert answer.values == [Matched(None, click) for click in clicks]
+    assert {output.event.time for output in answer.outputs} == {4}
 
 
 class Bid(NamedTuple):

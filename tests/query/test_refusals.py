@@ -48,6 +48,7 @@ REFUSALS: dict[str, Callable[[], Any]] = {
     "join_band_of_an_absent_field": lambda: band(right="price"),
     "join_band_backwards": lambda: band(low=1, high=-1),
     "join_band_of_a_text": lambda: band(low="a"),
+    "join_band_how": lambda: band(how="outer"),
 }
 
 

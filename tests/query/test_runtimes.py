@@ -28,7 +28,12 @@ JOINS = {
     "as of": asof_join(Show, Click, on="ad", how="left"),
     "as of, left first": asof_join(Show, Click, on="ad", ties="left_first"),
     "as of, within": asof_join(Show, Click, on="ad", how="left", within=2),
-    "band": band_join(Show, Click, left="price", right="limit", low=-1, high=2, lower=-3, upper=3),
+    **{
+        f"band, {how}": band_join(
+            Show, Click, left="price", right="limit", low=-1, high=0, lower=-1, upper=2, how=how
+        )
+        for how in HOWS
+    },
 }
 SOURCES = (Source("a", lateness=3), Source("b", lateness=1), Source("c", lateness=4))
 every_join = pytest.mark.parametrize("name", JOINS)

@@ -77,12 +77,17 @@ def test_oracle_an_as_of_join_is_a_join_with_the_latest(how, seed):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_oracle_a_band_join_is_a_join_on_two_conditions(seed):
+@pytest.mark.parametrize(("lower", "upper"), [(-9, 9), (0, 0), (3, 20), (-20, -3)])
+@pytest.mark.parametrize("how", HOWS)
+def test_oracle_a_band_join_is_a_join_on_two_conditions(how, lower, upper, seed):
     lefts, rights = draw(seed)
-    program = band_join(Show, Click, left="price", right="limit", low=-2, high=5, lower=-9, upper=9)
+    program = band_join(
+        Show, Click, left="price", right="limit",
+        low=-2, high=5, lower=lower, upper=upper, how=how,
+    )  # fmt: skip
     assert answer(program, lefts, rights) == ask(
         lefts,
         rights,
-        'SELECT l.id, r.id FROM l JOIN r ON r."limit" - l.price BETWEEN -2 AND 5'
-        " AND r.time - l.time BETWEEN -9 AND 9",
+        f'SELECT l.id, r.id FROM l {WORDS[how]} r ON r."limit" - l.price BETWEEN -2 AND 5'
+        f" AND r.time - l.time BETWEEN {lower} AND {upper}",
     )

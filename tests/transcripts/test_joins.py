@@ -7,23 +7,24 @@ import pytest
 
 from anabranch import FOREVER, Event, Heartbeat, Program
 from anabranch.eventtime.sources import Source
-from anabranch.query import asof_join, interval_join, window_join
+from anabranch.query import asof_join, band_join, interval_join, window_join
 from anabranch.reference.sequential import run
 from tests.transcripts.stories import NAMES, StoryError, read_expression, read_stories
 
 
 class Show(NamedTuple):
     time: int
-    ad: str
+    ad: str | int
 
 
 class Click(NamedTuple):
     time: int
-    ad: str
+    ad: str | int
 
 
 JOINS = {
-    join.__name__: partial(join, Show, Click) for join in (asof_join, interval_join, window_join)
+    join.__name__: partial(join, Show, Click)
+    for join in (asof_join, band_join, interval_join, window_join)
 }
 STORIES = [story for story in read_stories() if "join" in story]
 TRUE = [story for story in STORIES if "error" not in story]

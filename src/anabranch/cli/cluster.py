@@ -157,16 +157,18 @@ def run_on_spark(screen: Screen, material: Material, order: Order, page: int | N
     """Run a program on Spark, and return the first `page` rows of each kind, or all."""
     check_order(order)
     from anabranch.spark.frames import derive_types
+    from anabranch.spark.interruption import end_on_signals
     from anabranch.spark.session import start_session
 
     derive_types(material.program)  # Refuse a type before Java starts, not after it.
     sources, items = _take_stock(material, order)
     if order.place.idle_after_s is not None:
         sources = tuple(replace(s, idle_after_s=order.place.idle_after_s) for s in sources)
-    with screen.wait("starting Spark"):
-        session = start_session("anabranch", order.master)
     with ExitStack() as scope:
         folder = Path(order.output or scope.enter_context(TemporaryDirectory()))
+        scope.enter_context(end_on_signals())
+        with screen.wait("starting Spark"):
+            session = start_session("anabranch", order.master)
         if order.folder is None:
             _run_batch(screen, session, material, order, sources, items, folder)
         else:
@@ -426,8 +428,9 @@ def _run_stream(
     )
     try:
         follow(query, lambda line: _note(screen, line), folder)
-    finally:
+    except Exception:
         query.stop()
+        raise
 
 
 def _note(screen: Screen, line: str) -> None:

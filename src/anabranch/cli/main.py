@@ -5,13 +5,14 @@ A verb is imported when it is called, so that `--help` and `--version` answer at
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError, Parameter
 
 from anabranch import __version__
-from anabranch.errors import AnabranchError, ConservationError, RejectionError
+from anabranch.errors import AnabranchError, ConservationError, RejectionError, Stopped
 
 GOOD, FOUND, USAGE, INTERRUPTED = 0, 1, 2, 130
 
@@ -27,7 +28,8 @@ _VERBS = {
 }
 
 _EPILOGUE = """\
-Exit codes: 0 all is well, 1 a problem was found, 2 wrongly called, 130 stopped by Ctrl-C.
+Exit codes: 0 all is well, 1 a problem was found, 2 wrongly called, 130 stopped by Ctrl-C, 143 by
+SIGTERM.
 
 Start with: anabranch examples, or python -m anabranch.tour
 """
@@ -63,6 +65,9 @@ def build_app() -> App:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line, and leave with its exit code."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) != signal.SIG_IGN:  # As under nohup.
+            signal.signal(number, _stop)
     sys.exit(run_command(sys.argv[1:] if arguments is None else arguments))
 
 
@@ -77,12 +82,16 @@ def run_command(arguments: Sequence[str]) -> int:
         asked = [word for word in arguments[:1] if word in _VERBS]
         sys.stderr.write(f"{error}\n  to do:    {' '.join(['anabranch', *asked, '--help'])}\n")
         return USAGE
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         sys.stderr.write("stopped\n")
-        return INTERRUPTED
+        return 128 + stop.number if isinstance(stop, Stopped) else INTERRUPTED
     except SystemExit as request:  # How rich leaves when the reader of a pipe has gone.
         code = request.code
     return code if isinstance(code, int) else GOOD
+
+
+def _stop(number: int, frame: object) -> None:
+    raise Stopped(number)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,7 +16,9 @@ from anabranch.model.program import Program
 from anabranch.query.pairs import (
     LEFT,
     RIGHT,
+    Held,
     Interval,
+    Pair,
     Pairing,
     Select,
     check_field,
@@ -34,7 +37,7 @@ class Shelf(NamedTuple):
     """The events of one side that wait: in the order of their values, and, by key, of time."""
 
     keys: tuple[Key, ...] = ()
-    events: tuple[Any, ...] = ()
+    held: tuple[Held, ...] = ()
     queue: tuple[Key, ...] = ()
 
 
@@ -56,6 +59,7 @@ def band_join(  # noqa: PLR0913 - two intervals have four ends
     high: Any,
     lower: int,
     upper: int,
+    how: str = "inner",
     select: Select | None = None,
     name: str = "program",
 ) -> Program:
@@ -63,7 +67,9 @@ def band_join(  # noqa: PLR0913 - two intervals have four ends
 
     `left` and `right` name the fields, `lower` and `upper` bound `right.time - left.time`. A pair is said
     when the later of the two comes: `Matched(left, right)`, or what `select(left, right)` returns, if that
-    is not None. Values of None, NaN or infinity match nothing.
+    is not None. With how="left", "right" or "full", an event of that side, or of either, that finds no
+    partner is said with None in the other's place, once the frontier shows that none can come. Values of
+    None, NaN or infinity match nothing, so such an event is said at once.
 
     Events that wait lie in the order of their values, so one that comes looks only at those near it.
     But there is no key that would keep events apart: the program is sequential.
@@ -74,12 +80,17 @@ def band_join(  # noqa: PLR0913 - two intervals have four ends
     check_field("band_join", "right", right, right_type, where)
     _check_band(low, high, where)
     interval = read_interval("band_join", lower, upper, where)
-    pairing = read_pairing("band_join", "inner", select, where)
+    pairing = read_pairing("band_join", how, select, where)
     join = BandJoin((left, right), low, high, interval, pairing)
     return Program(
         handle(left_type, output=join.say_left, update=join.take_left),
         handle(right_type, output=join.say_right, update=join.take_right),
-        handle(make_timer(left_type, right_type), due=join.find_due, update=join.prune),
+        handle(
+            make_timer(left_type, right_type),
+            due=join.find_due,
+            output=join.say_alone,
+            update=join.prune,
+        ),
         depends(left_type, left_type, right_type),
         depends(right_type, right_type),
         init=Shelves(),
@@ -106,11 +117,11 @@ class BandJoin:
         return self._say(RIGHT, shelves, event)
 
     def take_left(self, shelves: Shelves, event: Any) -> Shelves:
-        """Keep a left event as long as a partner may come."""
+        """Keep a left event as long as a partner may come, and note whose partner it is."""
         return self._take(LEFT, shelves, event)
 
     def take_right(self, shelves: Shelves, event: Any) -> Shelves:
-        """Keep a right event as long as a partner may come."""
+        """Keep a right event as long as a partner may come, and note whose partner it is."""
         return self._take(RIGHT, shelves, event)
 
     def find_due(self, shelves: Shelves) -> int | None:
@@ -118,22 +129,33 @@ class BandJoin:
         firsts = ((side, shelf.queue[0]) for side, shelf in enumerate(shelves) if shelf.queue)
         return min((self.interval.expire(side, key[1]) for side, key in firsts), default=None)
 
+    def say_alone(self, shelves: Shelves, timer: Any) -> list[Any]:
+        """Say those that have waited in vain."""
+        return self.pairing.say(self._find_alone(shelves, timer.time))
+
     def prune(self, shelves: Shelves, timer: Any) -> Shelves:
         """Let go of those that nobody can come for."""
-        lefts, rights = (self._prune(side, shelf, timer.time) for side, shelf in enumerate(shelves))
-        return Shelves(lefts, rights)
+        return Shelves(*(self._split(s, shelf, timer.time)[1] for s, shelf in enumerate(shelves)))
 
     def _say(self, side: int, shelves: Shelves, event: Any) -> list[Any]:
+        others = shelves[1 - side].held
+        partners = [others[place].event for place in self._find(side, shelves, event)]
+        if not partners and self.pairing.keeps(side) and not self._waits(side, event):
+            partners = [None]
+        return self.pairing.say(make_pair(side, event, partner) for partner in partners)
+
+    def _waits(self, side: int, event: Any) -> bool:
+        return self.interval.waits(side) and _is_finite(getattr(event, self.fields[side]))
+
+    def _find(self, side: int, shelves: Shelves, event: Any) -> list[int]:
+        """Return the places of an event's partners on the other side's shelf."""
         value = getattr(event, self.fields[side])
         if not _is_finite(value):
             return []
         shelf = shelves[1 - side]
-        start, end = self._find_near(side, shelf, value)
         first, last = self.interval.reach(side, event.time)
-        found = zip(shelf.keys[start:end], shelf.events[start:end], strict=True)
-        return self.pairing.say(
-            make_pair(side, event, other) for key, other in found if first <= key[1] <= last
-        )
+        near = range(*self._find_near(side, shelf, value))
+        return [place for place in near if first <= shelf.keys[place][1] <= last]
 
     def _find_near(self, side: int, shelf: Shelf, value: Any) -> tuple[int, int]:
         """Return from where to where the values in the band stand on the other side's shelf.
@@ -149,28 +171,49 @@ class BandJoin:
         return start, bisect_right(shelf.keys, high, lo=start, key=lambda key: -(value - key[0]))
 
     def _take(self, side: int, shelves: Shelves, event: Any) -> Shelves:
-        value = getattr(event, self.fields[side])
-        if not self.interval.waits(side) or not _is_finite(value):
-            return shelves
-        keys, events, queue = shelves[side]
-        key = (value, event.time)
-        place = bisect_right(keys, key)
-        shelf = Shelf(
-            (*keys[:place], key, *keys[place:]),
-            (*events[:place], event, *events[place:]),
-            (*queue, key),
-        )
-        other = shelves[1 - side]
-        return Shelves(*make_pair(side, shelf, other))
+        shelf, others = shelves[side], shelves[1 - side]
+        partners = [] if self.pairing.how == "inner" else self._find(side, shelves, event)
+        if self.pairing.keeps(1 - side):
+            others = _mark(others, partners)
+        if self._waits(side, event):
+            met = bool(partners) and self.pairing.keeps(side)
+            shelf = _add(shelf, (getattr(event, self.fields[side]), event.time), Held(event, met))
+        return Shelves(*make_pair(side, shelf, others))
 
-    def _prune(self, side: int, shelf: Shelf, now: int) -> Shelf:
-        keys, events, queue = shelf
-        gone = bisect_right(queue, now, key=lambda key: self.interval.expire(side, key[1]))
-        for key in queue[:gone]:
+    def _find_alone(self, shelves: Shelves, now: int) -> Iterator[Pair]:
+        for side, shelf in enumerate(shelves):
+            if self.pairing.keeps(side):
+                gone, _ = self._split(side, shelf, now)
+                yield from (make_pair(side, h.event, None) for h in gone if not h.matched)
+
+    def _split(self, side: int, shelf: Shelf, now: int) -> tuple[list[Held], Shelf]:
+        """Return those that nobody can come for, and a shelf with the others."""
+        keys, held, queue = shelf
+        count = bisect_right(queue, now, key=lambda key: self.interval.expire(side, key[1]))
+        gone = []
+        for key in queue[:count]:
             place = bisect_left(keys, key)
+            gone.append(held[place])
             keys = (*keys[:place], *keys[place + 1 :])
-            events = (*events[:place], *events[place + 1 :])
-        return Shelf(keys, events, queue[gone:])
+            held = (*held[:place], *held[place + 1 :])
+        return gone, Shelf(keys, held, queue[count:])
+
+
+def _add(shelf: Shelf, key: Key, held: Held) -> Shelf:
+    place = bisect_right(shelf.keys, key)
+    return Shelf(
+        (*shelf.keys[:place], key, *shelf.keys[place:]),
+        (*shelf.held[:place], held, *shelf.held[place:]),
+        (*shelf.queue, key),
+    )
+
+
+def _mark(shelf: Shelf, places: list[int]) -> Shelf:
+    """Note that those at some places have had a partner."""
+    held = list(shelf.held)
+    for place in places:
+        held[place] = Held(held[place].event, True)
+    return shelf._replace(held=tuple(held))
 
 
 def _is_finite(value: Any) -> bool:

@@ -16,6 +16,7 @@ from anabranch.model.shapes import WrittenShape
 from anabranch.query.pairs import (
     LEFT,
     RIGHT,
+    Held,
     Interval,
     Pair,
     Pairing,
@@ -28,13 +29,6 @@ from anabranch.query.pairs import (
     read_pairing,
 )
 from anabranch.state.collections import MapOf
-
-
-class Held(NamedTuple):
-    """An event that waits for partners, and whether it has had one, if that makes a difference."""
-
-    event: Any
-    matched: bool = False
 
 
 class Sides(NamedTuple):

@@ -27,6 +27,13 @@ class Matched(NamedTuple):
     right: Any
 
 
+class Held(NamedTuple):
+    """An event that waits for partners, and whether it has had one, if that makes a difference."""
+
+    event: Any
+    matched: bool = False
+
+
 @dataclass(frozen=True)
 class Pairing:
     """Which pairs are said, and as what."""

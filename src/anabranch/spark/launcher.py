@@ -9,6 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from anabranch.spark.interruption import JVM, hold_signals
+
 if TYPE_CHECKING:
     from pyspark import SparkConf
 
@@ -43,9 +45,15 @@ def launch_jvm(conf: "SparkConf", java_home: Path) -> None:
     try:
         with adapt_java(java_home) as adapted_home:
             os.environ["JAVA_HOME"] = str(adapted_home)
-            gateway = launch_gateway(conf, popen_kwargs={"stderr": writing_end})
-    finally:
+            # A JVM that is not connected yet could not be told to end.
+            with hold_signals(JVM.end):
+                gateway = launch_gateway(conf, popen_kwargs={"stderr": writing_end})
+                JVM.process, JVM.pipe = gateway.proc, writing_end
+    except BaseException:
         os.close(writing_end)
+        JVM.pipe = None
+        raise
+    finally:
         os.environ["JAVA_HOME"] = str(java_home)
     SparkContext(conf=conf, gateway=gateway)
 
@@ -86,5 +94,5 @@ def _forward_stderr(reading_end: int) -> None:
         for line in lines:
             noise = line.rstrip() == _JVM_NOISE or _WORKER_NOISE in line
             # The workers' remarks come with an empty line each.
-            if not noise and line.strip():
+            if JVM.pass_on(line) and not noise and line.strip():
                 os.write(2, line)

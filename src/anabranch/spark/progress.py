@@ -15,6 +15,7 @@ from anabranch.errors import AnabranchError, ConservationError, RejectionError
 from anabranch.eventtime.holding import explain_hold, find_holders, name_time
 from anabranch.eventtime.ledger import Ledger
 from anabranch.model.events import FOREVER
+from anabranch.spark.interruption import hold_signals
 from anabranch.spark.sinks import Frontiers, read_frontiers, read_ledger
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ def follow(
     """Wait for a query to end, and tell of each batch, in one line, when it is done.
 
     A query that fails ends in `QueryError`, in `ConservationError` if events went missing, or in
-    `RejectionError` if too many were rejected.
+    `RejectionError` if too many were rejected. Ctrl-C and SIGTERM stop the query first, and then do what
+    they always do: Ctrl-C ends in KeyboardInterrupt. A second one kills this process and its JVM.
     """
     for batch in watch(query, folder, interval_s=interval_s):
         tell(describe_batch(batch))
@@ -72,12 +74,15 @@ def watch(
 
     told = -1
     over = False
+    recent: list[Any] = []
     while not over:
-        try:
-            over = bool(query.awaitTermination(interval_s))
-        except StreamingQueryException as error:
-            raise explain_failure(str(error)) from error
-        for progress in query.recentProgress:
+        with hold_signals(query.stop):
+            try:
+                over = bool(query.awaitTermination(interval_s))
+            except StreamingQueryException as error:
+                raise explain_failure(str(error)) from error
+            recent = query.recentProgress
+        for progress in recent:
             if progress["batchId"] > told:
                 told = progress["batchId"]
                 yield read_batch(progress, folder)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anabranch.errors import AnabranchError, InputError, MissingExtraError
+from anabranch.spark.interruption import keep_handlers
 from anabranch.spark.java import describe_search, find_java
 from anabranch.spark.launcher import launch_jvm
 
@@ -89,11 +90,12 @@ def start_session(
     for setting, value in merged.items():
         builder = builder.config(setting, value)
     try:
-        # One JVM serves all sessions of a process, one after the other.
-        if SparkContext._gateway is None:
-            conf = SparkConf().setAppName(name).setMaster(master).setAll(list(merged.items()))
-            launch_jvm(conf, java_home)
-        session = builder.getOrCreate()
+        with keep_handlers():
+            # One JVM serves all sessions of a process, one after the other.
+            if SparkContext._gateway is None:
+                conf = SparkConf().setAppName(name).setMaster(master).setAll(list(merged.items()))
+                launch_jvm(conf, java_home)
+            session = builder.getOrCreate()
     except Exception as error:
         raise SessionError(
             "Spark could not be started",

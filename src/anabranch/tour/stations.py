@@ -16,7 +16,7 @@ from cyclopts import App, CycloptsError, Parameter
 from rich.console import Console
 from rich.text import Text
 
-from anabranch.errors import AnabranchError, InputError
+from anabranch.errors import AnabranchError, InputError, Stopped
 from anabranch.model.program import Program
 from anabranch.spark.progress import Batch
 from anabranch.tour.child import Begun, Child, ChildError, Home, launch
@@ -27,7 +27,7 @@ from anabranch.tour.traffic import PROMISES, Traffic, write_traffic
 from anabranch.tour.verdict import Verdict, fold_files, judge, read_hours
 from anabranch.tour.view import Hour, View, draw_curve, draw_sources, open_view
 
-GOOD, FOUND, USAGE, INTERRUPTED = 0, 1, 2, 130
+GOOD, FOUND, USAGE = 0, 1, 2
 PIPE_WIDTH = 100
 CURVE = 56
 CRASH_AT = 0.4
@@ -49,15 +49,20 @@ app = App(
 def main() -> None:
     """Show the tour on standard output."""
     # Whoever ends the tour from outside ends the query too, and leaves nothing behind.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _stop)
     try:
         sys.exit(app(sys.argv[1:]))
-    except KeyboardInterrupt:
+    except Stopped as stop:
         sys.stderr.write("stopped\n")
-        sys.exit(INTERRUPTED)
+        sys.exit(128 + stop.number)
     except (AnabranchError, CycloptsError) as error:
         sys.stderr.write(f"{error}\n")
         sys.exit(USAGE)
+
+
+def _stop(number: int, frame: object) -> None:
+    raise Stopped(number)
 
 
 @app.default
