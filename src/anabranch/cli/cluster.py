@@ -7,8 +7,8 @@ batch. A folder is a stream: Spark reads its files itself, as many as there are,
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -155,15 +155,12 @@ class Report:
 
 def run_on_spark(screen: Screen, material: Material, order: Order, page: int | None) -> Report:
     """Run a program on Spark, and return the first `page` rows of each kind, or all."""
+    order = keep_shards(order)
     check_order(order)
-    from anabranch.spark.frames import derive_types
     from anabranch.spark.interruption import end_on_signals
     from anabranch.spark.session import start_session
 
-    derive_types(material.program)  # Refuse a type before Java starts, not after it.
     sources, items = _take_stock(material, order)
-    if order.place.idle_after_s is not None:
-        sources = tuple(replace(s, idle_after_s=order.place.idle_after_s) for s in sources)
     with ExitStack() as scope:
         folder = Path(order.output or scope.enter_context(TemporaryDirectory()))
         scope.enter_context(end_on_signals())
@@ -207,6 +204,11 @@ def refuse_flags(place: Place) -> None:
 
 def check_order(order: Order) -> None:
     """Refuse what can't be run, before anything starts."""
+    _check_flags(order)
+    _check_output(order)
+
+
+def _check_flags(order: Order) -> None:
     if order.unbounded:
         raise InputError(
             "on Spark, files end and a folder does not",
@@ -254,7 +256,6 @@ def check_order(order: Order) -> None:
             expected="--input DIR, a folder to which files are added",
             got="files, of which nobody is silent: all of them end",
         )
-    _check_output(order)
 
 
 def _check_output(order: Order) -> None:
@@ -267,22 +268,43 @@ def _check_output(order: Order) -> None:
             got="a folder with batch=…",
             cure="another --output; what was published is never overwritten",
         )
-    if not _find_checkpoint(order, Path(order.output)).exists():
+    if not find_checkpoint(order, Path(order.output)).exists():
         raise InputError(
             f"{order.output!r} holds the batches of a run with another checkpoint",
             expected="the --checkpoint that made them, or a new --output",
-            got=f"no checkpoint at {_find_checkpoint(order, Path(order.output))}",
+            got=f"no checkpoint at {find_checkpoint(order, Path(order.output))}",
             cure="a new run would count its batches from 0, and they would be taken for replays",
         )
 
 
-def _find_checkpoint(order: Order, folder: Path) -> Path:
+def find_checkpoint(order: Order, folder: Path) -> Path:
+    """Return where the state of a run is kept."""
     # Spark does not take a name with an underscore for data.
     return Path(order.checkpoint) if order.checkpoint else folder / "_checkpoint"
 
 
+def keep_shards(order: Order) -> Order:
+    """Take the number of shards from a checkpoint that was restored or rescaled, if nobody says one."""
+    if order.folder is None or order.output is None or order.place.shards is not None:
+        return order
+    from anabranch.spark.pairing import read_begin
+
+    begin = read_begin(find_checkpoint(order, Path(order.output)))
+    return replace(order, place=replace(order.place, shards=begin.shards))
+
+
 def _take_stock(material: Material, order: Order) -> tuple[tuple[Source, ...], tuple[Any, ...]]:
     """Return every source, and the items if they are a bounded input."""
+    from anabranch.spark.frames import derive_types
+
+    derive_types(material.program)  # Refuse a type before Java starts, not after it.
+    sources, items = _list_sources(material, order)
+    if order.place.idle_after_s is not None:
+        sources = tuple(replace(s, idle_after_s=order.place.idle_after_s) for s in sources)
+    return sources, items
+
+
+def _list_sources(material: Material, order: Order) -> tuple[tuple[Source, ...], tuple[Any, ...]]:
     if order.folder is None:
         items = load_items(material, order.inputs)
         sources = declare_sources(material, items, order.lateness, strict=order.strict)
@@ -401,26 +423,17 @@ def _run_stream(
     sources: tuple[Source, ...],
     folder: Path,
 ) -> None:
-    from anabranch.spark.frames import feed_directory
     from anabranch.spark.intake import MAX_RECORD_BYTES
     from anabranch.spark.progress import follow
     from anabranch.spark.query import run
     from anabranch.spark.sinks import write_directory
 
-    assert order.folder is not None
-    feed = feed_directory(
-        session,
-        material.program,
-        order.folder,
-        sources,
-        format=_find_stream_format(list_files(order.folder)),
-        files_per_batch=order.files_per_batch,
-    )
+    feed = _open_folder(session, material, order, sources)
     most = order.place.max_record_bytes or MAX_RECORD_BYTES
     result = run(
         material.program, [feed], shards=order.shards, mode=order.mode, max_record_bytes=most
     )
-    checkpoint = _find_checkpoint(order, folder)
+    checkpoint = find_checkpoint(order, folder)
     # Without a folder nothing is kept that a user could look at; then it is judged at the end.
     tolerance = None if order.output is None else order.most_rejected
     query = write_directory(
@@ -431,6 +444,36 @@ def _run_stream(
     except Exception:
         query.stop()
         raise
+
+
+def _open_folder(
+    session: Session, material: Material, order: Order, sources: tuple[Source, ...]
+) -> Any:
+    from anabranch.spark.frames import feed_directory
+
+    assert order.folder is not None
+    return feed_directory(
+        session,
+        material.program,
+        order.folder,
+        sources,
+        format=_find_stream_format(list_files(order.folder)),
+        files_per_batch=order.files_per_batch,
+    )
+
+
+@contextmanager
+def open_run(screen: Screen, material: Material, order: Order) -> Iterator[tuple[Session, Any]]:
+    """Start Spark for a run that follows a folder; yield the session, and the feed of the folder."""
+    _check_flags(order)
+    from anabranch.spark.interruption import end_on_signals
+    from anabranch.spark.session import start_session
+
+    sources, _ = _take_stock(material, order)
+    with end_on_signals():
+        with screen.wait("starting Spark"):
+            session = start_session("anabranch", order.master)
+        yield session, _open_folder(session, material, order, sources)
 
 
 def _note(screen: Screen, line: str) -> None:

@@ -155,7 +155,9 @@ def import_archive(file: Path | str, folder: Path | str, limits: Limits = LIMITS
         except SavepointError:
             raise
         except _UNREADABLE as error:
-            raise unpack.refuse("it can't be unpacked", f"{type(error).__name__}: {error}") from error
+            raise unpack.refuse(
+                "it can't be unpacked", f"{type(error).__name__}: {error}"
+            ) from error
         _check_unpacked(file, draft.folder)
         return draft.publish()
 
@@ -165,9 +167,7 @@ def _check_unpacked(file: Path, folder: Path) -> None:
     try:
         open_savepoint(folder)
     except DamagedSavepointError as error:
-        raise DamagedSavepointError(
-            str(file), error.changed, error.missing, error.extra
-        ) from None
+        raise DamagedSavepointError(str(file), error.changed, error.missing, error.extra) from None
     except (ForbiddenFileError, ManifestError) as error:
         raise type(error)(
             error.what, where=str(file), expected=error.expected, got=error.got, cure=error.cure

@@ -15,7 +15,7 @@ import threading
 import time
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from anabranch.errors import AnabranchError
@@ -60,7 +60,7 @@ def find_local(place: str | Path, default: str = "file:///") -> Path | None:
 def check_pair(folder: Path, checkpoint: Path) -> None:
     """Refuse a folder and a checkpoint that do not belong together, before anything is written."""
     published = find_last(folder, "batch=*")
-    begun = find_last(checkpoint / "offsets", "[0-9]*") + read_first(checkpoint)
+    begun = find_last(checkpoint / "offsets", "[0-9]*") + read_begin(checkpoint).first
     if published == begun == -1:
         return
     ids = [_read_id(folder), _read_id(checkpoint)]
@@ -94,22 +94,37 @@ def write_pair(folder: Path, checkpoint: Path) -> None:
             draft.replace(place / PAIR)
 
 
-def read_first(checkpoint: Path) -> int:
-    """Return the number under which the first batch of a checkpoint is published.
+class Begin(NamedTuple):
+    """How a checkpoint began that goes on from a savepoint.
 
-    One that goes on from a savepoint goes on counting, if it goes on in the same folder.
+    `first` is the number under which its first batch is published: it goes on counting, if it goes on in
+    the same folder.
     """
+
+    first: int = 0
+    savepoint: str | None = None
+    shards: int | None = None
+
+
+def read_begin(checkpoint: Path) -> Begin:
+    """Return how a checkpoint began."""
     try:
-        return int(json.loads((checkpoint / BEGIN).read_text(encoding="utf-8"))["first"])
+        return Begin(**json.loads((checkpoint / BEGIN).read_text(encoding="utf-8")))
     except FileNotFoundError:
-        return 0
-    except (ValueError, TypeError, LookupError) as error:
+        return Begin()
+    except (ValueError, TypeError) as error:
         raise PairingError(
             f"{checkpoint / BEGIN} can't be read",
             expected='{"first": …}, as it was written',
             got=str(error),
             cure="restore the savepoint again, into a new checkpoint",
         ) from error
+
+
+def write_begin(checkpoint: Path, begin: Begin) -> None:
+    """Note how a checkpoint began."""
+    text = json.dumps(begin._asdict()) + "\n"
+    (checkpoint / BEGIN).write_text(text, encoding="utf-8")
 
 
 def find_last(folder: Path, pattern: str) -> int:

@@ -22,7 +22,7 @@ from anabranch.savepoints.objects import check_windows
 from anabranch.savepoints.paths import SOURCES
 from anabranch.savepoints.shelf import find_savepoint
 from anabranch.spark.intake import MAX_RECORD_BYTES
-from anabranch.spark.pairing import BEGIN, PAIR, Lock, find_last, find_local
+from anabranch.spark.pairing import PAIR, Begin, Lock, find_last, find_local, write_begin
 from anabranch.spark.progress import explain_failure
 from anabranch.spark.publishing import Format
 from anabranch.spark.query import Feed, find_session, fold_envelopes, make_job
@@ -71,7 +71,8 @@ def restore_savepoint(  # noqa: PLR0913 - what `run` and `write_directory` take
         with _set_partitions(spark, partitions):
             _seed(spark, job, opened, migration, draft, first, format)
         _go_on_from(opened, draft / "checkpoint")
-        _put_in_place(draft, place, target, first, opened.manifest.id)
+        write_begin(draft / "checkpoint", Begin(first, opened.manifest.id, job.wiring.shards))
+        _put_in_place(draft, place, target, first)
 
 
 def rescale(  # noqa: PLR0913 - what `run` and `write_directory` take
@@ -280,13 +281,11 @@ def _move(made: Path, place: Path) -> None:
     made.rename(place)
 
 
-def _put_in_place(draft: Path, place: Path, folder: Path, first: int, savepoint: str) -> None:
+def _put_in_place(draft: Path, place: Path, folder: Path, first: int) -> None:
     """Put the checkpoint in its place, and let it and the folder belong together, and to nobody else."""
     made = draft / "checkpoint"
     pair = json.dumps({"id": uuid.uuid4().hex}) + "\n"
     (made / PAIR).write_text(pair, encoding="utf-8")
-    begin = json.dumps({"first": first, "savepoint": savepoint}) + "\n"
-    (made / BEGIN).write_text(begin, encoding="utf-8")
     folder.mkdir(parents=True, exist_ok=True)
     place.parent.mkdir(parents=True, exist_ok=True)
     if place.exists():

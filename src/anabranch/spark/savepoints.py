@@ -44,7 +44,7 @@ from anabranch.spark.contents import (
     sort_stores,
 )
 from anabranch.spark.description import Description
-from anabranch.spark.pairing import find_local, read_first
+from anabranch.spark.pairing import find_local, read_begin
 from anabranch.spark.stores import KeptStore
 from anabranch.state import kinds
 from anabranch.state.kinds import describe_values, read_kind, unify, unify_all, write_kind
@@ -350,7 +350,7 @@ def _describe(
         standings=record_standings(standings),
         ledger=LedgerRecord(*overview.ledger),
         clock_ms=overview.clock_ms,
-        batch=batch + read_first(checkpoint),
+        batch=batch + read_begin(checkpoint).first,
         offsets=read_offsets(checkpoint, batch),
         schema=write_schema(schema),
     )

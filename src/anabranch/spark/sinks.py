@@ -21,7 +21,7 @@ from anabranch.eventtime.sources import NEVER
 from anabranch.eventtime.tolerance import Sample, Tolerance, explain_excess, read_tolerance
 from anabranch.model.events import Heartbeat
 from anabranch.spark.packs import find_packed
-from anabranch.spark.pairing import Lock, check_pair, find_local, read_first, write_pair
+from anabranch.spark.pairing import Lock, check_pair, find_local, read_begin, write_pair
 from anabranch.spark.publishing import Format, write_nothing, write_rows
 from anabranch.spark.said import COLUMNS
 
@@ -283,7 +283,7 @@ def _start(
         return writer.foreachBatch(function).start()
     local = _find_local(result.sparkSession, checkpoint)
     lock = None if local is None else Lock(local)
-    first = 0 if local is None else read_first(local)
+    first = 0 if local is None else read_begin(local).first
     try:
         accept()
         writer = writer.foreachBatch(lambda frame, batch: function(frame, batch + first))
