@@ -5,10 +5,12 @@ import sys
 
 import pytest
 
+from anabranch import Program, on
 from anabranch.eventtime.windows import Sliding, Tumbling
 from anabranch.plan.wiring import wire
 from anabranch.query import asof_join, band_join, interval_join, window_join
 from anabranch.spark.fingerprint import ChangedProgramError, check_fingerprint, fingerprint
+from anabranch.state import MapOf
 from tests.query.oracles import Click, Show
 
 
@@ -70,3 +72,40 @@ def test_the_print_is_the_same_in_another_process():
         for _ in range(2)
     }
     assert prints == {take_print(interval(select=lambda a, b: (a, "b")))["code"] + "\n"}
+
+
+class Plain:
+    """A shape of a user's own, without a repr."""
+
+    by = None
+    init = zero = 0
+
+    def __init__(self, step=1):
+        self.step = step
+
+    def fork(self, state, left, right):
+        return state, 0
+
+    def join(self, a, b):
+        return a + b
+
+    def same(self, a, b):
+        return a == b
+
+
+class Other(Plain):
+    def join(self, a, b):
+        return max(a, b)
+
+
+def count(shape):
+    handler = on(Show, update=lambda total, show: total + 1)
+    return Program(handler, state=MapOf(shape, by="ad"))
+
+
+def test_a_shape_of_ones_own_is_known_by_what_it_does_not_by_where_it_is():
+    taken = take_print(count(Plain()))
+    check_fingerprint(taken, take_print(count(Plain())))
+    for changed in (Plain(2), Other()):
+        with pytest.raises(ChangedProgramError, match="code"):
+            check_fingerprint(taken, take_print(count(changed)))

@@ -74,8 +74,19 @@ def _describe_part(part: Any) -> str:
     if dataclasses.is_dataclass(part):
         values = [_describe_part(getattr(part, f.name)) for f in dataclasses.fields(part)]
         return f"{type(part).__name__}({', '.join(values)})"
-    # Not the repr of a function: it names a place in memory.
-    return _describe(part) if callable(part) else repr(part)
+    # Not the repr of a function, nor that of a plain object: they name a place in memory.
+    if callable(part):
+        return _describe(part)
+    return _describe_object(part) if type(part).__repr__ is object.__repr__ else repr(part)
+
+
+def _describe_object(part: Any) -> str:
+    """Return what a plain object is: its class, what that class says and does, and what it holds."""
+    kind = type(part)
+    told = {name: value for name, value in vars(kind).items() if not name.startswith("__")}
+    told |= getattr(part, "__dict__", {})
+    parts = [f"{name}={_describe_part(told[name])}" for name in sorted(told)]
+    return f"{kind.__name__}({', '.join(parts)})"
 
 
 def _name(tag: Tag) -> str:
