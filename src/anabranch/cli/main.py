@@ -21,6 +21,7 @@ _VERBS = {
     "explain": "Show what a program lets run apart, the plan that follows, and why.",
     "run": "Run a program on files of events, one event after the other.",
     "frontier": "Show how far each source has come, and who holds the others back.",
+    "rescale": "Give a stopped query on Spark another number of shards or partitions.",
     "simulate": "Run a program's plans under many schedules, with crashes and repeats.",
     "diff": "Compare two files of outputs, up to the order that does not matter.",
     "state": "Tell what becomes of an older state in a newer program.",

@@ -1,4 +1,4 @@
-"""`anabranch savepoint create` and `restore`: savepoints of a checkpoint of Spark's."""
+"""`anabranch savepoint create` and `restore`: savepoints of a query on Spark."""
 
 from __future__ import annotations
 
@@ -108,42 +108,6 @@ def restore(  # noqa: PLR0913 - one for each flag
     else:
         screen.write(f"restored into {checkpoint}; outputs go to {output}")
         screen.write(f"to do     anabranch run {target} --spark --input {input} --output {output}")
-    return GOOD
-
-
-def rescale(  # noqa: PLR0913 - one for each flag
-    target: Target,
-    /,
-    *,
-    input: Folder,  # noqa: A002 - the flag's name
-    output: Annotated[str, Parameter(help="The folder of outputs of the query.")],
-    format: Annotated[  # noqa: A002 - the flag's name
-        Literal["jsonl", "parquet"], Parameter(help="The format of the outputs; parquet.")
-    ] = "parquet",
-    lateness: Lateness = None,
-    strict: Strict = False,
-    partitions: Partitions = None,
-    place: Place = HERE,
-    json: Json = False,
-) -> int:
-    """Give a stopped query another number of shards (--shards) or of Spark's partitions.
-
-    Nothing is computed again, and the next `anabranch run` goes on. The plan follows the program.
-    """
-    from anabranch.spark.restores import rescale as rescale_query
-
-    screen, material = Screen(quiet=json), load_material(target)
-    order = make_order(place, input, output, format, lateness, strict=strict)
-    checkpoint = find_checkpoint(order, Path(output))
-    with open_run(screen, material, order) as (_, feed), screen.wait("rescaling"):
-        rescale_query(
-            material.program, [feed], output, checkpoint, shards=order.shards,
-            partitions=partitions, format=order.format,
-        )  # fmt: skip
-    if json:
-        screen.print_json({"checkpoint": str(checkpoint), "output": output, "shards": order.shards})
-    else:
-        screen.write(f"rescaled  {checkpoint} to {order.shards} shards")
     return GOOD
 
 

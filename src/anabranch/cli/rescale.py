@@ -1,0 +1,50 @@
+"""`anabranch rescale`: another number of shards or partitions for a stopped query on Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from anabranch.cli.cluster import HERE, Place, find_checkpoint, open_run
+from anabranch.cli.flags import Json, Lateness, Strict, Target
+from anabranch.cli.material import load_material
+from anabranch.cli.saving import Folder, Partitions, make_order
+from anabranch.cli.screen import GOOD, Screen
+
+
+def rescale(  # noqa: PLR0913 - one for each flag
+    target: Target,
+    /,
+    *,
+    input: Folder,  # noqa: A002 - the flag's name
+    output: Annotated[str, Parameter(help="The folder of outputs of the query.")],
+    format: Annotated[  # noqa: A002 - the flag's name
+        Literal["jsonl", "parquet"], Parameter(help="The format of the outputs; parquet.")
+    ] = "parquet",
+    lateness: Lateness = None,
+    strict: Strict = False,
+    partitions: Partitions = None,
+    place: Place = HERE,
+    json: Json = False,
+) -> int:
+    """Give a stopped query another number of shards (--shards) or of Spark's partitions.
+
+    Nothing is computed again, and the next `anabranch run` goes on. The plan follows the program.
+    """
+    from anabranch.spark.restores import rescale as rescale_query
+
+    screen, material = Screen(quiet=json), load_material(target)
+    order = make_order(place, input, output, format, lateness, strict=strict)
+    checkpoint = find_checkpoint(order, Path(output))
+    with open_run(screen, material, order) as (_, feed), screen.wait("rescaling"):
+        rescale_query(
+            material.program, [feed], output, checkpoint, shards=order.shards,
+            partitions=partitions, format=order.format,
+        )  # fmt: skip
+    if json:
+        screen.print_json({"checkpoint": str(checkpoint), "output": output, "shards": order.shards})
+    else:
+        screen.write(f"rescaled  {checkpoint} to {order.shards} shards")
+    return GOOD
