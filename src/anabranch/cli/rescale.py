@@ -11,7 +11,7 @@ from anabranch.cli.cluster import HERE, Place, find_checkpoint, open_run
 from anabranch.cli.flags import Json, Lateness, Strict, Target
 from anabranch.cli.material import load_material
 from anabranch.cli.saving import Folder, Partitions, make_order
-from anabranch.cli.screen import GOOD, Screen
+from anabranch.cli.screen import GOOD, Screen, count_things
 
 
 def rescale(  # noqa: PLR0913 - one for each flag
@@ -33,6 +33,7 @@ def rescale(  # noqa: PLR0913 - one for each flag
 
     Nothing is computed again, and the next `anabranch run` goes on. The plan follows the program.
     """
+    from anabranch.spark.pairing import read_begin
     from anabranch.spark.restores import rescale as rescale_query
 
     screen, material = Screen(quiet=json), load_material(target)
@@ -40,11 +41,12 @@ def rescale(  # noqa: PLR0913 - one for each flag
     checkpoint = find_checkpoint(order, Path(output))
     with open_run(screen, material, order) as (_, feed), screen.wait("rescaling"):
         rescale_query(
-            material.program, [feed], output, checkpoint, shards=order.shards,
+            material.program, [feed], output, checkpoint, shards=place.shards,
             partitions=partitions, format=order.format,
         )  # fmt: skip
+    shards = read_begin(checkpoint).shards
     if json:
-        screen.print_json({"checkpoint": str(checkpoint), "output": output, "shards": order.shards})
+        screen.print_json({"checkpoint": str(checkpoint), "output": output, "shards": shards})
     else:
-        screen.write(f"rescaled  {checkpoint} to {order.shards} shards")
+        screen.write(f"rescaled  {checkpoint}: {count_things(shards or 0, 'shard')}")
     return GOOD

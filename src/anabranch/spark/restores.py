@@ -90,7 +90,7 @@ def rescale(  # noqa: PLR0913 - what `run` and `write_directory` take
 ) -> None:
     """Give a stopped query another number of shards or partitions, or another plan; nothing is recomputed.
 
-    Its folder and its checkpoint stay where they are.
+    Without `shards` their number stays. Its folder and its checkpoint stay where they are.
     """
     place = find_local(checkpoint)
     if place is None or not (place / "commits").is_dir():
@@ -106,6 +106,9 @@ def rescale(  # noqa: PLR0913 - what `run` and `write_directory` take
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir(parents=True)
         saved = create_savepoint(find_session(feeds), place, aside / "savepoint")
+        if shards is None:
+            made_by = open_savepoint(saved, verify=False).manifest.fingerprint
+            shards = int(made_by["shards"])
         restore_savepoint(
             saved, program, feeds, folder, aside / "checkpoint", shards=shards, hot=hot,
             columns=columns, partitions=partitions, format=format,
