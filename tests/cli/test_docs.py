@@ -14,7 +14,9 @@ import pytest
 from anabranch.cli.main import run_command
 
 ROOT = Path(__file__).parent.parent.parent
-PAGES = [ROOT / "docs" / name for name in ("cli.md", "speculation.md", "frontiers.md")]
+PAGES = [
+    ROOT / "docs" / name for name in ("cli.md", "speculation.md", "frontiers.md", "evolution.md")
+]
 BLOCK = re.compile(r'```(\w+)(?: title="([^"]+)")?\n(.*?)```', re.DOTALL)
 
 

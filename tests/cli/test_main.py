@@ -51,12 +51,12 @@ def test_the_version_is_the_package_s():
 def test_help_names_every_verb(arguments, capsys):
     assert run_command(arguments) == 0
     out, _ = capsys.readouterr()
-    for verb in ("check", "run", "simulate", "diff", "examples", "--install-completion"):
+    for verb in ("check", "run", "simulate", "diff", "state", "examples", "--install-completion"):
         assert verb in out
     assert "\x1b" not in out
 
 
-@pytest.mark.parametrize("verb", ["check", "run", "simulate", "diff", "examples"])
+@pytest.mark.parametrize("verb", ["check", "run", "simulate", "diff", "state", "examples"])
 def test_every_verb_has_help(verb, capsys):
     assert run_command([verb, "--help"]) == 0
     assert f"Usage: anabranch {verb}" in capsys.readouterr().out

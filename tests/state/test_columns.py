@@ -1,6 +1,7 @@
 """What is written as columns is read back to the bit, and other programs can read it too."""
 
 import io
+import pickle
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -19,9 +20,15 @@ from anabranch.state.codec import Codec, CodecError
 from anabranch.state.columns import arrow_type, from_arrow, to_arrow
 from anabranch.state.kinds import (
     ANY,
+    BIGINT,
     FLOAT,
+    FRACTION,
     INT,
     STR,
+    UUID,
+    Array,
+    DatetimeKind,
+    DecimalKind,
     EnumKind,
     Mapped,
     Option,
@@ -84,6 +91,23 @@ def test_equal_states_give_equal_tables_whatever_came_first(entries, rng):
     assert files[0].getvalue() == files[1].getvalue()
 
 
+@pytest.mark.parametrize(
+    ("items", "order"),
+    [
+        (["b", "ü", "a"], ["a", "b", "ü"]),
+        ([10, 9, -1], [-1, 9, 10]),
+        ([2.5, float("inf"), -0.0], [-0.0, 2.5, float("inf")]),
+        ([b"b", b"a"], [b"a", b"b"]),
+    ],
+)
+def test_sets_and_maps_come_in_the_natural_order_of_their_items(items, order):
+    for some in (dict.fromkeys(items, 1), Map(dict.fromkeys(items, 1))):
+        (pairs,) = to_arrow(describe_values([some]), [some], CODEC).to_pylist()
+        assert [key for key, _ in pairs] == order
+    kind = describe_values([set(items)])
+    assert to_arrow(kind, [set(items)], CODEC).to_pylist() == [order]
+
+
 @given(st.dictionaries(keys, st.builds(Path, st.just(()), values), max_size=4))
 def test_entries_are_read_back_from_a_table(entries):
     key, entry = describe_values(entries), describe_values(entries.values())
@@ -110,19 +134,18 @@ ROWS = {
     "b": Point(2, Colour.RED),
     "a": Point(1, None),
 }
-STORY = [
-    (1, 2**70, -0.5, "x", Decimal("1.10"), Fraction(1, 3), datetime(2024, 7, 1, 12, tzinfo=ZoneInfo("Europe/Berlin")),
-     NOON, {"k": 1}, [1, 2], (3, "t"), np.array([1.0, 2.0]), frozenset({2, 1})),
-]  # fmt: skip
+STORY = {
+    "small": 1, "large": 2**70, "half": -0.5, "word": "x", "price": Decimal("1.10"), "share": Fraction(1, 3),
+    "there": datetime(2024, 7, 1, 12, tzinfo=ZoneInfo("Europe/Berlin")), "here": NOON, "counts": {"k": 1},
+    "pages": [1, 2], "pair": (3, "t"), "vector": np.array([1.0, 2.0]), "members": frozenset({2, 1}), "gone": None,
+}  # fmt: skip
 
 
 def test_duckdb_reads_a_table_as_it_is(tmp_path):
     key, entry = describe_values(ROWS), describe_values(ROWS.values())
     pq.write_table(to_table(key, entry, ROWS.items(), CODEC), tmp_path / "part-0.parquet")
-    pq.write_table(
-        pa.table({"row": to_arrow(describe_values(STORY), STORY, CODEC)}),
-        tmp_path / "story.parquet",
-    )
+    columns = {name: to_arrow(describe_values([one]), [one], CODEC) for name, one in STORY.items()}
+    pq.write_table(pa.table(columns), tmp_path / "story.parquet")
     with duckdb.connect() as database:
         database.execute("set timezone = 'UTC'")
         found = database.execute(
@@ -130,12 +153,12 @@ def test_duckdb_reads_a_table_as_it_is(tmp_path):
         ).fetchall()
         assert found == [("b", 2, "RED")]
         read = database.execute(
-            "select row._1, row._2, row._3, row._4, row._5, row._6, row._7 at time zone 'UTC', row._8, "
-            f"row._9['k'], row._10, row._11._2, row._12.values, row._13 from '{tmp_path}/story.parquet'"
+            "select small, large, half, word, price, share, there at time zone 'UTC', here, counts['k'], "
+            f"pages, pair._2, vector.values, members, gone from '{tmp_path}/story.parquet'"
         ).fetchone()
     assert read == (
         1, str(2**70), -0.5, "x", Decimal("1.10"), "1/3", NOON - timedelta(hours=2), NOON,
-        1, [1, 2], "t", [1.0, 2.0], [1, 2],
+        1, [1, 2], "t", [1.0, 2.0], [1, 2], None,
     )  # fmt: skip
 
 
@@ -184,6 +207,27 @@ def test_a_record_that_the_program_has_not_is_refused():
         )
 
 
+@pytest.mark.parametrize(
+    ("kind", "column"),
+    [
+        (BIGINT, ["ten"]),
+        (DecimalKind(), ["ten"]),
+        (FRACTION, ["1/0"]),
+        (UUID, ["ten"]),
+        (EnumKind("Colour"), ["GREEN"]),
+        (DatetimeKind(), [{"local": None, "zone": "UTC", "fold": False}]),
+        (Array("<f8"), [{"shape": [3], "values": [1.0]}]),
+        (Array("|O"), [{"shape": [1], "data": b"12345678"}]),
+        (Record("Point", (("x", INT), ("colour", EnumKind("Colour")))), ["no struct"]),
+        (ANY, [pickle.dumps(1)]),
+        (ANY, [b""]),
+    ],
+)
+def test_a_column_that_holds_something_else_is_refused(kind, column):
+    with pytest.raises(CodecError):
+        from_arrow(kind, pa.array(column), CODEC.records, CODEC)
+
+
 def test_a_table_with_other_columns_is_refused():
     with pytest.raises(CodecError, match="other columns than its schema says"):
         from_table(None, INT, pa.table({"other": [1]}), {}, CODEC)
@@ -193,6 +237,22 @@ def test_maps_are_maps_unless_a_key_may_be_none():
     assert pa.types.is_map(arrow_type(Mapped("dict", STR, INT)))
     assert pa.types.is_list(arrow_type(Mapped("dict", make_optional(STR), INT)))
     assert make_optional(ANY) == ANY
+
+
+@pytest.mark.parametrize(
+    "dtype", ["b1", "i2", ">i2", "u8", "f2", "f4", ">f4", "f8", "c8", "m8[s]", "U2", "S3"]
+)
+def test_arrays_keep_their_dtype_and_shape(dtype):
+    some = [
+        np.arange(6).astype(dtype).reshape(2, 3),
+        np.empty((0, 4), dtype),
+        np.array(1).astype(dtype),
+    ]
+    kind = describe_values(some)
+    assert kind == Array(some[0].dtype.str)
+    stored = through_parquet(pa.table({"column": to_arrow(kind, some, CODEC)}))
+    back = from_arrow(kind, stored["column"], {}, CODEC)
+    assert list(map(spell, back)) == list(map(spell, some))
 
 
 def test_an_array_of_objects_is_refused():

@@ -1,30 +1,32 @@
 """State of an older program becomes what plain Python would make of each value, or is refused by name."""
 
-import json
-import random
-from dataclasses import dataclass, field, make_dataclass
+from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from anabranch import Map, Program, State, depends, load, on
+from anabranch import Event, Map, Program, State, depends, load, on
 from anabranch.errors import ProgramError
 from anabranch.eventtime.sources import end_sources
-from anabranch.model.shapes import BASE, WrittenShape
+from anabranch.eventtime.windows import Sessions, Sliding, Tumbling
+from anabranch.model.shapes import BASE
 from anabranch.model.targets import load_module
+from anabranch.query import aggregate, asof_join, interval_join, window_join
 from anabranch.reference.sequential import run
 from anabranch.state import (
     Count,
     Default,
     Drop,
+    ExactSum,
     MapOf,
     Max,
+    Mean,
+    Median,
     Rekey,
     Rename,
     Reshape,
@@ -35,65 +37,16 @@ from anabranch.state import (
 )
 from anabranch.state.codec import make_codec
 from anabranch.state.evolution import EvolutionError, Migration, compare
+from anabranch.state.fitting import accepts
+from anabranch.state.kinds import UNKNOWN, describe_type, describe_value
 from anabranch.state.schemas import (
     describe_program,
     describe_snapshot,
-    list_entries,
-    read_schema,
-    write_schema,
 )
-from anabranch.state.tables import to_table
+from tests.state.carrying import OLD, STATE, Hour, Tick, carry, keyed, record, refusals, save, stats
 from tests.state.values import spell
 
 ROOT = Path(__file__).parents[2]
-
-
-class Tick(NamedTuple):
-    time: int
-    key: str
-
-
-class Hour(NamedTuple):
-    time: int
-
-
-def keyed(
-    init: Any, *changes: Any, join: Any = None, by: str = "key", tag: type = Tick, **options: Any
-) -> Program:
-    """Return a program with one entry per key; a shape is taken as it is."""
-    shape = (
-        init
-        if hasattr(init, "same")
-        else WrittenShape(init, join=join, fork=join and (lambda s, left, right: (s, s)))
-    )
-    return Program(
-        on(tag), depends(tag, tag, same=by), state=MapOf(shape, by=by), changes=changes, **options
-    )
-
-
-def save(
-    program: Program, state: Any, deltas: Any = None, events: Any = ()
-) -> tuple[Any, list[Any]]:
-    """Return the schema and the tables that a savepoint would keep."""
-    schema = describe_snapshot(program, state, deltas or {}, events)
-    codec = make_codec(program)
-    pairs = list_entries(schema.state, state, codec)
-    half = len(pairs) // 2
-    parts = [pairs[:half], pairs[half:]]
-    tables = [to_table(schema.state.key, schema.state.entry, part, codec) for part in parts if part]
-    return read_schema(json.loads(json.dumps(write_schema(schema)))), tables
-
-
-def carry(old: Program, state: Any, new: Program) -> Any:
-    """Return an older state in a newer program, by way of its tables."""
-    schema, tables = save(old, state)
-    migration = Migration(schema, new)
-    return migration.migrate_state(migration.read_state(tables))
-
-
-def refusals(old: Program, new: Program) -> list[tuple[str, str]]:
-    verdicts = compare(describe_program(old), new)
-    return [(one.place, one.what) for one in verdicts if one.status == "refused"]
 
 
 # Every example, as it is.
@@ -111,216 +64,7 @@ def test_a_program_takes_over_its_own_state_as_it_is(file):
     assert spell(migration.migrate_state(migration.read_state(tables))) == spell(answer.state)
 
 
-# Random records in records, random changes, against plain dicts.
-
-PLAIN = {"int": int, "str": str, "float": float, "maybe": int | None, "decimal": Decimal}
-NAMES = ["a", "b", "c", "d"]
-
-
-def describe_field(kind: str, inner: type) -> Any:
-    nested = {
-        "inner": inner, "inners": list[inner], "named": dict[str, inner],
-        "pair": tuple[inner, int], "maybe inner": inner | None, "anything": Any,
-    }  # fmt: skip
-    return PLAIN.get(kind) or nested[kind]
-
-
-def draw_value(kind: str, inner: type, fields: dict[str, str], rng: random.Random) -> Any:
-    def make() -> Any:
-        return inner(**{name: draw_value(part, inner, {}, rng) for name, part in fields.items()})
-
-    match kind:
-        case "int":
-            return rng.choice([0, 1, -5, 2**70])
-        case "str":
-            return rng.choice(["", "x", "ü"])
-        case "float":
-            return rng.choice([0.5, -0.0, float("inf")])
-        case "maybe":
-            return rng.choice([None, 3])
-        case "decimal":
-            return Decimal(rng.choice(["1.10", "3"]))
-        case "inner":
-            return make()
-        case "inners":
-            return [make() for _ in range(rng.randrange(3))]
-        case "named":
-            return {name: make() for name in rng.sample("xyz", rng.randrange(3))}
-        case "pair":
-            return (make(), rng.randrange(9))
-        case "maybe inner":
-            return rng.choice([None, make()])
-        case "anything":
-            return rng.choice([1, "x", make(), [make()], {"k": make()}])
-    raise AssertionError(kind)
-
-
-def to_plain(value: Any) -> Any:
-    """Return a value with dicts for its records, so that nothing but names and values is compared."""
-    if hasattr(value, "_fields"):
-        return {
-            "": type(value).__name__,
-            **{name: to_plain(getattr(value, name)) for name in value._fields},
-        }
-    if hasattr(value, "__dataclass_fields__"):
-        names = value.__dataclass_fields__
-        return {
-            "": type(value).__name__,
-            **{name: to_plain(getattr(value, name)) for name in names},
-        }
-    if isinstance(value, list | tuple):
-        return (type(value).__name__, *map(to_plain, value))
-    if isinstance(value, dict):
-        return {("key", key): to_plain(entry) for key, entry in value.items()}
-    return (
-        spell(value) if not isinstance(value, int | Decimal) else (type(value).__name__, str(value))
-    )
-
-
-def migrate_plainly(value: Any, steps: dict[str, list[tuple[Any, ...]]]) -> Any:
-    """Do to every dict of a record what the changes say, one after the other."""
-    if isinstance(value, tuple):
-        return tuple(migrate_plainly(part, steps) for part in value)
-    if not isinstance(value, dict):
-        return value
-    made = {key: migrate_plainly(part, steps) for key, part in value.items()}
-    for step, *words in steps.get(value.get(""), ()):
-        if step == "rename":
-            made[words[1]] = made.pop(words[0])
-        elif step == "drop":
-            del made[words[0]]
-        elif step == "add":
-            made[words[0]] = ("int", "7")
-        elif step == "widen":
-            made[words[0]] = ("Decimal", made[words[0]][1])
-        elif step == "retype":
-            made[words[0]] = spell("was " + made[words[0]][1])
-    return made
-
-
-def draw_changes(
-    name: str, fields: dict[str, str], rng: random.Random
-) -> tuple[dict[str, str], list[Any], list[Any], set[str]]:
-    """Return the new fields of a record, what is declared, what plain Python does, and class defaults."""
-    new, declared, steps, defaults = dict(fields), [], [], set()
-    for one, kind in fields.items():
-        step = rng.choice(["keep", "keep", "rename", "drop", "widen", "retype", "optional"])
-        if step == "rename":
-            new[f"{one}_now"] = new.pop(one)
-            declared.append(Rename(name, one, f"{one}_now"))
-            steps.append(("rename", one, f"{one}_now"))
-        elif step == "drop":
-            del new[one]
-            declared.append(Drop(name, one))
-            steps.append(("drop", one))
-        elif step == "widen" and kind == "int":
-            new[one] = "decimal"
-            steps.append(("widen", one))
-        elif step == "retype" and kind == "int":
-            new[one] = "str"
-            declared.append(Retype(name, one, lambda value: f"was {value}"))
-            steps.append(("retype", one))
-        elif step == "optional" and kind == "int":
-            new[one] = "maybe"
-    for one in rng.sample(["e", "f"], rng.randrange(3)):
-        new[one] = "int"
-        steps.append(("add", one))
-        if rng.random() < 0.5:
-            declared.append(Default(name, one, 7))
-        else:
-            defaults.add(one)
-    ordered = list(new)
-    rng.shuffle(ordered)
-    ordered.sort(key=defaults.__contains__)
-    rng.shuffle(declared)
-    return {one: new[one] for one in ordered}, declared, steps, defaults
-
-
-def build(
-    name: str, fields: dict[str, str], inner: type, defaults: set[str], *, named: bool
-) -> type:
-    if named and not defaults:
-        return NamedTuple(
-            name, [(one, describe_field(kind, inner)) for one, kind in fields.items()]
-        )
-    return make_dataclass(
-        name,
-        [
-            (one, describe_field(kind, inner), *([field(default=7)] if one in defaults else []))
-            for one, kind in fields.items()
-        ],
-        frozen=True,
-    )
-
-
-@given(st.randoms(use_true_random=False))
-def test_every_value_becomes_what_plain_python_makes_of_it(rng):
-    inner_fields = {one: rng.choice(list(PLAIN)) for one in NAMES[: rng.randint(1, 4)]}
-    nested = ["inner", "inners", "named", "pair", "maybe inner", "anything"]
-    outer_fields = {one: rng.choice([*nested, *PLAIN]) for one in NAMES[: rng.randint(1, 4)]}
-    named = rng.random() < 0.5
-    old_inner = build("Inner", inner_fields, object, set(), named=named)
-    old_outer = build("Outer", outer_fields, old_inner, set(), named=not named)
-
-    def draw() -> Any:
-        return old_outer(
-            **{n: draw_value(k, old_inner, inner_fields, rng) for n, k in outer_fields.items()}
-        )
-
-    new_inner_fields, inner_changes, inner_steps, inner_defaults = draw_changes(
-        "Inner", inner_fields, rng
-    )
-    new_outer_fields, outer_changes, outer_steps, outer_defaults = draw_changes(
-        "Outer", outer_fields, rng
-    )
-    if not new_inner_fields:
-        return
-    new_inner = build("Inner", new_inner_fields, object, inner_defaults, named=not named)
-    new_outer = build("Outer", new_outer_fields, new_inner, outer_defaults, named=named)
-    old = keyed(Holder(draw(), old_inner))
-    start = new_outer(
-        **{n: draw_value(k, new_inner, new_inner_fields, rng) for n, k in new_outer_fields.items()}
-    )
-    new = keyed(Holder(start, new_inner), *inner_changes, *outer_changes)
-    state = Map({key: draw() for key in rng.sample("pqrst", rng.randrange(5))})
-    steps = {"Inner": inner_steps, "Outer": outer_steps}
-    carried = carry(old, state, new)
-    assert {key: to_plain(entry) for key, entry in carried.items()} == {
-        key: migrate_plainly(to_plain(entry), steps) for key, entry in state.items()
-    }
-    assert all(type(entry) is new_outer for entry in carried.values())
-    # What was carried over is the new program's own: a second time, nothing is left to do.
-    assert carry(new, carried, new) == carried
-
-
-@dataclass(frozen=True)
-class Holder:
-    """A shape that names the records its states may come to hold."""
-
-    init: Any
-    inner_record: type
-    zero: Any = None
-    fork: Any = None
-    join: Any = None
-    by: Any = None
-
-    @property
-    def records(self) -> tuple[type, ...]:
-        return (self.inner_record,)
-
-    def same(self, a: Any, b: Any) -> bool:
-        return a == b
-
-
 # One change after the other.
-
-
-def stats(**fields: Any) -> type:
-    return NamedTuple("Stats", list(fields.items()))
-
-
-OLD = stats(count=int, total=int)
-STATE = Map({"a": OLD(1, 10), "b": OLD(2, 20)})
 
 
 @pytest.mark.parametrize(
@@ -334,7 +78,17 @@ STATE = Map({"a": OLD(1, 10), "b": OLD(2, 20)})
         ({"count": Fraction, "total": int | None}, (), (Fraction(1), 10)),
         ({"count": int, "total": float}, (Retype("Stats", "total", float),), (1, 10.0)),
         ({"count": int, "sum": str}, (Rename("Stats", "total", "sum"), Retype("Stats", "sum", str)), (1, "10")),
-        ({"total": int, "count": int}, (Rename("Stats", "count", "total"), Rename("Stats", "total", "count")), (1, 10)),
+        (
+            {"count": int, "total": int},
+            (Rename("Stats", "count", "other"), Rename("Stats", "total", "count"), Rename("Stats", "other", "total")),
+            (10, 1),
+        ),
+        ({"total": int, "c": int}, (Rename("Stats", "count", "b"), Rename("Stats", "b", "c")), (10, 1)),
+        ({"total": int}, (Rename("Stats", "count", "b"), Drop("Stats", "b")), (10,)),
+        ({"total": int}, (Retype("Stats", "count", str), Drop("Stats", "count")), (10,)),
+        ({"total": str, "c": str}, (
+            Retype("Stats", "count", lambda x: x + 1), Rename("Stats", "count", "c"), Retype("Stats", "c", str),
+            Retype("Stats", "total", str)), ("10", "2")),
         ({"count": int, "total": int}, (Drop("Stats", "total"), Default("Stats", "total", 0)), (1, 0)),
         (
             {"count": int, "total": int},
@@ -387,14 +141,49 @@ def test_a_type_that_can_not_widen_is_refused(old, new, what):
     assert [said for _, said in found] == [what]
 
 
+def test_a_field_can_not_take_the_name_of_another():
+    new = keyed(stats(total=int)(0), Rename("Stats", "count", "total"))
+    assert ("Stats.total", "would be two fields") in refusals(keyed(OLD(0, 0)), new)
+
+
+def test_a_retype_of_a_field_that_nobody_has_is_refused():
+    for record_name, field_name in (("Statz", "total"), ("Stats", "totl")):
+        new = keyed(OLD(0, 0), Retype(record_name, field_name, double))
+        assert refusals(keyed(OLD(0, 0)), new) == [
+            (f"{record_name}.{field_name}", "is to be retyped, and neither program has it")
+        ]
+
+
 def test_an_item_widens_wherever_it_is():
     old, new = stats(x=dict[str, list[int | None]]), stats(x=dict[str, list[Decimal | None]])
     carried = carry(keyed(old({})), Map({"a": old({"k": [1, None]})}), keyed(new({})))
     assert spell(carried["a"]) == spell(new({"k": [Decimal(1), None]}))
 
 
+@dataclass(frozen=True)
+class Hidden:
+    _total: int
+    n: int = 0
+
+
+def test_a_field_that_begins_with_an_underscore_is_carried_over():
+    program = keyed(Hidden(0))
+    assert carry(program, Map({"a": Hidden(3, 4)}), program) == Map({"a": Hidden(3, 4)})
+
+
+def test_what_happens_by_itself_is_said():
+    old, new = stats(x=int, y=int, z=Any), stats(z=int, y=Decimal, x=int | None)
+    said = compare(describe_program(keyed(old(0, 0, 0))), keyed(new(0, Decimal(0), 0)))
+    assert [(one.status, one.place, one.what) for one in said][:4] == [
+        ("automatic", "Stats.z", "could be anything, and is checked to be int"),
+        ("automatic", "Stats.y", "widens from int to decimal"),
+        ("automatic", "Stats.x", "may now be None"),
+        ("automatic", "Stats", "has its fields in another order"),
+    ]
+
+
 def test_a_record_is_renamed():
-    new = NamedTuple("Statistics", [("count", int), ("total", int)])
+    new = record("Statistics", count=int, total=int)
     assert refusals(keyed(OLD(0, 0)), keyed(new(0, 0))) == [
         ("entry", "was Stats and is Statistics")
     ]
@@ -423,7 +212,7 @@ def test_what_could_be_anything_is_checked_value_by_value():
 
 
 def test_a_record_that_is_gone_is_refused_where_it_was_held():
-    inner = NamedTuple("Inner", [("a", int)])
+    inner = record("Inner", a=int)
     old, new = stats(x=inner), stats(x=Any)
     found = refusals(keyed(old(inner(1))), keyed(new(None)))
     assert found == [("Stats.x", "holds Inner, which is gone")]
@@ -458,7 +247,7 @@ def test_a_whole_entry_is_made_anew():
 
 
 def test_older_records_in_what_a_function_made_are_carried_over_too():
-    inner, inner_now = NamedTuple("Inner", [("a", int)]), NamedTuple("Inner", [("b", int)])
+    inner, inner_now = record("Inner", a=int), record("Inner", b=int)
     old, new = stats(x=inner), stats(x=list[inner_now])
     program = keyed(
         new([]), Retype("Stats", "x", lambda one: [one, one]), Rename("Inner", "a", "b")
@@ -471,6 +260,48 @@ def test_a_sum_may_become_any_number_and_stays_what_it_is():
     assert (
         carry(keyed(Sum()), Map({"a": 1.5, "b": 2, "c": Decimal("1.10")}), keyed(Sum()))["a"] == 1.5
     )
+
+
+def test_a_sum_becomes_a_count_only_if_it_is_one():
+    assert carry(keyed(Sum()), Map({"a": 2}), keyed(Count())) == Map({"a": 2})
+    with pytest.raises(EvolutionError, match="entry is no int"):
+        carry(keyed(Sum()), Map({"a": 1.5}), keyed(Count()))
+
+
+POINT = record("Point", x=float, tags=list[str])
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "fits"),
+    [
+        (POINT, POINT(1.0, ["a"]), True),
+        (POINT, POINT(1, []), True),
+        (POINT, POINT("1", []), False),
+        (POINT, POINT(1.0, [2]), False),
+        (POINT, record("Other", x=float, tags=list[str])(1.0, []), False),
+        (float, 3, True),
+        (float, 2**70, True),
+        (int, 3.0, False),
+        (int, True, False),
+        (int | None, None, True),
+        (int, None, False),
+        (tuple[int, ...], (1, 2), True),
+        (tuple[int, ...], (1, "2"), False),
+        (tuple[int, str], (1, "2"), True),
+        (tuple[int, str], (1, 2), False),
+        (tuple[int, str], (1,), False),
+        (dict[str, int], {"a": 1}, True),
+        (dict[str, int], {1: 1}, False),
+        (dict[str, int], {"a": "b"}, False),
+        (dict[str, int], Map({"a": 1}), False),
+        (set[int], [1], False),
+        (Decimal, Decimal("1.1"), True),
+        (Any, object, True),
+    ],
+)
+def test_a_value_fits_where_its_annotation_says_so(annotation, value, fits):
+    found = describe_value(value) if value is not object else UNKNOWN
+    assert accepts(describe_type(annotation), found) is fits
 
 
 def test_a_state_without_entries_is_carried_over():
@@ -493,8 +324,16 @@ def test_entries_that_meet_under_a_new_key_are_joined():
     assert carry(keyed(OLD(0, 0)), STATE, new) == Map({"all": OLD(3, 30)})
 
 
+def test_entries_that_meet_are_joined_in_the_order_of_their_keys():
+    words = record("Words", all=str)
+    state = Map({"b": words("b"), "a": words("a"), "c": words("c")})
+    schema = describe_snapshot(keyed(words("")), state, {}, [])
+    new = keyed(words(""), Rekey(lambda key: "all"), join=add)
+    assert Migration(schema, new).migrate_state(state) == Map({"all": words("abc")})
+
+
 def test_entries_that_meet_without_a_join_are_refused():
-    with pytest.raises(EvolutionError, match="two entries meet under one key all"):
+    with pytest.raises(EvolutionError, match="two entries meet under one key 'all'"):
         carry(keyed(OLD(0, 0)), STATE, keyed(OLD(0, 0), Rekey(lambda key: "all")))
 
 
@@ -529,7 +368,7 @@ def test_a_key_becomes_two_and_two_become_one():
 
 
 def test_a_key_field_is_renamed_with_its_event():
-    renamed = NamedTuple("Tick", [("time", int), ("user", str)])
+    renamed = record("Tick", time=int, user=str)
     assert refusals(keyed(Count()), keyed(Count(), by="user", tag=renamed)) == [
         ("key", "was key and is user"),
         ("Tick.user", "is new, and nothing says what it starts as"),
@@ -553,6 +392,15 @@ def test_lanes_are_joined_where_their_number_changes():
     assert carry(laned(4, Count()), state, laned(2, Count())) == Map({BASE: 106})
     assert carry(laned(4, Count()), state, laned(None, Count())) == 106
     assert carry(laned(None, Count()), 7, laned(2, Count())) == Map({BASE: 7})
+
+
+def test_a_new_key_sees_lanes_as_one_entry_and_those_that_meet_stay_in_their_lanes():
+    shape = MapOf(Count(), by="key")
+    state = Map({"a": Map({BASE: 1, 0: 2}), "b": Map({BASE: 3, 1: 5})})
+    apart = laned(4, shape, Rekey(lambda key, entry: f"{key}{entry}"))
+    assert carry(laned(4, shape), state, apart) == Map({"a3": state["a"], "b8": state["b"]})
+    together = laned(4, shape, Rekey(lambda key: "all"))
+    assert carry(laned(4, shape), state, together) == Map({"all": Map({BASE: 4, 0: 2, 1: 5})})
 
 
 def test_a_new_field_counts_once_however_many_lanes_there_are():
@@ -603,7 +451,7 @@ def test_a_state_type_that_is_gone_is_refused_only_if_it_holds_something():
 
 
 def test_pending_events_are_carried_over():
-    after = NamedTuple("Tick", [("time", int), ("key", str), ("weight", Decimal)])
+    after = record("Tick", time=int, key=str, weight=Decimal)
     old, new = keyed(Count()), keyed(Count(), Default("Tick", "weight", Decimal(1)), tag=after)
     migration = Migration(describe_snapshot(old, Map(), {}, [Tick(3, "a")]), new)
     event = migration.codec.decode(make_codec(old).encode(Tick(3, "a")))
@@ -660,6 +508,26 @@ def test_another_function_for_the_same_field_is_refused_unless_it_has_a_name():
     assert carry(named, STATE, renamed) == STATE
 
 
+def test_a_function_is_known_by_its_code_not_by_its_name_or_place():
+    def identity(function: Any) -> Any:
+        return Retype("Stats", "total", function).identity
+
+    assert (
+        identity(double) == identity(lambda value: value * 2) != identity(lambda value: value * 3)
+    )
+    assert identity(float) != identity(int)
+    assert identity(partial(max, 1)) != identity(partial(max, 2))
+    assert identity(lambda value: value in {"a", "b", "c"}) == identity(
+        lambda value: value in {"c", "b", "a"}
+    )
+
+
+def test_a_new_key_looks_at_the_entry_only_if_it_must():
+    assert [Rekey(f).sees_entry for f in (str.lower, lambda key, by="-": key, lambda key, entry: key)] == [
+        False, False, True,
+    ]  # fmt: skip
+
+
 # What is said.
 
 
@@ -683,3 +551,36 @@ def test_two_savepoints_can_be_compared_without_a_program():
     statuses = {(one.status, one.place) for one in compare(old, new)}
     assert ("refused", "Stats.total") in statuses
     assert ("same", "Stats.count") in statuses
+
+
+class Show(NamedTuple):
+    time: int
+    key: str
+    price: int
+
+
+SHOWS = [Event(Show(n, "ab"[n % 2], n), "shows", n) for n in range(30)]
+TICKS = [Event(Tick(n, "ab"[n % 2]), "ticks", n) for n in range(28)]
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        interval_join(Show, Tick, on="key", lower=0, upper=5, how="left"),
+        window_join(Show, Tick, on="key", window=Tumbling(5), how="full"),
+        asof_join(Show, Tick, on="key", how="left"),
+        aggregate(Show, Tumbling(7), per="key", n=Count(), top=(Max(), "price"), mean=(Mean(), "price")),
+        aggregate(Show, Sliding(7, 3), middle=(Median(), "price"), few=(TopK(2), "price")),
+        aggregate(Show, Sessions(7), per="key", n=Count(), sum=(ExactSum(), "price")),
+    ],
+    ids=["interval", "window", "as of", "tumbling", "sliding", "sessions"],
+)  # fmt: skip
+def test_windows_and_joins_take_over_their_own_state(program):
+    brought = {tag.__name__ for tag in program.inputs}
+    items = [item for item in (*SHOWS, *TICKS) if item.tag.__name__ in brought]
+    answer = run(program, items)
+    assert answer.state != program.init
+    schema, tables = save(program, answer.state, events=[event.data for event in answer.pending])
+    assert {one.status for one in compare(schema, program)} == {"same"}
+    migration = Migration(schema, program)
+    assert spell(migration.migrate_state(migration.read_state(tables))) == spell(answer.state)

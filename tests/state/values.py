@@ -5,7 +5,7 @@ import uuid
 from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
-from enum import Enum
+from enum import Enum, Flag
 from fractions import Fraction
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
@@ -20,6 +20,11 @@ from anabranch.state.codec import Codec
 class Colour(Enum):
     RED = 1
     BLUE = 2
+
+
+class Rights(Flag):
+    READ = 1
+    WRITE = 2
 
 
 class Point(NamedTuple):
@@ -38,7 +43,7 @@ class Nothing:
     pass
 
 
-CODEC = Codec([Path, Point, Colour, Nothing])
+CODEC = Codec([Path, Point, Colour, Nothing, Rights])
 ZONES = [
     None, UTC, ZoneInfo("UTC"), ZoneInfo("Europe/Berlin"), ZoneInfo("Australia/Lord_Howe"),
     timezone(timedelta(hours=-3, minutes=-30)), timezone(timedelta(seconds=3207)),
@@ -140,5 +145,6 @@ EXAMPLES = [
     datetime(2024, 3, 31, 2, 30, tzinfo=ZoneInfo("Europe/Berlin")),
     datetime(2024, 10, 27, 2, 30, fold=1, tzinfo=ZoneInfo("Europe/Berlin")),
     datetime.max.replace(tzinfo=timezone(timedelta(hours=-1))), datetime.fromisoformat("2024-01-01").replace(fold=1),
+    Rights.READ, Rights.READ | Rights.WRITE, Rights(0),
     np.float32(1.5), np.int64(-7), np.str_("ab"), np.datetime64("2024-01-01"), np.bool_(True),
 ]  # fmt: skip

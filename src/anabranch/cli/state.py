@@ -35,7 +35,7 @@ def diff(
 ) -> int:
     """Tell what becomes of an older state in a newer program, before anything is touched."""
     screen = Screen(quiet=json)
-    before, after = _load(old), _load(new)
+    before, after = load_side(old), load_side(new)
     schema = before if isinstance(before, Schema) else describe_program(before)
     verdicts = compare(schema, after)
     refused = [verdict for verdict in verdicts if verdict.status == REFUSED]
@@ -60,7 +60,8 @@ def diff(
     return GOOD
 
 
-def _load(target: str) -> Schema | Program:
+def load_side(target: str) -> Schema | Program:
+    """Return a program, or the schema of a savepoint."""
     folder = Path(target)
     if not folder.is_dir():
         return load_program(target)
