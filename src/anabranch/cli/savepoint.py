@@ -73,7 +73,9 @@ def show(place: Place, /, *, json: Json = False) -> int:
     if json:
         screen.print_json({"path": str(savepoint.path), **msgspec.to_builtins(manifest)})
         return GOOD
-    screen.write(f"savepoint {savepoint.path.name}, made {_name_date(savepoint)} as {manifest.name}")
+    screen.write(
+        f"savepoint {savepoint.path.name}, made {_name_date(savepoint)} as {manifest.name}"
+    )
     screen.write(f"program   {manifest.program}, run by {manifest.runtime}")
     screen.write(f"id        {manifest.id[:16]}")
     screen.write(f"frontier  {name_time(manifest.frontier)}")
@@ -128,7 +130,9 @@ def verify(
             files = len(savepoint.manifest.files)
             size = _count_bytes(savepoint)
             results.append({"path": str(place), "good": True, "files": files, "bytes": size})
-            screen.write(f"{savepoint.path}: {count_things(files, 'file')}, {size:,} bytes, as made")
+            screen.write(
+                f"{savepoint.path}: {count_things(files, 'file')}, {size:,} bytes, as made"
+            )
     if json:
         screen.print_json(results)
     return GOOD if all(result["good"] for result in results) else FOUND

@@ -35,7 +35,9 @@ def check_changes(changes: Any, where: Location | None) -> tuple[Any, ...]:
                 where=where,
                 expected='changes=(Rename("Stats", "count", "seen"), ...), or Drop, Default, Retype, '
                 "Reshape, Rekey of anabranch.state",
-                got="a class, not an instance" if isinstance(change, type) else type(change).__name__,
+                got="a class, not an instance"
+                if isinstance(change, type)
+                else type(change).__name__,
             )
     return given
 

@@ -88,9 +88,7 @@ class Shelf:
     def keep(self, count: int) -> list[str]:
         """Delete all but the last `count` savepoints; return the names of those that went."""
         if count < 1:
-            raise SavepointError(
-                "a shelf can't keep nothing", expected="1 or more", got=str(count)
-            )
+            raise SavepointError("a shelf can't keep nothing", expected="1 or more", got=str(count))
         found, _ = self.list_savepoints()
         names = [savepoint.path.name for savepoint in found[:-count]]
         for name in names:

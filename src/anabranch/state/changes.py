@@ -10,10 +10,14 @@ code, or by a `name` of its own.
 from __future__ import annotations
 
 import hashlib
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from types import CodeType
 from typing import Any
+
+_PLACED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 Identity = tuple[str, ...]
 """What a savepoint notes of a change: which change, of what, and by which function."""
@@ -111,8 +115,11 @@ class Rekey:
     @property
     def sees_entry(self) -> bool:
         """Say whether the function looks at the entry too."""
-        code = getattr(self.function, "__code__", None)
-        return code is not None and code.co_argcount > 1
+        try:
+            parameters = inspect.signature(self.function).parameters.values()
+        except (TypeError, ValueError):  # Some functions of Python's own have none.
+            return False
+        return sum(one.default is one.empty and one.kind in _PLACED for one in parameters) > 1
 
 
 Change = Rename | Drop | Default | Retype | Reshape | Rekey
@@ -143,12 +150,21 @@ def find_pending(
 def _name_function(function: Callable[..., Any], name: str) -> str:
     if name:
         return f"{NAMED}{name}"
-    code = getattr(function, "__code__", None)
+    if isinstance(function, partial):
+        inner = _name_function(function.func, "")
+        return f"{inner} of {function.args!r} {sorted(function.keywords.items())!r}"
+    code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
     if code is None:
         return f"function {getattr(function, '__qualname__', repr(type(function)))}"
     return f"code {hashlib.sha256(_spell(code).encode()).hexdigest()[:16]}"
 
 
-def _spell(code: CodeType) -> str:
-    constants = [_spell(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
-    return repr((code.co_code.hex(), constants, code.co_names, code.co_varnames))
+def _spell(constant: Any) -> str:
+    if isinstance(constant, CodeType):
+        names = (constant.co_names, constant.co_varnames)
+        return f"{constant.co_code.hex()} {names!r} {list(map(_spell, constant.co_consts))!r}"
+    if isinstance(constant, frozenset):  # Its order differs from process to process.
+        return repr(sorted(map(_spell, constant)))
+    if isinstance(constant, tuple):
+        return repr(list(map(_spell, constant)))
+    return repr(constant)

@@ -43,6 +43,7 @@ from anabranch.state.durable import (
 __all__ = ["Codec", "CodecError", "make_codec", "name_record"]
 
 _SMALL = 1 << 63
+_PLAIN = frozenset({int, str, float, bytes, bool, type(None)})
 
 
 class Codec:
@@ -90,6 +91,8 @@ class Codec:
         if lower is not None:
             return lower(self, value)
         if isinstance(value, Enum) and name_record(kind) in self._records:
+            if value.name not in kind.__members__:  # Several members of a flag at once.
+                return ["f", name_record(kind), self._lower(value.value)]
             return ["e", name_record(kind), value.name]
         if is_record(kind) and name_record(kind) in self._records:
             return ["n", name_record(kind), *map(self._lower, fields_of(value))]
@@ -100,9 +103,11 @@ class Codec:
         raise refuse_value(value)
 
     def _lift(self, data: Any) -> Any:
-        if not isinstance(data, list):
-            return data
-        return _LIFTS[data[0]](self, data[1:])
+        if type(data) is list:
+            return _LIFTS[data[0]](self, data[1:])
+        if type(data) not in _PLAIN:
+            raise CodecError("stored bytes can't be read", got=f"a {type(data).__name__}")
+        return data
 
     def _sorted(self, values: Iterable[Any]) -> list[Any]:
         # Sets and maps have no order of their own; bytes must.
@@ -115,10 +120,15 @@ class Codec:
         return record(*map(self._lift, data[1:]))
 
     def _lift_enum(self, data: list[Any]) -> Any:
-        record: Any = self._records.get(data[0])
-        if record is None:
-            raise CodecError(f"stored bytes name an enum {data[0]!r}, which the program has not")
-        return record[data[1]]
+        return self._find_enum(data[0])[data[1]]
+
+    def _lift_flags(self, data: list[Any]) -> Any:
+        return self._find_enum(data[0])(self._lift(data[1]))
+
+    def _find_enum(self, name: str) -> Any:
+        if name not in self._records:
+            raise CodecError(f"stored bytes name an enum {name!r}, which the program has not")
+        return self._records[name]
 
 
 def make_codec(program: Program) -> Codec:
@@ -228,6 +238,7 @@ _LIFTS: dict[str, _Lift] = {
     "m": lambda codec, data: Map(map(codec._lift, data)),
     "n": Codec._lift_record,
     "e": Codec._lift_enum,
+    "f": Codec._lift_flags,
     "D": lambda codec, data: Decimal(data[0]),
     "F": lambda codec, data: Fraction(int(data[0]), int(data[1])),
     "T": lambda codec, data: _read_time(datetime, *data),

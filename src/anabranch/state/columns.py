@@ -28,7 +28,13 @@ from anabranch.state.kinds import (
     Record,
     Sequence,
 )
-from anabranch.state.scalars import name_kind, scalar_type, scalars_from_arrow, scalars_to_arrow
+from anabranch.state.scalars import (
+    is_direct,
+    name_kind,
+    scalar_type,
+    scalars_from_arrow,
+    scalars_to_arrow,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -104,6 +110,8 @@ def to_arrow(kind: Kind, values: Iterable[Any], codec: Codec) -> pa.Array:
 def _to_nullable(inner: Kind, values: list[Any], codec: Codec) -> pa.Array:
     import pyarrow as pa
 
+    if is_direct(inner):
+        return scalars_to_arrow(inner, values, codec)
     present = to_arrow(inner, [value for value in values if value is not None], codec)
     places: list[int | None] = []
     count = 0
@@ -159,6 +167,16 @@ def from_arrow(
     kind: Kind, array: pa.Array | pa.ChunkedArray, records: Records, codec: Codec
 ) -> list[Any]:
     """Return the values of a column, exactly as they were."""
+    try:
+        return _from_arrow(kind, array, records, codec)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        if isinstance(error, CodecError):
+            raise
+        what = f"a column of {name_kind(kind)} can't be read"
+        raise CodecError(what, got=f"{type(error).__name__}: {error}"[:200]) from error
+
+
+def _from_arrow(kind: Kind, array: Any, records: Records, codec: Codec) -> list[Any]:
     import pyarrow as pa
 
     if isinstance(array, pa.ChunkedArray):
@@ -171,6 +189,8 @@ def from_arrow(
                 f"a column of {name_kind(kind)} has a null", got=f"{array.null_count} nulls"
             )
         return _lift(kind, array, records, codec)
+    if is_direct(kind.kind):
+        return list(array.to_pylist())
     present = iter(_lift(kind.kind, array.drop_null(), records, codec))
     return [next(present) if valid else None for valid in array.is_valid().to_pylist()]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from datetime import datetime, timezone, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -97,8 +97,7 @@ def read_zone(name: str) -> tzinfo | None:
     if not name:
         return None
     if name[0] in "+-":
-        zone = datetime.fromisoformat(f"2000-01-01T00:00:00{name}").tzinfo
-        return UTC if zone is None or zone.utcoffset(None) == timedelta() else zone
+        return datetime.fromisoformat(f"2000-01-01T00:00:00{name}").tzinfo
     try:
         return ZoneInfo(name)
     except (LookupError, OSError, ValueError) as error:

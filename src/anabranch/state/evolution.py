@@ -16,10 +16,11 @@ from anabranch.model.program import Program
 from anabranch.model.shapes import BASE, MISSING, WrittenShape
 from anabranch.state.changes import Change, Default, Rekey, Rename, Reshape, find_pending
 from anabranch.state.codec import Codec, make_codec
-from anabranch.state.fitting import Convert, call
+from anabranch.state.fitting import Convert, call, class_name
+from anabranch.state.histories import find_unknown, trace_record
 from anabranch.state.kinds import Kind, Record
 from anabranch.state.leaves import Leaf, flatten, nest
-from anabranch.state.rules import Place, Rules
+from anabranch.state.rules import Place, Rules, keep
 from anabranch.state.schemas import (
     Entries,
     Schema,
@@ -87,6 +88,7 @@ class Migration:
         for place, what, cure in unclear:
             self._rules.note(REFUSED, place, what, cure)
         self._changes = changes
+        self._judge_names(promise)
         self._state = self._build(promise.state, self.new.state, _INITIAL, partial=False)
         self._deltas = self._build_deltas(promise)
         self._events = self._build_events(promise)
@@ -134,6 +136,14 @@ class Migration:
         kinds = describe_entries(self.new.state, pairs)
         return kinds, to_table(kinds.key, kinds.entry, pairs, codec)
 
+    def _judge_names(self, promise: Schema) -> None:
+        for change in find_unknown(self._changes, _list_fields(promise), _list_fields(self.new)):
+            place, cure = (
+                f"{change.record}.{change.field}",
+                f"Retype of a field that {change.record} has",
+            )
+            self._rules.note(REFUSED, place, "is to be retyped, and neither program has it", cure)
+
     def _build_deltas(self, promise: Schema) -> dict[str, Convert]:
         found: dict[str, Convert] = {}
         for name in self.old.deltas:
@@ -161,9 +171,8 @@ class Migration:
 
     def _build_events(self, promise: Schema) -> dict[str, Convert]:
         found: dict[str, Convert] = {}
-        renamed = {one.record: one.old for one in self._find(Rename) if not one.new}
         for name in self.old.events:
-            after = renamed.get(name, name)
+            after = trace_record(name, self._changes)[-1]
             if after not in self.new.events:
                 cure = f"keep on({name}, ...) until its events are folded, or Rename({name!r}, ...)"
                 self._note_gone(f"event {name}", cure)
@@ -193,7 +202,9 @@ class Migration:
         depth, new_depth = len(old.by), len(new.by)
 
         def migrate(state: Any) -> Any:
-            leaves = [(path, relane(leaf)) for path, leaf in flatten(state, depth)]
+            # Where entries may meet, which one is joined to which must not depend on chance.
+            found = flatten(state, depth, ordered=bool(self._find(Rekey)))
+            leaves = [(path, relane(leaf)) for path, leaf in found]
             return nest(rekey(leaves), new_depth, inner.join if inner is shape else shape.join)
 
         return migrate
@@ -286,6 +297,8 @@ class Migration:
             keys.append(self._rules.convert(kind, now, Place("key", cure)))
             if a == b and len(self._rules.verdicts) == before and not seen:
                 self._rules.note(SAME, "key", b)
+        if all(change is keep for change in keys):
+            return lambda leaves: leaves
         return lambda leaves: [
             (tuple(change(key) for change, key in zip(keys, path, strict=True)), leaf)
             for path, leaf in leaves
@@ -309,3 +322,12 @@ class Migration:
 
 def _make_stand_ins(schema: Schema) -> dict[str, type]:
     return {name: make_stand_in(kind) for name, kind in schema.records.items()}
+
+
+def _list_fields(schema: Schema) -> dict[str, tuple[str, ...]]:
+    records = (kind for kind in schema.records.values() if isinstance(kind, Record))
+    found: dict[str, tuple[str, ...]] = {}
+    for kind in records:
+        name = class_name(kind.name)
+        found[name] = (*found.get(name, ()), *(field for field, _ in kind.fields))
+    return found

@@ -83,7 +83,7 @@ def call(function: Convert, place: str, *values: Any) -> Any:
         raise EvolutionError(
             f"the function for {place} failed",
             got=f"{type(error).__name__}: {error}, of {', '.join(repr(v)[:80] for v in values)}",
-            cure="mend the function; nothing was touched",
+            cure="mend the function",
         ) from error
 
 

@@ -20,7 +20,7 @@ from enum import Enum
 from fractions import Fraction
 from functools import partial
 from itertools import chain
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, NewType, Union, get_args, get_origin
 
 from anabranch.model.events import Tag, field_names, field_types
 from anabranch.model.maps import Map
@@ -77,6 +77,8 @@ __all__ = [
 ]  # fmt: skip
 
 _SMALL = 1 << 63
+_PLACES = 8
+"""The longest tuple that has a column for each place; a longer one is a list."""
 _DIGITS = 38
 """As many as a column of decimals holds."""
 
@@ -103,7 +105,9 @@ def _describe_alike(kind: type[Any], values: list[Any]) -> Kind:
     if describe is not None:
         return describe(values)
     if issubclass(kind, Enum):
-        return describe_enum(kind)
+        # Several members of a flag at once have no name.
+        named = all(value.name in kind.__members__ for value in values)
+        return describe_enum(kind) if named else ANY
     if is_record(kind):
         return _describe_records(kind, values)
     if is_array(values[0]):
@@ -160,9 +164,8 @@ def _find_column_zone(value: datetime) -> str | None:
     zone = find_zone(value.tzinfo)
     if value.tzinfo is None:
         return None if value.fold else ""
-    offset = value.utcoffset()
-    if isinstance(value.tzinfo, timezone) and offset is not None and offset % timedelta(minutes=1):
-        return None  # No column has a zone with seconds.
+    if isinstance(value.tzinfo, timezone) and (value.fold or _has_seconds(value)):
+        return None  # No column has a zone with seconds, nor one of one offset a fold.
     try:
         back = value.astimezone(UTC).astimezone(value.tzinfo)
     except OverflowError:
@@ -170,6 +173,10 @@ def _find_column_zone(value: datetime) -> str | None:
     # An hour that a clock jumped over has no time of its own elsewhere.
     same = back.replace(tzinfo=None) == value.replace(tzinfo=None) and back.fold == value.fold
     return zone if same else None
+
+
+def _has_seconds(value: datetime) -> bool:
+    return (value.utcoffset() or timedelta()) % timedelta(minutes=1) != timedelta()
 
 
 def _describe_times(values: list[time]) -> Kind:
@@ -185,7 +192,7 @@ def _describe_timedeltas(values: list[timedelta]) -> Kind:
 
 def _describe_tuples(values: list[tuple[Any, ...]]) -> Kind:
     lengths = set(map(len, values))
-    if len(lengths) > 1 or 0 in lengths:
+    if len(lengths) > 1 or 0 in lengths or max(lengths) > _PLACES:
         return _describe_sequences("tuple", values)
     return Fixed(tuple(map(describe_values, zip(*values, strict=True))))
 
@@ -231,6 +238,8 @@ def describe_type(annotation: Any, _within: tuple[type, ...] = ()) -> Kind:
         return _describe_union(arguments, _within)
     if origin is not None and arguments:
         return _describe_generic(origin, arguments, _within)
+    if isinstance(annotation, NewType):
+        return describe_type(annotation.__supertype__, _within)
     if not isinstance(annotation, type) or annotation in _within:
         return ANY
     if issubclass(annotation, Enum):

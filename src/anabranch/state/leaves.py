@@ -12,14 +12,17 @@ Leaf = tuple[tuple[Any, ...], Any]
 """The keys that lead to an entry, and the entry."""
 
 
-def flatten(state: Any, depth: int) -> Iterable[Leaf]:
-    """Return the innermost entries of maps in maps, each with the keys that lead to it."""
+def flatten(state: Any, depth: int, *, ordered: bool) -> Iterable[Leaf]:
+    """Return the innermost entries of maps in maps, each with the keys that lead to it.
+
+    They come in the order of keys only if `ordered`, which costs a sort.
+    """
     if depth == 0:
         return [((), state)]
     return [
         ((key, *path), leaf)
-        for key, entry in state.items()
-        for path, leaf in flatten(entry, depth - 1)
+        for key, entry in (state if ordered else state.entries()).items()
+        for path, leaf in flatten(entry, depth - 1, ordered=ordered)
     ]
 
 
@@ -41,6 +44,8 @@ def nest(leaves: list[Leaf], depth: int, join: Any) -> Any:
 def _nest(leaves: dict[tuple[Any, ...], Any], depth: int) -> Any:
     if depth == 0:
         return leaves[()]
+    if depth == 1:
+        return Map({path[0]: leaf for path, leaf in leaves.items()})
     groups: dict[Any, dict[tuple[Any, ...], Any]] = {}
     for path, leaf in leaves.items():
         groups.setdefault(path[0], {})[path[1:]] = leaf

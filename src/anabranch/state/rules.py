@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
+from operator import attrgetter
 from typing import Any
 
 from anabranch.model.maps import Map
 from anabranch.model.shapes import MISSING
-from anabranch.state.changes import Change, Default, Drop, Rename, Retype
+from anabranch.state.changes import Change, Default
 from anabranch.state.durable import fields_of
 from anabranch.state.fitting import (
     FREE,
@@ -32,12 +33,14 @@ from anabranch.state.fitting import (
     strip_option,
     walk,
 )
+from anabranch.state.histories import trace_fields, trace_record
 from anabranch.state.kinds import (
     BIGINT,
     FLOAT,
     FRACTION,
     INT,
     NONE,
+    NUMBER,
     DecimalKind,
     EnumKind,
     Fixed,
@@ -48,6 +51,7 @@ from anabranch.state.kinds import (
     Sequence,
     describe_value,
 )
+from anabranch.state.trees import is_number
 from anabranch.state.verdicts import AUTOMATIC, DECLARED, REFUSED, SAME, EvolutionError, Verdict
 
 
@@ -83,9 +87,6 @@ class Rules:
         self._old, self._new, self._classes = old, new, classes
         self._changes = changes
         self._defaults = {(one.record, one.field): one.value for one in defaults}
-        self._names = {
-            one.record: one.old for one in changes if isinstance(one, Rename) and not one.new
-        }
         self._by_type = {stand_in: name for name, stand_in in stand_ins.items()}
         self._own = set(classes.values())
         self._rules: dict[str, Convert] = {}
@@ -95,10 +96,13 @@ class Rules:
         """Keep a verdict."""
         self.verdicts[Verdict(status, place, what, cure)] = None
 
+    def _name_now(self, name: str) -> str:
+        return trace_record(name, self._changes)[-1]
+
     def refuse(self, place: Place, what: str) -> Convert:
         """Note a refusal; what is returned is never called."""
         self.note(REFUSED, place.name, what, place.cure)
-        return _keep
+        return keep
 
     def convert(self, old: Kind, new: Kind, place: Place, start: Any = MISSING) -> Convert:
         """Return what makes a value of the old kind one of the new; note what it means.
@@ -152,11 +156,13 @@ class Rules:
             return self.refuse(place, f"may be None, and now must be {say_kind(new)}")
         if can_be and not may_be:
             self.note(AUTOMATIC, place.name, "may now be None")
-        return lambda value: None if value is None else inner(value)
+        return inner if inner is keep else lambda value: None if value is None else inner(value)
 
     def _convert_scalar(self, old: Kind, new: Kind, place: Place) -> Convert:
+        if old == NUMBER != new and is_number(new):
+            return self._check(new, place)
         if is_alike(old, new):
-            return _keep
+            return keep
         if old in (INT, BIGINT) and (new == FRACTION or isinstance(new, DecimalKind)):
             self.note(AUTOMATIC, place.name, f"widens from int to {say_kind(new)}")
             number: Any = Fraction if new == FRACTION else Decimal
@@ -165,67 +171,65 @@ class Rules:
         return self.refuse(place, f"was {say_kind(old)} and is {say_kind(new)}{lossy}")
 
     def _convert_enum(self, old: EnumKind, new: EnumKind, place: Place) -> Convert:
-        if self._names.get(old.name, old.name) != new.name:
+        if self._name_now(old.name) != new.name:
             cure = f'Rename("{old.name}", "{new.name}")'
             return self.refuse(Place(place.name, cure), f"was {old.name} and is {new.name}")
-        renamed = {
-            one.old: one.new for one in self._changes
-            if isinstance(one, Rename) and one.record in (old.name, new.name) and one.new
-        }  # fmt: skip
-        for member in old.members:
-            now = renamed.get(member, member)
+        renamed = trace_fields(old.name, old.members, self._changes).names
+        for member, now in renamed.items():
             if now not in new.members:
                 cure = f'Rename("{new.name}", "{member}", ...) to a member that there is'
                 self.refuse(Place(f"{new.name}.{member}", cure), "is gone")
             elif now != member:
                 self.note(DECLARED, f"{new.name}.{now}", f"was called {member}")
         members: Any = self._classes[new.name]
-        return lambda value: members[renamed.get(value.name, value.name)]
+        return lambda value: members[renamed[value.name]]
 
     def convert_record(self, old: Record, new: Record, place: Place, start: Any) -> Convert:
         """Return what makes one record of another: field by field, by the changes declared."""
         name = class_name(new.name)
-        if self._names.get(old.name, class_name(old.name)) not in (new.name, name):
+        if self._name_now(old.name) != name:
             cure = f'Rename("{old.name}", "{name}"), or {place.cure}'
             return self.refuse(Place(place.name, cure), f"was {old.name} and is {name}")
         if class_name(old.name) != name:
             self.note(DECLARED, name, f"was called {old.name}")
         record: Any = self._classes[new.name]
-        renames, drops, retypes = self._changes_of({class_name(old.name), name})
-        came_from = {
-            after: before for before, after in renames.items() if old.get(before) is not None
-        }
-        taken: set[str] = set()
+        history = trace_fields(old.name, [field for field, _ in old.fields], self._changes)
+        for clash in history.clashes:
+            cure = f'Rename or Drop "{clash}" first'
+            self.refuse(Place(f"{name}.{clash}", cure), "would be two fields")
         makes: list[Convert] = []
         for field, kind in new.fields:
-            source = came_from.get(field, field)
-            was = old.get(source)
             here = Place(f"{name}.{field}", f'Retype("{name}", "{field}", function)')
-            if was is None or source in drops or (source == field and field in renames):
+            source = history.sources.get(field)
+            was = None if source is None else old.get(source)
+            if source is None or was is None:
                 makes.append(self._make_new(record, name, field, here, start))
                 continue
-            taken.add(source)
             if source != field:
                 self.note(DECLARED, here.name, f"was called {source}")
             inner = getattr(start, field, MISSING) if isinstance(start, record) else MISSING
-            makes.append(_read(source, self._convert_field(was, kind, here, retypes, inner)))
-            if source == field and not any(
-                one.place.startswith(here.name) for one in self.verdicts
-            ):
+            convert = self._convert_field(was, kind, here, history.functions.get(source), inner)
+            makes.append(_read(source, convert))
+            if not self._is_noted(here):
                 self.note(SAME, here.name, say_kind(kind))
         self._judge_order(old, new, name)
-        for field, _ in old.fields:
-            if field in drops:
+        for field, now in history.names.items():
+            if now is None:
                 self.note(DECLARED, f"{name}.{field}", "is dropped")
-            elif field not in taken:
-                cure = f'Drop("{name}", "{field}"), or Rename("{name}", "{field}", "its new name")'
-                self.refuse(Place(f"{name}.{field}", cure), "is gone")
-        return lambda value: record(*(make(value) for make in makes))
+            elif new.get(now) is None:
+                cure = f'Drop("{name}", "{now}"), or Rename("{name}", "{now}", "its new name")'
+                self.refuse(Place(f"{name}.{now}", cure), "is gone")
+        return lambda value: record(*[make(value) for make in makes])
+
+    def _is_noted(self, place: Place) -> bool:
+        return any(
+            one.place == place.name or one.place.startswith(f"{place.name} (")
+            for one in self.verdicts
+        )
 
     def _convert_field(
-        self, old: Kind, new: Kind, place: Place, retypes: dict[str, list[Convert]], start: Any
+        self, old: Kind, new: Kind, place: Place, functions: list[Convert] | None, start: Any
     ) -> Convert:
-        functions = retypes.get(place.name.rpartition(".")[2])
         if not functions:
             return self.convert(old, new, place, start)
         self.note(DECLARED, place.name, f"becomes {say_kind(new)} by a function")
@@ -255,22 +259,6 @@ class Rules:
         self.note(AUTOMATIC, place.name, f"is new, and starts as {make()!r}")
         return lambda _: make()
 
-    def _changes_of(
-        self, names: set[str]
-    ) -> tuple[dict[str, str], set[str], dict[str, list[Convert]]]:
-        renames: dict[str, str] = {}
-        drops: set[str] = set()
-        retypes: dict[str, list[Convert]] = {}
-        for change in self._changes:
-            match change:
-                case Rename(record, old, str(new)) if record in names:
-                    renames[old] = new
-                case Drop(record, field) if record in names:
-                    drops.add(field)
-                case Retype(record, field, function) if record in names:
-                    retypes.setdefault(field, []).append(function)
-        return renames, drops, retypes
-
     def _judge_order(self, old: Record, new: Record, name: str) -> None:
         before = [field for field, _ in old.fields if new.get(field) is not None]
         after = [field for field, _ in new.fields if old.get(field) is not None]
@@ -294,7 +282,7 @@ class Rules:
     def _find_rule(self, name: str, place: Place) -> Convert:
         if name not in self._rules:
             self._rules[name] = self.renew  # A record may hold itself.
-            after = self._names.get(name, name)
+            after = name if name in self._new else self._name_now(name)
             old, new = self._old.get(name), self._new.get(after)
             if isinstance(old, Record) and isinstance(new, Record):
                 self._rules[name] = self.convert_record(old, new, place, MISSING)
@@ -347,10 +335,12 @@ class Rules:
 
 
 def _read(field: str, change: Convert) -> Convert:
-    return lambda value: change(getattr(value, field))
+    read = attrgetter(field)
+    return read if change is keep else lambda value: change(read(value))
 
 
-def _keep(value: Any) -> Any:
+def keep(value: Any) -> Any:
+    """Return a value as it is."""
     return value
 
 

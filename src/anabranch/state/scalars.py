@@ -65,6 +65,11 @@ def scalar_type(kind: Kind) -> pa.DataType:
     return plain[kind]
 
 
+def is_direct(kind: Kind) -> bool:
+    """Say whether Arrow takes and gives values of a kind just as they are, and so None as well."""
+    return kind in (BOOL, INT, FLOAT, STR, BYTES, DATE)
+
+
 def scalars_to_arrow(kind: Kind, values: list[Any], codec: Codec) -> pa.Array:
     """Return values of a kind without parts as a column."""
     import pyarrow as pa

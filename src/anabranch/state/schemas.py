@@ -18,7 +18,7 @@ from anabranch.state.changes import Identity
 from anabranch.state.codec import Codec, make_codec
 from anabranch.state.collections import Struct
 from anabranch.state.columns import sort_items
-from anabranch.state.durable import is_record, name_record
+from anabranch.state.durable import is_record
 from anabranch.state.kinds import (
     ANY,
     INT,
@@ -39,7 +39,7 @@ from anabranch.state.kinds import (
     write_kind,
 )
 from anabranch.state.numbers import Count
-from anabranch.state.trees import VERSION, is_number, read_version
+from anabranch.state.trees import VERSION, align, is_number, read_version
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,10 @@ def describe_snapshot(
             name: describe_entries(said.deltas[name], list_entries(said.deltas[name], delta, codec))
             for name, delta in sorted(deltas.items())
         },
-        events={name: describe_values(some) for name, some in sorted(by_tag.items())},
+        events={
+            name: align(describe_values(some), said.events.get(name, ANY))
+            for name, some in sorted(by_tag.items())
+        },
         declared=said,
     )
 
@@ -126,7 +129,8 @@ def describe_entries(said: Entries, pairs: Iterable[tuple[Any, Any]]) -> Entries
     """Return the kinds of pairs of key and entry, in the form that the program says."""
     found = list(pairs)
     key = describe_values(key for key, _ in found) if said.by else None
-    return Entries(said.by, said.lanes, key, describe_values(entry for _, entry in found))
+    entry = align(describe_values(entry for _, entry in found), said.entry)
+    return Entries(said.by, said.lanes, key, entry)
 
 
 def unify_entries(a: Entries, b: Entries) -> Entries:
@@ -188,12 +192,7 @@ def describe_shape(shape: Any) -> Kind:
 def describe_start(value: Any) -> Kind:
     """Return what a state that starts from a value may become: a number of any kind from a number."""
     if is_record(type(value)):
-        said = describe_type(type(value))
-        assert isinstance(said, Record)
-        starts = ((name, describe_start(getattr(value, name))) for name, _ in said.fields)
-        pairs = zip(said.fields, starts, strict=True)
-        fields = ((name, start if kind == ANY else kind) for (name, kind), (_, start) in pairs)
-        return Record(name_record(type(value)), tuple(fields))
+        return _describe_start_of_record(value)
     match value:
         case tuple() if value:
             return Fixed(tuple(map(describe_start, value)))
@@ -204,6 +203,18 @@ def describe_start(value: Any) -> Kind:
             return Mapped(type(value).__name__, unify_all(keys), unify_all(entries))
     kind = describe_value(value)
     return NUMBER if is_number(kind) else kind
+
+
+def _describe_start_of_record(value: Any) -> Kind:
+    """Return what a record's annotations say; of a `Struct`, which has none, what it starts from."""
+    said = describe_type(type(value))
+    assert isinstance(said, Record)
+    annotated = getattr(type(value), "__annotations__", {})
+    fields = [
+        (name, kind if name in annotated else describe_start(getattr(value, name)))
+        for name, kind in said.fields
+    ]
+    return Record(said.name, tuple(fields))
 
 
 def write_schema(schema: Schema) -> dict[str, Any]:

@@ -198,6 +198,27 @@ def _unify_tuples(a: Kind, b: Kind) -> Kind:
     return Sequence("tuple", unify_all(items))
 
 
+def align(found: Kind, said: Kind) -> Kind:
+    """Return a kind that was found, with lists for tuples that a program says may be of any length."""
+    match found, said:
+        case (Fixed(items), Sequence("tuple", item)):
+            return align(Sequence("tuple", unify_all(items)), Sequence("tuple", item))
+        case (Option(inner), Option(other)):
+            return Option(align(inner, other))
+        case (_, Option(other)):
+            return align(found, other)
+        case (Record(name, fields), Record()):
+            pairs = ((field, align(kind, said.get(field) or kind)) for field, kind in fields)
+            return Record(name, tuple(pairs))
+        case (Fixed(items), Fixed(others)) if len(items) == len(others):
+            return Fixed(tuple(map(align, items, others)))
+        case (Sequence(of, inner), Sequence(_, other)):
+            return Sequence(of, align(inner, other))
+        case (Mapped(of, key, value), Mapped(_, a, b)):
+            return Mapped(of, align(key, a), align(value, b))
+    return found
+
+
 def is_number(kind: Kind) -> bool:
     """Say whether a kind is of numbers that can be added to each other."""
     return kind in (INT, BIGINT, FLOAT, FRACTION, NUMBER) or isinstance(kind, DecimalKind)

@@ -31,9 +31,8 @@ def check_verdicts(verdicts: Iterable[Verdict], program: str) -> None:
         return
     cures = dict.fromkeys(verdict.cure for verdict in refused if verdict.cure)
     raise EvolutionError(
-        f"the state can't be carried into {program}: "
-        + "; ".join(f"{verdict.place} {verdict.what}" for verdict in refused),
+        f"the older state can't be carried into {program}; nothing was touched",
         expected="state of this program, or of one whose changes it declares",
-        got=f"{len(refused)} that it does not" if len(refused) > 1 else "one that it does not",
-        cure="; ".join(cures) or None,
+        got="; ".join(f"{verdict.place} {verdict.what}" for verdict in refused),
+        cure=f"write in changes=(...): {'; '.join(cures)}" if cures else None,
     )
