@@ -14,9 +14,8 @@ import pytest
 from anabranch.cli.main import run_command
 
 ROOT = Path(__file__).parent.parent.parent
-PAGES = [
-    ROOT / "docs" / name for name in ("cli.md", "speculation.md", "frontiers.md", "evolution.md")
-]
+NAMES = ("cli.md", "speculation.md", "frontiers.md", "evolution.md", "savepoints.md")
+PAGES = [ROOT / "docs" / name for name in NAMES]
 BLOCK = re.compile(r'```(\w+)(?: title="([^"]+)")?\n(.*?)```', re.DOTALL)
 
 
@@ -47,8 +46,14 @@ def fill(page: str, folder: Path) -> str:
 
 
 def forget_counts(page: str) -> list[str]:
-    """Return the lines of a page without what differs from machine to machine: seeds a second."""
+    """Return the lines of a page without what differs from machine to machine.
+
+    That is how many seeds a second, when a savepoint was made, and how well its files are packed.
+    """
     speed = re.compile(r"^(  .* (?:same|DIFFERENT) +[\d,]+ .*?)\s+[\d,]+$")
+    page = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "DATE", page)
+    page = re.sub(r"(?m)^(id +)[0-9a-f]{16}$|[\d,]+(?= bytes)", r"\1", page)
+    page = re.sub(r"(?m)^(  (?:\S+ +DATE|state|pending/\w+) .*?)\s+[\d,]+$", r"\1", page)
     return [speed.sub(r"\1", line) for line in page.splitlines()]
 
 

@@ -15,6 +15,7 @@ from anabranch.eventtime.disorder import Estimated
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.sources import NEVER, end_sources
 from anabranch.eventtime.standings import Standing
+from anabranch.model.shapes import WrittenShape
 from anabranch.query import aggregate, asof_join, band_join, interval_join, window_join
 from anabranch.reference.sequential import run
 from anabranch.savepoints.snapshot import Snapshot
@@ -22,7 +23,17 @@ from anabranch.state import Count, MapOf, Sum
 from tests.query.bids import SOURCES, draw_bids
 from tests.query.test_everywhere import draw_program
 from tests.runtimes.inputs import draw_items
-from tests.spark.programs import PROGRAMS, Month, Reading, alarms, floats, levels, speaking
+from tests.spark.programs import (
+    PROGRAMS,
+    Meter,
+    Month,
+    Reading,
+    Silence,
+    alarms,
+    floats,
+    levels,
+    speaking,
+)
 from tests.spark.test_microbatches import EXAMPLES
 
 
@@ -157,6 +168,19 @@ def test_a_timer_that_has_come_does_not_come_again():
         assert_goes_on(alarms, [Source("a")], items[:cut], items[cut:])
 
 
+def test_a_state_that_goes_on_naming_a_time_is_woken_for_it_once():
+    stubborn = Program(
+        on(Reading, update=lambda meter, e: Meter(20, meter.total + 1)),
+        on(Silence, due=lambda meter: meter.last, output=lambda meter, e: meter.total),
+        depends(Reading, Reading, same="meter"),
+        state=MapOf(WrittenShape(Meter()), by="meter"),
+    )
+    items = [Event(Reading(1, 1, 5), "a", 0), Heartbeat(25, "a", 1), Heartbeat(30, "a", 2)]
+    for cut in range(4):
+        whole = assert_goes_on(stubborn, [Source("a")], items[:cut], items[cut:])
+    assert whole.values == [1]
+
+
 class Tick(NamedTuple):
     time: int
 
@@ -175,6 +199,7 @@ def test_a_time_that_a_state_names_from_the_start_is_no_timer_until_it_names_ano
     )
     pokes = [Event(Poke(1, 10), "a", 0), Event(Poke(2, 12), "a", 1), Event(Poke(30, 0), "a", 2)]
     assert_goes_on(program, [Source("a")], pokes[:1], [])
+    assert_goes_on(program, [Source("a")], pokes[:1], [Heartbeat(20, "a", 1)])
     assert_goes_on(program, [Source("a")], pokes[:1], pokes[1:])
     assert_goes_on(program, [Source("a")], pokes[:2], pokes[2:])
 
@@ -198,6 +223,11 @@ def test_what_leaves_have_folded_is_joined_before_the_run_goes_on():
         parts[0].standings, parts[0].ledger,
     )  # fmt: skip
     assert run(speaking, items[3:], [Source("a")], start=apart).state == whole.state
+
+
+def test_what_was_shed_stays_in_the_books():
+    answer = run(levels, [], start=Snapshot(levels.init, ledger=Ledger(3, 1, shed=2)))
+    assert answer.ledger == Ledger(3, 1, shed=2)
 
 
 def test_a_source_that_comes_later_starts_where_the_others_have_come():

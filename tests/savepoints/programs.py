@@ -41,7 +41,7 @@ class Account(NamedTuple):
     orders: int = 0
     colours: tuple[Colour, ...] = ()
     notes: frozenset[str] = frozenset()
-    by_day: dict[int, int] = {}
+    by_day: dict[int, int] = {}  # noqa: RUF012 - nobody changes it in place
     last: datetime | None = None
     share: Fraction = Fraction(0)
     raw: bytes = b""

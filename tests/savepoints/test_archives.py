@@ -10,7 +10,12 @@ import zipfile
 
 import pytest
 
-from anabranch.savepoints.archives import HostileArchiveError, Limits, export_archive, import_archive
+from anabranch.savepoints.archives import (
+    HostileArchiveError,
+    Limits,
+    export_archive,
+    import_archive,
+)
 from anabranch.savepoints.drafts import SavepointExistsError
 from anabranch.savepoints.folders import (
     DamagedSavepointError,
@@ -91,7 +96,7 @@ class Tar:
     def __init__(self, file):
         self.file = file
         self.raw = io.BytesIO()
-        self.archive = tarfile.open(fileobj=self.raw, mode="w")
+        self.archive = tarfile.open(fileobj=self.raw, mode="w")  # noqa: SIM115 - `finish` closes it
 
     def add(self, name, data=b"", **about):
         info = tarfile.TarInfo(name)
@@ -214,7 +219,7 @@ def test_what_is_no_plain_file_of_a_zip_is_refused(tmp_path, folder, mode):
 def test_a_sparse_file_is_refused(tmp_path, folder):
     def add(archive):
         archive.add("one/state/x", pax_headers={"GNU.sparse.major": "1", "GNU.sparse.minor": "0",
-            "GNU.sparse.name": "one/state/x", "GNU.sparse.realsize": str(1 << 40)},
+            "GNU.sparse.name": "one/state/x", "GNU.sparse.realsize": str(1 << 24)},
             data=b"0\n".ljust(512, b"\0"))  # fmt: skip
 
     assert type(try_archive(tmp_path, folder, "tar.gz", add)) is HostileArchiveError
@@ -223,9 +228,7 @@ def test_a_sparse_file_is_refused(tmp_path, folder):
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_name_twice_is_refused(tmp_path, folder, kind, message):
     data = (folder / "state/part-0.parquet").read_bytes()
-    error = try_archive(
-        tmp_path, folder, kind, lambda a: a.add("one/state/part-0.parquet", data)
-    )
+    error = try_archive(tmp_path, folder, kind, lambda a: a.add("one/state/part-0.parquet", data))
     message("archive_with_a_file_twice", str(error).replace(str(tmp_path), "FOLDER")
             .replace(f"evil.{kind}", "evil"))  # fmt: skip
 
@@ -310,7 +313,9 @@ def test_a_file_that_the_manifest_does_not_name_is_refused(tmp_path, folder, kin
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("path", ["one/state/part-1.parquet", "one/manifest.json", "one/manifest.sha256"])
+@pytest.mark.parametrize(
+    "path", ["one/state/part-1.parquet", "one/manifest.json", "one/manifest.sha256"]
+)
 def test_a_file_with_another_sum_is_refused(tmp_path, folder, kind, path):
     def change(members):
         return {n: flip(data) if n == path else data for n, data in members.items()}
@@ -392,6 +397,16 @@ def test_bytes_that_are_no_archive_are_refused(tmp_path, folder, kind):
             continue
         assert read_files(made) == read_files(folder)
     assert not [path for path in (tmp_path / "out").iterdir() if path.name.startswith(".")]
+
+
+def test_a_name_with_a_hidden_end_is_refused(tmp_path, folder, message):
+    archive = Zip(tmp_path / "evil.zip")
+    archive.add("one/sources/a?b", b"x")
+    archive.finish()
+    archive.file.write_bytes(archive.file.read_bytes().replace(b"a?b", b"a\0b"))
+    with pytest.raises(HostileArchiveError) as error:
+        import_archive(archive.file, tmp_path / "x")
+    message("archive_with_a_hidden_name", str(error.value).replace(str(tmp_path), "FOLDER"))
 
 
 def test_an_encrypted_zip_is_refused(tmp_path, folder):

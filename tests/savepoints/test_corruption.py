@@ -50,7 +50,9 @@ def apply(folder, relative, data):
         (folder / relative).write_bytes(data)
 
 
-@pytest.mark.parametrize(("name", "snapshot", "least"), [("shop", take(), 490), ("full", FULL, 310)])
+@pytest.mark.parametrize(
+    ("name", "snapshot", "least"), [("shop", take(), 490), ("full", FULL, 310)]
+)
 def test_every_damage_is_found_and_the_file_is_named(tmp_path, name, snapshot, least):
     good = write_snapshot(snapshot, shop, tmp_path / "good", rows=3)
     folder = tmp_path / "bad"
@@ -66,7 +68,7 @@ def test_every_damage_is_found_and_the_file_is_named(tmp_path, name, snapshot, l
         if (good / relative).exists():
             shutil.copyfile(good / relative, folder / relative)
     assert read_snapshot(folder, shop) == snapshot
-    print(f"{name}: {len(damages)} damages of {len(list_files(good))} files, all found")
+    print(f"{name}: {len(damages)} damages of {len(list_files(good))} files, all found")  # noqa: T201
     assert len(damages) >= least
 
 

@@ -3,7 +3,10 @@
 import multiprocessing
 import os
 import pickle
+import re
+import shutil
 import signal
+import subprocess
 
 import pyarrow as pa
 import pytest
@@ -17,6 +20,21 @@ from anabranch.savepoints.folders import (
 )
 from anabranch.savepoints.manifest import SavepointError
 from tests.savepoints.folders import describe, fill, list_tree, make_savepoint
+
+
+def make(path, *steps, name="one"):
+    with begin_draft(path) as draft:
+        for step in steps:
+            step(draft)
+        return draft.seal(describe(name))
+
+
+def add(relative, file):
+    return lambda draft: draft.add_file(relative, file)
+
+
+def hide(error):
+    return re.sub(r"\S*/\.one\.draft-\w+", "FOLDER", str(error))
 
 
 def test_a_savepoint_is_read_as_it_was_written(tmp_path):
@@ -45,16 +63,17 @@ def test_the_same_content_has_the_same_id(tmp_path):
 
 
 def test_whoever_fails_before_the_seal_leaves_nothing(tmp_path):
-    with pytest.raises(ZeroDivisionError), begin_draft(tmp_path / "one") as draft:
-        fill(draft)
+    def fail(draft):
         raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        make(tmp_path / "one", fill, fail)
     assert list_tree(tmp_path) == []
 
 
 def test_a_manifest_that_is_refused_leaves_nothing(tmp_path):
-    with pytest.raises(SavepointError), begin_draft(tmp_path / "one") as draft:
-        fill(draft)
-        draft.seal(describe("latest"))
+    with pytest.raises(SavepointError):
+        make(tmp_path / "one", fill, name="latest")
     assert list_tree(tmp_path) == []
 
 
@@ -147,19 +166,16 @@ PICKLES = {protocol: pickle.dumps([Evil()], protocol) for protocol in range(6)}
 def test_a_pickle_is_refused_wherever_it_lies(tmp_path, protocol, message):
     (tmp_path / "pickle").write_bytes(PICKLES[protocol])
     for place in ("state/part-0.parquet", "sources/0/0"):
-        with pytest.raises(ForbiddenFileError) as error, begin_draft(tmp_path / "one") as draft:
-            draft.add_file(place, tmp_path / "pickle")
-            draft.seal(describe())
+        with pytest.raises(ForbiddenFileError) as error:
+            make(tmp_path / "one", add(place, tmp_path / "pickle"))
         if protocol == 4:
-            text = str(error.value).replace(str(draft.folder), "FOLDER")
-            message(f"savepoint_pickle_in_{place.partition('/')[0]}", text)
+            message(f"savepoint_pickle_in_{place.partition('/')[0]}", hide(error.value))
 
 
 def test_a_large_pickle_is_refused_too(tmp_path):
     (tmp_path / "pickle").write_bytes(pickle.dumps(b"x" * (2 << 20)))
-    with pytest.raises(ForbiddenFileError), begin_draft(tmp_path / "one") as draft:
-        draft.add_file("sources/0/0", tmp_path / "pickle")
-        draft.seal(describe())
+    with pytest.raises(ForbiddenFileError):
+        make(tmp_path / "one", add("sources/0/0", tmp_path / "pickle"))
 
 
 @pytest.mark.parametrize("relative", ["../out", "/out", "state/.hidden", "a/../b"])
@@ -173,12 +189,10 @@ def test_no_part_is_written_outside(tmp_path, relative, message):
 
 @pytest.mark.parametrize("kind", ["link", "folder link", "pipe", "empty folder"])
 def test_what_is_no_plain_file_is_not_sealed(tmp_path, kind, message):
-    with pytest.raises(ForbiddenFileError) as error, begin_draft(tmp_path / "one") as draft:
-        fill(draft)
-        add_strange(draft.folder / "strange", kind)
-        draft.seal(describe())
+    with pytest.raises(ForbiddenFileError) as error:
+        make(tmp_path / "one", fill, lambda draft: add_strange(draft.folder / "strange", kind))
     if kind == "link":
-        message("savepoint_with_a_link", str(error.value).replace(str(draft.folder), "FOLDER"))
+        message("savepoint_with_a_link", hide(error.value))
 
 
 def add_strange(path, kind):
@@ -208,6 +222,18 @@ def test_a_file_that_became_a_link_to_the_same_bytes_is_changed(tmp_path):
     assert error.value.changed == ("state/part-0.parquet",)
 
 
+def test_folders_that_are_empty_because_their_files_are_gone_are_not_named(tmp_path):
+    folder = make_savepoint(tmp_path / "one")
+    (folder / "pending/Reading/part-0.parquet").unlink()
+    for gone in ("pending/Reading", None):
+        with pytest.raises(DamagedSavepointError) as error:
+            open_savepoint(folder)
+        assert error.value.missing == ("pending/Reading/part-0.parquet",)
+        assert error.value.extra == ()
+        if gone:
+            (folder / gone).rmdir()
+
+
 def test_every_damaged_file_is_named_at_once(tmp_path, message):
     folder = make_savepoint(tmp_path / "one")
     (folder / "state/part-0.parquet").unlink()
@@ -234,19 +260,18 @@ def test_a_folder_without_a_manifest_is_no_savepoint(tmp_path, message):
 
 
 def test_the_sum_of_the_manifest_is_what_sha256sum_says(tmp_path):
-    import shutil
-    import subprocess
-
     folder = make_savepoint(tmp_path / "one")
     tool = shutil.which("sha256sum")
     if tool is None:
         pytest.skip("no sha256sum here")
-    subprocess.run([tool, "--check", "manifest.sha256"], cwd=folder, check=True, capture_output=True)
+    subprocess.run(
+        [tool, "--check", "manifest.sha256"], cwd=folder, check=True, capture_output=True
+    )
 
 
 def test_what_is_no_parquet_inside_is_refused(tmp_path, message):
     (tmp_path / "table").write_bytes(b"PAR1" + b"\0" * 20 + b"PAR1")
-    with pytest.raises(ForbiddenFileError) as error, begin_draft(tmp_path / "one") as draft:
-        draft.add_file("state/part-0.parquet", tmp_path / "table")
-        draft.seal(describe())
-    message("savepoint_no_parquet", str(error.value).replace(str(draft.folder), "FOLDER"))
+    with pytest.raises(ForbiddenFileError) as error:
+        make(tmp_path / "one", add("state/part-0.parquet", tmp_path / "table"))
+    # What pyarrow says of it differs from release to release.
+    message("savepoint_no_parquet", re.sub(r"got: .*", "got: …", hide(error.value)))

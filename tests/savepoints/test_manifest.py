@@ -49,8 +49,9 @@ CHANGES = {
     "manifest_with_a_large_number": lambda page: page | {"clock_ms": 1 << 63},
     "manifest_with_another_id": lambda page: page | {"id": "0" * 64},
     "manifest_that_was_changed": lambda page: page | {"program": "another"},
-    "manifest_with_a_short_sum": lambda page: page
-    | {"files": {"state/a.parquet": {"sha256": "00", "bytes": 1, "rows": 1}}},
+    "manifest_with_a_short_sum": lambda page: (
+        page | {"files": {"state/a.parquet": {"sha256": "00", "bytes": 1, "rows": 1}}}
+    ),
 }
 
 
@@ -62,7 +63,9 @@ def test_a_manifest_that_is_not_as_the_format_says_is_refused(name, message):
     message(f"savepoint_{name}", str(error.value))
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff", b"[" * 100_000, b"null", b'{"a":\x00}'])
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b"[]", b"\xff", b"[" * 100_000, b"null", b'{"a":\x00}']
+)
 def test_what_is_no_manifest_is_refused(data):
     with pytest.raises(ManifestError):
         read_manifest(data)
@@ -109,7 +112,9 @@ def test_standings_are_recorded_by_name():
     assert (record.frontier, record.largest, record.waived) == (-(1 << 63), None, -(1 << 63))
 
 
-@pytest.mark.parametrize("path", ["state/part-0.parquet", "a%20b/c~2/x=1.parquet", "sources/0/9.compact"])
+@pytest.mark.parametrize(
+    "path", ["state/part-0.parquet", "a%20b/c~2/x=1.parquet", "sources/0/9.compact"]
+)
 def test_plain_paths_are_fine(path):
     assert find_fault(path) is None
 

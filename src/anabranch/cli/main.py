@@ -24,9 +24,13 @@ _VERBS = {
     "rescale": "Give a stopped query on Spark another number of shards or partitions.",
     "simulate": "Run a program's plans under many schedules, with crashes and repeats.",
     "diff": "Compare two files of outputs, up to the order that does not matter.",
+    "savepoint": "List, check, pack and delete savepoints.",
     "state": "Tell what becomes of an older state in a newer program.",
     "examples": "List, show and copy the example programs.",
 }
+
+_APPS = ("savepoint", "state", "examples")
+"""Verbs that have verbs of their own, so that each is an app of its own."""
 
 _EPILOGUE = """\
 Exit codes: 0 all is well, 1 a problem was found, 2 wrongly called, 130 stopped by Ctrl-C, 143 by
@@ -52,10 +56,7 @@ def build_app() -> App:
         print_error=False,
     )
     for place, (verb, sentence) in enumerate(_VERBS.items()):
-        if verb in (
-            "state",
-            "examples",
-        ):  # They have verbs of their own, so each is an app of its own.
+        if verb in _APPS:
             app.command(f"anabranch.cli.{verb}:app", name=verb, help=sentence, sort_key=place)
         else:
             path = f"anabranch.cli.{verb}:{verb}"

@@ -164,18 +164,15 @@ def _number(drafts: Iterable[_Draft], after: Mapping[str, int]) -> list[Item]:
             if not isinstance(item, Malformed):
                 item = Malformed(encode_value(item.data), f"{place}: {reason}", source)  # noqa: PLW2901
         items.append(item)
-    _number_orphans(items, orphans, taken, after)
+    _number_orphans(items, orphans, taken)
     return items
 
 
 def _number_orphans(
-    items: list[Item],
-    orphans: Iterable[int],
-    taken: Mapping[tuple[str, int], str],
-    after: Mapping[str, int],
+    items: list[Item], orphans: Iterable[int], taken: Mapping[tuple[str, int], str]
 ) -> None:
     # What is rejected moves no frontier, so any free number will do; it only must be its own.
-    free: dict[str, int] = {source: last + 1 for source, last in after.items()}
+    free: dict[str, int] = {}
     for source, seq in taken:
         free[source] = max(free.get(source, 0), seq + 1)
     for place in orphans:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.sources import Late, Rejected, Source, Watch, read_sources
+from anabranch.eventtime.standings import Standing, put_down
 from anabranch.eventtime.timers import is_timer
 from anabranch.model.events import FOREVER, Event, Item
 from anabranch.model.program import Program
@@ -57,6 +58,7 @@ class Speaker:
         self.speculation = Speculation(program, find_leaves(program) if leaves is None else leaves)
         self.barrier = Barrier()
         self._watches = {source.name: Watch(source) for source in sources}
+        self._last: dict[str, int | None] = dict.fromkeys(sorted(self._watches))
         self._late: dict[str, list[Late]] = {name: [] for name in sorted(self._watches)}
         self._rejected: dict[str, list[Rejected]] = {name: [] for name in sorted(self._watches)}
         self._faults: list[Rejected] = []
@@ -90,11 +92,16 @@ class Speaker:
         ledger.check(self.program.name)
         frontiers = {name: self._watches[name].frontier for name in sorted(self._watches)}
         state = self.speculation.state
-        return Answer(self._outputs, state, ledger, late, rejected, pending, frontiers)
+        standings = {
+            name: put_down(Standing(last=last), self._watches[name], ())
+            for name, last in self._last.items()
+        }
+        return Answer(self._outputs, state, ledger, late, rejected, pending, frontiers, standings)
 
     def _sort_out(self, items: Iterable[Item]) -> Iterator[Event]:
         for item in items:
             verdict = self._watches[item.source].see(item, self.program.inputs)
+            self._last[item.source] = item.seq
             if isinstance(verdict, Late):
                 self._late[item.source].append(verdict)
             elif isinstance(verdict, Rejected):

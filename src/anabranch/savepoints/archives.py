@@ -190,6 +190,7 @@ class _Unpacking:
         self._limits = limits
         self._packed = max(1, file.stat().st_size)
         self._bytes = 0
+        self._written = 0
         self._members = 0
         self._top: str | None = None
         self._taken: set[str] = set()
@@ -207,13 +208,17 @@ class _Unpacking:
     def count(self, size: int) -> None:
         """Count bytes as they are unpacked, and stop where a bomb goes off."""
         self._bytes += size
+        self._check_size(self._bytes)
         limits = self._limits
-        if self._bytes > limits.bytes:
-            raise self.refuse("it is too large", f"more than {limits.bytes:,} bytes unpacked")
         if self._bytes > limits.free_bytes and self._bytes > limits.ratio * self._packed:
             got = f"{self._bytes:,} bytes from {self._packed:,} so far"
             expected = f"at most {limits.ratio} bytes unpacked for one packed"
             raise self.refuse("it grows too much as it is unpacked", got, expected)
+
+    def _check_size(self, size: int) -> None:
+        most = self._limits.bytes
+        if size > most:
+            raise self.refuse("it is too large", f"more than {most:,} bytes unpacked")
 
     def take(self, member: _Member) -> None:
         """Unpack one member, if it may be in a savepoint."""
@@ -230,6 +235,8 @@ class _Unpacking:
         place.parent.mkdir(parents=True, exist_ok=True)
         with place.open("xb") as out:
             while block := member.stream.read(_BLOCK):
+                self._written += len(block)
+                self._check_size(self._written)
                 out.write(block)
 
     def _find_place(self, member: _Member) -> str:
@@ -255,7 +262,7 @@ class _Unpacking:
 class _CountedStream:
     """What is unpacked, counted before anybody looks at it."""
 
-    def __init__(self, stream: IO[bytes], unpacking: _Unpacking) -> None:
+    def __init__(self, stream: _Readable, unpacking: _Unpacking) -> None:
         self._stream = stream
         self._unpacking = unpacking
 

@@ -10,7 +10,7 @@ import re
 import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import MissingExtraError
@@ -129,7 +129,9 @@ def check_files(folder: Path, manifest: Manifest) -> None:
     found -= {MANIFEST, MANIFEST_SUM}
     expected = set(manifest.files)
     missing = sorted(expected - found - strange)
-    extra = sorted((found | strange) - expected)
+    # A folder that is empty because its files are gone is none too many.
+    emptied = {f"{above}/" for path in missing for above in PurePosixPath(path).parents}
+    extra = sorted((found | strange) - expected - emptied)
     changed = sorted(strange & expected)
     for relative in sorted(expected & found):
         record = manifest.files[relative]

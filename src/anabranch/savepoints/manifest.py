@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec.structs import asdict, replace
@@ -17,7 +17,7 @@ from anabranch.eventtime.standings import Standing
 from anabranch.model.events import FOREVER
 from anabranch.savepoints.paths import MANIFEST, NAME, find_clash, find_fault
 
-FORMAT = 1
+FORMAT: Final = 1
 """The number of this format. A release reads those that it knows, and refuses others."""
 
 MOST_BYTES = 64 << 20

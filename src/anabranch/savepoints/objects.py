@@ -206,11 +206,13 @@ def read_entries(savepoint: Savepoint, folder: str, entries: Entries, codec: Cod
 
 def _check_columns(table: pa.Table, empty: pa.Table) -> None:
     """Refuse a table whose columns are not those of an empty one of its kind."""
-    found, expected = (
-        {field.name: str(field.type) for field in one.schema} for one in (table, empty)
-    )
+    found, expected = ({field.name: field.type for field in one.schema} for one in (table, empty))
     if found != expected:
-        raise ValueError(f"{found} and not {expected}")
+        raise ValueError(f"columns {_spell(found)} instead of {_spell(expected)}")
+
+
+def _spell(columns: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in columns.items())
 
 
 @contextmanager

@@ -25,7 +25,7 @@ class Snapshot:
     deltas: Mapping[str, Any] = field(default_factory=dict)
     pending: tuple[Event, ...] = ()
     standings: Mapping[str, Standing] = field(default_factory=dict)
-    ledger: Ledger = Ledger()
+    ledger: Ledger = field(default_factory=Ledger)
     clock_ms: int | None = None
 
     @property

@@ -16,7 +16,7 @@ from anabranch.eventtime.disorder import Estimated
 from anabranch.eventtime.holding import Stand, describe_rule
 from anabranch.eventtime.idleness import add_silence, is_idle, waive
 from anabranch.eventtime.sources import NEVER, Source, Watch, promise_of
-from anabranch.eventtime.standings import Standing as Standing
+from anabranch.eventtime.standings import Standing as Standing  # noqa: PLC0414 - it is found here too
 from anabranch.spark.envelopes import Carried, Chunk
 
 
