@@ -22,11 +22,12 @@ PAGES = ROOT / "docs" / "examples"
 every_example = pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
 
 
-def test_there_are_eleven_examples():
+def test_there_are_twelve_examples():
     assert [file.stem for file in FILES] == [
         "busy_airports",
         "click_through",
         "ewma",
+        "exchange",
         "fraud",
         "inc_dec",
         "key_counter",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator
+from itertools import takewhile
 from typing import Any
 
 from anabranch.errors import AnabranchError
@@ -62,6 +63,7 @@ class Timetable:
         self.state = state
         self._program = program
         self._timers = [(timer, _find_path(program, timer)) for timer in program.timers]
+        self._shown = {timer.tag: _find_shape(program, path) for timer, path in self._timers}
         self._events = iter(events)
         self._frontier = frontier
         self._heap: list[tuple[OrderKey, int, int, Event]] = []
@@ -125,29 +127,36 @@ class Timetable:
         """Return what each entry that an event may change asks for."""
         handler = self._handler(event)
         for number, (timer, path) in enumerate(self._timers):
-            if timer.enters <= handler.enters:
-                values = tuple(getattr(event.data, field) for field in path)
-                yield (number, values), self._ask_entry(timer, values)
-            else:
-                # It stands above the entries, and may have changed any of them.
-                for values, entry in _list_entries(self.state, len(path)):
-                    yield (number, values), self._ask(timer, entry)
+            named = list(takewhile(handler.enters.__contains__, path))
+            if len(named) < len(path) and not self._reaches_entries(handler, named):
+                continue
+            values = tuple(getattr(event.data, field) for field in named)
+            # If it stands above some entries, it may have changed any of them.
+            for below, entry in _list_entries(self._find(values), len(path) - len(named)):
+                yield (number, (*values, *below)), self._ask(timer, entry)
+
+    def _reaches_entries(self, handler: Handler, named: list[str]) -> bool:
+        """Say whether a handler above entries may change them, and not just what they share."""
+        return handler.whole or not hasattr(_find_shape(self._program, named), "find_part")
 
     def _find_due(self, event: Event) -> int | None:
         timer = self._handler(event)
         path = _find_path(self._program, timer)
-        return self._ask_entry(timer, tuple(getattr(event.data, field) for field in path))
+        entry = self._find(tuple(getattr(event.data, field) for field in path))
+        return None if entry is MISSING else self._ask(timer, entry)
 
-    def _ask_entry(self, timer: Handler, values: Values) -> int | None:
+    def _find(self, values: Values) -> Any:
+        """Return the entry that some values lead to, or MISSING."""
         entry = self.state
         for value in values:
-            entry = entry.get(value, MISSING)
-            if entry is MISSING:
-                return None
-        return self._ask(timer, entry)
+            if entry is not MISSING:
+                entry = entry.get(value, MISSING)
+        return entry
 
     def _ask(self, timer: Handler, entry: Any) -> int | None:
         assert timer.due is not None
+        if not timer.expires:
+            entry = self._show(timer, entry)
         due = timer.due(entry)
         if due is not None and (type(due) is not int or not NEVER < due <= FOREVER):
             raise TimerError(
@@ -158,6 +167,13 @@ class Timetable:
             )
         # Events lie before FOREVER, and timers are events: at the end comes the last time there is.
         return None if due is None else min(due, FOREVER - 1)
+
+    def _show(self, timer: Handler, entry: Any) -> Any:
+        """Return an entry as its handlers see it."""
+        shape = self._shown[timer.tag]
+        if shape.by is None:
+            return entry.state if hasattr(shape, "expire") else entry
+        return shape.collapse(entry)
 
     def _count(self, event: Event) -> None:
         """Stop what would never end: at the end of the input every timer comes."""
@@ -202,7 +218,17 @@ def _find_path(program: Program, timer: Handler) -> list[str]:
     return path
 
 
+def _find_shape(program: Program, path: list[str]) -> Any:
+    """Return the shape of what a timer looks at."""
+    shape: Any = program.initial.shape
+    for _ in path:
+        shape = shape.inner
+    return shape
+
+
 def _list_entries(state: Any, depth: int) -> Iterator[tuple[Values, Any]]:
+    if state is MISSING:
+        return
     if depth == 0:
         yield (), state
         return

@@ -5,6 +5,7 @@ from anabranch.state.exact import ExactMean, ExactSum, ExactVariance
 from anabranch.state.holistic import Distinct, Median, Mode, Quantile
 from anabranch.state.numbers import Count, Max, Mean, Min, Sum
 from anabranch.state.several import Several
+from anabranch.state.sharing import Shared
 from anabranch.state.sketches import ApproxDistinct, ApproxQuantile
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "Replicated",
     "SetOf",
     "Several",
+    "Shared",
     "Struct",
     "Sum",
     "TopK",

@@ -13,10 +13,12 @@ from anabranch.kernels.kernel import Kernel, make_kernel
 from anabranch.kernels.layouts import OBJECT, Fields, list_columns, read_record
 from anabranch.model.events import LANE, Tag, field_names, field_types
 from anabranch.model.program import Program, StateType
+from anabranch.model.step import has_ages
 from anabranch.plan.leaves import find_leaf_types
 from anabranch.plan.wiring import Wiring
 from anabranch.spark.columnar.tables import fits_columns
 from anabranch.spark.columnar.windowing import WindowPlan, plan_windows
+from anabranch.state.sharing import Shared
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,11 @@ def plan_columns(
     program: Program, wiring: Wiring, sources: Mapping[str, Source], *, numbered: bool
 ) -> ColumnPlan | str:
     """Return how a run goes by columns, or why it goes event by event instead."""
-    reason = _find_odd_source(sources, numbered=numbered) or _find_odd_tag(program)
+    reason = (
+        _find_odd_source(sources, numbered=numbered)
+        or _find_odd_tag(program)
+        or _find_odd_shape(program.initial.shape)
+    )
     if reason is not None:
         return reason
     layouts = tuple(map(read_record, program.tags))
@@ -103,6 +109,16 @@ def _find_odd_tag(program: Program) -> str | None:
     for tag in program.inputs:
         if not fits_columns(tag):
             return f"{tag.__name__} has fields that are not plain ints, floats, bools or texts"
+    return None
+
+
+def _find_odd_shape(shape: Any) -> str | None:
+    if has_ages(shape):
+        return "entries have a time to live"
+    while shape.by is not None:
+        if isinstance(shape, Shared):
+            return "keys share a part of the state"
+        shape = shape.inner
     return None
 
 
