@@ -28,6 +28,7 @@ def test_there_are_twelve_examples():
         "card_watch",
         "click_through",
         "ewma",
+        "exchange",
         "fraud",
         "inc_dec",
         "key_counter",

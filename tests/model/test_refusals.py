@@ -24,7 +24,9 @@ from anabranch.state import (
     MapOf,
     Max,
     Quantile,
+    Replicated,
     Several,
+    Shared,
     Struct,
     Sum,
     TopK,
@@ -141,6 +143,25 @@ STATES: dict[str, Callable[[], Any]] = {
     "map_of_a_class": lambda: MapOf(Count, by="key"),
     "map_of_a_number": lambda: MapOf(0, by="key"),
     "map_that_is_sparse_and_may_be_cut": lambda: MapOf(Sum(), by="key", sparse=True),
+    "ttl_of_nothing": lambda: MapOf(Sum(), by="key", ttl=0),
+    "ttl_in_seconds": lambda: MapOf(Sum(), by="key", ttl=1.5),
+    "ttl_refreshed_by_a_wish": lambda: MapOf(Sum(), by="key", ttl=5, refresh="wishes"),
+    "ttl_is_missing": lambda: MapOf(Sum(), by="key", refresh="reads"),
+    "ttl_of_a_map_of_maps": lambda: MapOf(MapOf(Sum(), by="value"), by="key", ttl=5),
+    "ttl_in_lanes": lambda: Program(value, state=MapOf(Sum(), by="key", ttl=5), lanes=4),
+    "shared_without_entries": lambda: Shared(Replicated(0), Sum()),
+    "shared_of_a_class": lambda: Shared(Replicated, MapOf(Sum(), by="key")),
+    "shared_that_expires": lambda: Shared(
+        MapOf(Replicated(), by="row", ttl=5), MapOf(Sum(), by="key")
+    ),
+    "shared_in_lanes": lambda: Program(
+        value, barrier, state=Shared(Replicated(0), MapOf(Sum(), by="key")), lanes=4
+    ),
+    "shared_with_a_timer": lambda: Program(
+        value,
+        on(Barrier, due=lambda most: 5),
+        state=Shared(Replicated(0), MapOf(Sum(), by="key")),
+    ),
     "top_nothing": lambda: TopK(0),
     "struct_of_nothing": Struct,
     "struct_of_a_class": lambda: Struct(seen=Count),

@@ -22,7 +22,7 @@ class Mark(NamedTuple):
 
 @pytest.mark.parametrize(("name", "way"), [
     ("ewma", "keyed"), ("key_counter", "keyed"), ("click_through", "keyed"),
-    ("page_view", "replicated"),
+    ("page_view", "replicated"), ("exchange", "shared"),
     ("value_barrier", "forked"), ("max_temperature", "forked"), ("taxi_tips", "forked"),
     ("fraud", "forked"), ("inc_dec", "forked"), ("smart_home", "forked"),
 ])  # fmt: skip

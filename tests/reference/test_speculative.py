@@ -93,6 +93,26 @@ def test_differential_timers_settle_as_the_fold_has_them_after_restarts(name):
     assert early > taken_back > 0
 
 
+@pytest.mark.parametrize("name", ["lasting", "looked_at", "swept", "limited", "limited_lasting"])
+def test_differential_what_expires_or_is_shared_settles_as_the_fold_has_it(name):
+    program = PROGRAMS[name]
+    codec, sources = make_codec(program), (Source("a", lateness=4), Source("b"), Source("c"))
+    taken_back = 0
+    for seed in range(10):
+        rng = random.Random(seed)
+        items = end_sources(draw_events(rng, program, 25), sources)
+        speaker, arrival = Speaker(program, sources), interleave(rng, items)
+        while arrival:
+            size = rng.randint(1, 6)
+            taken_back += sum(row.op < 0 for row in speaker.hear(arrival[:size]).said)
+            del arrival[:size]
+            kept = codec.decode(codec.encode(speaker.speculation.dump()))
+            speaker.speculation = Speculation.load(program, kept)
+        expected = sequential.run(program, items, sources)
+        assert order_all(program, speaker.answer()) == order_all(program, expected), seed
+    assert taken_back
+
+
 @pytest.mark.parametrize("name", EXAMPLES)
 @settings(max_examples=10)
 @given(data=st.data())

@@ -165,7 +165,7 @@ def by_key(tag: type, name: str) -> dict[str, Plan]:
     return {"sequential": Plan(Worker(tag)), f"by {name}": Plan(Worker(children=halves))}
 
 
-clicks = flumina.example("click_through")
+clicks, exchange = flumina.example("click_through"), flumina.example("exchange")
 
 OURS = {
     "late and far ahead": tell(
@@ -190,6 +190,7 @@ OURS = {
         visits, go_visiting, (Source("one"), Source("two")), by_key(Visit, "place")
     ),
     "click through": flumina.vector_of(clicks, clicks.click_through),
+    "exchange": flumina.vector_of(exchange, exchange.exchange),
 }
 
 EXAMPLES = sorted(file.stem for file in flumina.EXAMPLES.glob("*.py"))

@@ -20,6 +20,7 @@ from anabranch.reference.verification import prepare
 from examples import (
     busy_airports,
     ewma,
+    exchange,
     fraud,
     inc_dec,
     key_counter,
@@ -90,6 +91,7 @@ CASES = {
         10,
     ),
     "page_view": build(page_view, "page_view", 248),
+    "exchange": build(exchange, "exchange", 10),
     "ewma": build(ewma, "ewma", 334),
     "smart_home": build(smart_home, "smart_home", 20, smart_home.Temp, "hall"),
 }

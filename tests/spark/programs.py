@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from anabranch import Map, Program, depends, on
 from anabranch.model.shapes import WrittenShape
-from anabranch.state import Count, MapOf, Max, Sum
+from anabranch.state import Count, MapOf, Max, Replicated, Shared, Sum
 
 
 class Reading(NamedTuple):
@@ -195,7 +195,38 @@ alarms = Program(
     init=Meter(),
 )
 
+lasting = Program(
+    on(Reading, update=add, output=say),
+    on(Day, output=say),
+    depends(Reading, Reading, Day, same="meter"),
+    state=MapOf(Sum(), by="meter", ttl=5),
+)
+looked_at = lasting.changed(state=MapOf(Sum(), by="meter", ttl=5, refresh="reads"))
+swept = Program(
+    on(Reading, update=add, output=say),
+    on(Month, output=say, update=lambda meters, month: Map({m: n // 2 for m, n in meters.items()})),
+    depends(Reading, Reading, same="meter"),
+    depends(Month, Month, Reading),
+    state=MapOf(Sum(), by="meter", ttl=5),
+)
+limited = Program(
+    on(
+        Reading,
+        update=lambda state, reading: min(state.common, add(state.entry, reading)),
+        output=lambda state, reading: (state.common, state.entry),
+    ),
+    on(Limit, update=lambda most, limit: limit.most + most // 2, output=say),
+    depends(Reading, Reading, same="meter"),
+    state=Shared(Replicated(500), MapOf(Sum(), by="meter")),
+)
+limited_lasting = limited.changed(state=Shared(Replicated(500), MapOf(Sum(), by="meter", ttl=4)))
+
 PROGRAMS = {
+    "lasting": lasting,
+    "looked_at": looked_at,
+    "swept": swept,
+    "limited": limited,
+    "limited_lasting": limited_lasting,
     "silent": silent,
     "silent_meters": silent_meters,
     "alarms": alarms,

@@ -27,7 +27,8 @@ from anabranch.state.codec import make_codec
 from tests.spark.programs import PROGRAMS
 
 EXAMPLES = [
-    "busy_airports", "card_watch", "click_through", "ewma", "fraud", "inc_dec", "key_counter", "max_temperature",
+    "busy_airports", "card_watch", "click_through", "ewma", "exchange", "fraud", "inc_dec", "key_counter",
+    "max_temperature",
     "page_view",
     "smart_home", "taxi_tips", "value_barrier",
 ]  # fmt: skip

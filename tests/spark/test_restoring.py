@@ -22,7 +22,6 @@ from anabranch.spark.contents import (
 from anabranch.spark.dealing import (
     deal_columns,
     deal_heads,
-    deal_objects,
     deal_pending,
     deal_slices,
     deal_state,
@@ -32,6 +31,7 @@ from anabranch.spark.placement import find_keys
 from anabranch.spark.restoring import RESTORE, Restored
 from anabranch.spark.roots import Root, Speaker
 from anabranch.spark.stores import MemoryStore
+from anabranch.state.sharing import Held
 from tests.spark.programs import PROGRAMS
 from tests.spark.test_microbatches import (
     EXAMPLES,
@@ -88,18 +88,18 @@ def deal(engine, stores):
             else:
                 named = keys.tolist() if texts is None else [texts[k] for k in keys.tolist()]
                 entries = dict(zip(named, map(lift, states.unpack()), strict=True))
-                if job.wiring.way == "keyed":
-                    yield from deal_objects(job, entries.items())
-                else:
-                    yield from deal_state(job, Map(entries))
+                yield from deal_state(job, Map(entries))
         return
     state = lift(overview.state)
     if description.plan.has_root:
         state = lift(overview.spines[0]) if overview.spines else job.program.init
         for more in overview.spines[1:]:
             state = Map({**state, **lift(more)})
-    if description.plan.way == "keyed":
-        entries = [pair for store in shards.values() for pair in read_objects(description, store)]
+    entries = [pair for store in shards.values() for pair in read_objects(description, store)]
+    if description.plan.way == "shared":
+        common = job.program.init.common if state is None else state
+        state = Held(common, Map([(lift(key), lift(entry)) for key, entry in entries]))
+    elif description.plan.way == "keyed":
         known = {} if state is None else dict(state)
         state = Map({**known, **{lift(key): lift(entry) for key, entry in entries}})
     elif state is None:
@@ -107,10 +107,7 @@ def deal(engine, stores):
     for name, several in overview.deltas.items():
         for delta in several:
             state = join_deltas(job.program, state, {name: lift(delta)})
-    if job.wiring.way == "keyed":
-        yield from deal_objects(job, state.entries().items())
-    else:
-        yield from deal_state(job, state)
+    yield from deal_state(job, state)
 
 
 def take_up(old, new):

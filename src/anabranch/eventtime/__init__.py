@@ -1,6 +1,7 @@
 """Event time: frontiers, lateness, windows and triggers, and the ledger of every event."""
 
 from anabranch.eventtime.calendars import Calendar
+from anabranch.eventtime.clocks import Tick, make_ticks
 from anabranch.eventtime.panes import Fold, Windowing
 from anabranch.eventtime.sources import Source
 from anabranch.eventtime.triggers import (
@@ -47,6 +48,8 @@ __all__ = [
     "Sessions",
     "Sliding",
     "Source",
+    "Tick",
     "Tumbling",
     "Windowing",
+    "make_ticks",
 ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator
+from itertools import takewhile
 from typing import Any
 
 from anabranch.errors import AnabranchError
@@ -62,6 +63,7 @@ class Timetable:
         self.state = state
         self._program = program
         self._timers = [(timer, _find_path(program, timer)) for timer in program.timers]
+        self._shown = {timer.tag: _find_shape(program, path) for timer, path in self._timers}
         self._events = iter(events)
         self._frontier = frontier
         self._heap: list[tuple[OrderKey, int, int, Event]] = []
@@ -103,6 +105,16 @@ class Timetable:
         """Take an event on which a function raised."""
         self.state = self._program.initial.set_aside(self.state, event)
 
+    def find_set(self) -> Iterator[Event]:
+        """Yield what the entries of the state ask for beyond the frontier."""
+        for timer, path in self._timers:
+            first = None if path else self._ask(timer, self._program.init)
+            for values, entry in _list_entries(self.state, len(path)):
+                due = self._ask(timer, entry)
+                if due is not None and due > self._frontier and due != first:
+                    fields = dict(zip(path, values, strict=True))
+                    yield Event(timer.tag(time=due, **fields), TIMERS)
+
     def _set(self, number: int, values: Values, due: int) -> None:
         timer, path = self._timers[number]
         fields = dict(zip(path, values, strict=True))
@@ -125,26 +137,53 @@ class Timetable:
         """Return what each entry that an event may change asks for."""
         handler = self._handler(event)
         for number, (timer, path) in enumerate(self._timers):
-            if timer.enters <= handler.enters:
-                values = tuple(getattr(event.data, field) for field in path)
-                yield (number, values), self._ask_entry(timer, values)
-            else:
-                # It stands above the entries, and may have changed any of them.
-                for values, entry in _list_entries(self.state, len(path)):
-                    yield (number, values), _ask(timer, entry)
+            named = list(takewhile(handler.enters.__contains__, path))
+            if len(named) < len(path) and not self._reaches_entries(handler, named):
+                continue
+            values = tuple(getattr(event.data, field) for field in named)
+            # If it stands above some entries, it may have changed any of them.
+            for below, entry in _list_entries(self._find(values), len(path) - len(named)):
+                yield (number, (*values, *below)), self._ask(timer, entry)
+
+    def _reaches_entries(self, handler: Handler, named: list[str]) -> bool:
+        """Say whether a handler above entries may change them, and not just what they share."""
+        return handler.whole or not hasattr(_find_shape(self._program, named), "find_part")
 
     def _find_due(self, event: Event) -> int | None:
         timer = self._handler(event)
         path = _find_path(self._program, timer)
-        return self._ask_entry(timer, tuple(getattr(event.data, field) for field in path))
+        entry = self._find(tuple(getattr(event.data, field) for field in path))
+        return None if entry is MISSING else self._ask(timer, entry)
 
-    def _ask_entry(self, timer: Handler, values: Values) -> int | None:
+    def _find(self, values: Values) -> Any:
+        """Return the entry that some values lead to, or MISSING."""
         entry = self.state
         for value in values:
-            entry = entry.get(value, MISSING)
-            if entry is MISSING:
-                return None
-        return _ask(timer, entry)
+            if entry is not MISSING:
+                entry = entry.get(value, MISSING)
+        return entry
+
+    def _ask(self, timer: Handler, entry: Any) -> int | None:
+        assert timer.due is not None
+        if not timer.expires:
+            entry = self._show(timer, entry)
+        due = timer.due(entry)
+        if due is not None and (type(due) is not int or not NEVER < due <= FOREVER):
+            raise TimerError(
+                f"the due of {timer.tag.__name__} gave no time",
+                where=timer.where,
+                expected="an integer of 64 bits, in the unit of your event times, or None",
+                got=repr(due),
+            )
+        # Events lie before FOREVER, and timers are events: at the end comes the last time there is.
+        return None if due is None else min(due, FOREVER - 1)
+
+    def _show(self, timer: Handler, entry: Any) -> Any:
+        """Return an entry as its handlers see it."""
+        shape = self._shown[timer.tag]
+        if shape.by is None:
+            return entry.state if hasattr(shape, "expire") else entry
+        return shape.collapse(entry)
 
     def _count(self, event: Event) -> None:
         """Stop what would never end: at the end of the input every timer comes."""
@@ -185,31 +224,7 @@ def find_set(program: Program, state: Any, frontier: int) -> list[Event]:
     Up to there every entry has been woken as often as it asked. A state that has no entries may name
     a time from the start, and is woken for it only once it has named another.
     """
-    wakes: list[Event] = []
-    for timer in program.timers:
-        path = _find_path(program, timer)
-        first = None if path else _ask(timer, program.init)
-        for values, entry in _list_entries(state, len(path)):
-            due = _ask(timer, entry)
-            if due is not None and due > frontier and due != first:
-                fields = dict(zip(path, values, strict=True))
-                wakes.append(Event(timer.tag(time=due, **fields), TIMERS))
-    return wakes
-
-
-def _ask(timer: Handler, entry: Any) -> int | None:
-    """Return when an entry wants to be woken."""
-    assert timer.due is not None
-    due = timer.due(entry)
-    if due is not None and (type(due) is not int or not NEVER < due <= FOREVER):
-        raise TimerError(
-            f"the due of {timer.tag.__name__} gave no time",
-            where=timer.where,
-            expected="an integer of 64 bits, in the unit of your event times, or None",
-            got=repr(due),
-        )
-    # Events lie before FOREVER, and timers are events: at the end comes the last time there is.
-    return None if due is None else min(due, FOREVER - 1)
+    return list(Timetable(program, state, (), frontier).find_set())
 
 
 def _find_path(program: Program, timer: Handler) -> list[str]:
@@ -222,7 +237,17 @@ def _find_path(program: Program, timer: Handler) -> list[str]:
     return path
 
 
+def _find_shape(program: Program, path: list[str]) -> Any:
+    """Return the shape of what a timer looks at."""
+    shape: Any = program.initial.shape
+    for _ in path:
+        shape = shape.inner
+    return shape
+
+
 def _list_entries(state: Any, depth: int) -> Iterator[tuple[Values, Any]]:
+    if state is MISSING:
+        return
     if depth == 0:
         yield (), state
         return

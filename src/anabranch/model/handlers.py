@@ -22,7 +22,8 @@ class Handler:
     """What happens on events of one tag. Made by `on`.
 
     `enters` names the fields and lanes by which the handler sees one entry only of its state. With
-    `due`, the tag is a timer: no source brings its events, the state itself asks for them.
+    `due`, the tag is a timer: no source brings its events, the state itself asks for them. One that
+    `expires` entries is given them with their times.
     """
 
     tag: Tag
@@ -32,6 +33,7 @@ class Handler:
     where: Location | None = None
     enters: frozenset[str] = frozenset()
     due: Due | None = None
+    expires: bool = False
 
 
 def on(

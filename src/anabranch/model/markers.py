@@ -76,6 +76,23 @@ def timer_statements(timers: Iterable[Any], shape: Any, tags: Iterable[Tag]) -> 
     ]
 
 
+def control_statements(shape: Any, handlers: Iterable[Any]) -> list[Depends]:
+    """Return what control events add to the dependence: all that sees the common part needs its order."""
+    keys: list[str] = []
+    while shape.by is not None and not hasattr(shape, "find_part"):
+        keys.append(shape.by)
+        shape = shape.inner
+    if shape.by is None:
+        return []
+    handlers = [handler for handler in handlers if handler.due is None]
+    control = [h.tag for h in handlers if not h.whole and shape.by not in field_names(h.tag)]
+    return [
+        Depends(tag, (h.tag,), tuple(key for key in keys if _both_have(key, tag, h.tag)))
+        for tag in control
+        for h in handlers
+    ]
+
+
 def lane_statements(declared: Iterable[Any], laned: tuple[Tag, ...]) -> list[Depends]:
     """Return what lanes add to the dependence: events of one lane keep their order.
 

@@ -15,6 +15,7 @@ from anabranch.errors import Location, ProgramError
 from anabranch.model import markers, refusals
 from anabranch.model.dependence import Dependence, Depends
 from anabranch.model.events import LANE, SOURCE, Event, Tag, field_names
+from anabranch.model.expiry import find_expiry
 from anabranch.model.handlers import Handler, check_arity
 from anabranch.model.locations import locate_caller
 from anabranch.model.order import OrderKey, order_key
@@ -143,11 +144,13 @@ class Program:
             only = State("state", *handlers, state=shape)
             only.where = where
             declared = [only]
+        declared = [_add_expiry(states) for states in declared]
         tags = refusals.check_handlers(declared, where)
         refusals.check_names(tags, where)
         refusals.check_timers(declared, lanes, rank, where)
         timers = tuple(handler for handler in declared[0].handlers if handler.due is not None)
         statements += markers.timer_statements(timers, declared[0].shape, tags)
+        statements += markers.control_statements(declared[0].shape, declared[0].handlers)
         dependence = Dependence(tags, statements)
         laned = markers.laned_tags(dependence)
         if lanes is not None:
@@ -301,6 +304,17 @@ def read_shape(
     return shape
 
 
+def _add_expiry(declared: State) -> State:
+    """Return a state type with the timer that its entries set by themselves, if they expire."""
+    handlers = [handler for handler in declared.handlers if isinstance(handler, Handler)]
+    expiry = find_expiry(declared.shape, handlers)
+    if expiry is None:
+        return declared
+    added = State(declared.name, *declared.handlers, expiry, state=declared.shape)
+    added.where = declared.where
+    return added
+
+
 def _build_type(declared: State, lanes: int | None, laned: tuple[Tag, ...]) -> StateType:
     shape = declared.shape
     if lanes is not None and any(handler.tag in laned for handler in declared.handlers):
@@ -320,6 +334,10 @@ def _mark_entries(handler: Handler, shape: Shape, laned: tuple[Tag, ...]) -> Han
     enters: set[str] = set()
     inner: Any = shape
     while inner is not None and inner.by is not None:
+        if hasattr(inner, "find_part"):
+            # Where keys share a part of the state, events without the key are about that part.
+            inner = inner.find_part(handler.tag)
+            continue
         by = inner.by
         named = by == SOURCE or by in field_names(handler.tag)
         if handler.tag in laned if by == LANE else named:

@@ -263,16 +263,24 @@ def check_timers(
     if not timers:
         return
     if len(declared) > 1 or lanes is not None:
+        first, cure = (
+            f"{timers[0].tag.__name__} is a timer",
+            "keep the state per key: state=MapOf(..., by=...)",
+        )
+        if timers[0].expires:
+            first, cure = "the ttl sets a timer", "leave out the ttl, or what stands beside it"
         raise ProgramError(
-            f"{timers[0].tag.__name__} is a timer, and nobody holds the whole state it looks at",
-            where=timers[0].where,
+            f"{first}, and nobody holds the whole state it looks at",
+            where=timers[0].where or where,
             expected="one state type, and no lanes",
             got="lanes" if lanes is not None else f"{len(declared)} state types",
-            cure="keep the state per key: state=MapOf(..., by=...)",
+            cure=cure,
         )
     keys: list[str] = []
     shape = declared[0].shape
     while shape.by is not None:
+        if hasattr(shape, "find_part"):
+            _check_timers_of_entries(timers, shape.by)
         keys.append(shape.by)
         shape = shape.inner
     for timer in timers:
@@ -295,6 +303,18 @@ def check_timers(
             )
 
 
+def _check_timers_of_entries(timers: Sequence[Handler], by: str) -> None:
+    for timer in timers:
+        if by not in field_names(timer.tag):
+            raise ProgramError(
+                f"timer {timer.tag.__name__} would wake the part that all keys share",
+                where=timer.where,
+                expected=f"a timer of an entry, with a field {by!r}",
+                got=f"fields {', '.join(field_names(timer.tag))}",
+                cure="let a source bring the events that change what all keys share",
+            )
+
+
 def check_lanes(
     lanes: Any,
     declared: Sequence[Any],
@@ -310,6 +330,7 @@ def check_lanes(
             expected="an integer from 1 to 65536",
             got=repr(lanes),
         )
+    _check_unshared(declared, lanes, where)
     tied = [(a, b) for a in laned for b in laned if dependence.depend(a, b)]
     if not laned or tied:
         got = (
@@ -351,6 +372,21 @@ def check_lanes(
                 expected="fork=, join= and zero=, or a ready-made state that has them",
                 got="no fork and join" if inner.fork is None else "no zero",
             )
+
+
+def _check_unshared(declared: Sequence[Any], lanes: int, where: Location | None) -> None:
+    for states in declared:
+        shape = states.shape
+        while shape.by is not None:
+            if hasattr(shape, "find_part"):
+                raise ProgramError(
+                    "a state that keys share a part of can't have lanes",
+                    where=states.where or where,
+                    expected="Shared(...) without lanes",
+                    got=f"lanes={lanes}",
+                    cure="leave out lanes=; keep floats in ExactSum, ExactMean or ExactVariance",
+                )
+            shape = shape.inner
 
 
 def _check_spread(handler: Handler, shape: Any) -> None:

@@ -8,22 +8,26 @@ from typing import Any, cast
 from anabranch.errors import AnabranchError, StateTooLargeError
 from anabranch.model.events import LANE, Event
 from anabranch.model.handlers import Handler
+from anabranch.model.maps import Map
 from anabranch.model.shapes import MISSING, AnyState, CheckSize, EntryShape, Shape
 from anabranch.model.slices import field_value
 
 Outputs = tuple[Any, ...]
+Stepped = tuple[AnyState, Outputs]
 
 
 def step(
     shape: Shape, handler: Handler, state: AnyState, event: Event, *, delta: bool = False
-) -> tuple[AnyState, Outputs]:
+) -> Stepped:
     """Return the state after an event, and the outputs, which saw the state before it.
 
     A state with entries is entered down to the one that the event's fields name; a handler that
     stands above the entries (a marker without the field) sees the whole. The entries of a delta
-    start from zero.
+    start from zero. A shape that has a `take_event` says itself what a handler sees.
     """
-    by = shape.by
+    by, own = shape.by, getattr(shape, "take_event", None)
+    if own is not None:
+        return cast("Stepped", own(handler, state, event, delta=delta))
     if by is None:
         changed, outputs = run(handler, state, event.data)
         if changed is not state:
@@ -31,11 +35,7 @@ def step(
         return changed, outputs
     shape = cast("EntryShape", shape)
     if by not in handler.enters:
-        whole, outputs = run(handler, shape.collapse(state), event.data)
-        changed = shape.expand(whole)
-        if handler.update is not None:
-            check_sizes(shape, changed)
-        return changed, outputs
+        return step_whole(shape, handler, state, event)
     lanes = getattr(shape, "lanes", None) if by == LANE else None
     key = field_value(event, by, lanes)
     entry = state.get(key, MISSING)
@@ -45,6 +45,8 @@ def step(
         changed, outputs = step(shape.inner, handler, entry, event, delta=delta)
     except StateTooLargeError as error:
         raise error.within(key) from None
+    if changed is MISSING or _is_left_empty(shape.inner, changed):
+        return state.remove(key), outputs
     if getattr(shape, "sparse", False) and shape.inner.same(changed, shape.fresh):
         return state.remove(key), outputs
     return state.set(key, changed), outputs
@@ -73,6 +75,30 @@ def check_sizes(shape: Shape, state: AnyState) -> None:
             raise error.within(key) from None
 
 
+def step_whole(shape: EntryShape, handler: Handler, state: AnyState, event: Event) -> Stepped:
+    """Let an event see all entries at once. Of those that age, the ones it changes are refreshed."""
+    whole, outputs = run(handler, shape.collapse(state), event.data)
+    if has_ages(shape):
+        if handler.update is None:
+            return state, outputs
+        changed = shape.renew(state, whole, event.time)  # type: ignore[attr-defined]
+    else:
+        changed = shape.expand(whole)
+    if handler.update is not None:
+        check_sizes(shape, changed)
+    return changed, outputs
+
+
+def has_ages(shape: Shape) -> bool:
+    """Say whether entries of a state, or entries within them, live for a time only."""
+    return bool(getattr(shape, "has_ages", False))
+
+
+def _is_left_empty(shape: Shape, entry: AnyState) -> bool:
+    """Say whether an entry is a map of which the last entry has expired."""
+    return has_ages(shape) and isinstance(entry, Map) and not entry
+
+
 def add_delta(shape: Shape, state: AnyState, delta: AnyState) -> AnyState:
     """Return a state joined with what was folded beside it from zero."""
     if shape.by is None or shape.by == LANE:
@@ -94,7 +120,7 @@ def set_aside(shape: Shape, handler: Handler, state: AnyState, event: Event) -> 
     depend on what a marker did.
     """
     by = shape.by
-    if by is None:
+    if by is None or has_ages(shape) or hasattr(shape, "take_event"):
         return state
     shape = cast("EntryShape", shape)
     if by not in handler.enters:

@@ -1,11 +1,13 @@
 """Wiring: how a program is laid over a fixed number of shards in a micro-batch engine.
 
-Four ways, the best that the program allows:
+Five ways, the best that the program allows:
 
 * `keyed`: a key's events meet in one shard; keys never meet. Keys that are known to be hot are
   spread all the same, as if each of them were a forked program of its own.
 * `replicated`: only markers change the state. Every shard follows the markers itself, so all other
   events may go anywhere.
+* `shared`: a key's events meet in one shard, and all of them see a common part that only control events
+  change. These come to every shard, which follows them itself.
 * `forked`: leaves fold what lies between two markers from `zero`, each shard for itself; the root
   joins these deltas and runs the markers. What leaves have to say of the state, they say when the
   root has told them the state after each marker.
@@ -25,7 +27,7 @@ from anabranch.model.shapes import MISSING
 from anabranch.plan.leaves import find_leaf_types
 from anabranch.plan.structure import Structure, read_structure
 
-Way = Literal["keyed", "replicated", "forked", "sequential"]
+Way = Literal["keyed", "replicated", "shared", "forked", "sequential"]
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,8 @@ class Wiring:
         """Return the shards an event goes to."""
         if self.way == "sequential":
             return range(1)
-        spreads = self.way != "keyed" or self.is_hot(event)
-        if spreads and type(event.data) in self.cuts:
+        spreads = self.way not in ("keyed", "shared") or self.is_hot(event)
+        if (spreads or self.way == "shared") and type(event.data) in self.cuts:
             return range(self.shards)
         number = self._place(event) if spreads else self.home(event)
         return range(number, number + 1)
@@ -99,14 +101,18 @@ class Wiring:
         return self._hash(event) % self.shards if self.way == "keyed" else 0
 
     def _hash(self, event: Event) -> int:
-        return hash_stably(self.key(event)) if self.keys else spread(event)
+        if not self.keys or (self.way == "shared" and type(event.data) in self.cuts):
+            return spread(event)
+        return hash_stably(self.key(event))
 
 
 def wire(program: Program, shards: int, hot: Iterable[Any] = ()) -> Wiring:
     """Choose the best way for a program. `hot` are the values of its key that are spread."""
     structure = read_structure(program)
     refused: list[str] = []
-    if program.timers:
+    if hasattr(program.initial.shape, "find_part"):
+        found = _wire_shared(program, shards, frozenset(hot), refused)
+    elif program.timers:
         # Whom a timer wakes, and when, only the whole of its entry can tell.
         refused.append(f"forked: {program.timers[0].tag.__name__} is a timer, and needs the state")
         found = _wire_keyed(program, structure, shards, frozenset(), refused)
@@ -151,6 +157,24 @@ def _wire_keyed(
     return Wiring(
         "keyed", shards, (shape.by,), cuts, tuple(reasons), leaves, hot=hot, lanes=program.lanes
     )
+
+
+def _wire_shared(
+    program: Program, shards: int, hot: frozenset[Any], refused: list[str]
+) -> Wiring | None:
+    # A handler can't change but its own part, so what events depend on each other does not matter.
+    handlers, by = program.initial.handlers.values(), program.initial.shape.by
+    assert by is not None
+    whole = [handler.tag.__name__ for handler in handlers if handler.whole]
+    if whole:
+        refused.append(f"shared: {', '.join(whole)} sees the whole state")
+        return None
+    cuts = frozenset(handler.tag for handler in handlers if by not in handler.enters)
+    names = " and ".join(tag.__name__ for tag in program.tags if tag in cuts) or "nothing"
+    reasons = [f"{names} changes what all see, in every shard; different values of {by} never meet"]
+    if hot:
+        reasons.append(f"a hot {by} is not spread: its entry is changed in order")
+    return Wiring("shared", shards, (by,), cuts, tuple(reasons))
 
 
 def _wire_replicated(

@@ -77,7 +77,8 @@ def _describe_part(part: Any) -> str:
     # Not the repr of a function, nor that of a plain object: they name a place in memory.
     if callable(part):
         return _describe(part)
-    return _describe_object(part) if type(part).__repr__ is object.__repr__ else repr(part)
+    plain = "__repr__" not in {name for kind in type(part).__mro__[:-1] for name in vars(kind)}
+    return _describe_object(part) if plain else repr(part)
 
 
 def _describe_object(part: Any) -> str:

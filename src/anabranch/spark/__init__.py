@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from anabranch.spark.barriers import settle
+    from anabranch.spark.clocks import feed_clock
     from anabranch.spark.files import Files
     from anabranch.spark.frames import feed_directory
     from anabranch.spark.previews import write_console, write_memory
@@ -26,6 +27,7 @@ __all__ = [
     "Feed",
     "Files",
     "describe_progress",
+    "feed_clock",
     "feed_directory",
     "follow",
     "for_each_batch",
@@ -48,6 +50,7 @@ _HOMES = {
     "Feed": "query",
     "Files": "files",
     "describe_progress": "progress",
+    "feed_clock": "clocks",
     "feed_directory": "frames",
     "follow": "progress",
     "for_each_batch": "sinks",

@@ -73,14 +73,21 @@ def deal_pending(job: Job, events: Iterable[Event]) -> Iterator[Envelope]:
 
 
 def deal_state(job: Job, state: Any) -> Iterator[Envelope]:
-    """Send a state that is not kept by the shards' own keys to whoever keeps it whole."""
+    """Send a whole state to whoever keeps it, or its parts to the shards of their keys."""
     wiring = job.wiring
     if wiring.way == "forked":
         spine, lanes = part_lanes(job.program.initial.shape, state)
         yield _write(job, 0, "spine", (0, spine))
         yield from _deal_lanes(job, lanes)
         return
-    assert wiring.way != "keyed", "a keyed state is dealt out by its keys"
+    if wiring.way == "keyed":
+        yield from deal_objects(job, state.entries().items())
+        return
+    if wiring.way == "shared":
+        for shard in range(wiring.shards):
+            yield _write(job, shard, "state", state.common)
+        yield from deal_objects(job, state.each.entries().items())
+        return
     for shard in range(wiring.shards):
         if keeps_book(job):
             yield from _write_objects(job, shard, state.entries())

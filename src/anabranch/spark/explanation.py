@@ -21,7 +21,7 @@ def explain_run(program: Program, sources: Iterable[Source] = ()) -> list[str]:
     lines = [
         f"{wiring.way}: {reason}" if n == 0 else reason for n, reason in enumerate(wiring.reasons)
     ]
-    if wiring.has_root:
+    if wiring.has_root or wiring.way == "shared":
         lines += wire_in_order(program, _SHARDS).reasons
     plan = plan_columns(program, wiring, {s.name: s for s in sources}, numbered=True)
     if isinstance(plan, str):

@@ -23,6 +23,7 @@ from anabranch.spark.entries import Entries
 from anabranch.spark.sequences import Standing
 from anabranch.spark.shards import Head, Job, Keeping, Shard
 from anabranch.spark.stores import Store
+from anabranch.state.sharing import Held
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,7 +73,11 @@ class Restored(Keeping):
             self.spines[root] = spine if known is None else Map({**known, **spine})
         waiting = [Event(*event) for part in letters.get("pending", []) for event in part]
         state = next(iter(letters.get("state", [])), None)
-        pages = self._put_off(waiting, self._find_wakes(entries.found if state is None else state))
+        if job.wiring.way == "keyed":
+            state = entries.found
+        elif job.wiring.way == "shared":
+            state = Held(state, Map() if entries.found is None else entries.found)
+        pages = self._put_off(waiting, self._find_wakes(state))
         pending = sum(counted for _, counted in pages.values())
         # What waits is counted where it waits; the rest of the account is kept by one shard.
         told = Ledger(*ledger)

@@ -158,7 +158,8 @@ def _write_state(values: DataFrame, overview: Overview, draft: Draft) -> Entries
         ]
         entry = describe_layout(description.entry_layout)
         return _write_in_tasks(values, description, draft, Entries(said.by, said.lanes, key, entry))
-    whole = _put_together(overview)
+    whole = _gather_shared(values, overview) if description.plan.way == "shared" else None
+    whole = _put_together(overview) if whole is None else whole
     pairs = list_entries(said, whole, description.codec)
     found = describe_entries(said, pairs)
     if description.plan.way != "keyed":
@@ -184,6 +185,18 @@ def _put_together(overview: Overview) -> Any:
     if description.plan.way == "forked":
         return overview.spines[0] if overview.spines else _find_start(description)
     return Map([pair for spine in overview.spines for pair in spine.entries().items()])
+
+
+def _gather_shared(values: DataFrame, overview: Overview) -> Any:
+    """Return a state of which keys share a part, with the entries of all shards in it."""
+    description = overview.description
+    rows = values.where("name RLIKE '(^|:)(head|description|entries/.*)$'").collect()
+    stores = sort_stores((row.operator, row.key, row.name, bytes(row.data)) for row in rows)
+    each = Map([pair for store in stores.values() for pair in read_objects(description, store)])
+    start = _find_start(description)
+    return start._replace(
+        common=start.common if overview.state is None else overview.state, each=each
+    )
 
 
 def _find_start(description: Description) -> Any:

@@ -78,11 +78,7 @@ class Seed(NamedTuple):
         yield from deal_pending(job, self.read_pending())
         if self.holds_slices or self.is_dealt_by_table:
             return
-        state = self.read_state()
-        if job.wiring.way == "keyed":
-            yield from deal_objects(job, state.entries().items())
-        else:
-            yield from deal_state(job, state)
+        yield from deal_state(job, self.read_state())
 
     def deal_table(self, relative: str) -> Iterator[Envelope]:
         """Deal out one of the state's tables."""

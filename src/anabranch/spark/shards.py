@@ -32,6 +32,7 @@ from anabranch.spark.speculation import Memory
 from anabranch.spark.stores import Store
 from anabranch.speculation.spoken import Mode
 from anabranch.state.codec import Codec
+from anabranch.state.sharing import Held
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -311,9 +312,15 @@ class Shard(Keeping):
             assert isinstance(shape, EntryShape)
             return Entries(self.store, job.codec, job.wiring.shards)
         data = self.store.read("state")
+        if job.wiring.way == "shared":
+            common = job.program.init.common if data is None else job.codec.decode(data)
+            return Held(common, Entries(self.store, job.codec, job.wiring.shards))
         return job.program.init if data is None else job.codec.decode(data)
 
     def _keep_state(self, state: Any, *, changed: bool) -> None:
+        if isinstance(state, Held) and isinstance(state.each, Entries):
+            self._keep_state(state.each, changed=changed)
+            state = state.common
         if isinstance(state, Entries):
             state.flush()
         elif changed:

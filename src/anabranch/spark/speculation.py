@@ -52,7 +52,7 @@ def wire_in_order(program: Program, shards: int, hot: Iterable[Any] = ()) -> Wir
     reasons = wiring.reasons
     if any(True for _ in hot):
         reasons += ("speculative: a hot key is not spread, since what is said may be taken back",)
-    if wiring.way == "forked":
+    if wiring.way in ("forked", "shared"):
         why = (
             "speculative: one shard folds in order what would fold apart, to take back what it said"
         )

@@ -8,6 +8,7 @@ from anabranch.state.limits import Limited
 from anabranch.state.lists import Bag, ListOf, SplitList, UnionList
 from anabranch.state.numbers import Count, Max, Mean, Min, Sum
 from anabranch.state.several import Several
+from anabranch.state.sharing import Shared
 from anabranch.state.sketches import ApproxDistinct, ApproxQuantile
 from anabranch.state.sources import PerSource
 from anabranch.state.values import Dictionary, Latest, Value
@@ -42,6 +43,7 @@ __all__ = [
     "Retype",
     "SetOf",
     "Several",
+    "Shared",
     "SplitList",
     "Struct",
     "Sum",

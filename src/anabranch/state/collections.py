@@ -20,6 +20,8 @@ from anabranch.model.shapes import (
     join_entries,
 )
 from anabranch.model.slices import Slices
+from anabranch.model.step import has_ages
+from anabranch.state.aging import Aging
 
 
 @dataclass(frozen=True)
@@ -149,11 +151,16 @@ class MapOf:
     Handlers of events that have the field see their own entry only; handlers of events without it
     (an hour, a report over all) see the whole `Map`. With `sparse`, an entry that is as it began is not
     kept: where keys come and go, the state does not grow with all there ever were.
+
+    With `ttl`, an entry is gone that nothing has refreshed for so long, by the time of events: see
+    `state.aging.Aging`. `refresh` says what refreshes it, "writes" or also "reads".
     """
 
     inner: Shape
     by: str
     sparse: bool = field(default=False, repr=False)
+    ttl: int | None = field(default=None, repr=False)
+    refresh: str = field(default="writes", repr=False)
 
     def __post_init__(self) -> None:
         # Not isinstance(…, Shape): that would ask for the inner start, and run a user's fork.
@@ -171,6 +178,20 @@ class MapOf:
                 got=repr(self.inner),
                 cure="leave out sparse=True",
             )
+        if self.ttl is None and self.refresh != "writes":
+            raise ProgramError(
+                f"entries by {self.by!r} live for ever, so nothing has to refresh them",
+                expected="refresh= beside ttl=",
+                got=f"refresh={self.refresh!r} and no ttl",
+            )
+        if self.ttl is not None and not isinstance(self.inner, Aging):
+            aging = Aging(self.inner, self.ttl, self.refresh, self.sparse)
+            object.__setattr__(self, "inner", aging)
+
+    @property
+    def has_ages(self) -> bool:
+        """Say whether entries, or entries within them, live for a time only."""
+        return self.ttl is not None or has_ages(self.inner)
 
     @property
     def init(self) -> Map[Any, AnyState]:
@@ -217,6 +238,8 @@ class MapOf:
 
     def collapse(self, state: Map[Any, AnyState]) -> Map[Any, AnyState]:
         """Show the whole as a user sees it."""
+        if isinstance(self.inner, Aging):
+            return Map({key: entry.state for key, entry in state.entries().items()})
         if self.inner.by is None:
             return state
         inner = cast("EntryShape", self.inner)
@@ -228,6 +251,23 @@ class MapOf:
             return state if isinstance(state, Map) else Map(state)
         inner = cast("EntryShape", self.inner)
         return Map({key: inner.expand(entry) for key, entry in state.items()})
+
+    def renew(
+        self, before: Map[Any, AnyState], after: Map[Any, AnyState], time: int
+    ) -> Map[Any, AnyState]:
+        """Undo `collapse`, of entries that age: what is not as it was before is refreshed now."""
+        inner: Any = self.inner
+        if not isinstance(inner, Aging):
+            renewed = {
+                key: inner.renew(before.get(key, inner.init), after[key], time) for key in after
+            }
+            return Map({key: entry for key, entry in renewed.items() if entry})
+        found: dict[Any, AnyState] = {}
+        for key, state in after.items():
+            entry: Any = before.get(key, inner.init)
+            kept = key in before and inner.inner.same(entry.state, state)
+            found[key] = entry if kept else inner.renew(entry, state, time)
+        return Map(found)
 
 
 class Struct:

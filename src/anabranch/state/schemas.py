@@ -157,7 +157,8 @@ def _describe_state(state_type: StateType) -> Entries:
     keys: list[Kind] = []
     lanes = None
     shape: Any = state_type.shape
-    while shape.by is not None:
+    # A state of which keys share a part is one value, with its entries in it.
+    while shape.by is not None and not hasattr(shape, "find_part"):
         if shape.by == LANE:
             lanes = shape.lanes
         else:

@@ -129,6 +129,8 @@ def _view_state(kind: StateType) -> View:
             raise Stop(f"the state is a {type(inner).__name__}")
         keys.append(inner.by)
         inner = inner.inner
+    if hasattr(inner, "expire"):
+        raise Stop("entries of the state have a time to live")
     return View(kind.name, _reduce(kind.shape), tuple(keys), kind.handlers)
 
 

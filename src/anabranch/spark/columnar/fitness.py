@@ -21,11 +21,12 @@ from anabranch.kernels.layouts import (
 )
 from anabranch.model.events import LANE, SOURCE, Tag, field_names, field_types
 from anabranch.model.program import Program, StateType
-from anabranch.model.step import find_limit
+from anabranch.model.step import find_limit, has_ages
 from anabranch.plan.leaves import find_leaf_types
 from anabranch.plan.wiring import Wiring
 from anabranch.spark.columnar.tables import fits_columns
 from anabranch.spark.columnar.windowing import WindowPlan, plan_windows
+from anabranch.state.sharing import Shared
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,11 @@ def plan_columns(
     program: Program, wiring: Wiring, sources: Mapping[str, Source], *, numbered: bool
 ) -> ColumnPlan | str:
     """Return how a run goes by columns, or why it goes event by event instead."""
-    reason = _find_odd_source(sources, numbered=numbered) or _find_odd_tag(program)
+    reason = (
+        _find_odd_source(sources, numbered=numbered)
+        or _find_odd_tag(program)
+        or _find_odd_shape(program.initial.shape)
+    )
     if reason is not None:
         return reason
     layouts = tuple(map(read_record, program.tags))
@@ -112,6 +117,16 @@ def _find_odd_tag(program: Program) -> str | None:
     for tag in program.inputs:
         if not fits_columns(tag):
             return f"{tag.__name__} has fields that are not plain ints, floats, bools or texts"
+    return None
+
+
+def _find_odd_shape(shape: Any) -> str | None:
+    if has_ages(shape):
+        return "entries have a time to live"
+    while shape.by is not None:
+        if isinstance(shape, Shared):
+            return "keys share a part of the state"
+        shape = shape.inner
     return None
 
 

@@ -1,0 +1,86 @@
+"""Add up what each customer has paid, in one currency, by the rates of the moment.
+
+Payments of a customer are added up in their order; different customers never meet. But all of them look
+at the same rates, which change now and then. Keyed by customer, no worker has the rates; keyed by
+currency, none has the customers. With `Shared` every worker holds a copy of the rates, which only a
+`Rate` can change, and each payment sees the rates as of its own time.
+"""
+
+from typing import NamedTuple
+
+from anabranch import Event, Program, depends, on, take
+from anabranch.eventtime.sources import Source, end_sources
+from anabranch.model.events import Item
+from anabranch.plan.tree import Plan, Worker
+from anabranch.reference.sequential import run
+from anabranch.state import MapOf, Replicated, Shared, Sum
+from anabranch.state.sharing import View
+
+
+class Payment(NamedTuple):
+    time: int
+    customer: str
+    currency: str
+    cents: int
+
+
+class Rate(NamedTuple):
+    time: int
+    currency: str
+    per_euro: int
+
+
+def convert(state: View, payment: Payment) -> int:
+    return int(payment.cents // state.common.get(payment.currency, 1))
+
+
+exchange = Program(
+    on(Rate, update=lambda old, rate: rate.per_euro),
+    on(
+        Payment,
+        update=lambda state, payment: state.entry + convert(state, payment),
+        output=lambda state, payment: (payment.customer, state.entry + convert(state, payment)),
+    ),
+    depends(Payment, Payment, same="customer"),
+    state=Shared(MapOf(Replicated(), by="currency"), MapOf(Sum(), by="customer")),
+)
+
+events: list[Item] = [
+    Event(Rate(1, "yen", per_euro=160), "rates", 0),
+    Event(Payment(2, "ada", "yen", cents=320_000), "shop", 0),
+    Event(Payment(3, "bob", "euro", cents=1_000), "shop", 1),
+    Event(Rate(4, "yen", per_euro=200), "rates", 1),
+    Event(Payment(4, "ada", "yen", cents=320_000), "kiosk", 0),
+    Event(Payment(5, "bob", "yen", cents=10_000), "kiosk", 1),
+    Event(Payment(6, "ada", "euro", cents=400), "shop", 2),
+]
+sources = (Source("rates"), Source("shop"), Source("kiosk"))
+expected = [
+    ("ada", 2_000),
+    ("bob", 1_000),
+    ("ada", 3_600),
+    ("bob", 1_050),
+    ("ada", 4_000),
+]
+
+ada, bob = (Worker(take(Payment, customer=name)) for name in ("ada", "bob"))
+plans = {
+    "sequential": Plan(Worker(Rate, Payment)),
+    "by customer": Plan(Worker(Rate, children=(ada, bob))),
+    "one of many": Plan(
+        Worker(
+            Rate,
+            children=(
+                Worker(children=(ada, bob)),
+                Worker(take(Payment, customer="cleo")),
+            ),
+        )
+    ),
+}
+
+if __name__ == "__main__":
+    answer = run(exchange, end_sources(events, sources), sources)
+    for output in answer.outputs:
+        customer, cents = output.value
+        print(f"at {output.event.time}: {customer} has paid {cents / 100:.2f} euro")
+    print(answer.ledger)

@@ -1,0 +1,43 @@
+"""Expiry: the timers by which entries go that live for a time only."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+from anabranch.model.events import Tag, field_types
+from anabranch.model.handlers import Handler
+
+
+def find_expiry(shape: Any, handlers: Iterable[Handler]) -> Handler | None:
+    """Return the timer that a state with a `ttl` sets by itself, or None if it has none.
+
+    The innermost entries are those that expire, so the timer names all fields that lead to one.
+    """
+    fields: list[str] = []
+    while shape.by is not None:
+        fields.append(shape.by)
+        shape = shape.inner
+    if not hasattr(shape, "expire"):
+        return None
+    tags = [handler.tag for handler in handlers]
+    timer = make_expiry(tuple((name, _find_type(name, tags)) for name in fields))
+    return Handler(timer, update=shape.expire, due=shape.find_due, expires=True)
+
+
+@cache
+def make_expiry(fields: tuple[tuple[str, Any], ...]) -> Any:
+    """Return the one type, in this process, of timers of entries by these fields."""
+    words = [word.capitalize() for field, _ in fields for word in field.split("_")]
+    name, names = f"{''.join(words)}Expiry", ("time", *(field for field, _ in fields))
+    # The name and the fields are data here.
+    timer: Any = namedtuple(name, names)  # type: ignore[misc]  # noqa: PYI024
+    timer.__annotations__ = {"time": int, **dict(fields)}
+    return timer
+
+
+def _find_type(field: str, tags: Iterable[Tag]) -> Any:
+    kinds = (field_types(tag) for tag in tags)
+    return next((kind[field] for kind in kinds if field in kind), Any)

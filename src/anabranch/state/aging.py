@@ -1,0 +1,136 @@
+"""Entries that live for a time: what a map with `ttl` keeps beside each of its states."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from anabranch.errors import ProgramError
+from anabranch.model.events import FOREVER, Event
+from anabranch.model.handlers import Handler
+from anabranch.model.shapes import MISSING, AnyState, Fork, Join, Shape
+from anabranch.model.slices import Slices
+from anabranch.model.step import Outputs, run
+
+LONG_AGO = -(1 << 63)
+"""When an entry was refreshed that never was."""
+
+REFRESHES = ("writes", "reads")
+
+
+class Aged(NamedTuple):
+    """An entry that expires: its state, when it was last refreshed, and when it is looked at next.
+
+    The alarm is never later than the entry's end. It stays where it is while the entry is refreshed
+    again and again, so that an entry asks for one wake at a time, however many events it has.
+    """
+
+    state: Any
+    refreshed: int = LONG_AGO
+    alarm: int = FOREVER
+
+
+@dataclass(frozen=True)
+class Aging:
+    """The state of an entry that is gone when nothing has refreshed it for `ttl`. Made by `MapOf`.
+
+    The time is that of the events. An event at time t sees what was refreshed after t - ttl, so what
+    was refreshed exactly `ttl` before is gone. Writes refresh an entry; with refresh="reads", every event
+    that looks at it does.
+    """
+
+    inner: Shape
+    ttl: int
+    refresh: str = "writes"
+    sparse: bool = field(default=False, repr=False)
+    by: None = None
+
+    def __post_init__(self) -> None:
+        if type(self.ttl) is not int or not 1 <= self.ttl < FOREVER:
+            raise ProgramError(
+                "ttl is not a time to live",
+                expected="an integer of 1 or more, in the unit of your event times",
+                got=repr(self.ttl),
+            )
+        if self.refresh not in REFRESHES:
+            raise ProgramError(
+                f"nothing is refreshed by {self.refresh!r}",
+                expected="refresh='writes', which is the default, or refresh='reads'",
+                got=repr(self.refresh),
+            )
+        if self.inner.by is not None:
+            raise ProgramError(
+                f"a map by {self.inner.by!r} can't expire as a whole",
+                expected="a ttl on the innermost map",
+                got=f"a ttl on a map of maps by {self.inner.by!r}",
+                cure=f"give the ttl to MapOf(..., by={self.inner.by!r})",
+            )
+
+    @property
+    def init(self) -> Aged:
+        """Return a start that nothing has refreshed."""
+        return Aged(self.inner.init)
+
+    @property
+    def zero(self) -> AnyState:
+        """Return a zero that nothing has refreshed, or MISSING if the state has none."""
+        return MISSING if self.inner.zero is MISSING else Aged(self.inner.zero)
+
+    @property
+    def fork(self) -> Fork | None:
+        """Return a fork that gives both sides the times, if the state can be forked."""
+        return self._fork if self.inner.fork is not None else None
+
+    @property
+    def join(self) -> Join | None:
+        """Return a join by which the later refresh counts, if the state can be joined."""
+        return self._join if self.inner.join is not None else None
+
+    @property
+    def records(self) -> tuple[type, ...]:
+        """Return the records that an entry may hold."""
+        return (Aged, *getattr(self.inner, "records", ()))
+
+    def _fork(self, entry: Aged, left: Slices, right: Slices) -> tuple[Aged, Aged]:
+        assert self.inner.fork is not None
+        a, b = self.inner.fork(entry.state, left, right)
+        return entry._replace(state=a), entry._replace(state=b)
+
+    def _join(self, a: Aged, b: Aged) -> Aged:
+        assert self.inner.join is not None
+        joined = self.inner.join(a.state, b.state)
+        return Aged(joined, max(a.refreshed, b.refreshed), min(a.alarm, b.alarm))
+
+    def same(self, a: Aged, b: Aged) -> bool:
+        """Compare states, and the times that decide how long they will be seen."""
+        return a[1:] == b[1:] and self.inner.same(a.state, b.state)
+
+    def take_event(
+        self, handler: Handler, entry: Aged, event: Event, *, delta: bool = False
+    ) -> tuple[Any, Outputs]:
+        """Return the entry after an event, or MISSING if there is none to keep, and the outputs."""
+        if handler.expires:
+            return self.expire(entry, event.data), ()
+        state, outputs = run(handler, entry.state, event.data)
+        if handler.update is None and self.refresh == "writes":
+            return (entry if entry.refreshed > LONG_AGO else MISSING), outputs
+        if self.sparse and self.inner.same(state, self.inner.init):
+            return MISSING, outputs
+        return self.renew(entry, state, event.time), outputs
+
+    def renew(self, entry: Aged, state: AnyState, time: int) -> Aged:
+        """Return an entry with a state that it was given at a time."""
+        return Aged(state, max(entry.refreshed, time), min(entry.alarm, self._find_end(time)))
+
+    def expire(self, entry: Aged, timer: Any) -> Any:
+        """Return MISSING if an entry's time is over, else the entry with its next alarm."""
+        end = self._find_end(entry.refreshed)
+        return MISSING if end <= timer.time else entry._replace(alarm=end)
+
+    def find_due(self, entry: Aged) -> int:
+        """Return when an entry is to be looked at."""
+        return entry.alarm
+
+    def _find_end(self, refreshed: int) -> int:
+        """Return the last time at which an entry is seen: timers come after all events of it."""
+        return min(refreshed + self.ttl - 1, FOREVER - 1)

@@ -1,0 +1,177 @@
+"""Shared state: one common part that the handlers of all keys see at the same point of the order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from anabranch.errors import ProgramError
+from anabranch.model.events import Event, Tag, field_names
+from anabranch.model.handlers import Handler
+from anabranch.model.maps import Map
+from anabranch.model.shapes import MISSING, AnyState, Shape
+from anabranch.model.slices import Slices
+from anabranch.model.step import Stepped, has_ages, step, step_whole
+from anabranch.state.collections import MapOf
+
+
+class View(NamedTuple):
+    """What a keyed event sees: the common part as it is then, and its own entry."""
+
+    common: Any
+    entry: Any
+
+
+class Held(NamedTuple):
+    """A state that keys share a part of: the common part, and the entry of each key."""
+
+    common: Any
+    each: Any
+
+    def get(self, key: Any, default: Any = MISSING) -> Any:
+        """Return the entry of a key."""
+        return self.each.get(key, default)
+
+    def entries(self) -> dict[Any, Any]:
+        """Return the entries of all keys."""
+        return self.each.entries()  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A common part that control events change, and one entry per key that sees it.
+
+    Control events are those without the key's field: their handlers see the common part and return it.
+    Handlers of events with the field see a `View(common, entry)` and return the entry alone, so nothing
+    they do can change what the others see. A handler with whole=True sees and returns a `Held`.
+    """
+
+    common: Shape
+    entries: MapOf
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.entries, MapOf):
+            raise ProgramError(
+                "Shared has no entries that could share anything",
+                expected="Shared(common, MapOf(..., by='key'))",
+                got=repr(self.entries),
+                cure="a state without entries is shared already",
+            )
+        if isinstance(self.common, type) or not isinstance(self.common, Shape):
+            raise ProgramError(
+                f"{self.common!r} can't be the common part of Shared",
+                expected="a ready-made state, such as Replicated(start) or MapOf(..., by='row')",
+                got="a class, not an instance" if isinstance(self.common, type) else "no state",
+            )
+        if has_ages(self.common):
+            raise ProgramError(
+                "the common part of Shared has a ttl",
+                expected="a common part that only control events change",
+                got=repr(self.common),
+                cure="let a control event take out what is over",
+            )
+
+    @property
+    def by(self) -> str:
+        """Return the field that tells entries apart."""
+        return self.entries.by
+
+    @property
+    def inner(self) -> Shape:
+        """Return the shape of an entry."""
+        return self.entries.inner
+
+    @property
+    def fresh(self) -> AnyState:
+        """Return what an entry starts from."""
+        return self.entries.fresh
+
+    @property
+    def has_ages(self) -> bool:
+        """Say whether entries live for a time only."""
+        return self.entries.has_ages
+
+    @property
+    def init(self) -> Held:
+        """Return the common part as it begins, and no entries."""
+        return Held(self.common.init, Map())
+
+    @property
+    def zero(self) -> Any:
+        """Return that there is none: the common part can't be made from nothing."""
+        return MISSING
+
+    @property
+    def records(self) -> tuple[type, ...]:
+        """Return the records that the common part may hold."""
+        found: list[type] = []
+        shape: Any = self.common
+        while shape is not None:
+            starts = (start for start in (shape.init, shape.zero) if hasattr(start, "_fields"))
+            found += [*getattr(shape, "records", ()), *map(type, starts)]
+            shape = getattr(shape, "inner", None)
+        return tuple(found)
+
+    def find_part(self, tag: Tag) -> Shape:
+        """Return the part that events of a tag change: their entry, or what is common."""
+        return self.entries if self.by in field_names(tag) else self.common
+
+    def fork(self, state: Held, left: Slices, right: Slices) -> tuple[Held, Held]:
+        """Give both sides the common part, and each entry to the side that its events come to."""
+        a, b = self.entries.fork(state.each, left, right)
+        return Held(state.common, a), Held(state.common, b)
+
+    def join(self, a: Held, b: Held) -> Held:
+        """Put the entries together; of the common part both have a copy."""
+        return Held(a.common, self.entries.join(a.each, b.each))
+
+    def same(self, a: Held, b: Held) -> bool:
+        """Compare both parts."""
+        return self.common.same(a.common, b.common) and self.entries.same(a.each, b.each)
+
+    def collapse(self, state: Held) -> Held:
+        """Show the whole as a user sees it."""
+        return Held(state.common, self.entries.collapse(state.each))
+
+    def expand(self, state: Held) -> Held:
+        """Undo `collapse`."""
+        common, each = state
+        return Held(common, self.entries.expand(each))
+
+    def renew(self, before: Held, after: Held, time: int) -> Held:
+        """Undo `collapse`, of entries that age."""
+        common, each = after
+        return Held(common, self.entries.renew(before.each, each, time))
+
+    def take_event(
+        self, handler: Handler, state: Held, event: Event, *, delta: bool = False
+    ) -> Stepped:
+        """Let an event change its own part: the common one, or its entry."""
+        if handler.whole:
+            return step_whole(self, handler, state, event)
+        if self.by not in handler.enters:
+            common, outputs = step(self.common, handler, state.common, event)
+            return Held(common, state.each), outputs
+        bound = handler if handler.expires else _bind(handler, state.common)
+        each, outputs = step(self.entries, bound, state.each, event)
+        return Held(state.common, each), outputs
+
+
+def _bind(handler: Handler, common: Any) -> Handler:
+    """Return a handler of entries that shows the common part to the user's functions."""
+    update, output = handler.update, handler.output
+    return replace(
+        handler,
+        update=None if update is None else lambda entry, data: _change(update, common, entry, data),
+        output=None if output is None else lambda entry, data: output(View(common, entry), data),
+    )
+
+
+def _change(update: Callable[[Any, Any], Any], common: Any, entry: Any, data: Any) -> Any:
+    changed = update(View(common, entry), data)
+    if isinstance(changed, View):
+        raise TypeError(
+            "the update returned a View; it may change its entry only, and returns that"
+        )
+    return changed

@@ -1,0 +1,39 @@
+"""Entries that expire and state that keys share, as a query on Spark with a restart in its middle."""
+
+import random
+
+import pytest
+
+from anabranch.eventtime.sources import Source, end_sources
+from anabranch.reference.sequential import run as fold
+from anabranch.spark.said import encode_json, identify
+from anabranch.spark.sinks import find_last_batch, read_ledger
+from tests.spark.programs import PROGRAMS
+from tests.spark.streams import Stream, outputs_of
+from tests.spark.test_microbatches import draw_items
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize("name", ["lasting", "limited_lasting"])
+def test_a_query_in_two_lives_says_what_the_fold_says(name, spark, tmp_path):
+    from anabranch.spark import run as run_query
+    from anabranch.spark import write_directory
+
+    program, sources = PROGRAMS[name], tuple(Source(name) for name in "abc")
+    items = end_sources(draw_items(random.Random(3), program, 25), sources)
+    stream = Stream(program, sources, items)
+    parts = stream.cut(random.Random(1), most=4)
+    session = spark.newSession()
+    session.conf.set("spark.sql.shuffle.partitions", "2")
+    for count in (2, len(parts)):
+        stream.write(tmp_path / "in", parts[:count])
+        files = session.readStream.schema(stream.schema).option("maxFilesPerTrigger", 1)
+        frame = run_query(program, stream.feed(files.json(str(tmp_path / "in"))), shards=3)
+        write_directory(frame, tmp_path / "out", tmp_path / "checkpoint").awaitTermination()
+    rows = session.read.parquet(str(tmp_path / "out")).collect()
+    answer = fold(program, items, sources)
+    assert outputs_of(rows) == sorted(
+        (f"{identify(o.key)}#{o.index}", encode_json(o.value)) for o in answer.outputs
+    )
+    assert read_ledger(find_last_batch(tmp_path / "out")) == answer.ledger

@@ -1,0 +1,335 @@
+"""Time-to-live: what is seen is a function of the log alone, as a dict with times has it."""
+
+import random
+from typing import NamedTuple
+
+import pytest
+
+from anabranch import FOREVER, Event, Heartbeat, Map, Program, depends, on, take
+from anabranch.eventtime.sources import Source, end_sources
+from anabranch.laws import check
+from anabranch.laws.proving.proof import prove
+from anabranch.model.order import sort_events
+from anabranch.model.shapes import MISSING, WrittenShape
+from anabranch.model.slices import Slices
+from anabranch.plan.optimizers import OPTIMIZERS
+from anabranch.plan.rates import Load, Rates
+from anabranch.plan.wiring import wire
+from anabranch.reference.sequential import run
+from anabranch.reference.simulator import rehearse
+from anabranch.spark.explanation import explain_run
+from anabranch.state import Count, MapOf, Sum
+from anabranch.state.aging import Aged, Aging
+from tests.spark.test_microbatches import Engine, cut, expected_rows, said_rows
+
+
+class Click(NamedTuple):
+    time: int
+    user: str
+
+
+class Look(NamedTuple):
+    time: int
+    user: str
+
+
+class Report(NamedTuple):
+    time: int
+
+
+class Halve(NamedTuple):
+    time: int
+
+
+class Bell(NamedTuple):
+    time: int
+    user: str
+
+
+KEYED = (
+    on(Click, update=lambda n, e: n + 1, output=lambda n, e: ("click", e.user, n)),
+    on(Look, output=lambda n, e: ("look", e.user, n)),
+    depends(Click, Click, Look, same="user"),
+    depends(Look, Look, same="user"),
+)
+WHOLE = (
+    on(Report, output=lambda users, e: ("report", sorted(users.items()))),
+    on(Halve, update=lambda users, e: Map({u: n // 2 * 2 for u, n in users.items()})),
+    depends(Report, Click, Look, Halve, Report),
+    depends(Halve, Click, Look, Halve),
+)
+
+
+def keyed(ttl, refresh="writes"):
+    return Program(*KEYED, state=MapOf(Count(), by="user", ttl=ttl, refresh=refresh))
+
+
+def whole(ttl, refresh="writes"):
+    return Program(*KEYED, *WHOLE, state=MapOf(Count(), by="user", ttl=ttl, refresh=refresh))
+
+
+def numbered(*data, source="s"):
+    return [Event(one, source, n) for n, one in enumerate(data)]
+
+
+def look_up(events, ttl, refresh):
+    """Say what a plain dict of (value, time of the last refresh) says, and what is left of it."""
+    users, said = {}, []
+    for event in events:
+        time = event.time
+        alive = {u: n for u, (n, refreshed) in users.items() if refreshed > time - ttl}
+        if isinstance(event, Click):
+            said.append(("click", event.user, alive.get(event.user, 0)))
+            users[event.user] = (alive.get(event.user, 0) + 1, time)
+        elif isinstance(event, Look):
+            said.append(("look", event.user, alive.get(event.user, 0)))
+            if refresh == "reads":
+                users[event.user] = (alive.get(event.user, 0), time)
+        elif isinstance(event, Report):
+            said.append(("report", sorted(alive.items())))
+        else:
+            for user, n in alive.items():
+                if n % 2:
+                    users[user] = (n - 1, time)
+    return said, users
+
+
+def draw(rng, tags, sources, count=40):
+    """Draw events whose gaps are often just the time to live, out of order within a lateness."""
+    items = []
+    for source in sources:
+        time = 0
+        for seq in range(count // len(sources)):
+            time += rng.choice((0, 1, 1, 2, 3, 7))
+            tag = rng.choice(tags)
+            at = max(0, time - rng.randint(0, source.lateness))
+            fields = () if tag in (Report, Halve) else (rng.choice("abc"),)
+            items.append(Event(tag(at, *fields), source.name, seq))
+    return items
+
+
+SOURCES = (Source("x", lateness=3), Source("y", lateness=6))
+CASES = [
+    (make, tags, refresh)
+    for make, tags in ((keyed, (Click, Look)), (whole, (Click, Click, Look, Report, Halve)))
+    for refresh in ("writes", "reads")
+]
+every_case = pytest.mark.parametrize(("make", "tags", "refresh"), CASES)
+
+
+def order(program, answer, items):
+    """Return the events that an answer has handled, in order."""
+    missing = {id(late.event.data) for late in answer.late} | {id(e.data) for e in answer.pending}
+    kept = [e for e in items if isinstance(e, Event) and id(e.data) not in missing]
+    return [event.data for _, event in sort_events(program.ranks, kept)]
+
+
+@every_case
+def test_oracle_a_dict_with_times_says_the_same(make, tags, refresh):
+    expired = 0
+    for seed in range(60):
+        rng = random.Random(seed)
+        ttl = rng.choice((1, 2, 3, 5, 8))
+        program = make(ttl, refresh)
+        items = draw(rng, tags, SOURCES)
+        frontier = rng.randint(0, 60)
+        beats = [Heartbeat(frontier, source.name, 99) for source in SOURCES]
+        answer = run(program, [*items, *beats], SOURCES)
+        said, users = look_up(order(program, answer, items), ttl, refresh)
+        assert answer.values == said, seed
+        # What is left is what an event at the next time there is would see.
+        alive = {u: n for u, (n, at) in users.items() if at > answer.frontier + 1 - ttl}
+        assert {u: entry.state for u, entry in answer.state.items()} == alive
+        expired += len(users) - len(alive)
+    assert expired
+
+
+@every_case
+def test_oracle_any_cut_into_batches_and_shards_says_the_same(make, tags, refresh):
+    for seed in range(12):
+        rng = random.Random(seed)
+        ttl = rng.choice((1, 3, 5, 8))
+        program = make(ttl, refresh)
+        items = end_sources(draw(rng, tags, SOURCES), SOURCES)
+        answer = run(program, items, SOURCES)
+        assert answer.values == look_up(order(program, answer, items), ttl, refresh)[0]
+        engine = Engine(program, SOURCES, rng.choice((1, 2, 5)))
+        for batch in cut(rng, items):
+            engine.batch(batch)
+        assert said_rows(engine) == expected_rows(answer), seed
+        assert engine.ledger == answer.ledger
+        # Nothing stays behind: no entry, and nobody to be woken.
+        for store in engine.stores:
+            assert not [page for page in store.pages if page[0] in ("entries", "pending")]
+
+
+@pytest.mark.parametrize("optimizer", sorted(OPTIMIZERS))
+@every_case
+def test_differential_every_plan_says_what_the_fold_says(make, tags, refresh, optimizer):
+    for seed in range(4):
+        rng = random.Random(seed)
+        program = make(rng.choice((1, 3, 5)), refresh)
+        items = end_sources(draw(rng, tags, SOURCES), SOURCES)
+        answer = run(program, items, SOURCES)
+        cut_by = [tag for tag in program.tags if "user" in tag._fields]
+        loads = [Load(take(tag, user=user)) for tag in cut_by for user in "abc"]
+        loads += [Load(take(tag)) for tag in program.tags if tag not in cut_by]
+        plan = OPTIMIZERS[optimizer](program, Rates(loads))
+        simulation = rehearse(program, plan, items, SOURCES).run(seed)
+        assert sorted((o.id, o.value) for o in simulation.outputs) == sorted(
+            (o.id, o.value) for o in answer.outputs
+        )
+        assert simulation.ledger == answer.ledger
+
+
+@every_case
+def test_the_laws_are_kept(make, tags, refresh):
+    report = check(make(4, refresh), cases=60, seed=3)
+    assert report.ok, str(report)
+
+
+def test_nothing_is_proved_of_what_expires():
+    reasons = {proof.reason for proof in prove(keyed(5))}
+    assert reasons == {"not followed: entries of the state have a time to live"}
+
+
+def test_what_was_refreshed_exactly_so_long_ago_is_gone():
+    at = [Click(0, "a"), Look(9, "a"), Look(10, "a"), Click(20, "a"), Click(29, "a"), Look(38, "a")]
+    answer = run(keyed(10), end_sources(numbered(*at)))
+    assert [n for _, _, n in answer.values] == [0, 1, 0, 0, 1, 2]
+
+
+def test_reads_refresh_only_if_they_are_asked_to():
+    at = [Click(0, "a"), Look(8, "a"), Look(12, "a")]
+    assert run(keyed(10), end_sources(numbered(*at))).values[-1] == ("look", "a", 0)
+    assert run(keyed(10, "reads"), end_sources(numbered(*at))).values[-1] == ("look", "a", 1)
+
+
+def test_a_look_at_nothing_leaves_nothing():
+    answer = run(keyed(10), [*numbered(Look(5, "a")), Heartbeat(6, "s", 1)])
+    assert answer.state == {}
+
+
+def test_an_event_that_fails_does_not_refresh():
+    program = Program(
+        on(Click, update=lambda n, e: n + 1 // (e.time % 5), output=lambda n, e: n),
+        depends(Click, Click, same="user"),
+        state=MapOf(Count(), by="user", ttl=10),
+    )
+    answer = run(program, end_sources(numbered(*(Click(t, "a") for t in (1, 5, 12)))))
+    assert answer.values == [0, 0]
+    assert answer.ledger.rejected == 1
+
+
+def test_an_entry_asks_for_one_wake_at_a_time_however_often_it_is_refreshed():
+    engine = Engine(keyed(1000), (Source("s"),), 1)
+    rows = numbered(*(Click(t, "a") for t in range(500)))
+    for batch in cut(random.Random(1), rows):
+        engine.batch(batch)
+    held = sum(len(p) for name, p in engine.stores[0].pages.items() if name[0] == "pending")
+    assert held < 200  # One event that is not stable, and one wake.
+    assert engine.ledger.pending == 1
+
+
+def test_entries_within_entries_expire_one_by_one_and_leave_no_empty_map():
+    class Buy(NamedTuple):
+        time: int
+        user: str
+        item: str
+
+    class Cart(NamedTuple):
+        time: int
+        user: str
+
+    program = Program(
+        on(Buy, update=lambda n, e: n + 1),
+        on(Cart, output=lambda items, e: dict(items), update=lambda items, e: items),
+        depends(Buy, Buy, same=("user", "item")),
+        depends(Cart, Buy, Cart, same="user"),
+        state=MapOf(MapOf(Count(), by="item", ttl=10), by="user"),
+    )
+    items = numbered(
+        Buy(0, "u", "x"),
+        Buy(5, "u", "y"),
+        Cart(9, "u"),
+        Cart(10, "u"),
+        Cart(15, "u"),
+        Cart(16, "v"),
+    )
+    answer = run(program, [*items, Heartbeat(14, "s", 9)])
+    assert answer.values == [{"x": 1, "y": 1}, {"y": 1}, {}]
+    assert answer.state == {}
+    ended = end_sources(items)
+    engine = Engine(program, (Source("s"),), 3)
+    for batch in cut(random.Random(0), ended):
+        engine.batch(batch)
+    assert said_rows(engine) == expected_rows(run(program, ended))
+    assert check(program, cases=60, seed=1).ok
+
+
+def test_a_timer_of_the_users_own_sees_the_state_and_comes_before_the_end():
+    program = Program(
+        on(Click, update=lambda n, e: e.time),
+        on(Bell, due=lambda n: n + 9, output=lambda n, e: (e.time, n)),
+        depends(Click, Click, same="user"),
+        state=MapOf(WrittenShape(0), by="user", ttl=10),
+    )
+    assert run(program, end_sources(numbered(Click(5, "a")))).values == [(14, 5)]
+    late = program.changed(state=MapOf(WrittenShape(0), by="user", ttl=9))
+    assert run(late, end_sources(numbered(Click(5, "a")))).values == []
+
+
+def test_a_timer_above_the_entries_sees_their_states():
+    program = Program(
+        on(Click, update=lambda n, e: n + 1),
+        on(Report, due=lambda users: 7 if users else None, output=lambda users, e: dict(users)),
+        depends(Click, Click, same="user"),
+        state=MapOf(Count(), by="user", ttl=10),
+    )
+    assert run(program, end_sources(numbered(Click(5, "a")))).values == [{"a": 1}]
+
+
+def test_what_is_as_it_began_is_not_kept_where_the_map_is_sparse():
+    program = Program(
+        on(Click, update=lambda n, e: 1 - n),
+        depends(Click, Click, same="user"),
+        state=MapOf(WrittenShape(0), by="user", ttl=10, sparse=True),
+    )
+    beat = Heartbeat(5, "s", 9)
+    assert run(program, [*numbered(Click(1, "a"), Click(2, "a")), beat]).state == {}
+    assert set(run(program, [*numbered(Click(1, "a")), beat]).state) == {"a"}
+
+
+def test_an_end_beyond_all_time_is_the_end_of_time():
+    answer = run(keyed(FOREVER - 1), end_sources(numbered(Click(5, "a"), Look(FOREVER - 1, "a"))))
+    assert answer.values == [("click", "a", 0), ("look", "a", 1)]
+    assert answer.state == {}
+
+
+def test_a_state_per_key_with_an_end_stays_in_the_shard_of_its_key():
+    assert wire(keyed(5), 4).way == "keyed"
+    assert wire(whole(5), 4).way == "sequential"
+
+
+def test_the_run_says_that_it_does_not_go_by_columns():
+    assert explain_run(keyed(5)) == [
+        "keyed: different values of user never meet",
+        "event by event: entries have a time to live",
+    ]
+
+
+def test_an_entry_joins_by_the_later_refresh_and_the_earlier_alarm():
+    shape = Aging(Sum(), 10)
+    a, b = Aged(3, 5, 14), Aged(4, 7, 12)
+    assert shape.join(a, b) == shape.join(b, a) == Aged(7, 7, 12)
+    assert shape.join(a, shape.zero) == a
+    assert shape.join(*shape.fork(a, Slices(), Slices())) == a
+    assert not shape.same(a, a._replace(refreshed=6))
+    written = Aging(WrittenShape(0), 10)
+    assert written.fork is None
+    assert written.zero is MISSING
+
+
+def test_the_map_and_its_parts_say_how_they_were_made():
+    text = "MapOf(inner=Aging(inner=Count(start=0), ttl=5, refresh='writes'), by='user')"
+    assert repr(MapOf(Count(), by="user", ttl=5)).replace(", by=None", "") == text
