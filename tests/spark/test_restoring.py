@@ -90,24 +90,29 @@ def deal(engine, stores):
                 entries = dict(zip(named, map(lift, states.unpack()), strict=True))
                 yield from deal_state(job, Map(entries))
         return
+    yield from deal_state(job, gather_state(job.program, overview, shards.values(), lift))
+
+
+def gather_state(program, overview, shards, lift):
+    """Put the whole state together that shards and roots hold."""
+    plan = overview.description.plan
     state = lift(overview.state)
-    if description.plan.has_root:
-        state = lift(overview.spines[0]) if overview.spines else job.program.init
+    if plan.has_root:
+        state = lift(overview.spines[0]) if overview.spines else program.init
         for more in overview.spines[1:]:
             state = Map({**state, **lift(more)})
-    entries = [pair for store in shards.values() for pair in read_objects(description, store)]
-    if description.plan.way == "shared":
-        common = job.program.init.common if state is None else state
-        state = Held(common, Map([(lift(key), lift(entry)) for key, entry in entries]))
-    elif description.plan.way == "keyed":
-        known = {} if state is None else dict(state)
-        state = Map({**known, **{lift(key): lift(entry) for key, entry in entries}})
+    pairs = [pair for store in shards for pair in read_objects(overview.description, store)]
+    entries = {lift(key): lift(entry) for key, entry in pairs}
+    if plan.way == "shared":
+        state = Held(program.init.common if state is None else state, Map(entries))
+    elif plan.way == "keyed":
+        state = Map({**({} if state is None else dict(state)), **entries})
     elif state is None:
-        state = job.program.init
+        state = program.init
     for name, several in overview.deltas.items():
         for delta in several:
-            state = join_deltas(job.program, state, {name: lift(delta)})
-    yield from deal_state(job, state)
+            state = join_deltas(program, state, {name: lift(delta)})
+    return state
 
 
 def take_up(old, new):

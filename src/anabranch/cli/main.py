@@ -24,7 +24,7 @@ _VERBS = {
     "rescale": "Give a stopped query on Spark another number of shards or partitions.",
     "simulate": "Run a program's plans under many schedules, with crashes and repeats.",
     "diff": "Compare two files of outputs, up to the order that does not matter.",
-    "savepoint": "List, check, pack and delete savepoints.",
+    "savepoint": "Make, list, check, pack, restore and delete savepoints.",
     "state": "Tell what becomes of an older state in a newer program.",
     "examples": "List, show and copy the example programs.",
 }

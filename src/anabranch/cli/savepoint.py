@@ -18,7 +18,17 @@ from anabranch.savepoints.folders import NoSavepointError, Savepoint, open_savep
 from anabranch.savepoints.manifest import SavepointError
 from anabranch.savepoints.shelf import Shelf, find_savepoint
 
-app = App(name="savepoint", help="List, check, pack and delete savepoints.", help_epilogue="")
+app = App(
+    name="savepoint",
+    help="Make, list, check, pack, restore and delete savepoints.",
+    help_epilogue="",
+)
+
+# They need Spark, so they are imported when they are called.
+app.command("anabranch.cli.saving:create", name="create", help="Save what a query on Spark holds.")
+app.command(
+    "anabranch.cli.saving:restore", name="restore", help="Make a checkpoint that goes on from one."
+)
 
 SHELF = Path("savepoints")
 
