@@ -140,7 +140,7 @@ def contain(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 values = st.recursive(hashables | records | arrays(), contain, max_leaves=6)
 EXAMPLES = [
-    2**200, -(2**63) - 1, 10**5000, Decimal("1.10"), Fraction(1, 3), date(2024, 2, 29), "\ud800",
+    2**200, -(2**63) - 1, 10**5000, Decimal("1.10"), Fraction(1, 3), date(2024, 2, 29),
     time(1, 2, 3, 4, fold=1), timedelta.max, timedelta.min, timedelta(-1, 5, 7), uuid.UUID(int=7),
     datetime(2024, 3, 31, 2, 30, tzinfo=ZoneInfo("Europe/Berlin")),
     datetime(2024, 10, 27, 2, 30, fold=1, tzinfo=ZoneInfo("Europe/Berlin")),

@@ -81,10 +81,8 @@ class Codec:
 
     def _lower(self, value: Any) -> Any:
         kind = type(value)
-        if kind in (bytes, float, bool) or value is None:
+        if kind in (str, bytes, float, bool) or value is None:
             return value
-        if kind is str:
-            return value if value.isascii() else _lower_text(value)
         if kind is int:
             return value if -_SMALL <= value < _SMALL else ["i", write_integer(value)]
         lower = _LOWERS.get(kind)
@@ -187,14 +185,6 @@ def _records_of(value: Any) -> list[type]:
     return found + [record for part in inner for record in _records_of(part)]
 
 
-def _lower_text(text: str) -> Any:
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # Half a pair of surrogates is no UTF-8.
-        return ["u", text.encode("utf-8", "surrogatepass")]
-    return text
-
-
 def _write_time(value: Any) -> list[Any]:
     """Return a time as text; with its zone and fold beside it, where the text does not say them."""
     zone = find_zone(value.tzinfo)
@@ -256,7 +246,6 @@ _LIFTS: dict[str, _Lift] = {
     "H": lambda codec, data: _read_time(time, *data),
     "P": lambda codec, data: timedelta(*data),
     "U": lambda codec, data: UUID(bytes=data[0]),
-    "u": lambda codec, data: data[0].decode("utf-8", "surrogatepass"),
     "A": lambda codec, data: read_array(*data),
     "N": lambda codec, data: read_array(*data)[()],
     "Y": lambda codec, data: date.fromisoformat(data[0]),

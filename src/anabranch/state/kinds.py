@@ -132,16 +132,6 @@ def _describe_ints(values: list[int]) -> Kind:
     return INT if min(values) >= -_SMALL and max(values) < _SMALL else BIGINT
 
 
-def _describe_texts(values: list[str]) -> Kind:
-    try:
-        for value in values:
-            if not value.isascii():
-                value.encode()
-    except UnicodeEncodeError:
-        return ANY  # Half of a pair of surrogates is no text elsewhere.
-    return STR
-
-
 def _describe_decimals(values: list[Decimal]) -> Kind:
     scales = set(map(_find_scale, values))
     return DecimalKind(scales.pop() if len(scales) == 1 else None)
@@ -208,12 +198,11 @@ def _describe_maps(of: str, values: list[Any]) -> Kind:
 
 
 _EXACT: dict[type, Kind] = {
-    bool: BOOL, float: FLOAT, bytes: BYTES, type(None): NONE, Fraction: FRACTION, date: DATE,
+    bool: BOOL, str: STR, float: FLOAT, bytes: BYTES, type(None): NONE, Fraction: FRACTION, date: DATE,
     uuid.UUID: UUID,
 }  # fmt: skip
 _LOOKED_INTO: dict[type, Callable[[list[Any]], Kind]] = {
     int: _describe_ints,
-    str: _describe_texts,
     Decimal: _describe_decimals,
     datetime: _describe_datetimes,
     time: _describe_times,
@@ -285,7 +274,6 @@ _ANNOTATED: dict[Any, Kind] = {
     **_EXACT,
     None: NONE,
     int: INT,
-    str: STR,
     Decimal: DecimalKind(),
     datetime: DatetimeKind(),
     time: TIME,
