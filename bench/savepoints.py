@@ -77,7 +77,13 @@ def measure_details() -> tuple[dict[str, float], dict[str, dict[str, float]]]:
         assert rows == KEYS, rows
         rates["restore it with 8 shards"] = take_time(
             lambda: restore_savepoint(
-                saved, keyed_fold, feed(), folder / "copy", folder / "copied", shards=8, partitions=2
+                saved,
+                keyed_fold,
+                feed(),
+                folder / "copy",
+                folder / "copied",
+                shards=8,
+                partitions=2,
             )
         )
         again = create_savepoint(spark, folder / "copied", folder / "again")
