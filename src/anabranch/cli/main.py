@@ -21,6 +21,7 @@ _VERBS = {
     "run": "Run a program on files of events, one event after the other.",
     "frontier": "Show how far each source has come, and who holds the others back.",
     "simulate": "Run a program's plans under many schedules, with crashes and repeats.",
+    "checkpoint": "Say whether the files of a checkpoint are as they were left.",
     "diff": "Compare two files of outputs, up to the order that does not matter.",
     "examples": "List, show and copy the example programs.",
 }
@@ -48,7 +49,7 @@ def build_app() -> App:
         print_error=False,
     )
     for place, (verb, sentence) in enumerate(_VERBS.items()):
-        if verb == "examples":  # It has verbs of its own, so it is an app of its own.
+        if verb in ("checkpoint", "examples"):  # They have verbs, so they are apps of their own.
             app.command(f"anabranch.cli.{verb}:app", name=verb, help=sentence, sort_key=place)
         else:
             path = f"anabranch.cli.{verb}:{verb}"

@@ -36,6 +36,8 @@ _Letter = tuple[int, str, Any]
 class _Operator(StatefulProcessor):
     """What all operators need: the job, a store, their mail, and whether rows leave in packs."""
 
+    role = "shard"
+
     def __init__(self, job: Job, *, packed: bool = False) -> None:
         self._job = job
         self._packed = packed
@@ -55,7 +57,9 @@ class _Operator(StatefulProcessor):
         timerValues: Any,  # noqa: N803 - Spark's name
     ) -> Iterator[pd.DataFrame]:
         """Work on a batch's rows of one group."""
-        yield self.work(self._find_number(int(key[0])), rows)
+        number = self._find_number(int(key[0]))
+        self._store.owner = f"{self.role} {number}"
+        yield self.work(number, rows)
 
     def _find_number(self, key: int) -> int:
         """Return the number of the shard, or of the root, whose key this is."""
@@ -112,6 +116,8 @@ class LeafOperator(_Operator):
 class RootOperator(_Operator):
     """Run a root, or be a relay."""
 
+    role = "root"
+
     def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
         """Join a batch's deltas and run its markers."""
         letters = list(self._read(rows))
@@ -133,6 +139,8 @@ class RootOperator(_Operator):
 
 class SpeakerOperator(_Operator):
     """Let a shard's leaves say what depends on the root's state."""
+
+    role = "speaker"
 
     def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
         """Say what is unsaid."""
@@ -174,6 +182,8 @@ class WholeOperator(_Operator):
 
 class BarrierOperator(_Operator):
     """Hold back the rows of a speculative query until they are settled."""
+
+    role = "barrier"
 
     def __init__(self) -> None:
         """Need no job: rows say all there is to know."""

@@ -20,8 +20,9 @@ from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.sources import NEVER
 from anabranch.eventtime.tolerance import Sample, Tolerance, explain_excess, read_tolerance
 from anabranch.model.events import Heartbeat
+from anabranch.spark.integrity import guard_checkpoint, refuse_damage
 from anabranch.spark.packs import find_packed
-from anabranch.spark.pairing import Lock, check_pair, find_local, write_pair
+from anabranch.spark.pairing import Lock, PairingError, check_pair, find_local, write_pair
 from anabranch.spark.publishing import Format, write_nothing, write_rows
 from anabranch.spark.said import COLUMNS
 
@@ -81,11 +82,11 @@ def write_directory(
     session = result.sparkSession
     local = _find_local(session, checkpoint)
     if local is not None:
-        check_pair(target, local)  # Before the lock, which would leave a new checkpoint behind.
+        _check_pair(target, local)  # Before the lock, which would leave a new checkpoint behind.
 
     def accept() -> None:
         if local is not None:
-            check_pair(target, local)
+            _check_pair(target, local)
         last = find_last_batch(target)
         if tolerance is not None and last is not None:
             judge_batch(session, last, format, tolerance)
@@ -265,6 +266,14 @@ def _sample(rows: DataFrame) -> list[Sample]:
     return [Sample(row.reason, row.event) for row in found]
 
 
+def _check_pair(folder: Path, checkpoint: Path) -> None:
+    try:
+        check_pair(folder, checkpoint)
+    except PairingError:
+        refuse_damage(checkpoint)  # If files are missing, that is what to say.
+        raise
+
+
 def _find_local(session: SparkSession, checkpoint: str | Path) -> Path | None:
     context: Any = session.sparkContext
     return find_local(checkpoint, str(context._jsc.hadoopConfiguration().get("fs.defaultFS")))
@@ -279,18 +288,29 @@ def _start(
 ) -> StreamingQuery:
     """Start a query, if no other driver has its checkpoint and all is as it should be."""
     writer = result.writeStream.outputMode("append").trigger(**(trigger or {"availableNow": True}))
-    writer = writer.foreachBatch(function)
     if checkpoint is None:
-        return writer.start()
+        return writer.foreachBatch(function).start()
+    writer = writer.option("checkpointLocation", str(checkpoint))
     local = _find_local(result.sparkSession, checkpoint)
-    lock = None if local is None else Lock(local)
+    if local is None:
+        accept()
+        return writer.foreachBatch(function).start()
+    lock = Lock(local)
     try:
         accept()
-        query = writer.option("checkpointLocation", str(checkpoint)).start()
+        keeper = guard_checkpoint(local, _find_retained(result.sparkSession))
+
+        def take(frame: DataFrame, batch: int) -> None:
+            function(frame, batch)
+            keeper.note(batch)
+
+        query = writer.foreachBatch(take).start()
     except BaseException:
-        if lock is not None:
-            lock.release()
+        lock.release()
         raise
-    if lock is not None:
-        lock.release_after(query)
+    lock.release_after(query, keeper.seal)
     return query
+
+
+def _find_retained(session: SparkSession) -> int:
+    return int(str(session.conf.get("spark.sql.streaming.minBatchesToRetain", "100")))

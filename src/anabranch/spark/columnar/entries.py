@@ -18,7 +18,7 @@ from anabranch.kernels.columns import Columns, Strings, pack
 from anabranch.kernels.indexes import Index
 from anabranch.kernels.layouts import Layout
 from anabranch.spark.columnar.tables import read_columns, write_columns
-from anabranch.spark.stores import Store
+from anabranch.spark.stores import Store, read_known_page
 
 if TYPE_CHECKING:
     import numpy as np
@@ -198,8 +198,7 @@ class ColumnEntries:
 
         found = []
         for part in range(page.parts):
-            data = self._store.read_page("entries", f"{page.number}.{part}")
-            assert data is not None, f"page {page.number} of the entries is gone"
+            data = read_known_page(self._store, "entries", f"{page.number}.{part}")
             columns, more, note = read_columns(lambda _: table.layout, data)
             keys = more["key"]
             if "keys" in note:
