@@ -46,13 +46,14 @@ class LongStory(Story):
         return [self.items[a:b] for a, b in pairwise(ends)]
 
 
-def start(spark, story: Story, home: Path, checkpoint: Path, out: Path):
+def start(spark, story: Story, home: Path, checkpoint: Path, out: Path, *, columns: bool = True):
     """Start, or restart, a story's query: one file a batch, until all files are read."""
     from anabranch.spark.query import run
     from anabranch.spark.sinks import write_directory
 
     frame = spark.readStream.schema(story.schema).option("maxFilesPerTrigger", 1)
-    result = run(story.program, story.feed(frame.json(str(home / "in"))), shards=2)
+    feeds = story.feed(frame.json(str(home / "in")))
+    result = run(story.program, feeds, shards=2, columns=columns)
     return write_directory(result, out, checkpoint)
 
 

@@ -28,7 +28,7 @@ from anabranch.spark.dealing import (
     keeps_book,
 )
 from anabranch.spark.placement import find_keys
-from anabranch.spark.restoring import RESTORE, Restored
+from anabranch.spark.restoring import RESTORE, restore_shard
 from anabranch.spark.roots import Root, Speaker
 from anabranch.spark.stores import MemoryStore
 from anabranch.state.sharing import Held
@@ -123,9 +123,8 @@ def take_up(old, new):
     new.stores = [MemoryStore() for _ in new.stores]
     spines = {}
     for number, store in enumerate(new.stores):
-        shard = Restored(new.job, number, store)
-        shard.process(data for to, kind, data in letters if to == number and kind == RESTORE)
-        spines |= shard.spines
+        mine = (data for to, kind, data in letters if to == number and kind == RESTORE)
+        spines |= restore_shard(new.job, number, store, mine).spines
     for root, spine in spines.items():
         Root(new.job, new.root_stores[root]).restore(spine)
         for store in new.speaker_stores if new.job.wiring.speaking else ():

@@ -22,4 +22,6 @@ def test_the_page_shows_what_happens():
 def test_the_page_names_every_state():
     text = PAGE.read_text()
     table = text[text.index("## All of them") : text.index("## Values and lists")]
-    assert [name for name in anabranch.state.__all__ if not re.search(rf"\b{name}\b", table)] == []
+    changes = {"Default", "Drop", "Rekey", "Rename", "Reshape", "Retype"}
+    states = [name for name in anabranch.state.__all__ if name not in changes]
+    assert [name for name in states if not re.search(rf"\b{name}\b", table)] == []

@@ -23,13 +23,14 @@ _VERBS = {
     "frontier": "Show how far each source has come, and who holds the others back.",
     "rescale": "Give a stopped query on Spark another number of shards or partitions.",
     "simulate": "Run a program's plans under many schedules, with crashes and repeats.",
+    "checkpoint": "Say whether the files of a checkpoint are as they were left.",
     "diff": "Compare two files of outputs, up to the order that does not matter.",
     "savepoint": "Make, list, check, pack, restore and delete savepoints.",
     "state": "Tell what becomes of an older state in a newer program.",
     "examples": "List, show and copy the example programs.",
 }
 
-_APPS = ("savepoint", "state", "examples")
+_APPS = ("checkpoint", "savepoint", "state", "examples")
 """Verbs that have verbs of their own, so that each is an app of its own."""
 
 _EPILOGUE = """\

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from anabranch.spark.clocks import feed_clock
     from anabranch.spark.files import Files
     from anabranch.spark.frames import feed_directory
+    from anabranch.spark.integrity import verify_checkpoint
     from anabranch.spark.previews import write_console, write_memory
     from anabranch.spark.progress import Batch, describe_progress, follow, watch
     from anabranch.spark.query import Feed, run
@@ -39,6 +40,7 @@ __all__ = [
     "select_rejected",
     "settle",
     "start_session",
+    "verify_checkpoint",
     "watch",
     "write_console",
     "write_directory",
@@ -62,6 +64,7 @@ _HOMES = {
     "select_rejected": "sides",
     "settle": "barriers",
     "start_session": "session",
+    "verify_checkpoint": "integrity",
     "watch": "progress",
     "write_console": "previews",
     "write_directory": "sinks",

@@ -21,7 +21,7 @@ from anabranch.spark.envelopes import unpack_events
 from anabranch.spark.placement import find_numbers
 from anabranch.spark.sequences import Standing
 from anabranch.spark.shards import Head
-from anabranch.spark.stores import KeptStore
+from anabranch.spark.stores import KeptStore, unseal
 
 if TYPE_CHECKING:
     from anabranch.kernels.columns import Columns, Strings
@@ -45,7 +45,8 @@ def sort_stores(rows: Iterable[tuple[int, int, str, bytes]]) -> dict[Address, Ke
     """Sort the values of a checkpoint, (operator, key, name, data), by the store they are in."""
     stores: dict[tuple[int, int], dict[str, bytes]] = {}
     for operator, key, name, data in rows:
-        stores.setdefault((operator, key), {})[name] = data
+        values = stores.setdefault((operator, key), {})
+        values[name] = unseal(name, data, f"operator {operator}, key {key}")
     return {
         address: KeptStore(part)
         for (_, key), values in sorted(stores.items())
@@ -140,7 +141,7 @@ def read_overview(stores: Mapping[Address, KeptStore]) -> Overview:
     for address, store in stores.items():
         counted = store.read("ledger")
         if address.role != "shard" and counted is not None:
-            ledgers.append(Ledger(*codec.decode(counted)))
+            ledgers.append(Ledger(*codec.decode(counted)[: len(Ledger._fields)]))
         spine = store.read("spine")
         if address.role == "root" and spine is not None:
             spines.append(codec.decode(spine))

@@ -17,7 +17,7 @@ from anabranch.spark.envelopes import CLOCK
 from anabranch.spark.memory import keep_freed
 from anabranch.spark.packs import make_table, pack
 from anabranch.spark.placement import find_numbers
-from anabranch.spark.restoring import RESTORE, Restored, read_letters
+from anabranch.spark.restoring import RESTORE, AnyShard, Restored, read_letters, restore_shard
 from anabranch.spark.roots import Root, Speaker
 from anabranch.spark.said import Said, describe_ledger
 from anabranch.spark.sequences import describe_standings
@@ -36,6 +36,8 @@ _Letter = tuple[int, str, Any]
 
 class _Operator(StatefulProcessor):
     """What all operators need: the job, a store, their mail, and whether rows leave in packs."""
+
+    role = "shard"
 
     def __init__(self, job: Job, *, packed: bool = False) -> None:
         self._job = job
@@ -56,7 +58,9 @@ class _Operator(StatefulProcessor):
         timerValues: Any,  # noqa: N803 - Spark's name
     ) -> Iterator[pd.DataFrame]:
         """Work on a batch's rows of one group."""
-        yield self.work(self._find_number(int(key[0])), rows)
+        number = self._find_number(int(key[0]))
+        self._store.owner = f"{self.role} {number}"
+        yield self.work(number, rows)
 
     def _find_number(self, key: int) -> int:
         """Return the number of the shard, or of the root, whose key this is."""
@@ -94,14 +98,13 @@ class LeafOperator(_Operator):
 
     def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
         """Take in a batch's envelopes."""
-        shard = _run_shard(self._job, number, self._store, rows)
+        shard, spines = _run_shard(self._job, number, self._store, rows)
         said = [*shard.said, _describe_shard(shard)]
         if not self._job.wiring.has_root:
             return self._say(said, shard.tables)
         relay = -1 - shard.number
         mail: list[_Letter] = [(relay, "said", [tuple(row) for row in said])]
-        if isinstance(shard, Restored):
-            mail += [(root, RESTORE, spine) for root, spine in shard.spines.items()]
+        mail += [(root, RESTORE, spine) for root, spine in spines.items()]
         if shard.unsaid:
             mail.append((relay, "unsaid", [(key, tuple(event)) for key, event in shard.unsaid]))
         # A root that is not heard in a batch would be missing from its ledger; so one shard always writes.
@@ -114,6 +117,8 @@ class LeafOperator(_Operator):
 
 class RootOperator(_Operator):
     """Run a root, or be a relay."""
+
+    role = "root"
 
     def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
         """Join a batch's deltas and run its markers."""
@@ -142,6 +147,8 @@ class RootOperator(_Operator):
 class SpeakerOperator(_Operator):
     """Let a shard's leaves say what depends on the root's state."""
 
+    role = "speaker"
+
     def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
         """Say what is unsaid."""
         found: dict[str, list[Any]] = {"said": [], "unsaid": [], "states": []}
@@ -167,13 +174,12 @@ class WholeOperator(_Operator):
     def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
         """Take in a batch's envelopes, join, and speak."""
         job = self._job
-        shard = _run_shard(job, number, Part(self._store, "shard"), rows)
+        shard, spines = _run_shard(job, number, Part(self._store, "shard"), rows)
         root = Root(job, Part(self._store, "root"))
-        if isinstance(shard, Restored):
-            for spine in shard.spines.values():
-                root.restore(spine)
-                if job.wiring.speaking:
-                    Speaker(job, Part(self._store, "speaker")).restore(spine)
+        for spine in spines.values():
+            root.restore(spine)
+            if job.wiring.speaking:
+                Speaker(job, Part(self._store, "speaker")).restore(spine)
         root.process(shard.deltas)
         said = [
             *shard.said,
@@ -191,6 +197,8 @@ class WholeOperator(_Operator):
 class BarrierOperator(_Operator):
     """Hold back the rows of a speculative query until they are settled."""
 
+    role = "barrier"
+
     def __init__(self) -> None:
         """Need no job: rows say all there is to know."""
         self._packed = False
@@ -201,10 +209,8 @@ class BarrierOperator(_Operator):
         return self._say(RowBarrier(self._store).process(taken))
 
 
-_AnyShard = Shard | ColumnShard | Restored
-
-
-def _run_shard(job: Job, number: int, store: Store, rows: Iterator[pd.DataFrame]) -> _AnyShard:
+def _run_shard(job: Job, number: int, store: Store, rows: Iterator[pd.DataFrame]) -> Restored:
+    """Let a shard take in a batch, or a savepoint; only of that there is something for the roots."""
     first = next(rows, None)
     clock_ms = None if first is None or CLOCK not in first else int(first[CLOCK].iloc[0])
     envelopes = (
@@ -213,15 +219,13 @@ def _run_shard(job: Job, number: int, store: Store, rows: Iterator[pd.DataFrame]
         for kind, payload in zip(frame["kind"], frame["payload"], strict=True)
     )
     if first is not None and first["kind"].iloc[0] == RESTORE:
-        restored = Restored(job, number, store)
-        restored.process(read_letters(envelopes))
-        return restored
+        return restore_shard(job, number, store, read_letters(envelopes))
     shard = (Shard if job.columns is None else ColumnShard)(job, number, store)
     shard.process(envelopes, clock_ms)
-    return shard
+    return Restored(shard, {})
 
 
-def _describe_shard(shard: _AnyShard) -> Said:
+def _describe_shard(shard: AnyShard) -> Said:
     more: dict[str, Any] = {"frontier": shard.frontier, "sources": shard.frontiers}
     if shard.number == 0:  # All shards know the same; one tells.
         more["about"] = describe_standings(shard.job.sources, shard.standings)

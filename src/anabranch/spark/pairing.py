@@ -14,6 +14,7 @@ import socket
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
@@ -151,12 +152,16 @@ class Lock:
         """Let others have it."""
         os.close(self._file)
 
-    def release_after(self, query: StreamingQuery) -> None:
-        """Let others have it when a query has ended, however it ends."""
+    def release_after(
+        self, query: StreamingQuery, finish: Callable[[], None] = lambda: None
+    ) -> None:
+        """Let others have it when a query has ended, however it ends, and all is finished."""
 
         def wait() -> None:
             with contextlib.suppress(Exception):
                 query.awaitTermination()
+            with contextlib.suppress(Exception):  # The lock must not stay for its sake.
+                finish()
             self.release()
 
         threading.Thread(target=wait, name="anabranch-lock", daemon=True).start()

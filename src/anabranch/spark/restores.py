@@ -21,6 +21,7 @@ from anabranch.savepoints.manifest import SavepointError
 from anabranch.savepoints.objects import check_windows
 from anabranch.savepoints.paths import SOURCES
 from anabranch.savepoints.shelf import find_savepoint
+from anabranch.spark.integrity import renew_manifest
 from anabranch.spark.intake import MAX_RECORD_BYTES
 from anabranch.spark.pairing import PAIR, Begin, Lock, find_last, find_local, write_begin
 from anabranch.spark.progress import explain_failure
@@ -28,7 +29,7 @@ from anabranch.spark.publishing import Format
 from anabranch.spark.query import Feed, find_session, fold_envelopes, make_job
 from anabranch.spark.savepoints import create_savepoint
 from anabranch.spark.shards import Job
-from anabranch.spark.sinks import publish
+from anabranch.spark.sinks import find_retained, publish
 from anabranch.state.evolution import Migration
 from anabranch.state.schemas import read_schema
 
@@ -73,6 +74,7 @@ def restore_savepoint(  # noqa: PLR0913 - what `run` and `write_directory` take
         _go_on_from(opened, draft / "checkpoint")
         write_begin(draft / "checkpoint", Begin(first, opened.manifest.id, job.wiring.shards))
         _put_in_place(draft, place, target, first)
+        renew_manifest(place, find_retained(spark))
 
 
 def rescale(  # noqa: PLR0913 - what `run` and `write_directory` take
@@ -116,6 +118,7 @@ def rescale(  # noqa: PLR0913 - what `run` and `write_directory` take
         )  # fmt: skip
         place.rename(aside / "before")
         _move(aside / "checkpoint", place)
+        renew_manifest(place, find_retained(find_session(feeds)))
     finally:
         lock.release()
     shutil.rmtree(aside, ignore_errors=True)

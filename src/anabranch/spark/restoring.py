@@ -7,7 +7,7 @@ have come. After it the shard is as if it had folded all that went before. Nothi
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.sources import NEVER
@@ -21,7 +21,7 @@ from anabranch.spark.columnar.tables import make_table, read_columns, write_colu
 from anabranch.spark.columnar.windows import SliceBook, read_slices
 from anabranch.spark.entries import Entries
 from anabranch.spark.sequences import Standing
-from anabranch.spark.shards import Head, Job, Keeping, Shard
+from anabranch.spark.shards import Head, Job, Shard
 from anabranch.spark.stores import Store
 from anabranch.state.sharing import Held
 
@@ -37,90 +37,107 @@ Letter = tuple[str, Any]
 """What a letter brings: `head`, `entries`, `pending`, `slices`, `state`, `deltas` or `spine`; and that."""
 
 
-class Restored(Keeping):
-    """One shard at its seeding batch. `spines` are for the roots, by their numbers."""
+AnyShard = Shard | ColumnShard
 
-    def __init__(self, job: Job, number: int, store: Store) -> None:
-        super().__init__(job, number, store)
-        self.spines: dict[int, Any] = {}
 
-    def process(self, payloads: Iterable[bytes]) -> None:
-        """Take up all letters; they may come in any order."""
-        job, store = self.job, self.store
-        letters: dict[str, list[Any]] = {}
-        entries = _Entries(job, self.number, store)
-        for payload in payloads:
-            kind, data = job.codec.decode(payload)
-            if kind == "entries":
-                entries.take(data)
-            else:
-                letters.setdefault(kind, []).append(data)
-        ((standings, ledger, clock_ms),) = letters.get("head", [({}, tuple(Ledger()), None)])
-        after = {name: Standing(*standing) for name, standing in standings.items()}
-        start = Standing()
-        self.standings = {name: after.get(name, start) for name in job.sources}
-        self.frontiers = {name: standing.frontier for name, standing in self.standings.items()}
-        self.frontier = min(self.frontiers.values(), default=NEVER)
-        entries.keep()
-        for state in letters.get("state", []):
-            store.write("state", job.codec.encode(state))
-        if "deltas" in letters:
-            store.write("deltas", job.codec.encode(self._join_deltas(letters["deltas"])))
-        self._take_slices(letters.get("slices", []))
-        for root, spine in letters.get("spine", []):
-            # Several letters to one root bring different keys.
-            known = self.spines.get(root)
-            self.spines[root] = spine if known is None else Map({**known, **spine})
-        waiting = [Event(*event) for part in letters.get("pending", []) for event in part]
-        state = next(iter(letters.get("state", [])), None)
-        if job.wiring.way == "keyed":
-            state = entries.found
-        elif job.wiring.way == "shared":
-            state = Held(state, Map() if entries.found is None else entries.found)
-        pages = self._put_off(waiting, self._find_wakes(state))
-        pending = sum(counted for _, counted in pages.values())
-        # What waits is counted where it waits; the rest of the account is kept by one shard.
-        told = Ledger(*ledger)
-        balance = told._replace(input=told.input - told.pending + pending, pending=pending)
-        self.head = Head(dict(standings), tuple(balance), pages, self.head.made_by, clock_ms)
-        store.write("head", job.codec.encode(tuple(self.head)))
+class Restored(NamedTuple):
+    """A shard after its seeding batch, and the states that it has brought to roots, by their numbers."""
 
-    def _join_deltas(self, several: list[dict[str, Any]]) -> dict[str, Any]:
-        joined: dict[str, Any] = {}
-        for deltas in several:
-            for name, delta in deltas.items():
-                join = self.job.program.state_type(name).shape.join
-                assert join is not None
-                joined[name] = join(joined[name], delta) if name in joined else delta
-        return joined
+    shard: AnyShard
+    spines: dict[int, Any]
 
-    def _find_wakes(self, state: Any) -> list[Event]:
-        if not self.job.program.timers or self.job.columns is not None or state is None:
-            return []
-        return find_set(self.job.program, state, self.frontier)
 
-    def _put_off(self, waiting: list[Event], wakes: list[Event]) -> dict[int, tuple[int, int]]:
-        """Put events that wait, and timers, into pages, as a batch would have done."""
-        if self.job.columns is None:
-            shard = Shard(self.job, self.number, self.store)
-            return shard.put_off([*waiting, *wakes])
-        by_tag: dict[type, list[Event]] = {}
-        for event in waiting:
-            by_tag.setdefault(type(event.data), []).append(event)
-        plan, pages = self.job.columns, dict[int, tuple[int, int]]()
-        shard_of_columns = ColumnShard(self.job, self.number, self.store)
-        for number, tag in enumerate(self.job.program.tags):
-            if tag in by_tag:
-                table = make_table(number, plan.layouts[number], by_tag[tag], plan.codes)
-                shard_of_columns.put_off(table, pages)
-        return pages
+def restore_shard(job: Job, number: int, store: Store, payloads: Iterable[bytes]) -> Restored:
+    """Let a new shard take up all letters; they may come in any order."""
+    shard: AnyShard = (Shard if job.columns is None else ColumnShard)(job, number, store)
+    letters: dict[str, list[Any]] = {}
+    entries = _Entries(job, number, shard.store)
+    for payload in payloads:
+        kind, data = job.codec.decode(payload)
+        if kind == "entries":
+            entries.take(data)
+        else:
+            letters.setdefault(kind, []).append(data)
+    entries.keep()
+    ((standings, ledger, clock_ms),) = letters.get("head", [({}, tuple(Ledger()), None)])
+    start = {name: Standing(*standings.get(name, ())) for name in job.sources}
+    shard.standings = start
+    shard.frontiers = {name: standing.frontier for name, standing in start.items()}
+    shard.frontier = min(shard.frontiers.values(), default=NEVER)
+    for state in letters.get("state", []):
+        shard.store.write("state", job.codec.encode(state))
+    if "deltas" in letters:
+        shard.store.write("deltas", job.codec.encode(_join_deltas(job, letters["deltas"])))
+    _take_slices(job, shard.store, letters.get("slices", []))
+    waiting = [Event(*event) for part in letters.get("pending", []) for event in part]
+    state = _put_together(job, next(iter(letters.get("state", [])), None), entries.found)
+    pages = _put_off(shard, waiting, _find_wakes(job, state, shard.frontier))
+    pending = sum(counted for _, counted in pages.values())
+    # What waits is counted where it waits; the rest of the account is kept by one shard.
+    told = Ledger(*ledger)
+    balance = told._replace(input=told.input - told.pending + pending, pending=pending)
+    held = dict(shard.store.held)
+    shard.head = Head(dict(standings), tuple(balance), pages, shard.head.made_by, clock_ms, held)
+    shard.store.write("head", job.codec.encode(tuple(shard.head)))
+    return Restored(shard, _join_spines(letters.get("spine", [])))
 
-    def _take_slices(self, parts: list[tuple[bytes, int]]) -> None:
-        plan = None if self.job.columns is None else self.job.columns.windows
-        if plan is None or not parts:
-            return
+
+def _put_together(job: Job, state: Any, entries: Any) -> Any:
+    """Return what a shard holds of the state."""
+    if job.wiring.way == "keyed":
+        return entries
+    if job.wiring.way == "shared":
+        return Held(state, Map() if entries is None else entries)
+    return state
+
+
+def _join_spines(letters: Iterable[tuple[int, Any]]) -> dict[int, Any]:
+    """Return the state of each root; several letters to one bring different keys."""
+    spines: dict[int, Any] = {}
+    for root, spine in letters:
+        known = spines.get(root)
+        spines[root] = spine if known is None else Map({**known, **spine})
+    return spines
+
+
+def _join_deltas(job: Job, several: list[dict[str, Any]]) -> dict[str, Any]:
+    joined: dict[str, Any] = {}
+    for deltas in several:
+        for name, delta in deltas.items():
+            join = job.program.state_type(name).shape.join
+            assert join is not None
+            joined[name] = join(joined[name], delta) if name in joined else delta
+    return joined
+
+
+def _find_wakes(job: Job, state: Any, frontier: int) -> list[Event]:
+    if not job.program.timers or job.columns is not None or state is None:
+        return []
+    return find_set(job.program, state, frontier)
+
+
+def _put_off(
+    shard: AnyShard, waiting: list[Event], wakes: list[Event]
+) -> dict[int, tuple[int, int]]:
+    """Put events that wait, and timers, into pages, as a batch would have done."""
+    if isinstance(shard, Shard):
+        return shard.put_off([*waiting, *wakes])
+    by_tag: dict[type, list[Event]] = {}
+    for event in waiting:
+        by_tag.setdefault(type(event.data), []).append(event)
+    pages: dict[int, tuple[int, int]] = {}
+    for number, tag in enumerate(shard.job.program.tags):
+        if tag in by_tag:
+            layout = shard.plan.layouts[number]
+            shard.put_off(make_table(number, layout, by_tag[tag], shard.plan.codes), pages)
+    return pages
+
+
+def _take_slices(job: Job, store: Store, parts: list[tuple[bytes, int]]) -> None:
+    plan = None if job.columns is None else job.columns.windows
+    if plan is not None and parts:
         slices = [read_slices(plan, data)[0] for data, _ in parts]
-        SliceBook(plan, self.store, self.job.codec).restore(slices, parts[0][1])
+        SliceBook(plan, store, job.codec).restore(slices, parts[0][1])
 
 
 class _Entries:

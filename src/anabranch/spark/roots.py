@@ -15,7 +15,7 @@ from anabranch.model.step import describe_failure
 from anabranch.plan.leaves import join_deltas
 from anabranch.spark.said import Said, describe_event, describe_output
 from anabranch.spark.shards import Delta, Job
-from anabranch.spark.stores import Store
+from anabranch.spark.stores import Inventory, Store, report_missing
 
 
 class Root:
@@ -29,6 +29,9 @@ class Root:
         self.job = job
         self.store = store
         data = store.read("ledger")
+        self._begun = data is not None
+        if not self._begun and store.read("spine") is not None:  # They are written together.
+            raise report_missing(store, "ledger")
         self.ledger = Ledger() if data is None else Ledger(*job.codec.decode(data))
         self.said: list[Said] = []
         self.states: list[tuple[OrderKey, Any]] = []
@@ -48,6 +51,8 @@ class Root:
         if not waiting:
             return
         data = self.store.read("spine")
+        if data is None and self._begun:
+            raise report_missing(self.store, "spine")
         state = program.init if data is None else codec.decode(data)
         processed = rejected = 0
         for key in sorted(waiting):
@@ -83,14 +88,18 @@ class Speaker:
 
     def __init__(self, job: Job, store: Store) -> None:
         self.job = job
-        self.store = store
         data = store.read("ledger")
-        self.ledger = Ledger() if data is None else Ledger(*job.codec.decode(data))
+        counts = () if data is None else job.codec.decode(data)
+        fields = len(Ledger._fields)
+        self.ledger = Ledger(*counts[:fields])
+        self.store = Inventory(store, *counts[fields:])
         self.said: list[Said] = []
 
     def restore(self, state: Any) -> None:
         """Begin with the state after the last cut."""
         self.store.write("state", self.job.codec.encode(state))
+        counts = (*self.ledger, dict(self.store.held))
+        self.store.write("ledger", self.job.codec.encode(counts))
 
     def process(
         self, unsaid: Iterable[tuple[OrderKey, Event]], states: Iterable[tuple[OrderKey, Any]]
@@ -112,11 +121,13 @@ class Speaker:
                 self.said.append(describe_event("rejected", event, describe_failure(event, error)))
                 continue
             self.said += [describe_output(v, event, i, key) for i, v in enumerate(outputs)]
+        known = set(self.store.held)
         if cuts:
             self.store.write("state", codec.encode(cuts[-1][1]))
-        if rejected:
+        held = dict(self.store.held)
+        if rejected or known != set(held):
             # The shard had counted it, when it folded it.
             self.ledger = self.ledger._replace(
                 processed=self.ledger.processed - rejected, rejected=self.ledger.rejected + rejected
             )
-            self.store.write("ledger", codec.encode(tuple(self.ledger)))
+            self.store.write("ledger", codec.encode((*self.ledger, held)))

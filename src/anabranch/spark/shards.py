@@ -29,7 +29,7 @@ from anabranch.spark.fingerprint import check_fingerprint, fingerprint
 from anabranch.spark.said import Said, describe_event, describe_late, describe_output
 from anabranch.spark.sequences import Judgement, Standing, judge, pass_over
 from anabranch.spark.speculation import Memory
-from anabranch.spark.stores import Store
+from anabranch.spark.stores import Inventory, Store, read_known_page, report_missing
 from anabranch.speculation.spoken import Mode
 from anabranch.state.codec import Codec
 from anabranch.state.sharing import Held
@@ -81,7 +81,8 @@ class Head(NamedTuple):
     """The small part of a shard's state: read and written with every batch.
 
     `pages` says of each page of pending events its earliest time, and how many are counted here.
-    `clock_ms` is the recorded time of the last batch, if anybody has to know it.
+    `clock_ms` is the recorded time of the last batch, if anybody has to know it. `held` says what else
+    there must be in the store.
     """
 
     standings: dict[str, tuple[Any, ...]]
@@ -89,6 +90,7 @@ class Head(NamedTuple):
     pages: dict[int, tuple[int, int]]
     made_by: dict[str, str]
     clock_ms: int | None = None
+    held: dict[str, int] | None = None
 
 
 class Keeping:
@@ -101,14 +103,17 @@ class Keeping:
     def __init__(self, job: Job, number: int, store: Store) -> None:
         self.job = job
         self.number = number
-        self.store = store
         data = store.read("head")
         if data is None:
+            if not store.is_empty():
+                raise report_missing(store, "head")
             self.head = Head({}, tuple(Ledger()), {}, job.fingerprint())
-            store.write("description", describe_job(job).write())
         else:
             self.head = Head(*job.codec.decode(data))
             check_fingerprint(self.head.made_by, job.fingerprint())
+        self.store = Inventory(store, self.head.held)
+        if data is None:
+            self.store.write("description", describe_job(job).write())
         self.said: list[Said] = []
         self.tables: list[pa.Table] = []
         self.deltas: list[Delta] = []
@@ -176,7 +181,9 @@ class Shard(Keeping):
         start = Standing()
         self.standings = {name: after.get(name, start) for name in job.sources}
         self.frontiers = {name: standing.frontier for name, standing in self.standings.items()}
-        self.head = Head(kept, tuple(ledger), pages, self.head.made_by, clock_ms)
+        self.head = Head(
+            kept, tuple(ledger), pages, self.head.made_by, clock_ms, dict(self.store.held)
+        )
         self.store.write("head", job.codec.encode(tuple(self.head)))
 
     def _frontier(self, standings: dict[str, Standing]) -> int:
@@ -216,8 +223,7 @@ class Shard(Keeping):
         job, store, pages = self.job, self.store, self.head.pages
         events = list(good)
         for page in [page for page, (first, _) in pages.items() if first <= frontier]:
-            data = store.read_page("pending", str(page))
-            assert data is not None, f"page {page} of pending events is gone"
+            data = read_known_page(store, "pending", str(page))
             events += [
                 carried.event for carried in unpack_events(job.codec, job.program.tags, data)
             ]

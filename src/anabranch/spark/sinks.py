@@ -20,8 +20,16 @@ from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.sources import NEVER
 from anabranch.eventtime.tolerance import Sample, Tolerance, explain_excess, read_tolerance
 from anabranch.model.events import Heartbeat
+from anabranch.spark.integrity import guard_checkpoint, refuse_damage
 from anabranch.spark.packs import find_packed
-from anabranch.spark.pairing import Lock, check_pair, find_local, read_begin, write_pair
+from anabranch.spark.pairing import (
+    Lock,
+    PairingError,
+    check_pair,
+    find_local,
+    read_begin,
+    write_pair,
+)
 from anabranch.spark.publishing import Format, write_nothing, write_rows
 from anabranch.spark.said import COLUMNS
 
@@ -81,11 +89,11 @@ def write_directory(
     session = result.sparkSession
     local = _find_local(session, checkpoint)
     if local is not None:
-        check_pair(target, local)  # Before the lock, which would leave a new checkpoint behind.
+        _check_pair(target, local)  # Before the lock, which would leave a new checkpoint behind.
 
     def accept() -> None:
         if local is not None:
-            check_pair(target, local)
+            _check_pair(target, local)
         last = find_last_batch(target)
         if tolerance is not None and last is not None:
             judge_batch(session, last, format, tolerance)
@@ -265,6 +273,14 @@ def _sample(rows: DataFrame) -> list[Sample]:
     return [Sample(row.reason, row.event) for row in found]
 
 
+def _check_pair(folder: Path, checkpoint: Path) -> None:
+    try:
+        check_pair(folder, checkpoint)
+    except PairingError:
+        refuse_damage(checkpoint)  # If files are missing, that is what to say.
+        raise
+
+
 def _find_local(session: SparkSession, checkpoint: str | Path) -> Path | None:
     context: Any = session.sparkContext
     return find_local(checkpoint, str(context._jsc.hadoopConfiguration().get("fs.defaultFS")))
@@ -281,17 +297,29 @@ def _start(
     writer = result.writeStream.outputMode("append").trigger(**(trigger or {"availableNow": True}))
     if checkpoint is None:
         return writer.foreachBatch(function).start()
+    writer = writer.option("checkpointLocation", str(checkpoint))
     local = _find_local(result.sparkSession, checkpoint)
-    lock = None if local is None else Lock(local)
-    first = 0 if local is None else read_begin(local).first
+    if local is None:
+        accept()
+        return writer.foreachBatch(function).start()
+    lock = Lock(local)
+    first = read_begin(local).first
     try:
         accept()
-        writer = writer.foreachBatch(lambda frame, batch: function(frame, batch + first))
-        query = writer.option("checkpointLocation", str(checkpoint)).start()
+        keeper = guard_checkpoint(local, find_retained(result.sparkSession))
+
+        def take(frame: DataFrame, batch: int) -> None:
+            function(frame, batch + first)
+            keeper.note(batch)
+
+        query = writer.foreachBatch(take).start()
     except BaseException:
-        if lock is not None:
-            lock.release()
+        lock.release()
         raise
-    if lock is not None:
-        lock.release_after(query)
+    lock.release_after(query, keeper.seal)
     return query
+
+
+def find_retained(session: SparkSession) -> int:
+    """Return how many batches of a checkpoint Spark keeps at least."""
+    return int(str(session.conf.get("spark.sql.streaming.minBatchesToRetain", "100")))

@@ -23,7 +23,7 @@ from anabranch.model.shapes import MISSING
 from anabranch.plan.wiring import Wiring, wire
 from anabranch.spark.envelopes import unpack_events
 from anabranch.spark.said import Said, describe_output
-from anabranch.spark.stores import Store
+from anabranch.spark.stores import Store, read_known_page
 from anabranch.speculation.barrier import Barrier
 from anabranch.speculation.timed import fold_ahead
 from anabranch.state.codec import Codec
@@ -77,8 +77,7 @@ class Memory:
         """Return the pending events that lie in some pages of the store."""
         found: list[Event] = []
         for page in pages:
-            data = self._store.read_page("pending", str(page))
-            assert data is not None, f"page {page} of pending events is gone"
+            data = read_known_page(self._store, "pending", str(page))
             carried = unpack_events(self._codec, self._program.tags, data)
             found += [one.event for one in carried]
         return found

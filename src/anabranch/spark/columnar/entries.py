@@ -18,7 +18,7 @@ from anabranch.kernels.columns import Columns, Strings, pack
 from anabranch.kernels.indexes import Index
 from anabranch.kernels.layouts import Layout
 from anabranch.spark.columnar.tables import concatenate_columns, read_columns, write_columns
-from anabranch.spark.stores import Reader, Store
+from anabranch.spark.stores import Reader, Store, read_known_page
 
 if TYPE_CHECKING:
     import numpy as np
@@ -198,7 +198,7 @@ class ColumnEntries:
 
         found = []
         for part in range(page.parts):
-            data = _read_part(self._store, page, part)
+            data = read_known_page(self._store, "entries", f"{page.number}.{part}")
             columns, more, note = read_columns(lambda _: table.layout, data)
             keys = more["key"]
             if "keys" in note:
@@ -221,7 +221,7 @@ def read_book(store: Reader, layout: Layout) -> tuple[Array, Strings | None, Col
     states: list[Columns] = [pack(layout, [], strings)]
     for page in cover.pages:
         for part in range(page.parts):
-            found = _read_part(store, page, part)
+            found = read_known_page(store, "entries", f"{page.number}.{part}")
             columns, more, note = read_columns(lambda _: layout, found, strings)
             texts = texts or "keys" in note
             keys.append(strings.codes(note["keys"]) if "keys" in note else more["key"])
@@ -232,12 +232,6 @@ def read_book(store: Reader, layout: Layout) -> tuple[Array, Strings | None, Col
     whole = concatenate_columns(states, strings)
     arrays = tuple(array[last] for array in whole.arrays)
     return line[last], strings if texts else None, Columns(layout, arrays, len(last), strings)
-
-
-def _read_part(store: Reader, page: _Page, part: int) -> bytes:
-    data = store.read_page("entries", f"{page.number}.{part}")
-    assert data is not None, f"page {page.number} of the entries is gone"
-    return data
 
 
 def _remember(digest: str, table: _Table) -> None:

@@ -34,7 +34,7 @@ from anabranch.spark.columnar.windows import (
 from anabranch.spark.envelopes import Chunk, unpack_chunks
 from anabranch.spark.sequences import Before, Standing, follow_chunks
 from anabranch.spark.shards import Head, Job, Keeping
-from anabranch.spark.stores import Store
+from anabranch.spark.stores import Store, read_known_page
 
 if TYPE_CHECKING:
     import numpy as np
@@ -95,7 +95,9 @@ class ColumnShard(Keeping):
             *(a + counts[f] for a, f in zip(self.head.ledger, Ledger._fields, strict=True))
         )
         kept = {name: tuple(standing) for name, standing in after.items()}
-        self.head = Head(kept, tuple(ledger), pages, self.head.made_by, clock_ms)
+        self.head = Head(
+            kept, tuple(ledger), pages, self.head.made_by, clock_ms, dict(self.store.held)
+        )
         self.store.write("head", job.codec.encode(tuple(self.head)))
 
     def _open_all(self, envelopes: Iterable[tuple[str, bytes]], counts: dict[str, int]) -> _Mail:
@@ -233,8 +235,7 @@ class ColumnShard(Keeping):
         """Return what is stable, by tag; put the rest into pages, by time."""
         tables = list(good)
         for page in [page for page, (first, _) in pages.items() if first <= self.frontier]:
-            data = self.store.read_page("pending", str(page))
-            assert data is not None, f"page {page} of pending events is gone"
+            data = read_known_page(self.store, "pending", str(page))
             tables.append(read_table(self.plan, data)[0])
             self.store.write_page("pending", str(page), None)
             del pages[page]

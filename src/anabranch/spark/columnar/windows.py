@@ -27,7 +27,7 @@ from anabranch.spark.columnar.tables import (
     write_columns,
 )
 from anabranch.spark.columnar.windowing import Part, WindowPlan
-from anabranch.spark.stores import Store
+from anabranch.spark.stores import Store, read_known_page
 
 if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
@@ -364,9 +364,7 @@ class SliceBook:
         return int(places.min()), int(places.max()), len(places)
 
     def _read(self, number: int) -> Slices:
-        data = self._store.read_page("slices", str(number))
-        assert data is not None, f"page {number} of slices is gone"
-        return read_slices(self._plan, data)[0]
+        return read_slices(self._plan, read_known_page(self._store, "slices", str(number)))[0]
 
 
 def _is_text(plan: WindowPlan, table: Table) -> bool:
