@@ -120,8 +120,9 @@ def test_differential_a_restored_query_goes_on_with_other_shards_and_partitions(
         assert query.outputs("run") == story.expected()
 
 
-def test_differential_the_reference_goes_on_from_a_savepoint_of_spark(spark, tmp_path):
-    story = Story("key_counter")
+@pytest.mark.parametrize("name", ["key_counter", "value_barrier"])
+def test_differential_the_reference_goes_on_from_a_savepoint_of_spark(spark, tmp_path, name):
+    story = Story(name)
     before, after = cut_in_two(story, 3)
     query = Run(spark, tmp_path, story)
     query.add(before)

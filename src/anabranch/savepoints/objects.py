@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import reduce
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -92,9 +93,13 @@ def read_snapshot(folder: Path | str, program: Program) -> Snapshot:
     same = schema.promise == describe_program(program)
     migration = None if same else Migration(schema, program)
     codec = make_codec(program) if migration is None else migration.codec
-    state = read_entries(savepoint, STATE, schema.state, codec)
+    state = read_entries(savepoint, savepoint.list_tables(STATE), schema.state, codec)
+    # Each part is a delta by itself: shards have folded apart.
     deltas = {
-        name: read_entries(savepoint, place, schema.deltas[name], codec)
+        name: [
+            read_entries(savepoint, [relative], schema.deltas[name], codec)
+            for relative in savepoint.list_tables(place)
+        ]
         for name, place in place_deltas(schema).items()
     }
     pending = [
@@ -107,16 +112,24 @@ def read_snapshot(folder: Path | str, program: Program) -> Snapshot:
         raise _mismatch(savepoint, PENDING, str(len(pending)), counted)
     if migration is not None:
         state = migration.migrate_state(state)
-        deltas = {name: migration.migrate_delta(name, delta) for name, delta in deltas.items()}
+        deltas = {
+            name: [migration.migrate_delta(name, delta) for delta in several]
+            for name, several in deltas.items()
+        }
         pending = [one._replace(data=migration.migrate_event(one.data)) for one in pending]
     return Snapshot(
         state,
-        deltas,
+        {name: _join(program, name, several) for name, several in deltas.items()},
         tuple(sort_pending(program, pending)),
         manifest.list_standings(),
         manifest.list_ledger(),
         manifest.clock_ms,
     )
+
+
+def _join(program: Program, name: str, several: list[Any]) -> Any:
+    join = program.state_type(name).shape.join
+    return several[0] if join is None else reduce(join, several)
 
 
 def describe_savepoint(
@@ -187,10 +200,13 @@ def write_entries(
         draft.write_table(name_part(folder, number), table)
 
 
-def read_entries(savepoint: Savepoint, folder: str, entries: Entries, codec: Codec) -> Any:
-    """Read a state back."""
+def read_entries(
+    savepoint: Savepoint, tables: Sequence[str], entries: Entries, codec: Codec
+) -> Any:
+    """Read a state back from its tables."""
     pairs: list[tuple[Any, Any]] = []
-    for relative in savepoint.list_tables(folder):
+    folder = tables[0].rpartition("/")[0] if tables else STATE
+    for relative in tables:
         with _reading(savepoint, relative):
             table = savepoint.read_table(relative)
             _check_columns(table, to_table(entries.key, entries.entry, (), codec))

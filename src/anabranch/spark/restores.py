@@ -21,8 +21,8 @@ from anabranch.savepoints.manifest import SavepointError
 from anabranch.savepoints.objects import check_windows
 from anabranch.savepoints.paths import SOURCES
 from anabranch.savepoints.shelf import find_savepoint
-from anabranch.spark.integrity import renew_manifest
 from anabranch.spark.intake import MAX_RECORD_BYTES
+from anabranch.spark.integrity import renew_manifest
 from anabranch.spark.pairing import PAIR, Begin, Lock, find_last, find_local, write_begin
 from anabranch.spark.progress import explain_failure
 from anabranch.spark.publishing import Format
