@@ -26,7 +26,7 @@ _VERBS = {
     "checkpoint": "Say whether the files of a checkpoint are as they were left.",
     "diff": "Compare two files of outputs, up to the order that does not matter.",
     "savepoint": "Make, list, check, pack, restore and delete savepoints.",
-    "state": "Tell what becomes of an older state in a newer program.",
+    "state": "Query state, serve it, and tell what becomes of it in a newer program.",
     "examples": "List, show and copy the example programs.",
 }
 

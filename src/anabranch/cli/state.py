@@ -19,6 +19,8 @@ from anabranch.state.schemas import Schema, describe_program, read_schema
 from anabranch.state.verdicts import AUTOMATIC, DECLARED, REFUSED, SAME
 
 app = App(name="state", help="Show what becomes of a state.", help_epilogue="")
+for _verb in ("query", "history", "export", "serve"):
+    app.command(f"anabranch.cli.state_queries:{_verb}", name=_verb, help_epilogue="")
 
 _COLOURS = {SAME: "dim", AUTOMATIC: "green", DECLARED: "cyan", REFUSED: "red"}
 

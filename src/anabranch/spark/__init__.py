@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from anabranch.spark.clocks import feed_clock
     from anabranch.spark.files import Files
     from anabranch.spark.frames import feed_directory
+    from anabranch.spark.inspection import export_view, history, serve, state
     from anabranch.spark.integrity import verify_checkpoint
     from anabranch.spark.previews import write_console, write_memory
     from anabranch.spark.progress import Batch, describe_progress, follow, watch
@@ -28,18 +29,22 @@ __all__ = [
     "Feed",
     "Files",
     "describe_progress",
+    "export_view",
     "feed_clock",
     "feed_directory",
     "follow",
     "for_each_batch",
+    "history",
     "prepare",
     "read_waivers",
     "run",
     "select_late",
     "select_outputs",
     "select_rejected",
+    "serve",
     "settle",
     "start_session",
+    "state",
     "verify_checkpoint",
     "watch",
     "write_console",
@@ -51,18 +56,22 @@ _HOMES = {
     "Batch": "progress",
     "Feed": "query",
     "Files": "files",
+    "export_view": "inspection",
     "describe_progress": "progress",
     "feed_clock": "clocks",
     "feed_directory": "frames",
     "follow": "progress",
+    "history": "inspection",
     "for_each_batch": "sinks",
     "prepare": "settings",
     "read_waivers": "sinks",
     "run": "query",
     "select_late": "sides",
     "select_outputs": "sides",
+    "serve": "inspection",
     "select_rejected": "sides",
     "settle": "barriers",
+    "state": "inspection",
     "start_session": "session",
     "verify_checkpoint": "integrity",
     "watch": "progress",

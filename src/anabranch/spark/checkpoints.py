@@ -8,6 +8,7 @@ Nothing here changes a checkpoint.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable
 from functools import reduce
 from pathlib import Path
@@ -30,20 +31,24 @@ VALUES = "operator int, key int, name string, data binary"
 """A value of a checkpoint's state: which operator and group hold it, its name, and its bytes."""
 
 
+def find_commits(checkpoint: str | Path) -> list[int]:
+    """Return the committed batches, in order, whatever is left of their state."""
+    return _numbers(_list(f"{str(checkpoint).rstrip('/')}/commits"))
+
+
 def find_batches(checkpoint: str | Path) -> list[int]:
     """Return the committed batches whose state is still there, in order.
 
     Spark keeps the last hundred, unless `spark.sql.streaming.minBatchesToRetain` says otherwise.
     """
     place = str(checkpoint).rstrip("/")
-    committed = _numbers(_list(f"{place}/commits"))
     stores = [
         _find_versions(_list(f"{place}/state/{operator}/{partition}"))
         for operator in find_operators(checkpoint)
         for partition in _numbers(_list(f"{place}/state/{operator}"))
     ]
     # The state after a batch is the version of the next number.
-    return [batch for batch in committed if _is_kept(batch + 1, stores)]
+    return [batch for batch in find_commits(checkpoint) if _is_kept(batch + 1, stores)]
 
 
 def find_batch(checkpoint: str | Path, batch: int | None = None) -> int:
@@ -140,21 +145,32 @@ def _numbers(names: Iterable[str]) -> list[int]:
 
 def _list(folder: str) -> list[str]:
     """Return the names in a folder, wherever it is; none if it is not there."""
-    local = find_local(folder)
+    session: Any = find_running_session()
+    local = find_local(folder, "file:///" if session is None else find_file_system(session))
     if local is not None:
         return [path.name for path in local.iterdir()] if local.is_dir() else []
-    from pyspark.sql import SparkSession
-
-    session = SparkSession.getActiveSession()
     if session is None:
         raise ContentsError(
             f"{folder} is not on this machine, and there is no Spark session to look into it",
             cure="spark = anabranch.spark.start_session()",
         )
-    jvm: Any = session._jvm
-    configuration = session._jsparkSession.sessionState().newHadoopConf()
-    path = jvm.org.apache.hadoop.fs.Path(folder)
-    system = path.getFileSystem(configuration)
+    path = session._jvm.org.apache.hadoop.fs.Path(folder)
+    system = path.getFileSystem(session._jsc.hadoopConfiguration())
     if not system.exists(path):
         return []
     return [status.getPath().getName() for status in system.listStatus(path)]
+
+
+def find_file_system(session: Any) -> str:
+    """Return the file system on which Spark looks for a place that names none."""
+    return str(session._jsc.hadoopConfiguration().get("fs.defaultFS"))
+
+
+def find_running_session() -> Any:
+    """Return the session of this process, in whatever thread; without loading Spark for it."""
+    if "pyspark.sql" not in sys.modules:
+        return None
+    from pyspark.sql import SparkSession
+
+    found: Any = SparkSession
+    return found._instantiatedSession

@@ -234,6 +234,13 @@ def read_book(store: Reader, layout: Layout) -> tuple[Array, Strings | None, Col
     return line[last], strings if texts else None, Columns(layout, arrays, len(last), strings)
 
 
+def list_parts(store: Reader) -> list[str]:
+    """Return the names of the pages of a book, part by part, the oldest first."""
+    data = store.read("cover")
+    pages = [] if data is None else _read_cover(data).pages
+    return [f"{page.number}.{part}" for page in pages for part in range(page.parts)]
+
+
 def _remember(digest: str, table: _Table) -> None:
     _tables[digest] = table
     while len(_tables) > _MOST_TABLES:

@@ -1,0 +1,184 @@
+"""`anabranch state query`, `history` and `serve`: look into the state of a checkpoint."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from anabranch.cli.flags import Json
+from anabranch.cli.screen import GOOD, Screen, count_things
+from anabranch.errors import InputError
+from anabranch.eventtime.holding import name_time
+from anabranch.model.fields import encode_value
+from anabranch.model.shapes import MISSING
+
+Checkpoint = Annotated[
+    str, Parameter(help="The checkpoint of a run on Spark; the run may go on meanwhile.")
+]
+Master = Annotated[str, Parameter(help="Spark's master; local[2] needs no cluster.")]
+LIMIT = 100
+
+
+def query(
+    checkpoint: Checkpoint,
+    sql: Annotated[
+        str,
+        Parameter(help="A query of Spark SQL on the tables state, sources, ledger and pending."),
+    ] = "select * from state",
+    /,
+    *,
+    batch: Annotated[
+        int | None, Parameter(help="An earlier committed batch; the last one by default.")
+    ] = None,
+    limit: Annotated[
+        int, Parameter(help="How many rows are shown at most; 100 by default.")
+    ] = LIMIT,
+    master: Master = "local[2]",
+    json: Json = False,
+) -> int:
+    """Query the state of a checkpoint with SQL, at one committed batch, also while its run goes on."""
+    from anabranch.spark.questions import ask
+    from anabranch.spark.views import View
+
+    screen = Screen(quiet=json)
+    _check_checkpoint(checkpoint)
+    with screen.wait("reading the state"):
+        view = View.open(checkpoint, batch, _start(master))
+        columns, rows = ask(view, sql, limit)
+    shown, more = rows[:limit], len(rows) > limit
+    frontier = view.frontier
+    if json:
+        named = [dict(zip(columns, row, strict=True)) for row in shown]
+        screen.print_json({"batch": view.batch, "frontier": frontier, "rows": named, "more": more})
+        return GOOD
+    screen.show_table(_align(columns, shown), [[_show(cell) for cell in row] for row in shown])
+    count = f"the first {limit:,} rows" if more else count_things(len(shown), "row")
+    screen.write(f"\n  {count}, at batch {view.batch}, frontier {name_time(frontier)}")
+    return GOOD
+
+
+def history(
+    checkpoint: Checkpoint,
+    key: Annotated[str, Parameter(help="The key: a text, a number, or anything else as JSON.")],
+    /,
+    *,
+    master: Master = "local[2]",
+    json: Json = False,
+) -> int:
+    """Show what became of one key, batch by batch, as long as Spark keeps the batches."""
+    from anabranch.spark.histories import find_history
+    from anabranch.spark.replicas import read_key
+    from anabranch.spark.views import View
+
+    screen = Screen(quiet=json)
+    _check_checkpoint(checkpoint)
+    with screen.wait("reading the batches"):
+        session = _start(master)
+        description = View.open(checkpoint, None, session).overview.description
+        try:
+            found = read_key(description, key)
+        except ValueError as error:
+            raise InputError(str(error), got=key) from None
+        changes = find_history(checkpoint, found, spark=session)
+    if json:
+        screen.print_json(
+            [
+                {"batch": batch, "frontier": frontier}
+                | ({"removed": True} if value is MISSING else {"value": encode_value(value)})
+                for batch, frontier, value in changes
+            ]
+        )
+        return GOOD
+    if not changes:
+        screen.write(f"  {key} has no entry in the batches that are kept")
+        return GOOD
+    rows = [
+        (c.batch, name_time(c.frontier), "removed" if c.value is MISSING else _show(c.value))
+        for c in changes
+    ]
+    screen.show_table((">batch", ">frontier", "value"), rows)
+    return GOOD
+
+
+def serve(
+    checkpoint: Checkpoint,
+    /,
+    *,
+    host: Annotated[str, Parameter(help="Where to listen; 127.0.0.1, this machine alone.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, Parameter(help="Which port; 8080 by default, 0 for any.")] = 8080,
+    master: Master = "local[2]",
+) -> int:
+    """Answer look-ups of single keys over HTTP, batch after batch, until Ctrl-C."""
+    from anabranch.spark.inspection import serve as serve_state
+
+    screen = Screen()
+    _check_checkpoint(checkpoint)
+    with screen.wait("reading the state"):
+        session = _start(master)
+    serve_state(checkpoint, host=host, port=port, spark=session, tell=screen.write)
+    return GOOD
+
+
+def export(
+    checkpoint: Checkpoint,
+    folder: Annotated[
+        str, Parameter(help="Where to: FOLDER/batch=N, and FOLDER/latest, a link to the newest.")
+    ],
+    /,
+    *,
+    follow: Annotated[bool, Parameter(help="Go on with each batch, until Ctrl-C.")] = False,
+    keep: Annotated[int, Parameter(help="How many batches stay; 2 by default.")] = 2,
+    master: Master = "local[2]",
+) -> int:
+    """Publish the state of the last batch as Parquet, or of each batch as it comes."""
+    import time
+
+    from anabranch.spark.inspection import export_view
+
+    screen = Screen()
+    _check_checkpoint(checkpoint)
+    with screen.wait("reading the state"):
+        running = export_view(checkpoint, folder, keep=keep, spark=_start(master))
+    try:
+        while follow and running.is_alive:
+            time.sleep(0.2)
+    finally:
+        running.stop()
+    screen.write(f"  {folder}/latest holds the state of the last batch")
+    return GOOD
+
+
+def _check_checkpoint(checkpoint: str) -> None:
+    """Refuse a folder that is none before Spark starts."""
+    from anabranch.spark.checkpoints import find_batch
+    from anabranch.spark.pairing import find_local
+
+    if find_local(checkpoint) is not None:
+        find_batch(checkpoint)
+
+
+def _start(master: str) -> Any:
+    from anabranch.spark.session import start_session
+
+    return start_session("anabranch", master)
+
+
+def _show(cell: Any) -> str:
+    from anabranch.spark.said import encode_json
+
+    if cell is None:
+        return ""
+    return cell if isinstance(cell, str) else encode_json(cell)
+
+
+def _align(columns: list[str], rows: list[list[Any]]) -> list[str]:
+    """Return the names of columns, those of numbers marked as such."""
+    return [
+        f">{name}"
+        if rows and all(isinstance(row[place], int | float | None) for row in rows)
+        else name
+        for place, name in enumerate(columns)
+    ]
