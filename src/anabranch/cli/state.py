@@ -19,8 +19,15 @@ from anabranch.state.schemas import Schema, describe_program, read_schema
 from anabranch.state.verdicts import AUTOMATIC, DECLARED, REFUSED, SAME
 
 app = App(name="state", help="Show what becomes of a state.", help_epilogue="")
-for _verb in ("query", "history", "export", "serve"):
-    app.command(f"anabranch.cli.state_queries:{_verb}", name=_verb, help_epilogue="")
+_OTHERS = {
+    "query": "Ask SQL of the state of a query on Spark, at one committed batch.",
+    "history": "Show what became of a key, batch by batch.",
+    "export": "Publish the state as Parquet, once or after each batch.",
+    "serve": "Answer look-ups over HTTP from a copy that follows the query.",
+}
+for _verb, _sentence in _OTHERS.items():
+    _path = f"anabranch.cli.state_queries:{_verb}"
+    app.command(_path, name=_verb, help=_sentence, help_epilogue="")
 
 _COLOURS = {SAME: "dim", AUTOMATIC: "green", DECLARED: "cyan", REFUSED: "red"}
 
