@@ -23,13 +23,21 @@ from anabranch.savepoints.paths import SOURCES
 from anabranch.savepoints.shelf import find_savepoint
 from anabranch.spark.intake import MAX_RECORD_BYTES
 from anabranch.spark.integrity import renew_manifest
-from anabranch.spark.pairing import PAIR, Begin, Lock, find_last, find_local, write_begin
+from anabranch.spark.pairing import (
+    PAIR,
+    Begin,
+    Lock,
+    find_last,
+    find_local,
+    read_begin,
+    write_begin,
+)
 from anabranch.spark.progress import explain_failure
-from anabranch.spark.publishing import Format
+from anabranch.spark.publishing import Format, write_nothing
 from anabranch.spark.query import Feed, find_session, fold_envelopes, make_job
-from anabranch.spark.savepoints import create_savepoint
+from anabranch.spark.savepoints import create_savepoint, read_checkpoint
 from anabranch.spark.shards import Job
-from anabranch.spark.sinks import find_retained, publish
+from anabranch.spark.sinks import FRONTIERS, LEDGER, find_last_batch, find_retained, publish
 from anabranch.state.evolution import Migration
 from anabranch.state.schemas import read_schema
 
@@ -92,7 +100,7 @@ def rescale(  # noqa: PLR0913 - what `run` and `write_directory` take
 ) -> None:
     """Give a stopped query another number of shards or partitions, or another plan; nothing is recomputed.
 
-    Without `shards` their number stays. Its folder and its checkpoint stay where they are.
+    Without `shards` their number stays; if only `partitions` change, Spark moves the state itself. Its folder and its checkpoint stay where they are.
     """
     place = find_local(checkpoint)
     if place is None or not (place / "commits").is_dir():
@@ -101,26 +109,77 @@ def rescale(  # noqa: PLR0913 - what `run` and `write_directory` take
             expected="the checkpoint of a query that has run and is stopped, on this machine",
         )
     feeds = list(feeds)
+    spark, target = find_session(feeds), Path(folder)
     lock = Lock(place)
-    aside = place.with_name(f".{place.name}.rescale")
     try:
         _check_finished(place)
-        shutil.rmtree(aside, ignore_errors=True)
-        aside.mkdir(parents=True)
-        saved = create_savepoint(find_session(feeds), place, aside / "savepoint")
-        if shards is None:
-            made_by = open_savepoint(saved, verify=False).manifest.fingerprint
-            shards = int(made_by["shards"])
-        restore_savepoint(
-            saved, program, feeds, folder, aside / "checkpoint", shards=shards, hot=hot,
-            columns=columns, partitions=partitions, format=format,
-            max_record_bytes=max_record_bytes,
-        )  # fmt: skip
-        place.rename(aside / "before")
-        _move(aside / "checkpoint", place)
-        renew_manifest(place, find_retained(find_session(feeds)))
+        overview = read_checkpoint(spark, place)
+        asked = overview.description.plan.shards if shards is None else shards
+        options: Any = {"shards": asked, "hot": hot, "columns": columns}
+        options["max_record_bytes"] = max_record_bytes
+        job = make_job(program, feeds, **options)
+        if partitions is not None and job.fingerprint() == overview.made_by:
+            _repartition(spark, place, target, partitions, format)
+            write_begin(place, read_begin(place)._replace(shards=job.wiring.shards))
+        else:
+            _replace(place, program, feeds, target, partitions, format, options)
+        renew_manifest(place, find_retained(spark))
     finally:
         lock.release()
+
+
+def _repartition(
+    spark: SparkSession,
+    checkpoint: Path,
+    folder: Path,
+    partitions: int,
+    format: Format,  # noqa: A002 - Spark's own word
+) -> None:
+    """Let Spark itself deal out the shards to other partitions: it moves pages as they are.
+
+    That is a batch of its own to Spark, without rows, and so it is published as one.
+    """
+    _check_partitions(partitions)
+    settings = (
+        checkpoint / "offsets" / str(find_last(checkpoint / "offsets", "[0-9]*"))
+    ).read_text()
+    if json.loads(settings.splitlines()[1])["conf"][_PARTITIONS] == str(partitions):
+        return
+    manager: Any = spark._streamingCheckpointManager
+    manager.repartition(str(checkpoint), partitions)
+    last = find_last_batch(folder)
+    if last is None:
+        return
+    number = find_last(checkpoint / "offsets", "[0-9]*") + read_begin(checkpoint).first
+    draft = folder / f".batch={number}"
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir()
+    write_nothing(draft, format)
+    for name in (LEDGER, FRONTIERS):
+        shutil.copyfile(last / name, draft / name)
+    draft.rename(folder / f"batch={number}")
+
+
+def _replace(
+    place: Path,
+    program: Program,
+    feeds: Sequence[Feed],
+    folder: Path,
+    partitions: int | None,
+    format: Format,  # noqa: A002 - Spark's own word
+    options: dict[str, Any],
+) -> None:
+    """Put a checkpoint that was made of a savepoint in the place of the one that was saved."""
+    aside = place.with_name(f".{place.name}.rescale")
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir(parents=True)
+    saved = create_savepoint(find_session(feeds), place, aside / "savepoint")
+    restore_savepoint(
+        saved, program, feeds, folder, aside / "checkpoint",
+        partitions=partitions, format=format, **options,
+    )  # fmt: skip
+    place.rename(aside / "before")
+    _move(aside / "checkpoint", place)
     shutil.rmtree(aside, ignore_errors=True)
 
 
@@ -213,12 +272,18 @@ def _making(place: Path) -> Iterator[Path]:
         shutil.rmtree(draft, ignore_errors=True)
 
 
+def _check_partitions(partitions: int) -> None:
+    if partitions < 1:
+        raise InputError(
+            "a query can't have so few partitions", expected="1 or more", got=str(partitions)
+        )
+
+
 @contextmanager
 def _set_partitions(spark: SparkSession, partitions: int | None) -> Iterator[None]:
     before = spark.conf.get(_PARTITIONS)
     if partitions is not None:
-        if partitions < 1:
-            raise InputError("--partitions is no number of partitions", expected="1 or more")
+        _check_partitions(partitions)
         spark.conf.set(_PARTITIONS, str(partitions))
     try:
         yield

@@ -7,7 +7,7 @@ have come. After it the shard is as if it had folded all that went before. Nothi
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.sources import NEVER
@@ -15,9 +15,15 @@ from anabranch.eventtime.timers import find_set
 from anabranch.kernels.columns import Columns, Strings
 from anabranch.model.events import Event
 from anabranch.model.maps import Map
+from anabranch.model.shapes import EntryShape
 from anabranch.spark.columnar.entries import ColumnEntries
 from anabranch.spark.columnar.shards import ColumnShard
-from anabranch.spark.columnar.tables import make_table, read_columns, write_columns
+from anabranch.spark.columnar.tables import (
+    concatenate_columns,
+    make_table,
+    read_columns,
+    write_columns,
+)
 from anabranch.spark.columnar.windows import SliceBook, read_slices
 from anabranch.spark.entries import Entries
 from anabranch.spark.sequences import Standing
@@ -147,28 +153,44 @@ class _Entries:
         self._job = job
         self._number = number
         self._store = store
+        self._pages: list[bytes] = []
         self.found: Any = None
 
     def take(self, data: Any) -> None:
         """Take some entries: a map of objects, or a page of columns."""
         if self._job.columns is None:
             self.found = Map(data) if self.found is None else Map({**self.found, **data})
-            return
-        job = self._job
-        kernel = job.columns.kernels[job.program.initial.name]  # type: ignore[union-attr]
-        shape: Any = job.program.initial.shape
-        book = ColumnEntries(self._store, kernel.layout, shape.inner.init, self._number)
-        keys, texts, states = unpack_entries(kernel.layout, data)
-        book.keep(book.find(keys, texts), states)
+        else:
+            self._pages.append(data)
 
     def keep(self) -> None:
-        """Write what came as objects."""
-        if self.found is None:
-            return
-        entries = Entries(self._store, self._job.codec, self._job.wiring.shards)
-        for key, entry in self.found.entries().items():
-            entries.set(key, entry)
-        entries.flush()
+        """Write what has come, at once: page after page, it would be written again and again."""
+        if self._pages:
+            self._keep_columns()
+        if self.found is not None:
+            entries = Entries(self._store, self._job.codec, self._job.wiring.shards)
+            for key, entry in self.found.entries().items():
+                entries.set(key, entry)
+            entries.flush()
+
+    def _keep_columns(self) -> None:
+        import numpy as np
+
+        plan, initial = self._job.columns, self._job.program.initial
+        assert plan is not None
+        layout, shape = plan.kernels[initial.name].layout, cast("EntryShape", initial.shape)
+        strings, keys, states = Strings(), [], []
+        texts: Strings | None = None
+        for page in self._pages:
+            line, known, columns = unpack_entries(layout, page)
+            if known is not None:
+                texts = strings
+                line = strings.codes(known[code] for code in line.tolist())
+            keys.append(line)
+            states.append(columns)
+        book = ColumnEntries(self._store, layout, shape.inner.init, self._number)
+        slots = book.find(np.concatenate(keys), texts)
+        book.keep(slots, concatenate_columns(states, Strings()))
 
 
 def pack_entries(keys: Array, texts: Strings | None, states: Columns) -> bytes:

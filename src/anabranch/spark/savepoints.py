@@ -76,9 +76,7 @@ def create_savepoint(
     place = _find_place(checkpoint)
     number = find_batch(place, batch) if at is None else _wait_for(spark, place, at, wait_s)
     values = read_values(spark, place, number)
-    small = values.where("NOT name RLIKE '(entries|pending|slices)/'").collect()
-    stores = sort_stores((row.operator, row.key, row.name, bytes(row.data)) for row in small)
-    overview = read_overview(stores)
+    overview = _look_over(values)
     description = overview.description
     if description.mode != "settled":
         raise SavepointError(
@@ -95,6 +93,17 @@ def create_savepoint(
         _copy_sources(place, draft)
         manifest = _describe(Path(target).name, place, number, overview, schema)
         return draft.seal(manifest)
+
+
+def read_checkpoint(spark: SparkSession, checkpoint: Path) -> Overview:
+    """Return what a checkpoint holds at its last committed batch, but for its pages."""
+    return _look_over(read_values(spark, checkpoint, find_batch(checkpoint)))
+
+
+def _look_over(values: DataFrame) -> Overview:
+    small = values.where("NOT name RLIKE '(entries|pending|slices)/'").collect()
+    stores = sort_stores((row.operator, row.key, row.name, bytes(row.data)) for row in small)
+    return read_overview(stores)
 
 
 def _find_place(checkpoint: str | Path) -> Path:
