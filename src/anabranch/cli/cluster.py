@@ -29,6 +29,8 @@ from anabranch.model.program import Program
 from anabranch.plan.wiring import Wiring, wire
 from anabranch.reference.files import read_items
 from anabranch.reference.rows import STANDARD, find_format, read_rows
+from anabranch.savepoints.folders import NoSavepointError, Savepoint, open_savepoint
+from anabranch.savepoints.shelf import find_savepoint
 from anabranch.speculation.spoken import Amount, Mode
 
 SHARDS = 16
@@ -153,22 +155,35 @@ class Report:
         }
 
 
-def run_on_spark(screen: Screen, material: Material, order: Order, page: int | None) -> Report:
-    """Run a program on Spark, and return the first `page` rows of each kind, or all."""
-    order = keep_shards(order)
-    check_order(order)
+def run_on_spark(
+    screen: Screen, material: Material, order: Order, page: int | None, start: str | None = None
+) -> Report:
+    """Run a program on Spark, and return the first `page` rows of each kind, or all.
+
+    With a savepoint to `start` from, that is restored first, unless its checkpoint is there already.
+    """
+    savepoint = None if start is None else find_start(order, start)
+    if savepoint is None:
+        order = keep_shards(order)
+        check_order(order)
+    else:
+        order = prepare_restore(material, order, savepoint)
     from anabranch.spark.interruption import end_on_signals
     from anabranch.spark.session import start_session
 
     sources, items = _take_stock(material, order)
     with ExitStack() as scope:
-        folder = Path(order.output or scope.enter_context(TemporaryDirectory()))
+        # A JVM that was there before may have started elsewhere.
+        folder = Path(order.output or scope.enter_context(TemporaryDirectory())).absolute()
         scope.enter_context(end_on_signals())
         with screen.wait("starting Spark"):
             session = start_session("anabranch", order.master)
         if order.folder is None:
             _run_batch(screen, session, material, order, sources, items, folder)
         else:
+            if savepoint is not None:
+                feed = _open_folder(session, material, order, sources)
+                restore_here(screen, material, order, savepoint, feed)
             _run_stream(screen, session, material, order, sources, folder)
         wiring = _wire(material.program, order)
         return _read_report(session, order, wiring, sources, folder, page)
@@ -204,11 +219,12 @@ def refuse_flags(place: Place) -> None:
 
 def check_order(order: Order) -> None:
     """Refuse what can't be run, before anything starts."""
-    _check_flags(order)
+    check_flags(order)
     _check_output(order)
 
 
-def _check_flags(order: Order) -> None:
+def check_flags(order: Order) -> None:
+    """Refuse flags that can't be, or not together."""
     if order.unbounded:
         raise InputError(
             "on Spark, files end and a folder does not",
@@ -291,6 +307,87 @@ def keep_shards(order: Order) -> Order:
 
     begin = read_begin(find_checkpoint(order, Path(order.output)))
     return replace(order, place=replace(order.place, shards=begin.shards))
+
+
+def find_start(order: Order, start: str) -> Savepoint | None:
+    """Return the savepoint that a run has to begin with; None if its checkpoint has begun with it."""
+    if order.folder is None or order.output is None:
+        raise InputError(
+            "on Spark, a savepoint goes on as a stream",
+            expected="--input DIR, the folder that is followed, and --output DIR",
+            got="no --output" if order.folder else "no folder as --input",
+        )
+    from anabranch.spark.pairing import read_begin
+
+    checkpoint = find_checkpoint(order, Path(order.output))
+    if not (checkpoint / "commits").is_dir():
+        return open_savepoint(find_savepoint(start), verify=False)
+    begun = read_begin(checkpoint).savepoint
+    if begun is None:
+        raise InputError(
+            f"{checkpoint} did not begin with a savepoint",
+            expected="a new --output, or one that began with it",
+            got=f"--from {start}",
+            cure="without --from it goes on where it is",
+        )
+    try:
+        wanted = open_savepoint(find_savepoint(start), verify=False).manifest.id
+    except NoSavepointError:
+        return None  # It is not needed any more.
+    if wanted != begun:
+        raise InputError(
+            f"{checkpoint} began with another savepoint",
+            expected=begun[:16],
+            got=f"{wanted[:16]}, which is {start}",
+            cure="a new --output; or without --from it goes on where it is",
+        )
+    return None
+
+
+def prepare_restore(
+    material: Material, order: Order, savepoint: Savepoint, partitions: int | None = None
+) -> Order:
+    """Refuse what can't go on from a savepoint before Java starts; return with how many shards it would."""
+    made_by = savepoint.manifest.fingerprint
+    if order.place.shards is None and made_by.get("shards", "").isdecimal():
+        order = replace(order, place=replace(order.place, shards=int(made_by["shards"])))
+    check_flags(order)
+    from anabranch.spark.restores import check_restore
+
+    assert order.output is not None
+    checkpoint = find_checkpoint(order, Path(order.output))
+    check_restore(
+        savepoint, material.program, order.output, checkpoint, partitions=partitions,
+        format=order.format,
+    )  # fmt: skip
+    return order
+
+
+def restore_here(
+    screen: Screen,
+    material: Material,
+    order: Order,
+    savepoint: Savepoint,
+    feed: Any,
+    partitions: int | None = None,
+) -> None:
+    """Make the checkpoint of a run out of a savepoint."""
+    from anabranch.spark.intake import MAX_RECORD_BYTES
+    from anabranch.spark.restores import restore_savepoint
+
+    assert order.output is not None
+    with screen.wait("restoring"):
+        restore_savepoint(
+            savepoint.path,
+            material.program,
+            [feed],
+            order.output,
+            find_checkpoint(order, Path(order.output)),
+            shards=order.shards,
+            partitions=partitions,
+            format=order.format,
+            max_record_bytes=order.place.max_record_bytes or MAX_RECORD_BYTES,
+        )
 
 
 def _take_stock(material: Material, order: Order) -> tuple[tuple[Source, ...], tuple[Any, ...]]:
@@ -424,6 +521,7 @@ def _run_stream(
     folder: Path,
 ) -> None:
     from anabranch.spark.intake import MAX_RECORD_BYTES
+    from anabranch.spark.pairing import find_local
     from anabranch.spark.progress import follow
     from anabranch.spark.query import run
     from anabranch.spark.sinks import write_directory
@@ -434,6 +532,8 @@ def _run_stream(
         material.program, [feed], shards=order.shards, mode=order.mode, max_record_bytes=most
     )
     checkpoint = find_checkpoint(order, folder)
+    if find_local(checkpoint) is not None:
+        checkpoint = checkpoint.absolute()
     # Without a folder nothing is kept that a user could look at; then it is judged at the end.
     tolerance = None if order.output is None else order.most_rejected
     query = write_directory(
@@ -455,7 +555,7 @@ def _open_folder(
     return feed_directory(
         session,
         material.program,
-        order.folder,
+        str(Path(order.folder).absolute()),
         sources,
         format=_find_stream_format(list_files(order.folder)),
         files_per_batch=order.files_per_batch,
@@ -465,7 +565,7 @@ def _open_folder(
 @contextmanager
 def open_run(screen: Screen, material: Material, order: Order) -> Iterator[tuple[Session, Any]]:
     """Start Spark for a run that follows a folder; yield the session, and the feed of the folder."""
-    _check_flags(order)
+    check_flags(order)
     from anabranch.spark.interruption import end_on_signals
     from anabranch.spark.session import start_session
 

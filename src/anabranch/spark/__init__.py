@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from anabranch.spark.previews import write_console, write_memory
     from anabranch.spark.progress import Batch, describe_progress, follow, watch
     from anabranch.spark.query import Feed, run
+    from anabranch.spark.restores import rescale, restore_savepoint
+    from anabranch.spark.savepoints import create_savepoint
     from anabranch.spark.session import start_session
     from anabranch.spark.settings import prepare
     from anabranch.spark.sides import select_late, select_outputs, select_rejected
@@ -26,6 +28,7 @@ __all__ = [
     "Batch",
     "Feed",
     "Files",
+    "create_savepoint",
     "describe_progress",
     "feed_clock",
     "feed_directory",
@@ -33,6 +36,8 @@ __all__ = [
     "for_each_batch",
     "prepare",
     "read_waivers",
+    "rescale",
+    "restore_savepoint",
     "run",
     "select_late",
     "select_outputs",
@@ -49,6 +54,7 @@ _HOMES = {
     "Batch": "progress",
     "Feed": "query",
     "Files": "files",
+    "create_savepoint": "savepoints",
     "describe_progress": "progress",
     "feed_clock": "clocks",
     "feed_directory": "frames",
@@ -56,6 +62,8 @@ _HOMES = {
     "for_each_batch": "sinks",
     "prepare": "settings",
     "read_waivers": "sinks",
+    "rescale": "restores",
+    "restore_savepoint": "restores",
     "run": "query",
     "select_late": "sides",
     "select_outputs": "sides",

@@ -22,13 +22,22 @@ from anabranch.savepoints.objects import check_windows
 from anabranch.savepoints.paths import SOURCES
 from anabranch.savepoints.shelf import find_savepoint
 from anabranch.spark.intake import MAX_RECORD_BYTES
-from anabranch.spark.pairing import PAIR, Begin, Lock, find_last, find_local, write_begin
+from anabranch.spark.pairing import (
+    PAIR,
+    Begin,
+    Lock,
+    check_pair,
+    find_last,
+    find_local,
+    read_begin,
+    write_begin,
+)
 from anabranch.spark.progress import explain_failure
-from anabranch.spark.publishing import Format
+from anabranch.spark.publishing import Format, check_format
 from anabranch.spark.query import Feed, find_session, fold_envelopes, make_job
 from anabranch.spark.savepoints import create_savepoint
 from anabranch.spark.shards import Job
-from anabranch.spark.sinks import publish
+from anabranch.spark.sinks import publish, read_ledger
 from anabranch.state.evolution import Migration
 from anabranch.state.schemas import read_schema
 
@@ -58,13 +67,16 @@ def restore_savepoint(  # noqa: PLR0913 - what `run` and `write_directory` take
     and Spark's partitions are free. `folder` is new, or the one in which the savepoint's batch is the
     last: then its batches are counted on, and the checkpoint that made them no longer fits it.
     """
-    target, place = Path(folder), _find_new(checkpoint)
-    opened = open_savepoint(find_savepoint(savepoint))
+    opened = open_savepoint(find_savepoint(savepoint).absolute())
+    migration = check_restore(
+        opened, program, folder, checkpoint, partitions=partitions, format=format
+    )
+    target, place = Path(folder).absolute(), _find_new(checkpoint).absolute()
     feeds = list(feeds)
     job = make_job(
         program, feeds, shards=shards, hot=hot, columns=columns, max_record_bytes=max_record_bytes
     )
-    migration = _check(opened, job, feeds)
+    _check_feeds(opened, job, feeds)
     first = _find_first(target, opened)
     with _making(place) as draft:
         spark = find_session(feeds)
@@ -92,15 +104,10 @@ def rescale(  # noqa: PLR0913 - what `run` and `write_directory` take
 
     Without `shards` their number stays. Its folder and its checkpoint stay where they are.
     """
-    place = find_local(checkpoint)
-    if place is None or not (place / "commits").is_dir():
-        raise InputError(
-            f"there is no checkpoint at {checkpoint}",
-            expected="the checkpoint of a query that has run and is stopped, on this machine",
-        )
+    place = check_rescale(folder, checkpoint, partitions=partitions, format=format).absolute()
     feeds = list(feeds)
     lock = Lock(place)
-    aside = place.with_name(f".{place.name}.rescale")
+    aside = _name_aside(place)
     try:
         _check_finished(place)
         shutil.rmtree(aside, ignore_errors=True)
@@ -114,11 +121,91 @@ def rescale(  # noqa: PLR0913 - what `run` and `write_directory` take
             columns=columns, partitions=partitions, format=format,
             max_record_bytes=max_record_bytes,
         )  # fmt: skip
-        place.rename(aside / "before")
-        _move(aside / "checkpoint", place)
+        begin, begun = read_begin(place), read_begin(aside / "checkpoint")
+        write_begin(aside / "checkpoint", begun._replace(savepoint=begin.savepoint))
+        _finish(aside, place)
     finally:
         lock.release()
+
+
+def check_restore(
+    savepoint: Savepoint,
+    program: Program,
+    folder: str | Path,
+    checkpoint: str | Path,
+    *,
+    partitions: int | None = None,
+    format: Format = "parquet",  # noqa: A002 - Spark's own word
+) -> Migration:
+    """Refuse what can't go on from a savepoint, as far as that needs no Spark; nothing is touched."""
+    _check_partitions(partitions)
+    _find_new(checkpoint)
+    check_format(Path(folder), format)
+    _find_first(Path(folder), savepoint)
+    check_windows(savepoint.manifest, program)
+    return Migration(read_schema(savepoint.manifest.schema), program)
+
+
+def check_rescale(
+    folder: str | Path,
+    checkpoint: str | Path,
+    *,
+    partitions: int | None = None,
+    format: Format = "parquet",  # noqa: A002 - Spark's own word
+) -> Path:
+    """Refuse a checkpoint that can't be given other shards, as far as that needs no Spark.
+
+    A rescale that was killed as it put the new checkpoint in place is finished first.
+    """
+    _check_partitions(partitions)
+    place = find_local(checkpoint)
+    if place is not None:
+        aside = _name_aside(place)
+        if _is_taken_over(Path(folder), aside / "checkpoint"):
+            _finish(aside, place)
+    if place is None or not (place / "commits").is_dir():
+        raise InputError(
+            f"there is no checkpoint at {checkpoint}",
+            expected="the checkpoint of a query that has run and is stopped, on this machine",
+            got="another file system" if place is None else describe_place(place),
+        )
+    check_pair(Path(folder), place)
+    check_format(Path(folder), format)
+    Lock(place).release()
+    _check_finished(place)
+    return place
+
+
+def describe_place(place: Path) -> str:
+    """Say what is where a checkpoint should be."""
+    if place.is_dir():
+        return "a folder without commits"
+    return "a file" if place.exists() else "nothing"
+
+
+def _name_aside(place: Path) -> Path:
+    return place.with_name(f".{place.name}.rescale")
+
+
+def _is_taken_over(folder: Path, made: Path) -> bool:
+    """Say whether a folder already belongs to a checkpoint that was made aside."""
+    ours, theirs = made / PAIR, folder / PAIR
+    return ours.is_file() and theirs.is_file() and ours.read_bytes() == theirs.read_bytes()
+
+
+def _finish(aside: Path, place: Path) -> None:
+    """Let the checkpoint that was made aside take the place of the old one."""
+    if place.exists():
+        place.rename(aside / "before")
+    _move(aside / "checkpoint", place)
     shutil.rmtree(aside, ignore_errors=True)
+
+
+def _check_partitions(partitions: int | None) -> None:
+    if partitions is not None and partitions < 1:
+        raise InputError(
+            "--partitions is not a number of partitions", expected="1 or more", got=str(partitions)
+        )
 
 
 def _check_finished(checkpoint: Path) -> None:
@@ -135,21 +222,22 @@ def _check_finished(checkpoint: Path) -> None:
 
 def _find_new(checkpoint: str | Path) -> Path:
     place = find_local(checkpoint)
-    if place is None or (place.exists() and any(place.iterdir())):
+    if place is None or place.is_file() or (place.exists() and any(place.iterdir())):
+        there = "a file" if place and place.is_file() else "a folder that holds something"
         raise InputError(
             f"{checkpoint} can't become the checkpoint of a restored query",
             expected="a new folder on a file system of this machine",
-            got="another file system" if place is None else "a folder that holds something",
+            got="another file system" if place is None else there,
+            cure="publish into another folder, or name another checkpoint",
         )
     return place
 
 
-def _check(savepoint: Savepoint, job: Job, feeds: Sequence[Feed]) -> Migration:
-    """Refuse what can't go on, before anything is touched."""
+def _check_feeds(savepoint: Savepoint, job: Job, feeds: Sequence[Feed]) -> None:
+    """Refuse feeds that can't go on, before anything is touched."""
     manifest = savepoint.manifest
     if job.ended:
         raise InputError("a savepoint goes on as a stream", expected="streaming feeds", got="batch")
-    check_windows(manifest, job.program)
     saved = bool(manifest.fingerprint.get("windows")) and manifest.fingerprint.get("state")
     windows = job.columns is not None and job.columns.windows is not None
     if windows != (saved == "in columns") and manifest.fingerprint.get("windows"):
@@ -167,7 +255,6 @@ def _check(savepoint: Savepoint, job: Job, feeds: Sequence[Feed]) -> Migration:
             got=str(asked),
             cure="give it the feeds that it had",
         )
-    return Migration(read_schema(manifest.schema), job.program)
 
 
 def _count_sources(feeds: Sequence[Feed]) -> int:
@@ -192,10 +279,22 @@ def _find_first(folder: Path, savepoint: Savepoint) -> int:
         raise InputError(
             f"{folder} is not where the savepoint was made",
             expected="a new folder, or one whose last batch is that of the savepoint",
-            got=f"batch {last} as its last; the savepoint is of batch {batch}",
+            got=f"batch {last} as its last; the savepoint is of {_name_batch(batch)}",
             cure="publish into a new folder; what was said since would be said twice",
         )
+    ledger, saved = read_ledger(folder / f"batch={last}"), savepoint.manifest.list_ledger()
+    if ledger != saved:
+        raise InputError(
+            f"{folder} is not where the savepoint was made",
+            expected=f"a new folder, or one that came to: {saved}",
+            got=str(ledger),
+            cure="publish into a new folder; this one is of another query",
+        )
     return last + 1
+
+
+def _name_batch(batch: int | None) -> str:
+    return "a run without Spark" if batch is None else f"batch {batch}"
 
 
 @contextmanager
@@ -214,8 +313,6 @@ def _making(place: Path) -> Iterator[Path]:
 def _set_partitions(spark: SparkSession, partitions: int | None) -> Iterator[None]:
     before = spark.conf.get(_PARTITIONS)
     if partitions is not None:
-        if partitions < 1:
-            raise InputError("--partitions is no number of partitions", expected="1 or more")
         spark.conf.set(_PARTITIONS, str(partitions))
     try:
         yield

@@ -22,7 +22,7 @@ from anabranch.eventtime.tolerance import Sample, Tolerance, explain_excess, rea
 from anabranch.model.events import Heartbeat
 from anabranch.spark.packs import find_packed
 from anabranch.spark.pairing import Lock, check_pair, find_local, read_begin, write_pair
-from anabranch.spark.publishing import Format, write_nothing, write_rows
+from anabranch.spark.publishing import Format, check_format, write_nothing, write_rows
 from anabranch.spark.said import COLUMNS
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ def write_directory(
     target = Path(folder)
     session = result.sparkSession
     local = _find_local(session, checkpoint)
+    check_format(target, format)
     if local is not None:
         check_pair(target, local)  # Before the lock, which would leave a new checkpoint behind.
 
