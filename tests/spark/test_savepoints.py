@@ -60,7 +60,7 @@ class Run:
         restore_savepoint(savepoint, chosen, self.feeds(), *self.places(name), **options)
 
     def rescale(self, **options):
-        from anabranch.spark.restores import rescale
+        from anabranch.spark.rescaling import rescale
 
         rescale(self.story.program, self.feeds(), *self.places(), **options)
 
@@ -164,14 +164,14 @@ def test_differential_a_query_is_rescaled_in_place_again_and_again(spark, tmp_pa
 
 
 def test_differential_other_partitions_alone_are_dealt_out_by_spark(spark, tmp_path, monkeypatch):
-    from anabranch.spark import restores
+    from anabranch.spark import rescaling
 
     story = Story("value_barrier")
     before, after = cut_in_two(story, 5)
     query = Run(spark, tmp_path, story)
     query.add(before)
     query.go(shards=3)
-    monkeypatch.setattr(restores, "create_savepoint", None)  # It would be in vain.
+    monkeypatch.setattr(rescaling, "create_savepoint", None)  # It would be in vain.
     for partitions in (3, 3, 1):
         query.rescale(partitions=partitions)
     query.add(after)

@@ -7,9 +7,10 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from anabranch.cli.cluster import HERE, Place, find_checkpoint, open_run
+from anabranch.cli.cluster import open_run
 from anabranch.cli.flags import Json, Lateness, Strict, Target
 from anabranch.cli.material import load_material
+from anabranch.cli.orders import HERE, Place, check_flags, find_checkpoint
 from anabranch.cli.saving import Folder, Partitions, make_order
 from anabranch.cli.screen import GOOD, Screen, count_things
 
@@ -33,16 +34,21 @@ def rescale(  # noqa: PLR0913 - one for each flag
 
     Nothing is computed again, and the next `anabranch run` goes on. The plan follows the program.
     """
+    from anabranch.spark.intake import MAX_RECORD_BYTES
     from anabranch.spark.pairing import read_begin
-    from anabranch.spark.restores import rescale as rescale_query
+    from anabranch.spark.rescaling import check_rescale
+    from anabranch.spark.rescaling import rescale as rescale_query
 
     screen, material = Screen(quiet=json), load_material(target)
     order = make_order(place, input, output, format, lateness, strict=strict)
+    check_flags(order)
     checkpoint = find_checkpoint(order, Path(output))
+    check_rescale(output, checkpoint, partitions=partitions, format=order.format)
     with open_run(screen, material, order) as (_, feed), screen.wait("rescaling"):
         rescale_query(
             material.program, [feed], output, checkpoint, shards=place.shards,
             partitions=partitions, format=order.format,
+            max_record_bytes=place.max_record_bytes or MAX_RECORD_BYTES,
         )  # fmt: skip
     shards = read_begin(checkpoint).shards
     if json:

@@ -9,17 +9,11 @@ from typing import Annotated, Any, Literal, NamedTuple
 from cyclopts import Parameter
 from rich.text import Text
 
-from anabranch.cli.cluster import (
-    HERE,
-    Order,
-    Place,
-    Report,
-    describe_amount,
-    refuse_flags,
-    run_on_spark,
-)
+from anabranch.cli.cluster import run_on_spark
 from anabranch.cli.flags import Inputs, Json, Lateness, Strict, Target
 from anabranch.cli.material import declare_sources, load_items, load_material
+from anabranch.cli.orders import HERE, Order, Place, refuse_flags
+from anabranch.cli.published import Report, describe_amount
 from anabranch.cli.screen import GOOD, Screen, count_things
 from anabranch.errors import InputError
 from anabranch.eventtime.disorder import read_lateness
@@ -93,7 +87,8 @@ def run(  # noqa: PLR0913 - one for each flag
         str | None,
         Parameter(
             name="--from",
-            help="Go on from a savepoint: its folder, or FOLDER/latest. The input is what came since.",
+            help="Go on from a savepoint: its folder, or FOLDER/latest. The input is what came since. "
+            "On Spark it is restored into a new --output, and from then on its checkpoint goes on.",
         ),
     ] = None,
     place: Place = HERE,
@@ -111,7 +106,7 @@ def run(  # noqa: PLR0913 - one for each flag
     stops = Stops(start, savepoint)
     _check_stops(stops, order)
     if place.on_spark:
-        return _run_on_spark(target, order, json=json)
+        return _run_on_spark(target, order, start, json=json)
     refuse_flags(place)
     return _run_here(target, order, stops, format, json=json)
 
@@ -134,11 +129,12 @@ def _check_stops(stops: Stops, order: Order) -> None:
             expected="--mode settled",
             got=f"--mode {order.mode}",
         )
-    if order.place.on_spark:
+    if order.place.on_spark and stops.end is not None:
         raise InputError(
-            f"{given[0]} is not for Spark, which keeps its state in a checkpoint",
+            "--savepoint is not for Spark, which keeps its state in a checkpoint",
             expected="a run without --master and --spark",
-            got=given[0],
+            got="--savepoint",
+            cure="run it, and then anabranch savepoint create OUTPUT/_checkpoint FOLDER",
         )
     if stops.end is not None:
         check_is_free(Path(stops.end))
@@ -230,10 +226,10 @@ def _judge(
     return GOOD
 
 
-def _run_on_spark(target: str, order: Order, *, json: bool) -> int:
+def _run_on_spark(target: str, order: Order, start: str | None, *, json: bool) -> int:
     screen = Screen(quiet=json)
     material = load_material(target)
-    report = run_on_spark(screen, material, order, None if json else PAGE)
+    report = run_on_spark(screen, material, order, None if json else PAGE, start)
     written = [] if order.output is None else [order.output]
     if json:
         frontiers = {name: name_time(time) for name, time in report.frontiers.items()}

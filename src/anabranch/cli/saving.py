@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from anabranch.cli.cluster import HERE, Order, Place, find_checkpoint, open_run
+from anabranch.cli.cluster import open_run, prepare_restore, restore_here
 from anabranch.cli.flags import Json, Lateness, Strict, Target
 from anabranch.cli.material import load_material
-from anabranch.cli.screen import GOOD, Screen
+from anabranch.cli.orders import HERE, Order, Place, find_checkpoint
+from anabranch.cli.screen import GOOD, Screen, count_things
 from anabranch.errors import InputError
 from anabranch.eventtime.disorder import read_lateness
 from anabranch.eventtime.holding import name_time
 from anabranch.savepoints.drafts import check_is_free
 from anabranch.savepoints.folders import open_savepoint
+from anabranch.savepoints.shelf import find_savepoint
+from anabranch.spark.pairing import PAIR
 
 Folder = Annotated[
     str, Parameter(help="The folder whose files are followed, as `anabranch run` has it.")
@@ -51,13 +55,27 @@ def create(
     """Save what a query holds at a committed batch. The query need not stop."""
     if batch is not None and at is not None:
         raise InputError("--batch and --at both choose a batch", expected="one of them")
+    if wait_s < 0 or (wait_s and at is None):
+        raise InputError(
+            "--wait-s is how long to wait for --at",
+            expected="0 or more seconds, together with --at",
+            got=f"--wait-s {wait_s:g}",
+        )
     check_is_free(target)
+    _check_is_apart(checkpoint, target)
+    from anabranch.spark.checkpoints import find_batch
+    from anabranch.spark.restores import describe_place
+
     if not (checkpoint / "commits").is_dir():
+        inner = checkpoint / "_checkpoint"
         raise InputError(
             f"{checkpoint} is no checkpoint",
             expected="the folder that a query was given, OUTPUT/_checkpoint unless it was told",
-            got="a folder without commits" if checkpoint.is_dir() else "no folder",
+            got=describe_place(checkpoint),
+            cure=f"name {inner}" if inner.is_dir() else None,
         )
+    if at is None or wait_s == 0:
+        find_batch(checkpoint, batch)
     from anabranch.spark.interruption import end_on_signals
     from anabranch.spark.savepoints import create_savepoint
     from anabranch.spark.session import start_session
@@ -93,22 +111,40 @@ def restore(  # noqa: PLR0913 - one for each flag
 
     The program may be another one, as far as its `changes` say how; --shards and --partitions are free.
     """
-    from anabranch.spark.restores import restore_savepoint
-
     screen, material = Screen(quiet=json), load_material(target)
+    opened = open_savepoint(find_savepoint(savepoint), verify=False)
     order = make_order(place, input, output, format, lateness, strict=strict)
+    order = prepare_restore(material, order, opened, partitions)
+    with open_run(screen, material, order) as (_, feed):
+        restore_here(screen, material, order, opened, feed, partitions)
     checkpoint = find_checkpoint(order, Path(output))
-    with open_run(screen, material, order) as (_, feed), screen.wait("restoring"):
-        restore_savepoint(
-            savepoint, material.program, [feed], output, checkpoint, shards=order.shards,
-            partitions=partitions, format=order.format,
-        )  # fmt: skip
     if json:
         screen.print_json({"checkpoint": str(checkpoint), "output": output, "shards": order.shards})
     else:
-        screen.write(f"restored into {checkpoint}; outputs go to {output}")
-        screen.write(f"to do     anabranch run {target} --spark --input {input} --output {output}")
+        screen.write(
+            f"restored  {opened.path} into {checkpoint}, {count_things(order.shards, 'shard')}"
+        )
+        screen.write(f"to do     {_name_next(target, order, lateness)}")
     return GOOD
+
+
+def _name_next(target: str, order: Order, lateness: str | None) -> str:
+    """Return the command that goes on."""
+    place = order.place
+    words = ["anabranch", "run", target]
+    words += ["--spark"] if place.master is None else ["--master", place.master]
+    words += ["--input", *order.inputs, "--output", order.output or ""]
+    more = {
+        "--format": "jsonl" if order.format == "json" else None,
+        "--lateness": lateness,
+        "--checkpoint": place.checkpoint,
+        "--files-per-batch": place.files_per_batch,
+        "--max-record-bytes": place.max_record_bytes,
+        "--idle-after-s": place.idle_after_s,
+    }
+    for flag, value in more.items():
+        words += [] if value is None else [flag, str(value)]
+    return shlex.join([*words, *(["--strict"] if order.strict else [])])
 
 
 def make_order(
@@ -123,13 +159,25 @@ def make_order(
     """Return what a user asked for, if the input is a folder."""
     if not Path(input).is_dir():
         raise InputError(
-            "a savepoint goes on as a stream",
-            expected="--input DIR, the folder that is followed",
+            "a checkpoint is of a folder that is followed",
+            expected="--input DIR, that folder",
             got=f"{input!r}, which is no folder",
         )
     delay = None if lateness is None else read_lateness(lateness)
     kind: Literal["json", "parquet"] = "json" if format == "jsonl" else "parquet"
     return Order(place, (input,), output, kind, delay, strict)
+
+
+def _check_is_apart(checkpoint: Path, target: Path) -> None:
+    """Refuse a place in which whoever reads the outputs, or the checkpoint, would find a savepoint."""
+    for folder in target.absolute().parents:
+        if folder == checkpoint.absolute() or (folder / PAIR).is_file():
+            raise InputError(
+                f"{target} lies in a folder that a query writes into",
+                expected="a place of its own",
+                got=f"a place in {folder.name}",
+                cure=f"savepoints/{target.name}",
+            )
 
 
 def _show(screen: Screen, target: Path, *, json: bool) -> int:

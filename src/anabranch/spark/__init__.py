@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from anabranch.spark.previews import write_console, write_memory
     from anabranch.spark.progress import Batch, describe_progress, follow, watch
     from anabranch.spark.query import Feed, run
+    from anabranch.spark.rescaling import rescale
+    from anabranch.spark.restores import restore_savepoint
+    from anabranch.spark.savepoints import create_savepoint
     from anabranch.spark.session import start_session
     from anabranch.spark.settings import prepare
     from anabranch.spark.sides import select_late, select_outputs, select_rejected
@@ -28,6 +31,7 @@ __all__ = [
     "Batch",
     "Feed",
     "Files",
+    "create_savepoint",
     "describe_progress",
     "export_view",
     "feed_clock",
@@ -37,6 +41,8 @@ __all__ = [
     "history",
     "prepare",
     "read_waivers",
+    "rescale",
+    "restore_savepoint",
     "run",
     "select_late",
     "select_outputs",
@@ -56,6 +62,7 @@ _HOMES = {
     "Batch": "progress",
     "Feed": "query",
     "Files": "files",
+    "create_savepoint": "savepoints",
     "export_view": "inspection",
     "describe_progress": "progress",
     "feed_clock": "clocks",
@@ -65,6 +72,8 @@ _HOMES = {
     "for_each_batch": "sinks",
     "prepare": "settings",
     "read_waivers": "sinks",
+    "rescale": "rescaling",
+    "restore_savepoint": "restores",
     "run": "query",
     "select_late": "sides",
     "select_outputs": "sides",

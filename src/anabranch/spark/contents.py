@@ -13,9 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from anabranch.errors import AnabranchError
 from anabranch.eventtime.ledger import Ledger
 from anabranch.model.events import Event
-from anabranch.spark.columnar.entries import read_book
-from anabranch.spark.columnar.shards import read_table
-from anabranch.spark.columnar.windows import Slices, join_slices, read_slices
 from anabranch.spark.description import Description
 from anabranch.spark.envelopes import unpack_events
 from anabranch.spark.placement import find_numbers
@@ -25,6 +22,7 @@ from anabranch.spark.stores import KeptStore, unseal
 
 if TYPE_CHECKING:
     from anabranch.kernels.columns import Columns, Strings
+    from anabranch.spark.columnar.windows import Slices
 
 BOOKS = ("entries", "pending", "slices")
 """What is kept in pages, because it is large."""
@@ -189,6 +187,8 @@ def read_pending(description: Description, number: int, store: KeptStore) -> lis
 
 
 def _read_table(description: Description, data: bytes) -> list[Event]:
+    from anabranch.spark.columnar.shards import read_table
+
     plan: Any = _Layouts(description.tag_layouts)
     return read_table(plan, data)[0].events(sorted(description.sources))
 
@@ -207,11 +207,15 @@ def read_objects(description: Description, store: KeptStore) -> Iterator[tuple[A
 
 def read_columns(description: Description, store: KeptStore) -> tuple[Any, Strings | None, Columns]:
     """Return the entries of a shard that keeps columns: keys, their texts, states."""
+    from anabranch.spark.columnar.entries import read_book
+
     return read_book(store, description.entry_layout)
 
 
 def read_all_slices(description: Description, store: KeptStore) -> Slices:
     """Return the slices of windows that a shard holds."""
+    from anabranch.spark.columnar.windows import join_slices, read_slices
+
     plan = description.window_plan
     found = [read_slices(plan, data)[0] for data in store.pages("slices")]
     return join_slices(found, plan) if found else join_slices([_no_slices(len(plan.parts))], plan)
@@ -219,6 +223,8 @@ def read_all_slices(description: Description, store: KeptStore) -> Slices:
 
 def _no_slices(parts: int) -> Slices:
     import numpy as np
+
+    from anabranch.spark.columnar.windows import Slices
 
     nothing = np.empty(0, np.int64)
     return Slices(nothing, nothing, nothing, tuple(nothing for _ in range(parts)))

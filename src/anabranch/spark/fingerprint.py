@@ -43,8 +43,17 @@ def check_fingerprint(stored: Mapping[str, str], current: Mapping[str, str]) -> 
             f"this checkpoint was made with other {', '.join(changed)}",
             expected="; ".join(f"{name}: {stored[name]}" for name in changed),
             got="; ".join(f"{name}: {current[name]}" for name in changed),
-            cure="restart with what made it, or start a new checkpoint",
+            cure=_find_cure(changed),
         )
+
+
+def _find_cure(changed: list[str]) -> str:
+    if changed == ["shards"]:
+        return "restart with what made it, or run anabranch rescale first"
+    return (
+        "restart with what made it, start a new checkpoint, or take the state along: "
+        "anabranch savepoint create, and restore with what is new"
+    )
 
 
 def _describe_source(source: Source) -> str:

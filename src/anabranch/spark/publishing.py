@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from anabranch.errors import InputError
 from anabranch.spark.packs import is_packed, read_schema, unpack
 
 if TYPE_CHECKING:
@@ -27,6 +28,23 @@ def write_rows(frame: DataFrame, draft: Path, format: Format) -> list[dict[str, 
     writer = _make_writer(str(draft), format, packed=is_packed(frame))
     counts = frame.mapInArrow(writer, "value string").collect()
     return [json.loads(row.value) for row in counts]
+
+
+def check_format(folder: Path, format: Format) -> None:  # noqa: A002 - Spark's own word
+    """Refuse to publish in another format into a folder that holds batches."""
+    for batch in sorted(folder.glob("batch=*")):
+        found = next(batch.glob("kind=*/part-*"), None)
+        if found is not None:
+            there = found.suffix.lstrip(".")
+            if there != format:
+                names = {"json": "jsonl"}
+                raise InputError(
+                    f"{folder} holds batches of another format",
+                    expected=f"format {there}, as they are",
+                    got=format,
+                    cure=f"--format {names.get(there, there)}, or a new folder",
+                )
+            return
 
 
 def write_nothing(draft: Path, format: Format) -> None:  # noqa: A002 - Spark's own word

@@ -26,25 +26,27 @@ from anabranch.spark.integrity import renew_manifest
 from anabranch.spark.pairing import (
     PAIR,
     Begin,
-    Lock,
     find_last,
     find_local,
-    read_begin,
     write_begin,
 )
 from anabranch.spark.progress import explain_failure
-from anabranch.spark.publishing import Format, write_nothing
+from anabranch.spark.publishing import Format, check_format
 from anabranch.spark.query import Feed, find_session, fold_envelopes, make_job
-from anabranch.spark.savepoints import create_savepoint, read_checkpoint
 from anabranch.spark.shards import Job
-from anabranch.spark.sinks import FRONTIERS, LEDGER, find_last_batch, find_retained, publish
+from anabranch.spark.sinks import (
+    find_retained,
+    publish,
+    read_ledger,
+)
 from anabranch.state.evolution import Migration
 from anabranch.state.schemas import read_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_PARTITIONS = "spark.sql.shuffle.partitions"
+PARTITIONS = "spark.sql.shuffle.partitions"
+"""Spark's setting: how many tasks share the shards."""
 
 
 def restore_savepoint(  # noqa: PLR0913 - what `run` and `write_directory` take
@@ -67,13 +69,16 @@ def restore_savepoint(  # noqa: PLR0913 - what `run` and `write_directory` take
     and Spark's partitions are free. `folder` is new, or the one in which the savepoint's batch is the
     last: then its batches are counted on, and the checkpoint that made them no longer fits it.
     """
-    target, place = Path(folder), _find_new(checkpoint)
-    opened = open_savepoint(find_savepoint(savepoint))
+    opened = open_savepoint(find_savepoint(savepoint).absolute())
+    migration = check_restore(
+        opened, program, folder, checkpoint, partitions=partitions, format=format
+    )
+    target, place = Path(folder).absolute(), _find_new(checkpoint).absolute()
     feeds = list(feeds)
     job = make_job(
         program, feeds, shards=shards, hot=hot, columns=columns, max_record_bytes=max_record_bytes
     )
-    migration = _check(opened, job, feeds)
+    _check_feeds(opened, job, feeds)
     first = _find_first(target, opened)
     with _making(place) as draft:
         spark = find_session(feeds)
@@ -85,133 +90,57 @@ def restore_savepoint(  # noqa: PLR0913 - what `run` and `write_directory` take
         renew_manifest(place, find_retained(spark))
 
 
-def rescale(  # noqa: PLR0913 - what `run` and `write_directory` take
+def check_restore(
+    savepoint: Savepoint,
     program: Program,
-    feeds: Iterable[Feed],
     folder: str | Path,
     checkpoint: str | Path,
     *,
-    shards: int | None = None,
-    hot: Iterable[Any] = (),
-    columns: bool = True,
     partitions: int | None = None,
     format: Format = "parquet",  # noqa: A002 - Spark's own word
-    max_record_bytes: int = MAX_RECORD_BYTES,
-) -> None:
-    """Give a stopped query another number of shards or partitions, or another plan; nothing is recomputed.
+) -> Migration:
+    """Refuse what can't go on from a savepoint, as far as that needs no Spark; nothing is touched."""
+    check_partitions(partitions)
+    _find_new(checkpoint)
+    check_format(Path(folder), format)
+    _find_first(Path(folder), savepoint)
+    check_windows(savepoint.manifest, program)
+    return Migration(read_schema(savepoint.manifest.schema), program)
 
-    Without `shards` their number stays; if only `partitions` change, Spark moves the state itself. Its folder and its checkpoint stay where they are.
-    """
-    place = find_local(checkpoint)
-    if place is None or not (place / "commits").is_dir():
+
+def describe_place(place: Path) -> str:
+    """Say what is where a checkpoint should be."""
+    if place.is_dir():
+        return "a folder without commits"
+    return "a file" if place.exists() else "nothing"
+
+
+def check_partitions(partitions: int | None) -> None:
+    """Refuse a number of partitions that is none."""
+    if partitions is not None and partitions < 1:
         raise InputError(
-            f"there is no checkpoint at {checkpoint}",
-            expected="the checkpoint of a query that has run and is stopped, on this machine",
-        )
-    feeds = list(feeds)
-    spark, target = find_session(feeds), Path(folder)
-    lock = Lock(place)
-    try:
-        _check_finished(place)
-        overview = read_checkpoint(spark, place)
-        asked = overview.description.plan.shards if shards is None else shards
-        options: Any = {"shards": asked, "hot": hot, "columns": columns}
-        options["max_record_bytes"] = max_record_bytes
-        job = make_job(program, feeds, **options)
-        if partitions is not None and job.fingerprint() == overview.made_by:
-            _repartition(spark, place, target, partitions, format)
-            write_begin(place, read_begin(place)._replace(shards=job.wiring.shards))
-        else:
-            _replace(place, program, feeds, target, partitions, format, options)
-        renew_manifest(place, find_retained(spark))
-    finally:
-        lock.release()
-
-
-def _repartition(
-    spark: SparkSession,
-    checkpoint: Path,
-    folder: Path,
-    partitions: int,
-    format: Format,  # noqa: A002 - Spark's own word
-) -> None:
-    """Let Spark itself deal out the shards to other partitions: it moves pages as they are.
-
-    That is a batch of its own to Spark, without rows, and so it is published as one.
-    """
-    _check_partitions(partitions)
-    settings = (
-        checkpoint / "offsets" / str(find_last(checkpoint / "offsets", "[0-9]*"))
-    ).read_text()
-    if json.loads(settings.splitlines()[1])["conf"][_PARTITIONS] == str(partitions):
-        return
-    manager: Any = spark._streamingCheckpointManager
-    manager.repartition(str(checkpoint), partitions)
-    last = find_last_batch(folder)
-    if last is None:
-        return
-    number = find_last(checkpoint / "offsets", "[0-9]*") + read_begin(checkpoint).first
-    draft = folder / f".batch={number}"
-    shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir()
-    write_nothing(draft, format)
-    for name in (LEDGER, FRONTIERS):
-        shutil.copyfile(last / name, draft / name)
-    draft.rename(folder / f"batch={number}")
-
-
-def _replace(
-    place: Path,
-    program: Program,
-    feeds: Sequence[Feed],
-    folder: Path,
-    partitions: int | None,
-    format: Format,  # noqa: A002 - Spark's own word
-    options: dict[str, Any],
-) -> None:
-    """Put a checkpoint that was made of a savepoint in the place of the one that was saved."""
-    aside = place.with_name(f".{place.name}.rescale")
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir(parents=True)
-    saved = create_savepoint(find_session(feeds), place, aside / "savepoint")
-    restore_savepoint(
-        saved, program, feeds, folder, aside / "checkpoint",
-        partitions=partitions, format=format, **options,
-    )  # fmt: skip
-    place.rename(aside / "before")
-    _move(aside / "checkpoint", place)
-    shutil.rmtree(aside, ignore_errors=True)
-
-
-def _check_finished(checkpoint: Path) -> None:
-    begun = find_last(checkpoint / "offsets", "[0-9]*")
-    committed = find_last(checkpoint / "commits", "[0-9]*")
-    if begun != committed:
-        raise InputError(
-            f"batch {begun} of {checkpoint} was begun and not finished",
-            expected="a query that was stopped between two batches",
-            got=f"batch {committed} as the last that is committed",
-            cure="start the query once more as it was, so that it finishes the batch",
+            "--partitions is not a number of partitions", expected="1 or more", got=str(partitions)
         )
 
 
 def _find_new(checkpoint: str | Path) -> Path:
     place = find_local(checkpoint)
-    if place is None or (place.exists() and any(place.iterdir())):
+    if place is None or place.is_file() or (place.exists() and any(place.iterdir())):
+        there = "a file" if place and place.is_file() else "a folder that holds something"
         raise InputError(
             f"{checkpoint} can't become the checkpoint of a restored query",
             expected="a new folder on a file system of this machine",
-            got="another file system" if place is None else "a folder that holds something",
+            got="another file system" if place is None else there,
+            cure="publish into another folder, or name another checkpoint",
         )
     return place
 
 
-def _check(savepoint: Savepoint, job: Job, feeds: Sequence[Feed]) -> Migration:
-    """Refuse what can't go on, before anything is touched."""
+def _check_feeds(savepoint: Savepoint, job: Job, feeds: Sequence[Feed]) -> None:
+    """Refuse feeds that can't go on, before anything is touched."""
     manifest = savepoint.manifest
     if job.ended:
         raise InputError("a savepoint goes on as a stream", expected="streaming feeds", got="batch")
-    check_windows(manifest, job.program)
     saved = bool(manifest.fingerprint.get("windows")) and manifest.fingerprint.get("state")
     windows = job.columns is not None and job.columns.windows is not None
     if windows != (saved == "in columns") and manifest.fingerprint.get("windows"):
@@ -229,7 +158,6 @@ def _check(savepoint: Savepoint, job: Job, feeds: Sequence[Feed]) -> Migration:
             got=str(asked),
             cure="give it the feeds that it had",
         )
-    return Migration(read_schema(manifest.schema), job.program)
 
 
 def _count_sources(feeds: Sequence[Feed]) -> int:
@@ -254,10 +182,22 @@ def _find_first(folder: Path, savepoint: Savepoint) -> int:
         raise InputError(
             f"{folder} is not where the savepoint was made",
             expected="a new folder, or one whose last batch is that of the savepoint",
-            got=f"batch {last} as its last; the savepoint is of batch {batch}",
+            got=f"batch {last} as its last; the savepoint is of {_name_batch(batch)}",
             cure="publish into a new folder; what was said since would be said twice",
         )
+    ledger, saved = read_ledger(folder / f"batch={last}"), savepoint.manifest.list_ledger()
+    if ledger != saved:
+        raise InputError(
+            f"{folder} is not where the savepoint was made",
+            expected=f"a new folder, or one that came to: {saved}",
+            got=str(ledger),
+            cure="publish into a new folder; this one is of another query",
+        )
     return last + 1
+
+
+def _name_batch(batch: int | None) -> str:
+    return "a run without Spark" if batch is None else f"batch {batch}"
 
 
 @contextmanager
@@ -272,23 +212,15 @@ def _making(place: Path) -> Iterator[Path]:
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _check_partitions(partitions: int) -> None:
-    if partitions < 1:
-        raise InputError(
-            "a query can't have so few partitions", expected="1 or more", got=str(partitions)
-        )
-
-
 @contextmanager
 def _set_partitions(spark: SparkSession, partitions: int | None) -> Iterator[None]:
-    before = spark.conf.get(_PARTITIONS)
+    before = spark.conf.get(PARTITIONS)
     if partitions is not None:
-        _check_partitions(partitions)
-        spark.conf.set(_PARTITIONS, str(partitions))
+        spark.conf.set(PARTITIONS, str(partitions))
     try:
         yield
     finally:
-        spark.conf.set(_PARTITIONS, str(before))
+        spark.conf.set(PARTITIONS, str(before))
 
 
 def _seed(
@@ -342,7 +274,7 @@ def _go_on_from(savepoint: Savepoint, checkpoint: Path) -> None:
             shutil.copyfile(savepoint.path / relative, target)
 
 
-def _move(made: Path, place: Path) -> None:
+def move_checkpoint(made: Path, place: Path) -> None:
     """Move a checkpoint. Spark notes in it where the schemas of its state are, with the whole path."""
     for file in made.glob("state/*/_metadata/v2/[0-9]*"):
         text = file.read_text(encoding="utf-8")
@@ -361,7 +293,7 @@ def _put_in_place(draft: Path, place: Path, folder: Path, first: int) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
     if place.exists():
         place.rmdir()
-    _move(made, place)
+    move_checkpoint(made, place)
     unsure = folder / f"{PAIR}.draft"
     unsure.write_text(pair, encoding="utf-8")
     unsure.replace(folder / PAIR)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import anabranch
 from anabranch.model.events import Event
 from anabranch.model.maps import Map
-from anabranch.savepoints.drafts import Draft, begin_draft
+from anabranch.savepoints.drafts import Draft, begin_draft, check_is_free
 from anabranch.savepoints.manifest import (
     LedgerRecord,
     Manifest,
@@ -73,7 +73,8 @@ def create_savepoint(
     Of the last committed batch, of `batch`, or of the first whose frontier has reached `at`; for that one
     it waits up to `wait_s` seconds. The query need not stop.
     """
-    place = _find_place(checkpoint)
+    place = _find_place(checkpoint).absolute()  # Tasks may work in another folder.
+    check_is_free(Path(target))
     number = find_batch(place, batch) if at is None else _wait_for(spark, place, at, wait_s)
     values = read_values(spark, place, number)
     overview = _look_over(values)
@@ -85,7 +86,7 @@ def create_savepoint(
             got=description.mode,
             cure="run it settled from the start, and save that",
         )
-    with begin_draft(target) as draft:
+    with begin_draft(Path(target).absolute()) as draft:
         state = _write_state(values, overview, draft)
         events = _write_pending(values, description, draft)
         schema = Schema(state, _describe_deltas(overview), events, declared=description.said)
@@ -139,7 +140,7 @@ def _wait_for(spark: SparkSession, checkpoint: Path, at: int, wait_s: float) -> 
                 f"the query has not come to {at}",
                 expected=f"a frontier of {at} or more",
                 got="no batch yet" if reached is None else f"{reached} with batch {batches[-1]}",
-                cure="wait for it: --wait SECONDS, or take one of the last batch, without --at",
+                cure="wait for it: --wait-s SECONDS, or take one of the last batch, without --at",
             )
         time.sleep(PATIENCE_S)
     low, high = 0, len(batches) - 1

@@ -30,7 +30,7 @@ from anabranch.spark.pairing import (
     read_begin,
     write_pair,
 )
-from anabranch.spark.publishing import Format, write_nothing, write_rows
+from anabranch.spark.publishing import Format, check_format, write_nothing, write_rows
 from anabranch.spark.said import COLUMNS
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ def write_directory(
     target = Path(folder)
     session = result.sparkSession
     local = _find_local(session, checkpoint)
+    check_format(target, format)
     if local is not None:
         _check_pair(target, local)  # Before the lock, which would leave a new checkpoint behind.
 

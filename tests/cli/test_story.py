@@ -1,0 +1,78 @@
+"""The story of a program that changes, run as it is told. `python -m tests.cli.test_story` writes it anew."""
+
+import contextlib
+import io
+import re
+import shlex
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from anabranch.cli.main import run_command
+from tests.cli.test_docs import BLOCK
+
+PAGE = Path(__file__).parents[2] / "docs" / "change-your-program.md"
+
+
+def tell(page: str, folder: Path) -> str:
+    """Do in a folder what the page does, block by block; return the page with what was printed."""
+    names = {"__name__": "page"}
+    printed = ""
+
+    def run(block: re.Match) -> str:
+        nonlocal printed
+        language, title, body = block.groups()
+        if title:
+            (folder / title).parent.mkdir(parents=True, exist_ok=True)
+            (folder / title).write_text(body, encoding="utf-8")
+        elif language == "console":
+            command = body.partition("\n")[0]
+            return f"```console\n{command}\n{_call(command)}\n```"
+        elif language == "python":
+            said = io.StringIO()
+            with contextlib.redirect_stdout(said):
+                exec(body, names)
+            printed = said.getvalue()
+        elif language == "text":
+            return f"```text\n{printed}```"
+        return block.group()
+
+    with contextlib.chdir(folder):
+        return BLOCK.sub(run, page)
+
+
+def _call(command: str) -> str:
+    """Return what a command prints, as if it ran in a process of its own: it reads its program anew."""
+    for name, module in list(sys.modules.items()):
+        if Path(getattr(module, "__file__", None) or "/").parent == Path.cwd():
+            del sys.modules[name]
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        run_command(shlex.split(command)[2:])
+    return said.getvalue().rstrip()
+
+
+def forget_what_varies(page: str) -> str:
+    """Return a page without dates, ids, how well files are packed, and the sums of byte code."""
+    page = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "DATE", page)
+    page = re.sub(r"code: \d\.\d+ [0-9a-f]{16}", "code", page)
+    page = re.sub(r"(?m)^(id +)[0-9a-f]{16}$|[\d,]+(?= bytes)", r"\1", page)
+    return re.sub(
+        r"(?m)^(  (?:\S+ +DATE|state|pending/\w+|sources/\S+) .*?)\s+[\d,]+$", r"\1", page
+    )
+
+
+@pytest.mark.spark
+def test_the_story_is_what_happens(spark, tmp_path):
+    page = PAGE.read_text(encoding="utf-8")
+    told = tell(page, tmp_path)
+    assert forget_what_varies(told) == forget_what_varies(page), (
+        "cure: python -m tests.cli.test_story"
+    )
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as place:
+        PAGE.write_text(tell(PAGE.read_text(encoding="utf-8"), Path(place)), encoding="utf-8")
