@@ -21,7 +21,7 @@ from anabranch.savepoints.snapshot import Snapshot
 from anabranch.spark import savepoints
 from anabranch.spark.pairing import find_last
 from anabranch.spark.placement import find_keys
-from anabranch.spark.restoring import RESTORE, Restored
+from anabranch.spark.restoring import RESTORE, restore_shard
 from anabranch.spark.roots import Root, Speaker
 from anabranch.spark.said import COLUMNS
 from anabranch.spark.seeding import Seed, SeedingReader
@@ -160,9 +160,8 @@ class Shards:
         engine.speaker_stores = [MemoryStore() for _ in roots]
         spines: dict[int, Any] = {}
         for number, store in enumerate(engine.stores):
-            shard = Restored(job, number, store)
-            shard.process(data for to, kind, data in letters if to == number and kind == RESTORE)
-            spines |= shard.spines
+            mine = (data for to, kind, data in letters if to == number and kind == RESTORE)
+            spines |= restore_shard(job, number, store, mine).spines
         for root, spine in spines.items():
             Root(job, engine.root_stores[root]).restore(spine)
             for store in engine.speaker_stores if job.wiring.speaking else ():
