@@ -23,6 +23,7 @@ from anabranch.savepoints.paths import SOURCES
 from anabranch.savepoints.shelf import find_savepoint
 from anabranch.spark.intake import MAX_RECORD_BYTES
 from anabranch.spark.integrity import renew_manifest
+from anabranch.spark.origins import Origin, list_origins, move_log
 from anabranch.spark.pairing import (
     PAIR,
     Begin,
@@ -84,7 +85,7 @@ def restore_savepoint(  # noqa: PLR0913 - what `run` and `write_directory` take
         spark = find_session(feeds)
         with _set_partitions(spark, partitions):
             _seed(spark, job, opened, migration, draft, first, format)
-        _go_on_from(opened, draft / "checkpoint")
+        _go_on_from(opened, draft / "checkpoint", list_origins(feeds))
         write_begin(draft / "checkpoint", Begin(first, opened.manifest.id, job.wiring.shards))
         _put_in_place(draft, place, target, first)
         renew_manifest(place, find_retained(spark))
@@ -150,7 +151,7 @@ def _check_feeds(savepoint: Savepoint, job: Job, feeds: Sequence[Feed]) -> None:
             got="windows in columns" if windows else "windows in objects",
             cure="run with columns=False" if windows else "run with columns, on numbered sources",
         )
-    asked = _count_sources(feeds)
+    asked = len(list_origins(feeds))
     if manifest.offsets and len(manifest.offsets) != asked:
         raise SavepointError(
             "the savepoint has read from another number of Spark's sources",
@@ -158,19 +159,6 @@ def _check_feeds(savepoint: Savepoint, job: Job, feeds: Sequence[Feed]) -> None:
             got=str(asked),
             cure="give it the feeds that it had",
         )
-
-
-def _count_sources(feeds: Sequence[Feed]) -> int:
-    """Return how many sources Spark will see: each stream of a frame, and all folders of files as one."""
-    from anabranch.spark.files import Files
-
-    found = 0
-    for feed in feeds:
-        if not isinstance(feed.frame, Files):
-            leaves = feed.frame._jdf.queryExecution().analyzed().collectLeaves()
-            kinds = [leaves.apply(n).getClass().getSimpleName() for n in range(leaves.size())]
-            found += sum(kind.startswith("StreamingRelation") for kind in kinds)
-    return found + any(isinstance(feed.frame, Files) for feed in feeds)
 
 
 def _find_first(folder: Path, savepoint: Savepoint) -> int:
@@ -257,7 +245,7 @@ def _seed(
         query.stop()
 
 
-def _go_on_from(savepoint: Savepoint, checkpoint: Path) -> None:
+def _go_on_from(savepoint: Savepoint, checkpoint: Path, origins: Sequence[Origin]) -> None:
     """Let the sources go on where the savepoint was made, not where the seeding batch was."""
     manifest = savepoint.manifest
     if not manifest.offsets:
@@ -271,7 +259,9 @@ def _go_on_from(savepoint: Savepoint, checkpoint: Path) -> None:
         if relative.startswith(f"{SOURCES}/"):
             target = checkpoint / relative
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(savepoint.path / relative, target)
+            data = (savepoint.path / relative).read_bytes()
+            folder = origins[int(relative.split("/")[1])].folder
+            target.write_bytes(data if folder is None else move_log(data.decode(), folder).encode())
 
 
 def move_checkpoint(made: Path, place: Path) -> None:
