@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from anabranch.errors import InputError
 from anabranch.model.program import Program
 from anabranch.spark.intake import MAX_RECORD_BYTES
-from anabranch.spark.integrity import renew_manifest
+from anabranch.spark.integrity import refuse_damage, renew_manifest
+from anabranch.spark.manifests import MANIFEST
 from anabranch.spark.pairing import (
     PAIR,
     Lock,
@@ -56,7 +57,7 @@ def rescale(  # noqa: PLR0913 - what `run` and `write_directory` take
 ) -> None:
     """Give a stopped query another number of shards or partitions, or another plan; nothing is recomputed.
 
-    Without `shards` their number stays; if only `partitions` change, Spark moves the state itself. Its folder and its checkpoint stay where they are.
+    Without `shards` their number stays. The folder and the checkpoint stay where they are.
     """
     place = check_rescale(folder, checkpoint, partitions=partitions, format=format).absolute()
     feeds = list(feeds)
@@ -64,6 +65,7 @@ def rescale(  # noqa: PLR0913 - what `run` and `write_directory` take
     lock = Lock(place)
     try:
         _check_finished(place)
+        refuse_damage(place)
         overview = read_checkpoint(spark, place)
         asked = overview.description.plan.shards if shards is None else shards
         options: Any = {"shards": asked, "hot": hot, "columns": columns}
@@ -96,6 +98,9 @@ def _repartition(
     ).read_text()
     if json.loads(settings.splitlines()[1])["conf"][PARTITIONS] == str(partitions):
         return
+    (checkpoint / MANIFEST).unlink(
+        missing_ok=True
+    )  # It is renewed; a crash must not look like damage.
     manager: Any = spark._streamingCheckpointManager
     manager.repartition(str(checkpoint), partitions)
     last = find_last_batch(folder)

@@ -23,6 +23,7 @@ from anabranch.savepoints.paths import SOURCES
 from anabranch.savepoints.shelf import find_savepoint
 from anabranch.spark.intake import MAX_RECORD_BYTES
 from anabranch.spark.integrity import renew_manifest
+from anabranch.spark.manifests import MANIFEST
 from anabranch.spark.origins import Origin, list_origins, move_log
 from anabranch.spark.pairing import (
     PAIR,
@@ -265,7 +266,11 @@ def _go_on_from(savepoint: Savepoint, checkpoint: Path, origins: Sequence[Origin
 
 
 def move_checkpoint(made: Path, place: Path) -> None:
-    """Move a checkpoint. Spark notes in it where the schemas of its state are, with the whole path."""
+    """Move a checkpoint. Spark notes in it where the schemas of its state are, with the whole path.
+
+    Its manifest is to be renewed; until then it has none.
+    """
+    (made / MANIFEST).unlink(missing_ok=True)
     for file in made.glob("state/*/_metadata/v2/[0-9]*"):
         text = file.read_text(encoding="utf-8")
         moved = text.replace(str(made.absolute()), str(place.absolute()))

@@ -352,8 +352,19 @@ def _copy_sources(checkpoint: Path, draft: Draft) -> None:
 
 def read_offsets(checkpoint: Path, batch: int) -> tuple[str, ...]:
     """Return how far each of Spark's sources was read with a batch, as Spark writes it."""
-    lines = (checkpoint / "offsets" / str(batch)).read_text(encoding="utf-8").splitlines()
-    return tuple(lines[2:])
+    file = checkpoint / "offsets" / str(batch)
+    try:
+        _, _, *offsets = file.read_text(encoding="utf-8").splitlines()
+        for offset in offsets:
+            json.loads(offset)
+    except (OSError, ValueError) as error:
+        raise SavepointError(
+            f"{file} can't be read",
+            expected="how far each source was read, as Spark wrote it",
+            got=str(error),
+            cure="`anabranch checkpoint verify` names what is damaged",
+        ) from error
+    return tuple(offsets)
 
 
 def _describe(
