@@ -14,7 +14,7 @@ from anabranch import load
 from anabranch.cli.main import run_command
 from anabranch.errors import InputError
 from anabranch.savepoints.folders import open_savepoint
-from anabranch.spark import restores
+from anabranch.spark import rescaling, restores
 from anabranch.spark.fingerprint import ChangedProgramError, check_fingerprint
 from anabranch.spark.pairing import PAIR, Begin, Lock, read_begin, write_begin
 from tests.cli.test_savepoint import PROGRAM, call, read
@@ -284,7 +284,7 @@ def test_a_rescale_that_was_cut_off_is_finished_by_the_next(spark, place, capsys
         raise InputError("cut off")
 
     with monkeypatch.context() as patch:
-        patch.setattr(restores, "_finish", stop)
+        patch.setattr(rescaling, "_finish", stop)
         assert call(capsys, *RESCALE, "--shards", "3", code=2) == "cut off\n"
     assert (place / "out/_checkpoint").is_dir()
     assert "do not belong together" in call(capsys, *run, "--shards", "2", code=2)
