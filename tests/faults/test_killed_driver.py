@@ -20,7 +20,7 @@ from tests.faults.inputs import LongStory, check_answer, published
 
 pytestmark = pytest.mark.spark
 
-KILLS = int(os.environ.get("ANABRANCH_KILLS", "6"))
+KILLS = int(os.environ.get("ANABRANCH_KILLS", "4"))
 SEED = int(os.environ.get("ANABRANCH_SEED", "0"))
 # A life publishes two batches at most before it ends. After the last kill something must be left.
 FILES = 2 * KILLS + 2
