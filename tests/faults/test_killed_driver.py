@@ -1,6 +1,6 @@
 """A driver that is killed with its JVM, again and again, and restarted until it is done.
 
-ANABRANCH_KILLS says how often (6), ANABRANCH_SEED with which seed. The seed fixes the input, and
+ANABRANCH_KILLS says how often (4), ANABRANCH_SEED with which seed. The seed fixes the input, and
 how long after the beginning of a batch a kill comes; where exactly it lands is up to the machine.
 One run has many lives: each begins where the last one was cut off, and is a JVM of its own.
 """
