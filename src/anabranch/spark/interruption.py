@@ -65,13 +65,16 @@ class Jvm:
         try:
             self.process.wait(FAREWELL_S)
         except TimeoutExpired:
-            self.kill()
-
-    def kill(self) -> None:
-        """Kill it; its Python workers end with it."""
-        if self.process is not None:
             self.process.kill()
             self.process.wait()
+
+    def kill(self) -> None:
+        """Kill it, from a handler of signals; its Python workers end with it."""
+        if self.process is not None:
+            self.process.kill()
+            # Not its own `wait`: a signal may have come amid one, which holds a lock.
+            with suppress(ChildProcessError):
+                os.waitpid(self.process.pid, 0)
 
 
 JVM = Jvm()
@@ -84,14 +87,12 @@ def hold_signals(stop: Callable[[], Any]) -> Iterator[None]:
     came: list[int] = []
     loud = logging.root.manager.disable
 
-    def note(number: int, frame: FrameType | None) -> None:
-        if came:
-            _kill(number, frame)
+    def note(number: int) -> None:
         came.append(number)
         _hush()
 
     try:
-        with _handle_signals(note):
+        with _handle_signals(_heed_once(note)):
             yield
     except Exception:
         if not came:  # Or else it is a consequence: a JVM in our group gets the signal too.
@@ -108,13 +109,11 @@ def hold_signals(stop: Callable[[], Any]) -> Iterator[None]:
 def end_on_signals() -> Iterator[None]:
     """Let a signal end what runs, and the JVM, in silence; then raise `Stopped`."""
 
-    def leave(number: int, frame: FrameType | None) -> None:
-        for each in _list_heeded():
-            signal.signal(each, _kill)
+    def leave(number: int) -> None:
         _hush()
         raise Stopped(number)
 
-    with _handle_signals(leave):
+    with _handle_signals(_heed_once(leave)):
         try:
             yield
         except KeyboardInterrupt:
@@ -143,6 +142,21 @@ def _handle_signals(handler: Handler) -> Iterator[None]:
     finally:
         for number, was in before.items():
             signal.signal(number, was)
+
+
+def _heed_once(heed: Callable[[int], None]) -> Callable[[int, FrameType | None], None]:
+    """Make a handler that heeds the first signal; the second kills, even if it comes right behind the first."""
+    came: list[int] = []
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        # The second may be handled before the first line for the first one runs; then its frame tells.
+        if came or (frame is not None and frame.f_code is handle.__code__):
+            _kill(number, frame)
+        else:
+            came.append(number)
+            heed(number)
+
+    return handle
 
 
 def _list_heeded() -> list[signal.Signals]:
