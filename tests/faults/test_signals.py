@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -74,16 +75,19 @@ class Run:
         self.program.write_text(PROGRAM.format(home=str(home)))
         self.source.mkdir()
         for number in range(FILES):
-            file = self.source / f"{number}.jsonl"
-            rows = [
-                json.dumps({"tag": "Step", "time": time, "source": "s", "seq": time})
-                for time in (2 * number, 2 * number + 1)
-            ]
-            file.write_text("\n".join(rows) + "\n")
-            os.utime(file, (1_700_000_000 + number,) * 2)
+            self.add_file(number)
         self.command = ["run", str(self.program), "--master", "local[2]", "--shards", "1"]
         self.stream = ["--input", str(self.source), "--output", str(home / "out")]
         self.stream += ["--checkpoint", str(self.checkpoint)]
+
+    def add_file(self, number: int) -> None:
+        file = self.source / f"{number}.jsonl"
+        rows = [
+            json.dumps({"tag": "Step", "time": time, "source": "s", "seq": time})
+            for time in (2 * number, 2 * number + 1)
+        ]
+        file.write_text("\n".join(rows) + "\n")
+        os.utime(file, (1_700_000_000 + number,) * 2)
 
     def start(self, *arguments: str) -> None:
         """Start a command of Python's in a session of its own, of which all are who it starts."""
@@ -100,11 +104,18 @@ class Run:
     def start_command(self, *flags: str) -> None:
         self.start("-m", "anabranch.cli.main", *self.command, *flags)
 
+    def list_drafts(self) -> list[Path]:
+        """Return the folders in which something is being made aside: they are hidden."""
+        return [path for path in self.home.rglob(".*") if path.is_dir()]
+
     def wait_for(self, path: Path) -> None:
+        self.wait_until(path.exists)
+
+    def wait_until(self, reached: Callable[[], object]) -> None:
         deadline = time.monotonic() + PATIENCE_S
-        while not path.exists():
+        while not reached():
             assert self.process.poll() is None, self.process.communicate()
-            assert time.monotonic() < deadline, f"there is no {path.name}"
+            assert time.monotonic() < deadline
             time.sleep(0.02)
 
     def interrupt(self, number: int, *, all_of_them: bool) -> tuple[int, str, str]:
@@ -123,7 +134,8 @@ class Run:
             hold.unlink()
         assert run_command([*self.command, *self.stream, "--json"]) == 0
         document = json.loads(capsys.readouterr().out)
-        assert (document["ledger"]["input"], document["ledger"]["pending"]) == (2 * FILES, 1)
+        files = len(list(self.source.iterdir()))
+        assert (document["ledger"]["input"], document["ledger"]["pending"]) == (2 * files, 1)
         return [output["value"] for output in document["outputs"]]
 
 
@@ -211,3 +223,35 @@ def test_who_follows_a_query_gets_a_keyboard_interrupt_and_may_go_on(run, spark,
     run.wait_for(run.home / "reached-1")
     assert run.interrupt(signal.SIGINT, all_of_them=True) == (0, "False None 7\n", "")
     assert run.finish(capsys) == list(range(2 * FILES - 1))
+
+
+@everything
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("command", ["create", "restore", "rescale"])
+@pytest.mark.parametrize("delay_s", [0, 0.5, 2])
+def test_a_command_on_a_checkpoint_stops_too_and_can_be_given_again(
+    run, spark, capsys, command, number, delay_s
+):
+    first = run.finish(capsys)
+    stream = ["--input", str(run.source), "--shards", "1"]
+    saved, made = run.home / "saved", run.home / "made"
+    words = {
+        "create": ["savepoint", "create", str(run.checkpoint), str(saved)],
+        "restore": ["savepoint", "restore", str(saved), str(run.program), *stream],
+        "rescale": ["rescale", str(run.program), *stream, *run.stream[2:]],
+    }
+    words["restore"] += ["--output", str(made), "--checkpoint", str(made / "_checkpoint")]
+    if command == "restore":
+        assert run_command(words["create"]) == 0
+    run.start("-m", "anabranch.cli.main", *words[command])
+    run.wait_until(run.list_drafts)
+    time.sleep(delay_s)
+    assert run.interrupt(number, all_of_them=True) == (128 + number, "", "stopped\n")
+    assert run_command(words[command]) == 0
+    assert run.list_drafts() == []
+    run.add_file(FILES)
+    if command == "restore":
+        run.stream[3], run.stream[5] = str(made), str(made / "_checkpoint")
+        first = []
+    capsys.readouterr()
+    assert run.finish(capsys) == [*first, 2 * FILES - 1, 2 * FILES]

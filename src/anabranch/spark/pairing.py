@@ -60,6 +60,7 @@ def find_local(place: str | Path, default: str = "file:///") -> Path | None:
 
 def check_pair(folder: Path, checkpoint: Path) -> None:
     """Refuse a folder and a checkpoint that do not belong together, before anything is written."""
+    check_apart(folder, checkpoint)
     published = find_last(folder, "batch=*")
     begun = find_last(checkpoint / "offsets", "[0-9]*") + read_begin(checkpoint).first
     if published == begun == -1:
@@ -80,6 +81,20 @@ def check_pair(folder: Path, checkpoint: Path) -> None:
             got=f"{_name(begun)} in the checkpoint, {_name(published)} in the folder",
             cure="put back what was removed, or copied from an older state of the two; "
             "or start anew with both of them new",
+        )
+
+
+def check_apart(folder: Path, checkpoint: Path) -> None:
+    """Refuse a checkpoint that readers of a folder would take for output."""
+    outer, inner = folder.resolve(), checkpoint.resolve()
+    if not inner.is_relative_to(outer):
+        return
+    if not any(part.startswith(("_", ".")) for part in inner.relative_to(outer).parts):
+        raise PairingError(
+            f"readers of {folder} would take the checkpoint for output",
+            expected="a checkpoint elsewhere, or under a name that begins with an underscore",
+            got=str(checkpoint),
+            cure=f"name {folder / '_checkpoint'}",
         )
 
 

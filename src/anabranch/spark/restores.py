@@ -28,6 +28,7 @@ from anabranch.spark.origins import Origin, list_origins, move_log
 from anabranch.spark.pairing import (
     PAIR,
     Begin,
+    check_apart,
     find_last,
     find_local,
     write_begin,
@@ -103,7 +104,7 @@ def check_restore(
 ) -> Migration:
     """Refuse what can't go on from a savepoint, as far as that needs no Spark; nothing is touched."""
     check_partitions(partitions)
-    _find_new(checkpoint)
+    check_apart(Path(folder), _find_new(checkpoint))
     check_format(Path(folder), format)
     _find_first(Path(folder), savepoint)
     check_windows(savepoint.manifest, program)
