@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from bench.peers.processes import stop_cleanly
-from bench.peers.reports import draw, show_windows, show_workload, write_json
+from bench.peers.reports import draw, show_frames, show_windows, show_workload, write_json
 from bench.peers.roster import Contender, choose_contenders
 from bench.peers.trials import Trial, run_trial, take_best
 from bench.peers.workloads import GROWTH, Workload, list_workloads
@@ -100,6 +100,7 @@ def main(arguments: list[str]) -> int:
             )  # fmt: skip
         show_workload(console, workload, row, contenders)
     show_windows(console, trials)
+    show_frames(console, trials)
     draw(RESULTS / "peers.svg", workloads, trials)
     print(f"Written: {RESULTS / 'peers.json'} and peers.svg")
     return 0

@@ -145,6 +145,22 @@ def show_windows(console: Console, trials: dict[str, dict[str, Trial]]) -> None:
         console.print(f"  w4  {name}: a bid costs {cost:.2f} times what it does in w4-tumbling")
 
 
+def compare_frames(trials: dict[str, dict[str, Trial]]) -> dict[str, float]:
+    """Return, of each workload, how near a program on a plain frame comes to one that does nothing."""
+    shares = {}
+    for workload, row in trials.items():
+        ours, nothing = find_ranked(row, "anabranch"), row.get("spark-nothing")
+        if ours and ours.steady and nothing and nothing.verdict == "none" and nothing.steady:
+            shares[workload] = ours.steady / nothing.steady
+    return shares
+
+
+def show_frames(console: Console, trials: dict[str, dict[str, Trial]]) -> None:
+    """Print how near plain frames come to a `mapInArrow` that does nothing, if that was measured."""
+    for workload, share in compare_frames(trials).items():
+        console.print(f"  {workload}  any frame: {share:.2g}x of a mapInArrow that does nothing")
+
+
 def write_json(
     file: Path, workloads: dict[str, Workload], trials: dict[str, dict[str, Trial]], **more: Any
 ) -> None:
@@ -158,6 +174,7 @@ def write_json(
         "workloads": {name: workloads[name].title for name in trials},
         "ratios": compare_all(trials),
         "hop_cost": compare_windows(trials),
+        "of_nothing": compare_frames(trials),
         "trials": [trial.describe() for row in trials.values() for trial in row.values()],
     }
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,10 @@ SPARK_KEEPS = "RocksDB + changelog, each batch"
 
 @dataclass(frozen=True)
 class Contender:
-    """One engine in one form. `refused` says why it leaves out a kind of workload."""
+    """One engine in one form. `refused` says why it leaves out a kind of workload.
+
+    What has no answer only reads, and has no rank.
+    """
 
     name: str
     title: str
@@ -22,6 +25,7 @@ class Contender:
     form: Form = "parquet"
     refused: dict[Kind, str] = field(default_factory=dict)
     is_limit: bool = False
+    has_answer: bool = True
 
     @property
     def is_ours(self) -> bool:
@@ -57,6 +61,10 @@ CONTENDERS = (
     ),
     Contender(
         "spark-aipws", "Spark, applyInPandasWithState", OWN, "spark_job.py", "aipws", SPARK_KEEPS
+    ),
+    Contender(
+        "spark-nothing", "Spark, a `mapInArrow` that does nothing", OWN, "spark_job.py", "nothing",
+        "nothing", has_answer=False,
     ),
     Contender(
         "pyflink", "PyFlink, Python functions", FLINK, "flink_job.py", "python",

@@ -17,7 +17,7 @@ from bench.peers.processes import Watched, watch
 from bench.peers.roster import Contender
 from bench.peers.workloads import Workload
 
-Verdict = Literal["right", "wrong", "cut off", "failed", "skipped"]
+Verdict = Literal["right", "wrong", "cut off", "failed", "skipped", "none"]
 ROOT = Path(__file__).resolve().parent.parent.parent
 _ERROR = re.compile(r"(?:Caused by: )?(?:(?:[a-z_]\w*\.)+[A-Z]\w*|[A-Z]\w*(?:Error|Exception)): \S")
 _WRAPPER = re.compile(r"Py4J|PythonException|StreamingQueryException|ForeachBatchUserFunc|SQLSTATE")
@@ -73,7 +73,10 @@ def run_trial(cache: Path, workload: Workload, contender: Contender, cap_s: floa
         variables = make_variables(contender.environment, JOBS, ROOT)
         log = logs / f"{workload.name}-{contender.name}.log"
         watched = watch(command, variables, cap_s, log)
-        return judge(trial, watched, workload, answer, cache, cap_s)
+        judged = judge(trial, watched, workload, answer, cache, cap_s)
+        if contender.has_answer or judged.verdict != "failed" or watched.code:
+            return judged
+        return replace(judged, verdict="none", word="")
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 

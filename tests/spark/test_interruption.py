@@ -249,14 +249,18 @@ STEPS = {
 }
 
 
+def send_both_at_once():
+    signal.pthread_sigmask(signal.SIG_BLOCK, interruption.SIGNALS)
+    for number in interruption.SIGNALS:
+        os.kill(os.getpid(), number)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, interruption.SIGNALS)
+
+
 def test_a_second_signal_right_behind_the_first_is_not_taken_for_it(jvm, monkeypatch):
     killed = []
     monkeypatch.setattr(interruption, "_kill", lambda number, frame: killed.append(number))
     with pytest.raises(KeyboardInterrupt), end_on_signals():
-        signal.pthread_sigmask(signal.SIG_BLOCK, interruption.SIGNALS)
-        for number in interruption.SIGNALS:
-            os.kill(os.getpid(), number)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, interruption.SIGNALS)
+        send_both_at_once()
     assert killed == [signal.SIGTERM]
 
 

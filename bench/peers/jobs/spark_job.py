@@ -1,4 +1,4 @@
-"""Spark alone: `native` operators, `transformWithState` in its two forms, `applyInPandasWithState`.
+"""Spark alone: `native` operators, `transformWithState` in its two forms, `applyInPandasWithState`, `nothing`.
 
 Values and barriers, and page views, have no streaming operator in Spark: `native` does them with SQL
 window functions in `foreachBatch`, and carries on the driver what a batch leaves open. That is right
@@ -295,6 +295,16 @@ def run_windows(spark: Any, clock: Clock) -> None:
     keep_answer(task, **{name: said[name] for name in ("auction", "end", "total", "seen")})
 
 
+def run_nothing(spark: Any, clock: Clock) -> None:
+    """Hand all rows to Python and back: what anything costs that takes a plain frame."""
+
+    def pass_on(frame: Any, batch: int) -> None:
+        frame.write.format("noop").mode("overwrite").save()
+
+    rows = read_input(spark, clock.task)
+    run_query(clock, rows.mapInArrow(lambda batches: batches, rows.schema), "append", pass_on)
+
+
 def keep_last(task: Task, said: pd.DataFrame) -> None:
     """Write what was last said of each key."""
     last = said.sort_values("batch", kind="stable").drop_duplicates("key", keep="last")
@@ -307,7 +317,9 @@ def main() -> None:
     task = read_task()
     spark = open_session()
     clock = Clock(task, time.time())
-    if task.kind == "windows":
+    if task.how == "nothing":
+        run_nothing(spark, clock)
+    elif task.kind == "windows":
         run_windows(spark, clock)
     else:
         (run_native if task.how == "native" else run_stateful)(spark, clock)
