@@ -10,6 +10,7 @@ import pytest
 from anabranch.model.fields import encode_value
 from anabranch.reference.sequential import run as fold
 from anabranch.savepoints.folders import open_savepoint
+from anabranch.savepoints.manifest import SavepointError
 from anabranch.savepoints.objects import read_snapshot
 from anabranch.spark.said import encode_json, identify
 from tests.golden.folders import PLACE, unpack
@@ -22,7 +23,8 @@ HERE = Path(__file__).parent
 SAVEPOINTS = sorted(path.parent for path in HERE.glob("*/*/*/manifest.json"))
 CHECKPOINTS = sorted(HERE.glob("*/checkpoints/*.tar.gz"))
 ALL = os.environ.get("ANABRANCH_GOLDEN") == "all"
-ON_SPARK = SAVEPOINTS if ALL else [one for one in SAVEPOINTS if one.match("spark/windows")]
+SOME = ("spark/windows", "reference/counted")
+ON_SPARK = [one for one in SAVEPOINTS if ALL or any(map(one.match, SOME))]
 RUNNING = CHECKPOINTS if ALL else [one for one in CHECKPOINTS if one.match("counted.tar.gz")]
 
 
@@ -134,12 +136,25 @@ def test_spark_goes_on_from_a_savepoint(place, spark, place_of_old):
     query = Run(spark, place_of_old, Stream(story.program, story.sources, story.list_items()))
     before, after = story.cut()
     half = len(before) // 2
-    query.add([before[:half], before[half:]])
-    query.restore(place, "run", shards=3, columns=story.columns, hot=story.hot)
+    # What the reference has read was not read from here.
+    query.add([before[:half], before[half:]] if place.parent.name == "spark" else [])
+    columns = keeps_slices(place) if place.name == "windows" else story.columns
+    query.restore(place, "run", shards=3, columns=columns, hot=story.hot)
     query.add([after])
-    query.go(shards=3, columns=story.columns, hot=story.hot)
+    query.go(shards=3, columns=columns, hot=story.hot)
     assert query.outputs("run") == list_outputs(rest(story))
     assert query.ledger() == rest(story).ledger
+
+
+@pytest.mark.spark
+def test_open_windows_go_on_in_the_form_in_which_they_were_kept(spark, place_of_old, message):
+    story = GOLDEN["windows"]
+    query = Run(spark, place_of_old, Stream(story.program, story.sources, story.list_items()))
+    query.add([])
+    with pytest.raises(SavepointError) as error:
+        query.restore(HERE / "0.1.0/reference/windows", "run", columns=True)
+    message("restoring_windows_in_another_form", str(error.value))
+    assert not (place_of_old / "run").exists()
 
 
 @pytest.mark.spark

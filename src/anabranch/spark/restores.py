@@ -36,6 +36,7 @@ from anabranch.spark.pairing import (
 from anabranch.spark.progress import explain_failure
 from anabranch.spark.publishing import Format, check_format
 from anabranch.spark.query import Feed, find_session, fold_envelopes, make_job
+from anabranch.spark.savepoints import NOTHING_READ
 from anabranch.spark.shards import Job
 from anabranch.spark.sinks import (
     find_retained,
@@ -250,11 +251,11 @@ def _seed(
 def _go_on_from(savepoint: Savepoint, checkpoint: Path, origins: Sequence[Origin]) -> None:
     """Let the sources go on where the savepoint was made, not where the seeding batch was."""
     manifest = savepoint.manifest
-    if not manifest.offsets:
-        return  # Nothing has been read on Spark: the sources begin where they begin.
+    # What has not been read on Spark begins where it begins.
+    offsets = manifest.offsets or [NOTHING_READ] * len(origins)
     file = checkpoint / "offsets" / "0"
     version, settings, *_ = file.read_text(encoding="utf-8").splitlines()
-    file.write_text("\n".join([version, settings, *manifest.offsets]), encoding="utf-8")
+    file.write_text("\n".join([version, settings, *offsets]), encoding="utf-8")
     file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
     shutil.rmtree(checkpoint / SOURCES, ignore_errors=True)
     for relative in manifest.files:

@@ -59,7 +59,7 @@ PATIENCE_S = 0.5
 """How long to wait before looking again whether a query has come far enough."""
 
 
-_NOTHING_READ = "-"
+NOTHING_READ = "-"
 """What Spark writes of a source that has brought nothing yet."""
 
 
@@ -360,7 +360,7 @@ def read_offsets(checkpoint: Path, batch: int) -> tuple[str, ...]:
     try:
         _, _, *offsets = file.read_text(encoding="utf-8").splitlines()
         for offset in offsets:
-            json.loads("null" if offset == _NOTHING_READ else offset)
+            json.loads("null" if offset == NOTHING_READ else offset)
     except (OSError, ValueError) as error:
         raise SavepointError(
             f"{file} can't be read",
