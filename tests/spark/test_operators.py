@@ -1,5 +1,7 @@
 """What an operator hands on, batch by batch, without Spark around it."""
 
+from collections import defaultdict
+
 import pandas as pd
 import pytest
 
@@ -7,13 +9,15 @@ from anabranch.eventtime.sources import Source
 from anabranch.model.targets import load
 from anabranch.plan.wiring import wire
 from anabranch.spark.intake import Reading, take_in
-from anabranch.spark.operators import LeafOperator
+from anabranch.spark.operators import LeafOperator, RootOperator, WholeOperator
 from anabranch.spark.placement import find_keys
 from anabranch.spark.shards import Job
+from anabranch.spark.speculation import wire_in_order
 from anabranch.spark.stores import MemoryStore
 from anabranch.state.codec import make_codec
 
 SHARDS = 3
+READING = Reading(tag_column="tag", source_column="source", seq="seq", heartbeat="heartbeat")
 
 
 @pytest.mark.parametrize("hot", [(), (1,)], ids=["forked", "a hot key"])
@@ -25,8 +29,7 @@ def test_every_root_is_heard_in_a_batch_in_which_no_marker_became_stable(hot):
     job = Job(program, wiring, {"a": Source("a"), "b": Source("b")}, make_codec(program))
     fields = {"tag": "Inc", "key": 1} if hot else {"tag": "Value", "value": 1}
     rows = [{**fields, "time": 5, "source": "a", "seq": 0}]
-    reading = Reading(tag_column="tag", source_column="source", seq="seq")
-    envelopes = list(take_in(job, reading, rows))
+    envelopes = list(take_in(job, READING, rows))
     heard = set()
     for number in range(SHARDS):
         operator = LeafOperator(job)
@@ -37,3 +40,49 @@ def test_every_root_is_heard_in_a_batch_in_which_no_marker_became_stable(hot):
             heard |= {to for to in mail["to"] if to >= 0}
     # Source b has brought nothing, so nothing is stable. Ledgers of roots must be counted anyhow.
     assert heard == (set(range(SHARDS)) if hot else {0})
+
+
+def run_operators(job, stores, rows):
+    """Run a batch through the operators that Spark would run it through; return the result's rows."""
+    found = pd.DataFrame(take_in(job, READING, rows), columns=["to", "kind", "payload"])
+    found["to"] = found["to"].map(dict(enumerate(find_keys(job.wiring.shards))))
+    chain = [WholeOperator] if job.wiring.shards == 1 else [LeafOperator, RootOperator]
+    for kind in chain:
+        results = []
+        for to, frame in found.groupby("to"):
+            operator = kind(job)
+            operator._store = stores[kind, to]
+            results += operator.handleInputRows((to,), iter([frame]), None)
+        found = pd.concat(results)
+    return found
+
+
+@pytest.mark.parametrize("shards", [1, SHARDS])
+def test_a_root_hears_what_lies_ahead_and_takes_back_what_was_wrong(shards):
+    program = load("examples/value_barrier.py")
+    sources = {"a": Source("a", lateness=None), "b": Source("b", lateness=None)}
+    wiring = wire_in_order(program, shards)
+    job = Job(program, wiring, sources, make_codec(program), mode="speculative")
+    stores = defaultdict(MemoryStore)
+
+    def run(*rows):
+        result = run_operators(job, stores, rows)
+        outputs = result[result["kind"] == "output"]
+        return [(int(row.op), row.time, row.value) for row in outputs.itertuples()]
+
+    def value(seq, time, amount):
+        return {"tag": "Value", "source": "a", "seq": seq, "time": time, "value": amount}
+
+    def barrier(seq, time):
+        return {"tag": "Barrier", "source": "b", "seq": seq, "time": time}
+
+    def beats(seq, time):
+        return [{"source": name, "seq": seq, "heartbeat": time} for name in "ab"]
+
+    assert run(value(0, 1, 5), value(1, 4, 6), barrier(0, 3), barrier(1, 6)) == [
+        (1, 3, "5"),
+        (1, 6, "11"),
+    ]
+    assert run(value(2, 2, 7)) == [(-1, 3, "5"), (1, 3, "12"), (-1, 6, "11"), (1, 6, "18")]
+    assert run(*beats(3, 4)) == []
+    assert run(value(4, 5, 1), *beats(5, 9)) == [(-1, 6, "18"), (1, 6, "19")]

@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections import Counter
 
 import pytest
 
@@ -12,7 +13,11 @@ from anabranch.eventtime.sources import NEVER, Source, end_sources
 from anabranch.model.order import sort_events
 from anabranch.model.targets import load, load_module
 from anabranch.reference.sequential import fold, run
+from anabranch.spark import speculation
+from anabranch.spark.explanation import explain_run
+from anabranch.spark.fingerprint import ChangedProgramError, check_fingerprint
 from anabranch.spark.intake import take_in
+from anabranch.spark.roots import Root
 from anabranch.spark.said import Said, describe_ledger, encode_json, identify
 from anabranch.spark.shards import Job, Shard
 from anabranch.spark.speculation import RowBarrier, check_mode, wire_in_order
@@ -24,31 +29,41 @@ from tests.spark.test_microbatches import EXAMPLES, READING, cut, draw_items, to
 
 
 class Engine:
-    """What Spark does with speculative shards, and a barrier behind them."""
+    """What Spark does with speculative shards, the root, and a barrier behind them.
 
-    def __init__(self, program, sources, shards):
-        wiring = wire_in_order(program, shards)
+    Whoever works is made anew for every batch, from the bytes in its store.
+    """
+
+    def __init__(self, program, sources, shards, hot=(), reading=READING):
+        self.reading = reading
+        wiring = wire_in_order(program, shards, hot)
         known = {source.name: source for source in sources}
         self.job = Job(program, wiring, known, make_codec(program), mode="speculative")
         self.stores = [MemoryStore() for _ in range(wiring.shards)]
-        self.barrier = MemoryStore()
+        self.root, self.barrier = MemoryStore(), MemoryStore()
         self.standing, self.said, self.settled, self.rest = {}, [], [], []
 
     def batch(self, tasks):
-        envelopes = [e for rows in tasks for e in take_in(self.job, READING, rows)]
-        rows, ledgers = [], []
+        envelopes = [e for rows in tasks for e in take_in(self.job, self.reading, rows)]
+        random.Random(len(self.said)).shuffle(envelopes)
+        rows, ledgers, deltas, ahead = [], [], [], []
         for number, store in enumerate(self.stores):
             shard = Shard(self.job, number, store)
             shard.process([(kind, data) for to, kind, data in envelopes if to == number])
+            more = {"frontier": shard.frontier}
+            rows += [*shard.said, describe_ledger("shard", number, shard.ledger, more)]
             ledgers.append(shard.ledger)
-            self.rest += [row for row in shard.said if row.kind != "output"]
-            outputs = [row for row in shard.said if row.kind == "output"]
-            self.add_up(outputs)
-            rows += outputs
-            rows.append(
-                describe_ledger("shard", number, shard.ledger, {"frontier": shard.frontier})
-            )
+            deltas += shard.deltas
+            ahead += shard.ahead
             self.frontier = shard.frontier
+        if self.job.wiring.has_root:
+            root = Root(self.job, self.root)
+            random.Random(len(self.said)).shuffle(ahead)
+            root.process(deltas, ahead)
+            rows += [*root.said, describe_ledger("root", 0, root.ledger, {})]
+            ledgers.append(root.ledger)
+        self.rest += [row for row in rows if row.kind not in ("output", "ledger")]
+        self.add_up([row for row in rows if row.kind == "output"])
         self.ledger = Ledger(*map(sum, zip(*ledgers, strict=True)))
         assert self.ledger.balanced
         self.said += [row for row in rows if row.kind == "output"]
@@ -63,6 +78,13 @@ class Engine:
                 self.standing[row.id] = row
             else:
                 assert self.standing.pop(row.id) == row._replace(op=1)
+
+    def check_nothing_is_remembered(self):
+        """See that nothing is kept of what was pending, when nothing is, but the open segment."""
+        assert not self.root.pages
+        left = Counter(book for store in self.stores for book, _ in store.pages)
+        assert not left.keys() & {"spoken", "pending", "ties"}
+        assert left["segments"] <= len(self.stores)
 
     def outputs(self):
         return sorted((row.id, row.value) for row in self.standing.values())
@@ -81,14 +103,14 @@ def say_so_far(program, items, rows):
     return sorted(tell(fold(program, sort_events(program.ranks, good))[1]))
 
 
-@pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize("shards", [1, 3, 4])
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_differential_after_each_batch_what_stands_is_what_the_fold_says_so_far(name, shards):
     module, program = load_module(f"examples/{name}.py"), load(f"examples/{name}.py")
     items = end_sources(module.events, module.sources)
     answer = run(program, items, module.sources)
     assert answer.ledger.late == 0
-    for seed in range(8):
+    for seed in range(5):
         engine, come = Engine(program, module.sources, shards), []
         for batch in cut(random.Random(seed), items):
             engine.batch(batch)
@@ -98,11 +120,10 @@ def test_differential_after_each_batch_what_stands_is_what_the_fold_says_so_far(
                 assert engine.outputs() == say_so_far(program, items, come), f"seed {seed}"
         assert [(row.id, row.value) for row in engine.settled] == tell(answer.outputs)
         assert engine.ledger == answer.ledger
-        # Nothing is pending, so nothing is remembered.
-        assert not any(book == "spoken" for s in engine.stores for book, _ in s.pages)
+        engine.check_nothing_is_remembered()
 
 
-@pytest.mark.parametrize("shards", [1, 4])
+@pytest.mark.parametrize("shards", [1, 3, 4])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_differential_out_of_order_late_and_failing_events_settle_as_the_fold_has_them(
     name, shards
@@ -110,7 +131,7 @@ def test_differential_out_of_order_late_and_failing_events_settle_as_the_fold_ha
     program = PROGRAMS[name]
     sources = (Source("a", lateness=3), Source("b", lateness=5), Source("c", lateness=None))
     taken_back = 0
-    for seed in range(8):
+    for seed in range(5):
         rng = random.Random(seed)
         items = []
         for item in draw_items(rng, program, 30):
@@ -122,20 +143,26 @@ def test_differential_out_of_order_late_and_failing_events_settle_as_the_fold_ha
                 items.append(Heartbeat(item.time - 8, item.source, 2 * item.seq + 1))
         items = end_sources(items, sources)
         answer = run(program, items, sources)
-        engine = Engine(program, sources, shards)
+        late = {(entry.event.source, entry.event.seq) for entry in answer.late}
+        good = [item for item in items if (item.source, item.seq) not in late]
+        engine, come = Engine(program, sources, shards), []
         for batch in cut(rng, items):
             engine.batch(batch)
+            come += [row for task in batch for row in task]
+            if not program.timers:
+                assert engine.outputs() == say_so_far(program, good, come), f"seed {seed}"
         assert [(row.id, row.value) for row in engine.settled] == tell(answer.outputs)
         assert engine.outputs() == sorted(tell(answer.outputs))
         assert engine.ledger == answer.ledger
         rejected = sorted(row.reason for row in engine.rest if row.kind == "rejected")
         assert rejected == sorted(entry.reason for entry in answer.rejected)
+        engine.check_nothing_is_remembered()
         taken_back += sum(row.op < 0 for row in engine.said)
     # What is said of no state is never wrong.
     assert taken_back or name == "independent"
 
 
-def test_only_the_entries_that_new_events_touch_are_folded_again():
+def test_only_the_entries_that_new_events_touch_are_folded_again(monkeypatch):
     program = load("examples/key_counter.py")
     inc, read = program.tag("Inc"), program.tag("Read")
     engine = Engine(program, (Source("s", lateness=None),), 1)
@@ -143,11 +170,18 @@ def test_only_the_entries_that_new_events_touch_are_folded_again():
     rows += [to_row(Event(read(3000 + n, n), "s", 3000 + n)) for n in range(1000)]
     engine.batch([rows])
     store = engine.stores[0]
-    pending = sum(book == "pending" for book, _ in store.pages)
-    before = store.reads
+    before, unpack, decoded = store.reads, speculation.unpack_events, []
+
+    def note(*arguments):
+        decoded.append(unpack(*arguments))
+        return decoded[-1]
+
+    monkeypatch.setattr(speculation, "unpack_events", note)
     engine.batch([[to_row(Event(inc(5, 7), "s", 5000))]])
-    # The head, the pending pages and the new one, a page of entries, and one of what was said.
-    assert store.reads - before <= 4 + pending
+    # The head, a page of entries, and one of what is pending and was said of it.
+    assert store.reads - before == 3
+    assert [one.event.time for one in decoded[0]] == [7, 1007, 3007]
+    assert len(decoded) == 1
     assert [(row.op, json.loads(row.value)) for row in engine.said[-2:]] == [
         (-1, [7, 2]),
         (1, [7, 3]),
@@ -181,13 +215,44 @@ def test_the_barrier_over_rows_drops_a_replay_and_waits_for_a_frontier():
     assert RowBarrier(store).process([row, beat(6)]) == [beat(6)]
 
 
-def test_what_would_fold_apart_is_folded_in_order_and_says_why():
-    wiring = wire_in_order(load("examples/value_barrier.py"), 8)
-    assert (wiring.way, wiring.shards, wiring.has_root) == ("sequential", 1, False)
-    assert "take back what it said" in wiring.reasons[0]
+def test_what_can_not_fold_apart_is_folded_in_order_and_says_why():
+    value_barrier = wire_in_order(load("examples/value_barrier.py"), 8)
+    assert (value_barrier.way, value_barrier.shards, value_barrier.has_root) == ("forked", 8, True)
     keyed = wire_in_order(load("examples/key_counter.py"), 8, hot=[1])
     assert (keyed.way, keyed.shards, keyed.has_root) == ("keyed", 8, False)
     assert "a hot key is not spread" in keyed.reasons[-1]
+    one = "speculative: one shard folds in order what would fold apart, to take back what it said; "
+    for name, why in {
+        "floats": "in lanes, order shows in the last bit",
+        "speaking": "what Reading says depends on the state",
+        "levels": "Day waits for one entry only",
+        "limited": "what all see changes everywhere at once",
+    }.items():
+        wiring = wire_in_order(PROGRAMS[name], 8, hot=[1])
+        assert (wiring.way, wiring.shards, wiring.has_root) == ("sequential", 1, False)
+        assert wiring.reasons == (one + why,)
+
+
+def test_the_run_says_whether_pending_events_fold_apart():
+    ahead = (
+        "speculative: pending events fold apart too, and only what follows a change is run again"
+    )
+    assert explain_run(load("examples/value_barrier.py"))[:2] == [
+        "forked: apart, from zero: Value; at the root: Barrier",
+        ahead,
+    ]
+    fraud = explain_run(load("examples/fraud.py"))
+    assert fraud[2].endswith("to take back what it said; what Txn says depends on the state")
+    assert not any("speculative" in line for line in explain_run(load("examples/ewma.py")))
+
+
+def test_a_checkpoint_that_kept_less_of_what_is_pending_is_refused(message):
+    program = load("examples/key_counter.py")
+    engine = Engine(program, (Source("s"),), 1)
+    stored = {**engine.job.fingerprint(), "mode": "speculative"}
+    with pytest.raises(ChangedProgramError) as error:
+        check_fingerprint(stored, engine.job.fingerprint())
+    message("checkpoint_that_kept_less_of_what_is_pending", str(error.value))
 
 
 def test_a_mode_that_there_is_not_is_refused(message):
@@ -207,12 +272,12 @@ def test_a_speculative_stream_taken_through_the_barrier_is_the_settled_one(spark
     session = spark.newSession()
     session.conf.set("spark.sql.shuffle.partitions", "2")
 
-    def publish(name, stops):
+    def publish(name, stops, shards):
         for count in stops:
             story.write(tmp_path / name / "in", parts[:count])
             files = session.readStream.schema(story.schema).option("maxFilesPerTrigger", 1)
             feed = story.feed(files.json(str(tmp_path / name / "in")))
-            frame = run_query(story.program, feed, shards=3, mode="speculative")
+            frame = run_query(story.program, feed, shards=shards, mode="speculative")
             frame = settle(frame) if name == "barrier" else frame
             folder = tmp_path / name
             write_directory(frame, folder / "out", folder / "checkpoint").awaitTermination()
@@ -220,10 +285,10 @@ def test_a_speculative_stream_taken_through_the_barrier_is_the_settled_one(spark
         return rows.collect()
 
     # In two lives, the second on what the first has left.
-    rows = publish("barrier", stops=(2, len(parts)))
+    rows = publish("barrier", stops=(2, len(parts)), shards=3)
     assert [row.op for row in rows] == [1] * len(story.expected())
     assert sorted((row.id, row.value) for row in rows) == story.expected()
-    rows = publish("said", stops=(len(parts),))
+    rows = publish("said", stops=(len(parts),), shards=1)
     ops = [row.op for row in rows]
     assert sum(ops) == len(story.expected())
     assert -1 in ops

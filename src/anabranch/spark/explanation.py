@@ -22,7 +22,8 @@ def explain_run(program: Program, sources: Iterable[Source] = ()) -> list[str]:
         f"{wiring.way}: {reason}" if n == 0 else reason for n, reason in enumerate(wiring.reasons)
     ]
     if wiring.has_root or wiring.way == "shared":
-        lines += wire_in_order(program, _SHARDS).reasons
+        ahead = wire_in_order(program, _SHARDS).reasons
+        lines += [reason for reason in ahead if reason not in wiring.reasons]
     plan = plan_columns(program, wiring, {s.name: s for s in sources}, numbered=True)
     if isinstance(plan, str):
         return [*lines, f"event by event: {plan}"]

@@ -50,6 +50,8 @@ def check_fingerprint(stored: Mapping[str, str], current: Mapping[str, str]) -> 
 def _find_cure(changed: list[str]) -> str:
     if changed == ["shards"]:
         return "restart with what made it, or run anabranch rescale first"
+    if "mode" in changed:
+        return "restart with what made it, or start a new checkpoint"
     return (
         "restart with what made it, start a new checkpoint, or take the state along: "
         "anabranch savepoint create, and restore with what is new"

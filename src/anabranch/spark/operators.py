@@ -26,8 +26,8 @@ from anabranch.spark.speculation import RowBarrier
 from anabranch.spark.stores import Part, SparkStore, Store
 
 MAIL_SCHEMA = "to int, kind string, payload binary"
-"""What operators hand on. Kinds: `said` rows on their way out, `deltas` for a root, what is `unsaid`
-for a speaker, and the `states` it speaks of. A number below zero is a relay: what has nothing to do
+"""What operators hand on. Kinds: `said` rows on their way out, `deltas` for a root, what lies `ahead` of
+them in speculative mode, what is `unsaid` for a speaker, and the `states` it speaks of. A number below zero is a relay: what has nothing to do
 at a root passes it by, shard for shard, instead of queueing there."""
 
 
@@ -112,6 +112,8 @@ class LeafOperator(_Operator):
         for root in sorted({delta.root for delta in shard.deltas} | own):
             deltas = [_lower(delta) for delta in shard.deltas if delta.root == root]
             mail.append((root, "deltas", deltas))
+        if shard.ahead:
+            mail.append((0, "ahead", [_lower(delta) for delta in shard.ahead]))
         return self._post(mail)
 
 
@@ -132,7 +134,11 @@ class RootOperator(_Operator):
         spines = [spine for kind, spine in letters if kind == RESTORE]
         for spine in spines:
             root.restore(spine)
-        root.process(_lift(row) for kind, rows in letters if kind != RESTORE for row in rows)
+        deltas, ahead = (
+            [_lift(row) for kind, rows in letters if kind == wanted for row in rows]
+            for wanted in ("deltas", "ahead")
+        )
+        root.process(deltas, ahead)
         said = [*root.said, describe_ledger("root", number, root.ledger, {})]
         if not speaking:
             return self._say(said)
@@ -180,7 +186,7 @@ class WholeOperator(_Operator):
             root.restore(spine)
             if job.wiring.speaking:
                 Speaker(job, Part(self._store, "speaker")).restore(spine)
-        root.process(shard.deltas)
+        root.process(shard.deltas, shard.ahead)
         said = [
             *shard.said,
             *root.said,

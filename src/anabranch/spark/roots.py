@@ -13,6 +13,7 @@ from anabranch.model.events import Event
 from anabranch.model.order import OrderKey
 from anabranch.model.step import describe_failure
 from anabranch.plan.leaves import join_deltas
+from anabranch.spark.outlook import Outlook
 from anabranch.spark.said import Said, describe_event, describe_output
 from anabranch.spark.shards import Delta, Job
 from anabranch.spark.stores import Inventory, Store, report_missing
@@ -41,15 +42,23 @@ class Root:
         self.store.write("spine", self.job.codec.encode(spine))
         self.store.write("ledger", self.job.codec.encode(tuple(self.ledger)))
 
-    def process(self, deltas: Iterable[Delta]) -> None:
-        """Run the events of a batch on the joined state."""
-        job = self.job
-        program, codec = job.program, job.codec
-        waiting: dict[Any, list[Delta]] = {}
+    def process(self, deltas: Iterable[Delta], ahead: Iterable[Delta] = ()) -> None:
+        """Run the events of a batch on the joined state; `ahead` is what is pending and has changed."""
+        waiting: dict[OrderKey, list[Delta]] = {}
         for delta in deltas:
             waiting.setdefault(delta.key, []).append(delta)
-        if not waiting:
-            return
+        if waiting:
+            self._run(waiting)
+        if self.job.mode == "speculative":
+            program, codec = self.job.program, self.job.codec
+            outlook = Outlook(program, codec, self.store, begun=self._begun)
+            if not self._begun and not waiting:
+                self.restore(program.init)
+            self.said = outlook.correct(self.said, waiting, ahead)
+
+    def _run(self, waiting: dict[OrderKey, list[Delta]]) -> None:
+        job = self.job
+        program, codec = job.program, job.codec
         data = self.store.read("spine")
         if data is None and self._begun:
             raise report_missing(self.store, "spine")

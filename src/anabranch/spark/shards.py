@@ -21,6 +21,7 @@ from anabranch.model.shapes import EntryShape
 from anabranch.model.slices import field_value
 from anabranch.model.step import describe_failure
 from anabranch.plan.wiring import Wiring
+from anabranch.spark.ahead import Ahead
 from anabranch.spark.columnar.fitness import ColumnPlan
 from anabranch.spark.description import describe_job
 from anabranch.spark.entries import Entries
@@ -74,7 +75,9 @@ class Job:
         """Return what the state depends on."""
         found = fingerprint(self.program, self.wiring, self.sources)
         state = "in objects" if self.columns is None else "in columns"
-        return found | {"state": state, "mode": self.mode}
+        # What is kept for a key that is pending has not always been kept.
+        mode = self.mode if self.mode == "settled" else "speculative, by segments and keys"
+        return found | {"state": state, "mode": mode}
 
 
 class Head(NamedTuple):
@@ -96,8 +99,8 @@ class Head(NamedTuple):
 class Keeping:
     """What a shard keeps from batch to batch, and what comes of one, however it folds.
 
-    Unsaid is what leaves have to say of a state that only the root knows. `tables` are rows of
-    outputs that were made as columns.
+    `ahead` is what `deltas` would be if nothing more came, as far as it has changed. Unsaid is what leaves
+    have to say of a state that only the root knows. `tables` are rows of outputs that were made as columns.
     """
 
     def __init__(self, job: Job, number: int, store: Store) -> None:
@@ -117,6 +120,7 @@ class Keeping:
         self.said: list[Said] = []
         self.tables: list[pa.Table] = []
         self.deltas: list[Delta] = []
+        self.ahead: list[Delta] = []
         self.unsaid: list[tuple[OrderKey, Event]] = []
 
     @property
@@ -168,10 +172,10 @@ class Shard(Keeping):
         after = self._pass_over(judgement.standings, chunks, clock_ms)
         frontier = self._frontier(after)
         stable, waiting = self._release(good, frontier)
-        waiting += self._fold(stable, frontier, counts)
-        pages = self.put_off(waiting)
+        timers = self._fold(stable, frontier, counts)
+        pages = self.put_off(waiting + timers)
         if job.mode == "speculative":
-            self.said = self._speculate(good, stable, pages)
+            self._speculate(good, stable, timers, frontier)
         counts["pending"] = sum(n for _, n in pages.values()) - self.head.ledger[5]
         ledger = Ledger(
             *(a + counts[f] for a, f in zip(self.head.ledger, Ledger._fields, strict=True))
@@ -237,28 +241,42 @@ class Shard(Keeping):
         """Put events that have to wait into pages, by time; return all pages there are."""
         pages = self.head.pages
         fresh = max(pages, default=-1) + 1
+        self._ends: dict[int, int] = {}
         waiting = sorted(waiting, key=lambda event: event.time)
         for number, start in enumerate(range(0, len(waiting), PAGE_EVENTS)):
             part = waiting[start : start + PAGE_EVENTS]
             self.store.write_page("pending", str(fresh + number), self._pack(part))
             counted = sum(self._counts_here(event) for event in part)
             pages[fresh + number] = (part[0].time, counted)
+            self._ends[fresh + number] = part[-1].time
         return pages
 
     def _speculate(
         self,
         good: list[Event],
         stable: list[tuple[OrderKey, Event]],
-        pages: Iterable[int],
-    ) -> list[Said]:
-        """Return the rows of a batch, with what pending events have to say, and what was wrong."""
-        memory = Memory(self.job.program, self.job.codec, self.job.wiring, self.store)
-        touched = {memory.name(event) for event in good}
-        settled = {memory.name(event) for _, event in stable}
-        waiting = memory.read_pending(pages) if touched else []
-        state = self._load_state() if touched else None
-        pending = memory.fold(touched, waiting, state, self._counts_here)
-        return memory.correct(self.said, pending, touched, settled)
+        timers: list[Event],
+        frontier: int,
+    ) -> None:
+        """Say what pending events have to say, and what was wrong; or let the root do so."""
+        job, pages = self.job, self.head.pages
+        if job.wiring.has_root:
+            ahead = Ahead(job.program, job.wiring, job.codec, self.store, self.number)
+            letters = ahead.take(good, frontier, pages, self._ends)
+            self.ahead = [Delta(key, self.number, found, home, 0) for key, found, home in letters]
+            self.said = ahead.correct(self.said, good, stable)
+            return
+        memory = Memory(job.program, job.codec, job.wiring, self.store)
+        fresh = [event for event in good if event.time > frontier]
+        self.said = memory.correct(
+            self.said,
+            touched={memory.name(event) for event in good},
+            settled={memory.name(event) for _, event in stable},
+            waiting=[*fresh, *timers] if memory.by_key or not good else memory.read_pending(pages),
+            state=self._load_state() if good else None,
+            frontier=frontier,
+            counts_here=self._counts_here,
+        )
 
     def _pack(self, events: list[Event]) -> bytes:
         carried = (Carried(event, None, None) for event in events)

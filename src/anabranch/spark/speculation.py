@@ -21,7 +21,7 @@ from anabranch.model.order import bound_after
 from anabranch.model.program import Program
 from anabranch.model.shapes import MISSING
 from anabranch.plan.wiring import Wiring, wire
-from anabranch.spark.envelopes import unpack_events
+from anabranch.spark.envelopes import Carried, pack_events, unpack_events
 from anabranch.spark.said import Said, describe_output
 from anabranch.spark.stores import Store, read_known_page
 from anabranch.speculation.barrier import Barrier
@@ -47,31 +47,66 @@ def check_mode(mode: str) -> None:
 
 
 def wire_in_order(program: Program, shards: int, hot: Iterable[Any] = ()) -> Wiring:
-    """Choose the best way in which every shard folds its events in order, without a root."""
+    """Choose the best way in which what was said can be taken back.
+
+    Either every shard folds its events in order, without a root; or leaves fold apart as they do in a
+    settled run, if the deltas of pending segments are all that a root has to know.
+    """
+    hot = tuple(hot)
     wiring = wire(program, shards)
-    reasons = wiring.reasons
-    if any(True for _ in hot):
-        reasons += ("speculative: a hot key is not spread, since what is said may be taken back",)
-    if wiring.way in ("forked", "shared"):
-        why = (
-            "speculative: one shard folds in order what would fold apart, to take back what it said"
-        )
-        return Wiring("sequential", 1, (), frozenset(), (why,))
-    return replace(wiring, reasons=reasons)
+    if wiring.way == "forked":
+        refused = _refuse_segments(program, wiring)
+        if refused is None:
+            why = "speculative: pending events fold apart too, and only what follows a change is run again"
+            wiring = wire(program, shards, hot)
+            return replace(wiring, reasons=(*wiring.reasons, why))
+        return _wire_one(refused)
+    if wiring.way == "shared":
+        return _wire_one("what all see changes everywhere at once")
+    if hot:
+        why = "speculative: a hot key is not spread, since what is said may be taken back"
+        return replace(wiring, reasons=(*wiring.reasons, why))
+    return wiring
+
+
+def _wire_one(why: str) -> Wiring:
+    reason = (
+        "speculative: one shard folds in order what would fold apart, to take back what it said; "
+        f"{why}"
+    )
+    return Wiring("sequential", 1, (), frozenset(), (reason,))
+
+
+def _refuse_segments(program: Program, wiring: Wiring) -> str | None:
+    """Say why the deltas of pending segments are not all that a root has to know, or None."""
+    if program.lanes is not None:
+        return "in lanes, order shows in the last bit"
+    for tag in program.tags:
+        if tag in wiring.speaking:
+            return f"what {tag.__name__} says depends on the state"
+    kept_by = {program.state_type(name).shape.by for name in wiring.leaves.values()} - {None}
+    for tag in program.tags:
+        if tag in wiring.cuts and kept_by & set(program.initial.handlers[tag].enters):
+            return f"{tag.__name__} waits for one entry only"
+    return None
 
 
 class Memory:
-    """What a shard has said of events that are still pending, in pages of its store."""
+    """What a shard has said of events that are still pending, in pages of its store.
+
+    `by_key`, it keeps these events there too, so that a batch reads those of the keys that it touches.
+    """
 
     def __init__(self, program: Program, codec: Codec, wiring: Wiring, store: Store) -> None:
         self._program = program
         self._codec = codec
         self._wiring = wiring
         self._store = store
+        self.by_key = wiring.way == "keyed"
 
     def name(self, event: Event) -> Name:
         """Return the key of an event, of which no other key's events have to know."""
-        return self._wiring.key(event) if self._wiring.way == "keyed" else None
+        return self._wiring.key(event) if self.by_key else None
 
     def read_pending(self, pages: Iterable[int]) -> list[Event]:
         """Return the pending events that lie in some pages of the store."""
@@ -82,67 +117,75 @@ class Memory:
             found += [one.event for one in carried]
         return found
 
-    def fold(
-        self,
-        touched: set[Name],
-        events: Iterable[Event],
-        state: Any,
-        counts_here: Callable[[Event], bool],
-    ) -> list[tuple[Name, Said]]:
-        """Fold the pending events of some keys from the settled state, which stays as it is.
-
-        Return what they say, in order, each with its key.
-        """
-        mine: dict[Name, list[Event]] = {}
-        for event in events:
-            name = self.name(event)
-            if name in touched:
-                mine.setdefault(name, []).append(event)
-        said: list[tuple[Any, Name, Said]] = []
-        for name, pending in mine.items():
-            for one in fold_ahead(self._program, self._start(state, name), pending):
-                if counts_here(one.event) or is_timer(self._program, one.event):
-                    said += [
-                        ((one.key, index), name, describe_output(value, one.event, index, one.key))
-                        for index, value in enumerate(one.outputs)
-                    ]
-        said.sort(key=lambda row: row[0])
-        return [(name, row) for _, name, row in said]
-
     def correct(
         self,
         rows: list[Said],
-        pending: list[tuple[Name, Said]],
+        *,
         touched: set[Name],
         settled: set[Name],
+        waiting: Iterable[Event],
+        state: Any,
+        frontier: int,
+        counts_here: Callable[[Event], bool],
     ) -> list[Said]:
         """Return what there is to say after a batch, and remember it.
 
-        `rows` is what the settled fold of the batch said, `pending` what the rest says now, of the
-        `touched` keys, which got new events. Of the `settled` keys something has settled.
+        `rows` is what the settled fold of the batch said, and `state` what it left. The `touched` keys
+        got new events, and are folded again; of the `settled` ones something has settled. `waiting`
+        are the new pending events; if they are not kept by key, all that there are.
         """
+        fresh: dict[Name, list[Event]] = {}
+        for event in waiting:
+            fresh.setdefault(self.name(event), []).append(event)
         outputs = [row for row in rows if row.kind == "output"]
         gone = {row.id for row in outputs}
-        fresh: dict[Name, dict[str, tuple[Any, ...]]] = {}
-        for name, row in pending:
-            fresh.setdefault(name, {})[row.id] = tuple(row)
         before: dict[str, Said] = {}
-        for page, mine in self._by_page(touched | settled).items():
+        now: list[Said] = []
+        for page, names in self._by_page(touched | settled | fresh.keys()).items():
             kept = self._read(page)
-            for name in mine:
-                old = kept.pop(name, {})
-                # Of a key without new events, what is still pending is what it was.
-                stays = {} if name in touched else {i: r for i, r in old.items() if i not in gone}
-                before.update((i, Said(*row)) for i, row in old.items() if i not in stays)
-                stays |= fresh.get(name, {})
-                if stays:
-                    kept[name] = stays
+            for name in names:
+                old, packed = kept.pop(name, ({}, None))
+                events = self._recall(packed, frontier) + fresh.get(name, [])
+                if name in touched:
+                    start = self._start(state, name) if events else None
+                    said = self._fold(events, start, counts_here)
+                    stays = {row.id: tuple(row) for row in said}
+                    now += said
+                    before |= {i: Said(*row) for i, row in old.items()}
+                else:
+                    # Of a key without new events, what is still pending is what it was.
+                    stays = {i: row for i, row in old.items() if i not in gone}
+                    before |= {i: Said(*row) for i, row in old.items() if i in gone}
+                if stays or (events and self.by_key):
+                    kept[name] = stays, self._pack(events) if self.by_key else None
             self._store.write_page(_BOOK, page, self._codec.encode(kept) if kept else None)
-        now = [*outputs, *(row for _, row in pending)]
-        return [row for row in rows if row.kind != "output"] + _compare(before, now)
+        now.sort(key=lambda row: read_id(row.id))
+        return [row for row in rows if row.kind != "output"] + compare(before, [*outputs, *now])
+
+    def _fold(
+        self, events: list[Event], state: Any, counts_here: Callable[[Event], bool]
+    ) -> list[Said]:
+        """Return what pending events say, from the settled state, which stays as it is."""
+        return [
+            describe_output(value, one.event, index, one.key)
+            for one in fold_ahead(self._program, state, events)
+            if counts_here(one.event) or is_timer(self._program, one.event)
+            for index, value in enumerate(one.outputs)
+        ]
+
+    def _recall(self, packed: bytes | None, frontier: int) -> list[Event]:
+        """Return the events of a key that were pending, and still are."""
+        if packed is None:
+            return []
+        carried = unpack_events(self._codec, self._program.tags, packed)
+        return [one.event for one in carried if one.event.time > frontier]
+
+    def _pack(self, events: Iterable[Event]) -> bytes:
+        carried = (Carried(event, None, None) for event in events)
+        return pack_events(self._codec, self._program.tags, carried)
 
     def _start(self, state: Any, name: Name) -> Any:
-        if self._wiring.way != "keyed":
+        if not self.by_key:
             return state
         entry = state.get(name, MISSING)
         return Map({} if entry is MISSING else {name: entry})
@@ -151,16 +194,16 @@ class Memory:
         found: dict[str, list[Name]] = {}
         for name in names:
             number = hash_stably(name) // self._wiring.shards % PAGES
-            page = str(number) if self._wiring.way == "keyed" else _ALL
+            page = str(number) if self.by_key else _ALL
             found.setdefault(page, []).append(name)
         return found
 
-    def _read(self, page: str) -> dict[Name, dict[str, tuple[Any, ...]]]:
+    def _read(self, page: str) -> dict[Name, tuple[dict[str, tuple[Any, ...]], bytes | None]]:
         data = self._store.read_page(_BOOK, page)
         return {} if data is None else self._codec.decode(data)  # type: ignore[no-any-return]
 
 
-def _compare(before: dict[str, Said], now: list[Said]) -> list[Said]:
+def compare(before: dict[str, Said], now: list[Said]) -> list[Said]:
     """Return the retractions and rows that lead from one to the other."""
     standing = {row.id for row in now}
     vanished = sorted((i for i in before if i not in standing), key=read_id)
