@@ -30,13 +30,14 @@ _NAMES = [column.split()[0] for column in COLUMNS.split(", ")]
 
 
 def _settle_stream(rows: DataFrame) -> DataFrame:
-    from anabranch.spark.operators import BarrierOperator
+    from anabranch.spark.operators import Operator
+    from anabranch.spark.workers import BarrierWorker
 
     # As texts: in pandas, an integer column with a gap in it is one of floats.
     texts = {"time": "CAST(time AS STRING) AS time", "seq": "CAST(seq AS STRING) AS seq"}
     columns = [texts.get(name, name) for name in _NAMES]
     grouped = rows.selectExpr("0 AS barrier", *columns).groupBy("barrier")
-    return grouped.transformWithStateInPandas(BarrierOperator(), COLUMNS, "append", "None")
+    return grouped.transformWithStateInPandas(Operator(BarrierWorker), COLUMNS, "append", "None")
 
 
 def _settle_rows(rows: DataFrame, frontier: int | None) -> DataFrame:

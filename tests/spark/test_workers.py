@@ -1,19 +1,23 @@
-"""What an operator hands on, batch by batch, without Spark around it."""
+"""What a worker hands on, batch by batch, without Spark around it."""
 
+import subprocess
+import sys
 from collections import defaultdict
 
 import pandas as pd
 import pytest
+from pyspark import cloudpickle
 
 from anabranch.eventtime.sources import Source
 from anabranch.model.targets import load
 from anabranch.plan.wiring import wire
 from anabranch.spark.intake import Reading, take_in
-from anabranch.spark.operators import LeafOperator, RootOperator, WholeOperator
+from anabranch.spark.operators import Operator
 from anabranch.spark.placement import find_keys
 from anabranch.spark.shards import Job
 from anabranch.spark.speculation import wire_in_order
 from anabranch.spark.stores import MemoryStore
+from anabranch.spark.workers import LeafWorker, RootWorker, WholeWorker
 from anabranch.state.codec import make_codec
 
 SHARDS = 3
@@ -32,27 +36,24 @@ def test_every_root_is_heard_in_a_batch_in_which_no_marker_became_stable(hot):
     envelopes = list(take_in(job, READING, rows))
     heard = set()
     for number in range(SHARDS):
-        operator = LeafOperator(job)
-        operator._store = MemoryStore()
+        worker = LeafWorker(MemoryStore(), job)
         mine = [(kind, payload) for shard, kind, payload in envelopes if shard == number]
         frame = pd.DataFrame(mine, columns=["kind", "payload"])
-        for mail in operator.handleInputRows((find_keys(SHARDS)[number],), iter([frame]), None):
-            heard |= {to for to in mail["to"] if to >= 0}
+        mail = worker.handle(find_keys(SHARDS)[number], iter([frame]))
+        heard |= {to for to in mail["to"] if to >= 0}
     # Source b has brought nothing, so nothing is stable. Ledgers of roots must be counted anyhow.
     assert heard == (set(range(SHARDS)) if hot else {0})
 
 
-def run_operators(job, stores, rows):
-    """Run a batch through the operators that Spark would run it through; return the result's rows."""
+def run_workers(job, stores, rows):
+    """Run a batch through the workers that Spark would run it through; return the result's rows."""
     found = pd.DataFrame(take_in(job, READING, rows), columns=["to", "kind", "payload"])
     found["to"] = found["to"].map(dict(enumerate(find_keys(job.wiring.shards))))
-    chain = [WholeOperator] if job.wiring.shards == 1 else [LeafOperator, RootOperator]
+    chain = [WholeWorker] if job.wiring.shards == 1 else [LeafWorker, RootWorker]
     for kind in chain:
         results = []
         for to, frame in found.groupby("to"):
-            operator = kind(job)
-            operator._store = stores[kind, to]
-            results += operator.handleInputRows((to,), iter([frame]), None)
+            results.append(kind(stores[kind, to], job).handle(to, iter([frame])))
         found = pd.concat(results)
     return found
 
@@ -66,7 +67,7 @@ def test_a_root_hears_what_lies_ahead_and_takes_back_what_was_wrong(shards):
     stores = defaultdict(MemoryStore)
 
     def run(*rows):
-        result = run_operators(job, stores, rows)
+        result = run_workers(job, stores, rows)
         outputs = result[result["kind"] == "output"]
         return [(int(row.op), row.time, row.value) for row in outputs.itertuples()]
 
@@ -86,3 +87,20 @@ def test_a_root_hears_what_lies_ahead_and_takes_back_what_was_wrong(shards):
     assert run(value(2, 2, 7)) == [(-1, 3, "5"), (1, 3, "12"), (-1, 6, "11"), (1, 6, "18")]
     assert run(*beats(3, 4)) == []
     assert run(value(4, 5, 1), *beats(5, 9)) == [(-1, 6, "18"), (1, 6, "19")]
+
+
+LIGHT = """
+import pickle, sys
+pickle.loads(bytes.fromhex(sys.argv[1]))
+print(*{"pandas", "pyarrow", "numpy", "numba"} & set(sys.modules))
+"""
+
+
+def test_whoever_asks_an_operator_for_its_state_imports_nothing_heavy():
+    program = load("examples/value_barrier.py")
+    job = Job(program, wire(program, 1), {"a": Source("a")}, make_codec(program))
+    data = cloudpickle.dumps(Operator(LeafWorker, job)).hex()
+    done = subprocess.run(
+        [sys.executable, "-c", LIGHT, data], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "\n"
