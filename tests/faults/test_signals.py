@@ -228,7 +228,7 @@ def test_who_follows_a_query_gets_a_keyboard_interrupt_and_may_go_on(run, spark,
 @everything
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("command", ["create", "restore", "rescale"])
-@pytest.mark.parametrize("delay_s", [0, 0.5, 2])
+@pytest.mark.parametrize("delay_s", [0, 0.2, 1])
 def test_a_command_on_a_checkpoint_stops_too_and_can_be_given_again(
     run, spark, capsys, command, number, delay_s
 ):
@@ -246,8 +246,13 @@ def test_a_command_on_a_checkpoint_stops_too_and_can_be_given_again(
     run.start("-m", "anabranch.cli.main", *words[command])
     run.wait_until(run.list_drafts)
     time.sleep(delay_s)
-    assert run.interrupt(number, all_of_them=True) == (128 + number, "", "stopped\n")
-    assert run_command(words[command]) == 0
+    code, out, err = run.interrupt(number, all_of_them=True)
+    if code:
+        assert (code, out, err) == (128 + number, "", "stopped\n")
+    # It may have come too late, when what was made was in its place.
+    place = {"create": saved, "restore": made / "_checkpoint" / "commits"}.get(command)
+    done = place is not None and place.exists()
+    assert run_command(words[command]) == (2 if done else 0)
     assert run.list_drafts() == []
     run.add_file(FILES)
     if command == "restore":

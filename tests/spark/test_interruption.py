@@ -150,6 +150,23 @@ def test_a_command_ends_its_jvm_and_knows_by_which_signal(jvm, number):
     assert jvm.process.returncode == 0
 
 
+@BOTH
+def test_who_can_not_tidy_up_after_a_signal_is_stopped_all_the_same(jvm, number):
+    def tidy_up():
+        raise ConnectionError("the JVM got the signal too")
+
+    def work():
+        try:
+            signal.raise_signal(number)
+        finally:
+            tidy_up()
+
+    jvm.process = start("cat")
+    with pytest.raises(Stopped) as stop, end_on_signals():
+        work()
+    assert (stop.value.number, jvm.process.returncode) == (number, 0)
+
+
 def test_a_jvm_that_does_not_end_is_killed(jvm, monkeypatch):
     monkeypatch.setattr(interruption, "FAREWELL_S", 0.1)
     jvm.process = start("sleep", "600")

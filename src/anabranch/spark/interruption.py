@@ -108,8 +108,10 @@ def hold_signals(stop: Callable[[], Any]) -> Iterator[None]:
 @contextmanager
 def end_on_signals() -> Iterator[None]:
     """Let a signal end what runs, and the JVM, in silence; then raise `Stopped`."""
+    came: list[int] = []
 
     def leave(number: int) -> None:
+        came.append(number)
         _hush()
         raise Stopped(number)
 
@@ -119,6 +121,12 @@ def end_on_signals() -> Iterator[None]:
         except KeyboardInterrupt:
             JVM.end()
             raise
+        except Exception:
+            if not came:
+                raise
+            # Who tidied up called a JVM that got the signal too.
+            JVM.end()
+            raise Stopped(came[0]) from None
 
 
 @contextmanager
