@@ -49,13 +49,6 @@ def message(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     return compare
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.get_closest_marker("spark"):
-            # One group is one worker process, and so one session for all Spark tests.
-            item.add_marker(pytest.mark.xdist_group("spark"))
-
-
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     from anabranch.spark.session import start_session

@@ -129,7 +129,11 @@ def place_of_old():
     shutil.rmtree(PLACE, ignore_errors=True)
 
 
+at_one_place = pytest.mark.xdist_group("golden")
+
+
 @pytest.mark.spark
+@at_one_place
 @pytest.mark.parametrize("place", ON_SPARK, ids=name_place)
 def test_spark_goes_on_from_a_savepoint(place, spark, place_of_old):
     story = GOLDEN[place.name]
@@ -147,6 +151,7 @@ def test_spark_goes_on_from_a_savepoint(place, spark, place_of_old):
 
 
 @pytest.mark.spark
+@at_one_place
 def test_open_windows_go_on_in_the_form_in_which_they_were_kept(spark, place_of_old, message):
     story = GOLDEN["windows"]
     query = Run(spark, place_of_old, Stream(story.program, story.sources, story.list_items()))
