@@ -26,8 +26,8 @@ from anabranch.spark.stores import MemoryStore, Part, SparkStore, Store
 
 MAIL_SCHEMA = "to int, kind string, payload binary"
 """What workers hand on. Kinds: `said` rows on their way out, `deltas` for a root, what lies `ahead` of
-them in speculative mode, what is `unsaid` for a speaker, and the `states` it speaks of. A number below zero is a relay: what has nothing to do
-at a root passes it by, shard for shard, instead of queueing there."""
+them in speculative mode, what is `unsaid` for a speaker, and the `states` it speaks of. A number below
+zero is a relay: what has nothing to do at a root passes it by, shard for shard, instead of queueing there."""
 
 
 _Letter = tuple[int, str, Any]
