@@ -18,6 +18,7 @@ from typing import Literal
 from anabranch.errors import AnabranchError, InputError
 from anabranch.spark.logs import FOLDERS, Log, find_least, list_names, name_log
 from anabranch.spark.manifests import MANIFEST, Entry, Manifest, read_manifest
+from anabranch.spark.sums import name_sums, sums_fit
 
 Problem = Literal["missing", "truncated", "changed", "extra", "unreadable"]
 
@@ -164,6 +165,7 @@ def _inspect(checkpoint: Path) -> Report:
         *(_look_for_lines(manifest, names) or _look_for_extra(manifest, logs, names)),
         *_open_all(checkpoint, snapshots),
     ]
+    findings += _look_for_sums(checkpoint, manifest, names - {finding.file for finding in findings})
     order = {finding.file: finding for finding in sorted(findings, key=lambda found: found.file)}
     return Report(checkpoint, manifest.batch, len(names), tuple(order.values()))
 
@@ -194,6 +196,25 @@ def _look_for_known(
             yield Finding(name, problem, f"it has {size} bytes, and had {entry.size}")
         elif entry.digest is not None and _hash(checkpoint / name) != entry.digest:
             yield Finding(name, "changed", f"its {size} bytes are not those that were written")
+
+
+def _look_for_sums(checkpoint: Path, manifest: Manifest, names: set[str]) -> Iterator[Finding]:
+    """Look for small logs, right as far as we know, that Hadoop would refuse for the sums beside them.
+
+    Large ones are left to Spark, which may be about to write them again.
+    """
+    committed = _find_last_commit(names)
+    for name in names:
+        log, file = name_log(name), checkpoint / name
+        try:
+            if _is_large(log) or _is_repeated(log, committed) or sums_fit(file):
+                continue
+        except FileNotFoundError:
+            continue  # Removed since it was listed.
+        known = ", which is as it was written: it is enough to remove the sums"
+        place = name_sums(file).relative_to(checkpoint).as_posix()
+        detail = f"it is not of {name}{known if name in manifest.files else ''}"
+        yield Finding(place, "changed", detail)
 
 
 def _look_for_extra(manifest: Manifest, logs: dict[str, Log], names: set[str]) -> Iterator[Finding]:
@@ -276,11 +297,14 @@ def _look_at(checkpoint: Path, names: list[str]) -> dict[str, Entry]:
     for name in names:
         log, place = name_log(name), checkpoint / name
         try:
-            large = log is not None and log.kind in ("changes", "snapshot")
-            found[name] = Entry(place.stat().st_size, None if large else _hash(place))
+            found[name] = Entry(place.stat().st_size, None if _is_large(log) else _hash(place))
         except FileNotFoundError:
             continue
     return found
+
+
+def _is_large(log: Log | None) -> bool:
+    return log is not None and log.kind in ("changes", "snapshot")
 
 
 def _is_repeated(log: Log | None, committed: int) -> bool:

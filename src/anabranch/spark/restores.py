@@ -43,6 +43,7 @@ from anabranch.spark.sinks import (
     publish,
     read_ledger,
 )
+from anabranch.spark.sums import name_sums
 from anabranch.state.evolution import Migration
 from anabranch.state.schemas import read_schema
 
@@ -256,7 +257,7 @@ def _go_on_from(savepoint: Savepoint, checkpoint: Path, origins: Sequence[Origin
     file = checkpoint / "offsets" / "0"
     version, settings, *_ = file.read_text(encoding="utf-8").splitlines()
     file.write_text("\n".join([version, settings, *offsets]), encoding="utf-8")
-    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+    name_sums(file).unlink(missing_ok=True)
     shutil.rmtree(checkpoint / SOURCES, ignore_errors=True)
     for relative in manifest.files:
         if relative.startswith(f"{SOURCES}/"):
@@ -277,7 +278,7 @@ def move_checkpoint(made: Path, place: Path) -> None:
         text = file.read_text(encoding="utf-8")
         moved = text.replace(str(made.absolute()), str(place.absolute()))
         file.write_text(moved, encoding="utf-8")
-        file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+        name_sums(file).unlink(missing_ok=True)
     made.rename(place)
 
 
