@@ -43,10 +43,17 @@ def run_program(task: Task, read: Callable[[str], Any], *, fused: bool = False) 
         )
         for name in names
     ]
-    # Where leaves are folded as they are read, one shard is enough, and what a run takes by itself.
-    return run(
-        program, feeds, shards=None if fused and task.kind in ("barrier", "windows") else SHARDS
-    )
+    return run(program, feeds, shards=choose_shards(task.kind, fused=fused))
+
+
+def choose_shards(kind: str, *, fused: bool) -> int | None:
+    """Return how many shards do best on two cores; None is what a run takes by itself.
+
+    Folding by columns is so little next to bringing rows out of Spark that one shard keeps up with both.
+    """
+    if kind == "barrier":
+        return None if fused else 1
+    return None if fused and kind == "windows" else SHARDS
 
 
 def run_from_frames(spark: Any, task: Task) -> Any:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 _SMALLEST = 1 << 10
 
+_DIRECT = 1 << 20
+"""Keys from 0 up to this are looked up in an array, where they are mostly found at once."""
+
 
 class Index:
     """Number keys in the order in which they come; look many of them up at once.
@@ -29,6 +32,7 @@ class Index:
         self.count = 0
         self._keys = np.empty(_SMALLEST, np.int64)
         self._slots = np.full(2 * _SMALLEST, -1, np.int64)
+        self._direct = np.zeros(_DIRECT, np.int32)  # A slot, and 1 more.
 
     @property
     def keys(self) -> Array:
@@ -41,7 +45,7 @@ class Index:
 
         keys = np.ascontiguousarray(keys, np.int64)
         self._reserve(self.count + len(keys))
-        slots, self.count = _probe()(keys, self._keys, self._slots, self.count)
+        slots, self.count = _probe()(keys, self._keys, self._slots, self._direct, self.count)
         return slots  # type: ignore[no-any-return]
 
     def _reserve(self, most: int) -> None:
@@ -56,7 +60,8 @@ class Index:
         self._keys = np.empty(size, np.int64)
         self._keys[: self.count] = held
         self._slots = np.full(2 * size, -1, np.int64)
-        _probe()(held.copy(), self._keys, self._slots, 0)
+        self._direct[:] = 0
+        _probe()(held.copy(), self._keys, self._slots, self._direct, 0)
 
 
 @cache
@@ -71,7 +76,9 @@ def _probe() -> Any:
     return probes.probe
 
 
-def probe_plainly(keys: Array, held: Array, slots: Array, count: int) -> tuple[Array, int]:
+def probe_plainly(
+    keys: Array, held: Array, slots: Array, direct: Array, count: int
+) -> tuple[Array, int]:
     """Look keys up among those held, as `probes.probe` does, without Numba."""
     import numpy as np
 

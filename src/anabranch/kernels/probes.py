@@ -1,4 +1,7 @@
-"""Probes: look keys up in an open table of slots. Compiled; import it only where Numba is."""
+"""Probes: look keys up, small ones in an array, others in an open table of slots.
+
+Compiled; import it only where Numba is.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,28 @@ import numpy as np
 from numba import njit, types
 
 _INT64S = types.Array(types.int64, 1, "C")
+_INT32S = types.Array(types.int32, 1, "C")
 _GIVEN = types.Array(types.int64, 1, "C", readonly=True)
 _FOUND = types.Tuple((_INT64S, types.int64))
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
-@njit(_FOUND(_GIVEN, _INT64S, _INT64S, types.int64), cache=True)
-def probe(keys: Any, held: Any, slots: Any, count: int) -> Any:
+@njit(_FOUND(_GIVEN, _INT64S, _INT64S, _INT32S, types.int64), cache=True)
+def probe(keys: Any, held: Any, slots: Any, direct: Any, count: int) -> Any:
     """Return the slot of each key and how many there are; new keys are added to those held."""
     found = np.empty(len(keys), np.int64)
     mask = len(slots) - 1
     for i in range(len(keys)):
         key = keys[i]
+        if 0 <= key < len(direct):
+            slot = np.int64(direct[key]) - 1
+            if slot < 0:
+                slot = count
+                direct[key] = slot + 1
+                held[slot] = key
+                count += 1
+            found[i] = slot
+            continue
         mixed = np.uint64(key) * _SPREAD
         mixed = (mixed ^ (mixed >> np.uint64(32))) * _SPREAD
         place = np.int64(mixed >> np.uint64(32)) & mask

@@ -128,13 +128,14 @@ class Folds:
         deltas = [entries.find(part.keys, part.texts) for part in gathered]
         lined = _line_up(self.job, kernel, stable)
         places: Array = np.empty(0, np.int64)
+        found = places
         if stable:
             places, distinct = group(lined.field(shape.by))
             texts = lined.strings if lined.is_text(shape.by) else None
-            places = entries.find(distinct, texts)[places]
-        slots = np.unique(np.concatenate([*deltas, places]))
+            found = entries.find(distinct, texts)
+        slots = np.unique(np.concatenate([*deltas, found]))
         states = entries.states(slots, lined.strings)
-        batch = lined.batch(np.searchsorted(slots, places))
+        batch = lined.batch(np.searchsorted(slots, found)[places])
         if gathered:
             assert plan is not None
             assert plan.join is not None
@@ -227,16 +228,14 @@ class Folds:
             return [] if opened is None else [(0, opened)]
         shape: Any = state_type.shape
         lined = _line_up(self.job, kernel, tables, ordered=shape.by == LANE)
-        segments = lined.find_segments(cuts)
         if shape.by is None:
-            keys, count = segments, len(cuts) + 1
+            places, touched = lined.number_segments(cuts)
         else:
             entry = (
                 self._find_lanes(lined, shape.lanes) if shape.by == LANE else lined.field(shape.by)
             )
             number, distinct = group(entry)
-            keys = segments * len(distinct) + number
-        places, touched = _number_rising(keys) if shape.by is None else group(keys)
+            places, touched = group(lined.find_segments(cuts) * len(distinct) + number)
         zero = shape.zero if shape.by is None else shape.inner.zero
         starts = fill(kernel.layout, zero, len(touched), lined.strings)
         if shape.by is None:
@@ -247,7 +246,7 @@ class Folds:
             deltas = dict(zip(touched.tolist(), folded.states.unpack(), strict=True))
             if opened is not None:
                 deltas.setdefault(0, opened)
-            assert all(place < count for place in deltas)
+            assert all(place <= len(cuts) for place in deltas)
             return sorted(deltas.items())
         values = lined.values(distinct, text=shape.by != LANE and lined.is_text(shape.by))
         before = (
@@ -295,7 +294,8 @@ class Folds:
 class _Lined(NamedTuple):
     """The events of a batch in the order in which they are folded.
 
-    `tags` are the kernel's numbers of tags, `tables` the tables by that number.
+    `tags` are the kernel's numbers of tags, `tables` the tables by that number. They are `as_read` if
+    there is one table, and rows are counted up from 0.
     """
 
     tables: tuple[Table | None, ...]
@@ -306,6 +306,7 @@ class _Lined(NamedTuple):
     rows: Array
     sources: Array
     seqs: Array
+    as_read: bool
 
     def batch(self, slots: Any) -> Batch:
         """Return the events for a kernel."""
@@ -325,7 +326,7 @@ class _Lined(NamedTuple):
         found = [(n, t) for n, t in enumerate(self.tables) if t is not None]
         if len(found) == 1:
             array = read(found[0][1])
-            return array if _is_range(self.rows) else array[self.rows]
+            return array if self.as_read else array[self.rows]
         picked = np.empty(len(self.rows), np.int64)
         for number, table in found:
             mask = self.tags == number
@@ -383,6 +384,19 @@ class _Lined(NamedTuple):
                 layout.cls.__name__, self.ranks[number], part.columns, order, (indexes, texts)
             )
 
+    def number_segments(self, cuts: Sequence[tuple[Any, ...]]) -> tuple[Array, Array]:
+        """Number the segments that have events; return the number of each event's, and which they are."""
+        import numpy as np
+
+        present = [number for number, table in enumerate(self.tables) if table is not None]
+        if len(present) == 1:
+            times = self._pick(lambda table: table.times)
+            lengths = _measure_segments(times, cuts, self.ranks[present[0]])
+            if lengths is not None:
+                touched = np.flatnonzero(lengths)
+                return np.repeat(np.arange(len(touched)), lengths[touched]), touched
+        return group(self.find_segments(cuts))
+
     def find_segments(self, cuts: Sequence[tuple[Any, ...]]) -> Array:
         """Return how many cuts come before each event."""
         import numpy as np
@@ -416,18 +430,34 @@ def count_cuts(times: Array, cuts: Sequence[tuple[Any, ...]], rank: int) -> Arra
     """Return how many cuts come before each event of one tag."""
     import numpy as np
 
-    # At one time, a cut of a lower rank comes first.
-    sooner = np.array([key[0] for key in cuts if key[1] < rank], np.int64)
-    later = np.array([key[0] for key in cuts if key[1] > rank], np.int64)
-    if len(times) and not (times[1:] < times[:-1]).any():
-        # Few cuts among many events in order: it is the cuts that are looked up.
-        bounds = np.concatenate(
-            [np.searchsorted(times, sooner), np.searchsorted(times, later, "right")]
-        )
-        steps = np.bincount(bounds, minlength=len(times) + 1)
-        return np.cumsum(steps[:-1])
+    lengths = _measure_segments(times, cuts, rank)
+    if lengths is not None:
+        return np.repeat(np.arange(len(lengths)), lengths)
+    sooner, later = _part_cuts(cuts, rank)
     found = np.searchsorted(sooner, times, side="right")
     return found + np.searchsorted(later, times, side="left")
+
+
+def _measure_segments(times: Array, cuts: Sequence[tuple[Any, ...]], rank: int) -> Array | None:
+    """Return how many events of one tag lie before, between and behind cuts; None if they are not in order.
+
+    Few cuts among many events: it is the cuts that are looked up.
+    """
+    import numpy as np
+
+    if bool((times[1:] < times[:-1]).any()):
+        return None
+    sooner, later = _part_cuts(cuts, rank)
+    bounds = [np.searchsorted(times, sooner), np.searchsorted(times, later, "right")]
+    return np.diff(np.sort(np.concatenate(bounds)), prepend=0, append=len(times))
+
+
+def _part_cuts(cuts: Sequence[tuple[Any, ...]], rank: int) -> tuple[Array, Array]:
+    """Return the times of cuts that come before an event of the same time, and of those that come after it."""
+    import numpy as np
+
+    sooner = np.array([key[0] for key in cuts if key[1] < rank], np.int64)
+    return sooner, np.array([key[0] for key in cuts if key[1] > rank], np.int64)
 
 
 def _line_up(job: Job, kernel: Kernel, stable: dict[int, Table], *, ordered: bool = True) -> _Lined:
@@ -446,12 +476,14 @@ def _line_up(job: Job, kernel: Kernel, stable: dict[int, Table], *, ordered: boo
     rows = _concatenate([np.arange(len(t)) for _, t in present])
     sources = _concatenate([t.sources for _, t in present])
     seqs = _concatenate([t.seqs for _, t in present])
+    as_read = len(present) == 1
     if ordered:
         times = _concatenate([t.times for _, t in present])
         order = sort_order(times, np.array(ranks, np.int64)[tags], sources, seqs)
         if not _is_range(order):
             tags, rows, sources, seqs = (part[order] for part in (tags, rows, sources, seqs))
-    return _Lined(tables, columns, ranks, strings, tags, rows, sources, seqs)
+            as_read = False
+    return _Lined(tables, columns, ranks, strings, tags, rows, sources, seqs, as_read)
 
 
 def _concatenate(parts: list[Array]) -> Array:
@@ -490,18 +522,6 @@ def _leave_out(folded: Folded, turns: Array) -> Folded:
     moved = find(np.array(failed, np.int64)).tolist()
     failures = tuple(zip(moved, (error for _, error in folded.failures), strict=True))
     return replace(folded, places=find(folded.places), failures=failures)
-
-
-def _number_rising(keys: Array) -> tuple[Array, Array]:
-    """Do what `group` does, faster for keys that never fall."""
-    import numpy as np
-
-    if len(keys) < 2 or (keys[1:] < keys[:-1]).any():
-        return group(keys)
-    steps = np.flatnonzero(keys[1:] != keys[:-1]) + 1
-    lengths = np.diff(steps, prepend=0, append=len(keys))
-    touched = keys[np.concatenate(([0], steps))]
-    return np.repeat(np.arange(len(touched)), lengths), touched
 
 
 def _is_range(rows: Array) -> bool:

@@ -93,8 +93,11 @@ def read_tables(
 def _gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
-    table = pa.Table.from_batches(list(batches) or [pa.record_batch({})])
-    yield from table.combine_chunks().to_batches()
+    held = list(batches)
+    if len(held) < 2:
+        yield from held
+    else:
+        yield from pa.Table.from_batches(held).combine_chunks().to_batches()
 
 
 def _read(
@@ -115,8 +118,8 @@ def _read(
     for source, table in plain:
         found.tables.setdefault(source, []).append(table)
     others: dict[tuple[str, Tag], list[Event]] = {}
-    left = batch if rest.all() else batch.filter(_mask(rest))
-    for row in read_batch(left) if left.num_rows else ():
+    left = batch if rest.all() else batch.filter(_mask(rest)) if rest.any() else None
+    for row in read_batch(left) if left is not None else ():
         if is_blank(row, reading.json_column):
             continue
         item = read_row(job, reading, row)
@@ -168,6 +171,8 @@ def _read_plain(
     if reading.json_column or reading.corrupt_column or reading.reason_column:
         return
     tag, layout = job.program.tags[number], plan.layouts[number]
+    if reading.tag_column is None and reading.tag != tag.__name__:
+        return
     columns = _find_columns(tag, layout, reading, batch)
     if columns is None or reading.seq is None:
         return
@@ -175,23 +180,15 @@ def _read_plain(
     longest = min(_LONG_TEXT, reading.max_bytes // len(columns) - _NUMBER_BYTES)
     if longest < 0:
         return
-    plain = _is_named(batch, reading.tag_column, reading.tag, tag.__name__)
-    if reading.heartbeat and reading.heartbeat in batch.schema.names:
-        plain &= _is_null(batch.column(reading.heartbeat))
     seq = batch.column(reading.seq)
-    for column in (*columns, seq):
-        plain &= ~_is_null(column)
-    for kind, column in zip(_kinds(layout), columns, strict=True):
-        if kind == STR:
-            plain &= _is_short(column, longest)
-    times = _fill(columns[field_names(tag).index("time")])
-    plain &= (times > NEVER) & (times < FOREVER)
-    for source in plan.names:
-        mine = plain & _is_named(batch, reading.source_column, reading.source, source)
-        count = int(mine.sum())
+    masks = list(_find_plain(tag, layout, reading, batch, [*columns, seq], longest))
+    for source in plan.names if reading.source_column else {*plan.names} & {str(reading.source)}:
+        named = [_is_named(batch, reading.source_column, source)] if reading.source_column else []
+        mine = None if not masks and not named else np.logical_and.reduce([*masks, *named])
+        count = batch.num_rows if mine is None else int(mine.sum())
         if not count:
             continue
-        rows = None if count == batch.num_rows else _mask(mine)
+        rows = None if mine is None or count == batch.num_rows else _mask(mine)
         strings = Strings()
         arrays = tuple(
             read_array(column if rows is None else column.filter(rows), kind, strings)
@@ -200,7 +197,38 @@ def _read_plain(
         seqs = read_array(seq if rows is None else seq.filter(rows), INT, strings)
         codes = np.full(count, plan.codes[source], np.int64)
         yield source, Table(number, codes, seqs, Columns(layout, arrays, count, strings))
-        rest &= ~mine
+        rest &= False if mine is None else ~mine
+
+
+def _find_plain(
+    tag: Tag,
+    layout: Fields,
+    reading: Reading,
+    batch: pa.RecordBatch,
+    columns: list[pa.Array],
+    longest: int,
+) -> Iterator[Array]:
+    """Yield masks of the rows that are plain events of a tag; one that would leave nothing out is not made.
+
+    `columns` are those of the tag's fields, and then the sequence.
+    """
+    import numpy as np
+
+    if reading.tag_column is not None:
+        yield _is_named(batch, reading.tag_column, tag.__name__)
+    if reading.heartbeat and reading.heartbeat in batch.schema.names:
+        beats = batch.column(reading.heartbeat)
+        if beats.null_count < len(beats):
+            yield np.array(beats.is_null(), np.bool_)
+    for column in columns:
+        if column.null_count:
+            yield np.array(column.is_valid(), np.bool_)
+    for kind, column in zip(_kinds(layout), columns[:-1], strict=True):
+        if kind == STR:
+            yield _is_short(column, longest)
+    times = _fill(columns[field_names(tag).index("time")])
+    if len(times) and (times.min() <= NEVER or times.max() >= FOREVER):
+        yield (times > NEVER) & (times < FOREVER)
 
 
 def _kinds(layout: Fields) -> list[str]:
@@ -246,25 +274,15 @@ def _is_kind(kind: pa.DataType, wanted: str) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind))
 
 
-def _is_named(batch: pa.RecordBatch, column: str | None, fixed: str | None, name: str) -> Array:
-    """Say which rows are of a tag or source, that a column or the feed itself names."""
+def _is_named(batch: pa.RecordBatch, column: str, name: str) -> Array:
+    """Say which rows are of a tag or source that a column names."""
     import numpy as np
     import pyarrow.compute as pc
 
-    if column is None:
-        return np.full(batch.num_rows, fixed == name, np.bool_)
     if column not in batch.schema.names:
         return np.zeros(batch.num_rows, np.bool_)
     same = pc.fill_null(pc.equal(batch.column(column).cast("string"), name), False)
     return np.array(same, np.bool_)
-
-
-def _is_null(column: pa.Array) -> Array:
-    import numpy as np
-
-    if column.null_count == 0:
-        return np.zeros(len(column), np.bool_)
-    return np.array(column.is_null(), np.bool_)
 
 
 def _is_short(column: pa.Array, longest: int) -> Array:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import zlib
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -250,8 +250,8 @@ def _make_claim(
 ) -> Claim:
     assert chunk.first is not None
     assert chunk.largest is not None
-    cuts, low, high = foresight.cuts, int(table.times.min()), chunk.largest
-    between = cuts[bisect_left(cuts, (low,)) : bisect_left(cuts, (high + 1,))]
+    low, high = int(table.times.min()), chunk.largest
+    between = tuple(find_between(foresight.cuts, low, high))
     return Claim(
         chunk.source,
         chunk.first,
@@ -301,14 +301,18 @@ def read_prefold(job: Job, payload: bytes) -> Prefold:
     return Prefold([Ahead(*delta) for delta in deltas], counts, [Said(*row) for row in said])
 
 
-def holds(claim: Claim, before: int, frontier: int, cuts: Iterable[Cut]) -> bool:
-    """Say whether what was claimed of a chunk is what turned out to be."""
-    known = set(claim.cuts)
+def holds(claim: Claim, before: int, frontier: int, cuts: Sequence[Cut]) -> bool:
+    """Say whether what was claimed of a chunk is what turned out to be; cuts are in order."""
     return (
         claim.before == before
         and claim.frontier <= frontier
-        and all(cut in known for cut in cuts if claim.low <= cut[0] <= claim.high)
+        and {*find_between(cuts, claim.low, claim.high)} <= {*claim.cuts}
     )
+
+
+def find_between(cuts: Sequence[Cut], low: int, high: int) -> Sequence[Cut]:
+    """Return the cuts from one time to another."""
+    return cuts[bisect_left(cuts, (low,)) : bisect_left(cuts, (high + 1,))]
 
 
 def read_again(job: Job, claims: Iterable[Claim], shard: int) -> Iterator[bytes]:

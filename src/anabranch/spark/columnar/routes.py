@@ -98,7 +98,9 @@ def _deal(shards: int, table: Table, source: str) -> Iterator[tuple[int, Table]]
 def _split(table: Table, shards: Array) -> Iterator[tuple[int, Table]]:
     import numpy as np
 
-    order = np.argsort(shards.astype(np.int32), kind="stable")
+    # NumPy sorts numbers of 16 bits by radix.
+    small = np.uint16 if shards.max() < 1 << 16 else np.int32
+    order = np.argsort(shards.astype(small), kind="stable")
     sorted_shards = shards[order]
     starts = np.flatnonzero(np.r_[True, sorted_shards[1:] != sorted_shards[:-1]])
     ends = np.r_[starts[1:], len(order)]

@@ -182,12 +182,13 @@ class ColumnShard(Keeping):
             # A delta is put before the next cut that was foreseen, so there must be no other.
             if not cuts <= {*part.cuts, *(cut for cut in cuts if cut[0] >= part.until)}:
                 return False
+        lined = sorted(cuts)
         return all(
             holds(
                 claim,
                 _find_standing(before[claim.source], claim.first).frontier,
                 self.frontier,
-                cuts,
+                lined,
             )
             for claim in claims
         )
