@@ -268,9 +268,12 @@ STEPS = {
 
 def send_both_at_once():
     signal.pthread_sigmask(signal.SIG_BLOCK, interruption.SIGNALS)
-    for number in interruption.SIGNALS:
-        os.kill(os.getpid(), number)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, interruption.SIGNALS)
+    try:
+        for number in interruption.SIGNALS:
+            # To this thread: another one, which does not block it, would take it at once.
+            signal.pthread_kill(threading.get_ident(), number)
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, interruption.SIGNALS)
 
 
 def test_a_second_signal_right_behind_the_first_is_not_taken_for_it(jvm, monkeypatch):

@@ -2,11 +2,12 @@
 
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 
 from anabranch.kernels.columns import pack
-from anabranch.kernels.layouts import read_value
-from anabranch.spark.columnar.sayings import write_texts
+from anabranch.kernels.layouts import Option, read_value
+from anabranch.spark.columnar.sayings import write_texts, write_values
 from anabranch.spark.said import encode_json
 
 
@@ -36,4 +37,17 @@ ODD = [0.0, -0.0, 1e300, 1e-7, float("inf"), float("-inf"), float("nan"), 0.1 + 
 )
 def test_differential_texts_of_columns_are_the_texts_of_their_values(values):
     columns = pack(read_value(values[0]), values)
-    assert write_texts(columns) == [encode_json(value) for value in values]
+    assert write_texts(columns).to_pylist() == [encode_json(value) for value in values]
+
+
+def test_what_may_be_missing_is_null():
+    values = [5, None, -3]
+    columns = pack(Option(read_value(5)), values)
+    assert write_texts(columns).to_pylist() == [encode_json(value) for value in values]
+
+
+def test_values_of_several_forms_come_in_the_order_in_which_they_were_said():
+    several = [[1, 2, 3], ["a", "b"], [(1, 0.5)]]
+    forms = np.array([1, 0, 2, 0, 1, 0])
+    texts = write_values([pack(read_value(values[0]), values) for values in several], forms)
+    assert texts.to_pylist() == ['"a"', "1", "[1,0.5]", "2", '"b"', "3"]

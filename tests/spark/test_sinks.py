@@ -12,7 +12,7 @@ from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.sources import NEVER, Source
 from anabranch.model.events import FOREVER
 from anabranch.spark.sinks import Frontiers, _note_since, read_frontiers, read_ledger
-from anabranch.state import Sum
+from anabranch.state import MapOf, Sum
 
 pytestmark = pytest.mark.spark
 
@@ -30,6 +30,11 @@ def add_length(total, put):
 
 lengths = Program(
     on(Put, update=add_length, output=lambda total, put: total), depends(Put, Put), state=Sum()
+)
+counts = Program(
+    on(Put, update=lambda seen, put: seen + 1, output=lambda seen, put: seen),
+    depends(Put, Put, same="text"),
+    state=MapOf(Sum(), by="text"),
 )
 SOURCES = [Source("s"), Source("quiet")]
 END = [{"source": name, "seq": 99, "heartbeat": FOREVER} for name in ("s", "quiet")]
@@ -84,6 +89,23 @@ def test_a_stream_is_published_as_json_and_taken_up_again(spark, tmp_path):
     rows = spark.read.json(str(tmp_path / "out")).collect()
     assert outputs(rows) == [(0, 0), (1, 1), (2, 3)]
     assert read_ledger(tmp_path / "out" / "batch=2") == Ledger(4, 3, 0, 1)
+
+
+@pytest.mark.parametrize(("shards", "partitions"), [(1, 1), (3, 3), (8, 4)])
+def test_a_new_query_has_no_more_partitions_than_shards(spark, tmp_path, shards, partitions):
+    from anabranch.spark import feed_directory, run, write_directory
+
+    session = spark.newSession()
+    session.conf.set("spark.sql.shuffle.partitions", "4")
+    write(tmp_path / "in", [put(0, 1), put(1, 2), put(2, 3, "y"), *END])
+    feed = feed_directory(session, counts, str(tmp_path / "in"), SOURCES)
+    result = run(counts, [feed], shards=shards)
+    write_directory(result, tmp_path / "out", tmp_path / "ck").awaitTermination()
+    settings = json.loads((tmp_path / "ck/offsets/0").read_text().splitlines()[1])["conf"]
+    assert settings["spark.sql.shuffle.partitions"] == str(partitions)
+    assert session.conf.get("spark.sql.shuffle.partitions") == "4"
+    found = outputs(session.read.parquet(str(tmp_path / "out")).collect())
+    assert found == [(0, 0), (1, 1), (2, 0)]
 
 
 def test_a_batch_without_a_row_carries_the_ledger_on(spark, tmp_path):

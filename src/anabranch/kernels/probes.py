@@ -25,9 +25,9 @@ def probe(keys: Any, held: Any, slots: Any, direct: Any, count: int) -> Any:
     for i in range(len(keys)):
         key = keys[i]
         if 0 <= key < len(direct):
-            slot = np.int64(direct[key]) - 1
+            slot = np.int64(direct[key]) - np.int64(1)
             if slot < 0:
-                slot = count
+                slot = np.int64(count)
                 direct[key] = slot + 1
                 held[slot] = key
                 count += 1
@@ -41,7 +41,7 @@ def probe(keys: Any, held: Any, slots: Any, direct: Any, count: int) -> Any:
             place = (place + 1) & mask
             slot = slots[place]
         if slot < 0:
-            slot = count
+            slot = np.int64(count)
             slots[place] = slot
             held[slot] = key
             count += 1

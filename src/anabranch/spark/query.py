@@ -23,6 +23,7 @@ from anabranch.spark.folders import Folder
 from anabranch.spark.foresight import can_foresee
 from anabranch.spark.intake import MAX_RECORD_BYTES, Reading, take_in
 from anabranch.spark.packs import PACK_SCHEMA, attach_packed
+from anabranch.spark.partitions import note_shards
 from anabranch.spark.raw import read_batch
 from anabranch.spark.said import COLUMNS
 from anabranch.spark.settings import check_settings
@@ -129,7 +130,7 @@ def run(
     and `rejected` are the events it could not use, `ledger` counts everything; `select_outputs`,
     `select_late` and `select_rejected` take them apart. The number of shards is fixed for a
     checkpoint (16, or 1 if leaves are folded where they are read, or 4 if windows are); Spark's
-    partitions are free. A key that is among the `hot` ones is not bound to one shard: what is free
+    partitions are free, and no more than shards. A key that is among the `hot` ones is not bound to one shard: what is free
     within it is folded in all of them (fixed for a checkpoint, too). An event of more than `max_record_bytes` is rejected. Events go by columns where they can (`explain`
     says why not); with `columns=False` they never do, and any Python value fits into a state.
 
@@ -205,7 +206,10 @@ def make_job(
 def fold_envelopes(job: Job, envelopes: DataFrame) -> DataFrame:
     """Return what a job says of envelopes, as a frame of rows."""
     whole = _note_time(job, envelopes)
-    return attach_packed(_fold(job, whole), _fold(job, whole, packed=True))
+    rows, packed = (
+        note_shards(_fold(job, whole, packed=packed), job.wiring.shards) for packed in (False, True)
+    )
+    return attach_packed(rows, packed)
 
 
 def _note_time(job: Job, envelopes: DataFrame) -> DataFrame:
@@ -259,7 +263,7 @@ def _plan_columns(
     return None if isinstance(plan, str) else plan
 
 
-def _fold(job: Job, envelopes: DataFrame, *, packed: bool = False) -> DataFrame:
+def _fold(job: Job, envelopes: DataFrame, *, packed: bool) -> DataFrame:
     from anabranch.spark.operators import Operator
     from anabranch.spark.workers import (
         MAIL_SCHEMA,

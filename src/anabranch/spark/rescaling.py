@@ -26,11 +26,10 @@ from anabranch.spark.pairing import (
     read_begin,
     write_begin,
 )
+from anabranch.spark.partitions import PARTITIONS, check_partitions
 from anabranch.spark.publishing import Format, check_format, write_nothing
 from anabranch.spark.query import Feed, find_session, make_job
 from anabranch.spark.restores import (
-    PARTITIONS,
-    check_partitions,
     describe_place,
     move_checkpoint,
     restore_savepoint,

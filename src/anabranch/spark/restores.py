@@ -33,6 +33,7 @@ from anabranch.spark.pairing import (
     find_local,
     write_begin,
 )
+from anabranch.spark.partitions import check_partitions, set_partitions
 from anabranch.spark.progress import explain_failure
 from anabranch.spark.publishing import Format, check_format
 from anabranch.spark.query import Feed, find_session, fold_envelopes, make_job
@@ -50,7 +51,6 @@ from anabranch.state.schemas import read_schema
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-PARTITIONS = "spark.sql.shuffle.partitions"
 """Spark's setting: how many tasks share the shards."""
 
 
@@ -87,7 +87,7 @@ def restore_savepoint(  # noqa: PLR0913 - what `run` and `write_directory` take
     first = _find_first(target, opened)
     with _making(place) as draft:
         spark = find_session(feeds)
-        with _set_partitions(spark, partitions):
+        with set_partitions(spark, partitions):
             _seed(spark, job, opened, migration, draft, first, format)
         _go_on_from(opened, draft / "checkpoint", list_origins(feeds))
         write_begin(draft / "checkpoint", Begin(first, opened.manifest.id, job.wiring.shards))
@@ -118,14 +118,6 @@ def describe_place(place: Path) -> str:
     if place.is_dir():
         return "a folder without commits"
     return "a file" if place.exists() else "nothing"
-
-
-def check_partitions(partitions: int | None) -> None:
-    """Refuse a number of partitions that is none."""
-    if partitions is not None and partitions < 1:
-        raise InputError(
-            "--partitions is not a number of partitions", expected="1 or more", got=str(partitions)
-        )
 
 
 def _find_new(checkpoint: str | Path) -> Path:
@@ -202,17 +194,6 @@ def _making(place: Path) -> Iterator[Path]:
         yield draft
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-
-
-@contextmanager
-def _set_partitions(spark: SparkSession, partitions: int | None) -> Iterator[None]:
-    before = spark.conf.get(PARTITIONS)
-    if partitions is not None:
-        spark.conf.set(PARTITIONS, str(partitions))
-    try:
-        yield
-    finally:
-        spark.conf.set(PARTITIONS, str(before))
 
 
 def _seed(

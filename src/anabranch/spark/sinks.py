@@ -30,6 +30,7 @@ from anabranch.spark.pairing import (
     read_begin,
     write_pair,
 )
+from anabranch.spark.partitions import spare_partitions
 from anabranch.spark.publishing import Format, check_format, write_nothing, write_rows
 from anabranch.spark.said import COLUMNS
 
@@ -297,12 +298,14 @@ def _start(
     """Start a query, if no other driver has its checkpoint and all is as it should be."""
     writer = result.writeStream.outputMode("append").trigger(**(trigger or {"availableNow": True}))
     if checkpoint is None:
-        return writer.foreachBatch(function).start()
+        with spare_partitions(result):
+            return writer.foreachBatch(function).start()
     writer = writer.option("checkpointLocation", str(checkpoint))
     local = _find_local(result.sparkSession, checkpoint)
     if local is None:
         accept()
-        return writer.foreachBatch(function).start()
+        with spare_partitions(result):
+            return writer.foreachBatch(function).start()
     lock = Lock(local)
     first = read_begin(local).first
     try:
@@ -313,7 +316,8 @@ def _start(
             function(frame, batch + first)
             keeper.note(batch)
 
-        query = writer.foreachBatch(take).start()
+        with spare_partitions(result):
+            query = writer.foreachBatch(take).start()
     except BaseException:
         lock.release()
         raise

@@ -20,7 +20,7 @@ from anabranch.model.program import StateType
 from anabranch.model.step import describe_failure
 from anabranch.spark.columnar.entries import ColumnEntries
 from anabranch.spark.columnar.routes import spread_sources
-from anabranch.spark.columnar.sayings import describe_outputs, write_texts
+from anabranch.spark.columnar.sayings import describe_outputs, write_values
 from anabranch.spark.columnar.tables import OutgrownStateError, Table, concatenate_columns
 from anabranch.spark.said import Said, describe_event
 from anabranch.spark.shards import Delta, Job
@@ -28,18 +28,30 @@ from anabranch.spark.stores import Store
 
 if TYPE_CHECKING:
     import numpy as np
+    import pyarrow as pa
 
     Array = np.ndarray[Any, Any]
 
 
 class Counting(NamedTuple):
-    """Where a shard's counts and rows go, and which events it counts (None: all of a table)."""
+    """Where a shard's counts and rows go, and which events it counts (None: all of a table).
+
+    Without `tables`, all rows go into `said`.
+    """
 
     shard: int
     said: list[Said]
     counts: dict[str, int]
     names: tuple[str, ...]
     counts_here: Callable[[Table], Array | None]
+    tables: list[pa.Table] | None = None
+
+    def tell(self, rows: pa.Table) -> None:
+        """Take rows of outputs."""
+        if self.tables is not None:
+            self.tables.append(rows)
+        else:
+            self.said.extend(Said(**row) for row in rows.to_pylist())
 
 
 class Ahead(NamedTuple):
@@ -265,6 +277,9 @@ class Folds:
 
     def _say(self, lined: _Lined, folded: Folded) -> None:
         """Put outputs and failures into rows, and count."""
+        import numpy as np
+        import pyarrow as pa
+
         counting = self.counting
         here = lined.find_counted(counting.counts_here)
         failed = [place for place, _ in folded.failures]
@@ -279,16 +294,13 @@ class Folds:
                 counting.said.append(describe_event("rejected", event, reason))
         if not len(folded.places):
             return
-        waiting = [iter(write_texts(columns)) for columns in folded.values]
-        texts = [next(waiting[form]) for form in folded.forms.tolist()]
-        said = [
-            (place, index, text)
-            for place, index, text in zip(
-                folded.places.tolist(), folded.indexes.tolist(), texts, strict=True
-            )
-            if here is None or here[place]
-        ]
-        counting.said.extend(lined.describe(said, counting.names))
+        texts = write_values(folded.values, folded.forms)
+        shown = slice(None) if here is None else np.flatnonzero(here[folded.places])
+        places, indexes = folded.places[shown], folded.indexes[shown]
+        if here is not None:
+            texts = texts.take(pa.array(shown))
+        for table in lined.describe(places, indexes, texts, counting.names):
+            counting.tell(table)
 
 
 class _Lined(NamedTuple):
@@ -367,25 +379,24 @@ class _Lined(NamedTuple):
                 turns[number] = min(last, low + np.searchsorted(ranks[low:high], rank))
         return turns[part.segments]
 
-    def describe(self, said: list[tuple[int, int, str]], names: tuple[str, ...]) -> Iterator[Said]:
-        """Yield the rows of outputs: (place, index, text) of each, in order."""
-        by_tag: dict[int, list[tuple[int, int, str]]] = {}
-        for output in said:
-            by_tag.setdefault(int(self.tags[output[0]]), []).append(output)
-        for number, mine in by_tag.items():
+    def describe(
+        self, places: Array, indexes: Array, texts: pa.Array, names: tuple[str, ...]
+    ) -> Iterator[pa.Table]:
+        """Yield the rows of outputs, by tag: each with its event's place, its number and its text."""
+        import numpy as np
+        import pyarrow as pa
+
+        tags = self.tags[places]
+        for number in np.unique(tags).tolist():
             table = self.tables[number]
             assert table is not None
-            places, indexes, texts = zip(*mine, strict=True)
-            part = table.take(self.rows[list(places)])
-            layout: Any = part.columns.layout
-            sources = [names[code] for code in part.sources.tolist()]
-            order = part.times.tolist(), sources, part.seqs.tolist()
-            yield from describe_outputs(
-                layout.cls.__name__, self.ranks[number], part.columns, order, (indexes, texts)
-            )
+            mine = np.flatnonzero(tags == number)
+            events = table.take(self.rows[places[mine]])
+            said = texts if len(mine) == len(tags) else texts.take(pa.array(mine))
+            yield describe_outputs(events, self.ranks[number], names, indexes[mine], said)
 
     def number_segments(self, cuts: Sequence[tuple[Any, ...]]) -> tuple[Array, Array]:
-        """Number the segments that have events; return the number of each event's, and which they are."""
+        """Return the place of each event's segment among those that have events, and which these are."""
         import numpy as np
 
         present = [number for number, table in enumerate(self.tables) if table is not None]

@@ -14,6 +14,7 @@ from anabranch.eventtime.timers import TIMERS
 from anabranch.model.events import Event
 from anabranch.model.order import order_key
 from anabranch.query.windows import Result
+from anabranch.spark.columnar.texts import join_texts, pick_texts, repeat_text, write_numbers
 from anabranch.spark.columnar.windowing import WindowPlan
 from anabranch.spark.columnar.windows import Closed
 from anabranch.spark.said import Said, describe_output, encode_json
@@ -31,14 +32,13 @@ _STRANGE = 7_777_770_000_000_000
 def describe_windows(plan: WindowPlan, rank: int, closed: Closed) -> pa.Table:
     """Return the rows of windows, in the columns of `Said`."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     ends = closed.ends
     times = pa.array(ends - 1)
     texts: dict[str, pa.Array] = {
-        "time": pc.cast(times, pa.string()),
-        "start": pc.cast(pa.array(closed.starts), pa.string()),
-        "end": pc.cast(pa.array(ends), pa.string()),
+        "time": write_numbers(ends - 1),
+        "start": write_numbers(closed.starts),
+        "end": write_numbers(ends),
     }
     for name, places in plan.results:
         texts[f"={name}"] = _write_result([closed.parts[place] for place in places])
@@ -47,11 +47,11 @@ def describe_windows(plan: WindowPlan, rank: int, closed: Closed) -> pa.Table:
     count = len(ends)
     return pa.table(
         {
-            "kind": _repeat("output", count),
+            "kind": repeat_text("output", count),
             "id": _fill(pattern.id, {**texts, "key": quoted}),
             "time": times,
-            "tag": _repeat(plan.timer.__name__, count),
-            "source": _repeat(TIMERS, count),
+            "tag": repeat_text(plan.timer.__name__, count),
+            "source": repeat_text(TIMERS, count),
             "seq": pa.nulls(count, pa.int64()),
             "index": pa.repeat(pa.scalar(0, pa.int32()), count),
             "value": _fill(pattern.value or "", {**texts, "key": plain}),
@@ -88,22 +88,16 @@ def _list_holes(plan: WindowPlan) -> list[str]:
 
 def _fill(pattern: str, texts: dict[str, pa.Array]) -> pa.Array:
     """Return a text for each row: the pattern, with the row's own texts in its holes."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    pieces: list[Any] = []
-    for place, piece in enumerate(pattern.split("\0")):
-        pieces.append(texts[piece] if place % 2 else pa.scalar(piece))
-    return pc.binary_join_element_wise(*pieces, pa.scalar(""))
+    pieces = enumerate(pattern.split("\0"))
+    return join_texts(*(texts[piece] if place % 2 else piece for place, piece in pieces))
 
 
 def _write_result(parts: list[Array]) -> pa.Array:
     """Return numbers as JSON; two of them are a sum and a count, and mean their quotient."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     if len(parts) == 1:
-        return pc.cast(pa.array(parts[0]), pa.string())
+        return write_numbers(parts[0])
     pairs = zip(*(part.tolist() for part in parts), strict=True)
     return pa.array([repr(total / count) for total, count in pairs], pa.string())
 
@@ -111,20 +105,11 @@ def _write_result(parts: list[Array]) -> pa.Array:
 def _write_keys(plan: WindowPlan, closed: Closed) -> tuple[pa.Array, pa.Array]:
     """Return each window's key as JSON, and as it stands in the repr of an event within JSON."""
     import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
 
     if closed.strings is None:
-        texts = pc.cast(pa.array(closed.keys), pa.string())
+        texts = write_numbers(closed.keys)
         return texts, texts
     used, places = np.unique(closed.keys, return_inverse=True)
     keys = [closed.strings[code] for code in used.tolist()]
-    plain = pa.array([encode_json(key) for key in keys], pa.string())
-    quoted = pa.array([json.dumps(repr(key))[1:-1] for key in keys], pa.string())
-    return plain.take(pa.array(places)), quoted.take(pa.array(places))
-
-
-def _repeat(value: str, count: int) -> pa.Array:
-    import pyarrow as pa
-
-    return pa.repeat(pa.scalar(value), count)
+    plain = pick_texts([encode_json(key) for key in keys], places)
+    return plain, pick_texts([json.dumps(repr(key))[1:-1] for key in keys], places)

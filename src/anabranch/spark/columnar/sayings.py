@@ -18,68 +18,106 @@ from anabranch.kernels.layouts import (
     Option,
     part_names,
 )
-from anabranch.spark.said import Said, encode_json
+from anabranch.spark.columnar.tables import Table
+from anabranch.spark.columnar.texts import join_texts, pick_texts, repeat_text, write_numbers
+from anabranch.spark.said import encode_json
 
 if TYPE_CHECKING:
     import numpy as np
+    import pyarrow as pa
 
     Array = np.ndarray[Any, Any]
 
 
-def write_texts(columns: Columns) -> list[str]:
+def write_texts(columns: Columns) -> pa.Array:
     """Return each value of columns as `encode_json` writes it."""
     return _write(columns.layout, iter(columns.arrays), columns.length, columns.strings)
 
 
+def write_values(values: Sequence[Columns], forms: Array) -> pa.Array:
+    """Return as JSON what a kernel said, in order: the next value of the form of each output."""
+    import numpy as np
+    import pyarrow as pa
+
+    texts = [write_texts(columns) for columns in values]
+    if len(texts) == 1:
+        return texts[0]
+    places = np.empty(len(forms), np.int64)
+    places[np.argsort(forms, kind="stable")] = np.arange(len(forms))
+    return pa.concat_arrays(texts).take(pa.array(places))
+
+
 def describe_outputs(
-    tag: str,
-    rank: int,
-    events: Columns,
-    order: tuple[Sequence[int], Sequence[str], Sequence[int]],
-    said: tuple[Sequence[int], Sequence[str]],
-) -> Iterator[Said]:
-    """Yield the rows of outputs of one tag: one event for each.
+    events: Table, rank: int, names: Sequence[str], indexes: Array, values: pa.Array
+) -> pa.Table:
+    """Return the rows of outputs of one tag, in the columns of `Said`.
 
-    `order` holds the events' times, sources and sequences, `said` the numbers of the outputs and their
-    texts.
+    There is one event for each output; `indexes` are its number among those of the event, and `values` is what
+    it says. `names` are the sources' names in order.
     """
-    names = {source: encode_json(source) for source in set(order[1])}
-    for text, time, source, seq, index, value in zip(
-        write_texts(events), *order, *said, strict=True
-    ):
-        identity = f"[{time},{rank},{names[source]},{seq}]#{index}"
-        yield Said("output", identity, time, tag, source, seq, index, value, text, None)
+    import pyarrow as pa
+
+    layout: Any = events.columns.layout
+    count = len(events)
+    times, seqs = write_numbers(events.times), write_numbers(events.seqs)
+    sources = pick_texts([encode_json(name) for name in names], events.sources)
+    numbers = write_numbers(indexes)
+    return pa.table(
+        {
+            "kind": repeat_text("output", count),
+            "id": join_texts("[", times, f",{rank},", sources, ",", seqs, "]#", numbers),
+            "time": pa.array(events.times),
+            "tag": repeat_text(layout.cls.__name__, count),
+            "source": pick_texts(list(names), events.sources),
+            "seq": pa.array(events.seqs),
+            "index": pa.array(indexes, pa.int32()),
+            "value": values,
+            "event": write_texts(events.columns),
+            "reason": pa.nulls(count, pa.string()),
+            "op": pa.repeat(pa.scalar(1, pa.int32()), count),
+        }
+    )
 
 
-def _write(layout: Layout, arrays: Iterator[Array], count: int, strings: Strings) -> list[str]:
+def _write(layout: Layout, arrays: Iterator[Array], count: int, strings: Strings) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     if isinstance(layout, Leaf):
-        return _write_leaf(layout.kind, next(arrays).tolist(), strings)
+        return _write_leaf(layout.kind, next(arrays), strings)
     if isinstance(layout, Constant):
-        return [encode_json(layout.value)] * count
+        return repeat_text(encode_json(layout.value), count)
     if isinstance(layout, Option):
-        there = next(arrays).tolist()
-        inner = _write(layout.inner, arrays, count, strings)
-        return [text if given else "null" for text, given in zip(inner, there, strict=True)]
+        there = pa.array(next(arrays))
+        return pc.if_else(there, _write(layout.inner, arrays, count, strings), "null")
     assert isinstance(layout, Fields)
     if not layout.parts:
-        return [encode_json(layout.cls())] * count
+        return repeat_text(encode_json(layout.cls()), count)
     parts = [_write(part, arrays, count, strings) for part in layout.parts]
     if layout.cls is tuple:
-        return [f"[{','.join(row)}]" for row in zip(*parts, strict=True)]
-    named = sorted(zip(part_names(layout), parts, strict=True))
-    frame = ",".join(f"{encode_json(name)}:%s" for name, _ in named)
-    return [f"{{{frame}}}" % row for row in zip(*(part for _, part in named), strict=True)]
+        return _join_all("[", [("", part) for part in parts], "]")
+    named = sorted(zip(part_names(layout), parts, strict=True), key=lambda pair: pair[0])
+    return _join_all("{", [(f"{encode_json(name)}:", part) for name, part in named], "}")
 
 
-def _write_leaf(kind: str, values: list[Any], strings: Strings) -> list[str]:
-    if kind == INT:
-        return list(map(str, values))
-    if kind == BOOL:
-        return ["true" if value else "false" for value in values]
+def _join_all(opening: str, parts: list[tuple[str, pa.Array]], closing: str) -> pa.Array:
+    pieces: list[pa.Array | str] = []
+    for name, part in parts:
+        pieces += [f"{',' if pieces else opening}{name}", part]
+    return join_texts(*pieces, closing)
+
+
+def _write_leaf(kind: str, values: Array, strings: Strings) -> pa.Array:
+    import numpy as np
+    import pyarrow as pa
+
+    if kind in (INT, BOOL):
+        return write_numbers(values)
     if kind == STR:
-        texts = {code: encode_json(strings[code]) for code in set(values)}
-        return [texts[code] for code in values]
+        used, places = np.unique(values, return_inverse=True)
+        return pick_texts([encode_json(strings[code]) for code in used.tolist()], places)
     if kind == FLOAT:
         # Only numbers are their own repr in JSON: NaN and the infinities have names there.
-        return [repr(value) if value - value == 0 else encode_json(value) for value in values]
-    return list(map(encode_json, values))
+        texts = [repr(v) if v - v == 0 else encode_json(v) for v in values.tolist()]
+        return pa.array(texts, pa.string())
+    return pa.array(list(map(encode_json, values)), pa.string())

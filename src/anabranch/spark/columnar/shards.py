@@ -272,7 +272,11 @@ class ColumnShard(Keeping):
     ) -> None:
         if not stable and not ahead and not gathered:
             return
-        counting = Counting(self.number, self.said, counts, self.plan.names, self._counts_here)
+        # What a root's relay hands on are rows.
+        outputs = None if self.job.wiring.has_root else self.tables
+        counting = Counting(
+            self.number, self.said, counts, self.plan.names, self._counts_here, outputs
+        )
         strings = Strings()
         tables = {tag: concatenate(group, strings) for tag, group in stable.items()}
         self.deltas = Folds(self.job, self.store, counting).fold(tables, ahead, gathered)
