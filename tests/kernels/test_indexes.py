@@ -15,10 +15,12 @@ KEYS = st.one_of(
 )
 
 
-@pytest.fixture(params=["compiled", "plain"])
-def way(request, monkeypatch):
-    if request.param == "plain":
-        monkeypatch.setattr(indexes, "_probe", lambda: indexes.probe_plainly)
+@pytest.fixture(params=["compiled", "plain"], scope="module")
+def way(request):
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "plain":
+            patch.setattr(indexes, "_probe", lambda: indexes.probe_plainly)
+        yield
 
 
 def find_all(calls):
