@@ -1,6 +1,7 @@
 """Reports: tables of ratios, a JSON file with everything, and a plot."""
 
 import json
+import math
 import os
 import platform
 import time
@@ -208,8 +209,13 @@ def _draw_bars(axis: Any, workload: Workload, row: dict[str, Trial]) -> None:
     ranked = [c for c in CONTENDERS if (trial := row.get(c.name)) is not None and trial.has_rank]
     ranked.sort(key=lambda contender: row[contender.name].steady or 0)
     rates = [row[contender.name].steady or 0 for contender in ranked]
-    axis.barh([c.title for c in ranked], rates, color=[_find_color(c) for c in ranked])
-    axis.set(title=f"{workload.name}: {workload.title}", xlabel="events/s, steady", xscale="log")
+    bars = axis.barh([c.title for c in ranked], rates, color=[_find_color(c) for c in ranked])
+    axis.bar_label(bars, [f" {show_rate(rate)}" for rate in rates], fontsize=7)
+    axis.set(title=f"{workload.name}: {workload.title}", xlabel="events/s, steady")
+    if rates and max(rates) > 100 * min(rates):
+        # A bar's length means something only from a round number on.
+        axis.set(xscale="log", xlim=(10 ** math.floor(math.log10(min(rates) / 2)), None))
+    axis.margins(x=0.2)
     axis.tick_params(axis="y", labelsize=7)
     axis.grid(axis="x", alpha=0.3)
 
