@@ -115,7 +115,9 @@ def list_asked(workload: Workload) -> Array:
 def _draw_readings(workload: Workload, rng: np.random.Generator) -> Input:
     n, keys = workload.n, workload.keys
     load = rng.permutation(keys) if workload.loaded else np.zeros(0, np.int64)
-    key = np.concatenate([load, rng.integers(0, keys, n)])
+    # However many keys are in the state, a batch touches as many of them, from all over it.
+    touched = list_asked(workload)
+    key = np.concatenate([load, touched[rng.integers(0, len(touched), n)]])
     value = rng.random(len(key))
     time = np.arange(1, len(key) + 1)
     cuts = len(load) + n * np.arange(1, workload.slices) // workload.slices

@@ -125,6 +125,17 @@ def test_a_loaded_state_has_every_key_before_the_first_batch_that_is_timed(tmp_p
     assert manifest["slices"] == [100, 100, 100, 100, 102]
 
 
+def test_a_batch_touches_as_many_keys_of_a_large_state_as_of_a_small_one():
+    sizes = 2_000, 50_000
+    for size in sizes:
+        workload = list_workloads(20_000, 4, sizes)[f"w6-{size}"]
+        readings = [source.columns["key"] for source in draw_input(workload).sources[:2]]
+        after = np.concatenate([keys[size // 2 : -1] for keys in readings])
+        assert len(np.unique(after)) == 1_000, "after one reading of each key"
+        assert after.min() == 0
+        assert after.max() > size * 0.99
+
+
 def test_what_is_missing_wrong_or_said_twice_is_found():
     right = {"time": [1, 2], "total": [10, 20]}
     assert find_difference("barrier", right, {"time": [2, 1, 3], "total": [20, 10, 7]}) is None
