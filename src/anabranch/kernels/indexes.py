@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 _SMALLEST = 1 << 10
 
-_DIRECT = 1 << 20
-"""Keys from 0 up to this are looked up in an array, where they are mostly found at once."""
+_DIRECT = 1 << 17
+"""Keys from 0 up to this are looked up in an array. It is small enough to make one for each block of events."""
 
 
 class Index:
@@ -60,7 +60,8 @@ class Index:
         self._keys = np.empty(size, np.int64)
         self._keys[: self.count] = held
         self._slots = np.full(2 * size, -1, np.int64)
-        self._direct[:] = 0
+        if self.count:
+            self._direct[:] = 0
         _probe()(held.copy(), self._keys, self._slots, self._direct, 0)
 
 

@@ -77,7 +77,7 @@ def group(keys: Array, codes: int | None = None) -> tuple[Array, Array]:
     passes = _passes()
     if codes is None and len(keys) and keys.min() >= 0 and keys.max() < 2 * len(keys):
         codes = int(keys.max()) + 1  # They lie as close together as codes do.
-    if codes is not None and len(keys) and (keys.min() < 0 or keys.max() >= codes):
+    elif codes is not None and len(keys) and (keys.min() < 0 or keys.max() >= codes):
         raise IndexError(f"a code is not between 0 and {codes - 1}")
     if passes is None:
         distinct, firsts, slots = np.unique(keys, return_index=True, return_inverse=True)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 PARTITIONS = "spark.sql.shuffle.partitions"
+"""Spark's setting: how many tasks share the shards."""
 
 _ATTRIBUTE = "_anabranch_shards"
 

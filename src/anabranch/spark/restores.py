@@ -51,8 +51,6 @@ from anabranch.state.schemas import read_schema
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-"""Spark's setting: how many tasks share the shards."""
-
 
 def restore_savepoint(  # noqa: PLR0913 - what `run` and `write_directory` take
     savepoint: str | Path,

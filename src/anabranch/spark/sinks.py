@@ -297,15 +297,18 @@ def _start(
 ) -> StreamingQuery:
     """Start a query, if no other driver has its checkpoint and all is as it should be."""
     writer = result.writeStream.outputMode("append").trigger(**(trigger or {"availableNow": True}))
-    if checkpoint is None:
+
+    def begin(take: Callable[[DataFrame, int], Any]) -> StreamingQuery:
         with spare_partitions(result):
-            return writer.foreachBatch(function).start()
+            return writer.foreachBatch(take).start()
+
+    if checkpoint is None:
+        return begin(function)
     writer = writer.option("checkpointLocation", str(checkpoint))
     local = _find_local(result.sparkSession, checkpoint)
     if local is None:
         accept()
-        with spare_partitions(result):
-            return writer.foreachBatch(function).start()
+        return begin(function)
     lock = Lock(local)
     first = read_begin(local).first
     try:
@@ -316,8 +319,7 @@ def _start(
             function(frame, batch + first)
             keeper.note(batch)
 
-        with spare_partitions(result):
-            query = writer.foreachBatch(take).start()
+        query = begin(take)
     except BaseException:
         lock.release()
         raise
