@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from anabranch.model.targets import load
-from anabranch.spark.query import Feed, run
-from anabranch.spark.session import start_session
+from anabranch.spark.runs import run
+from anabranch.spark.session.startup import start_session
+from anabranch.spark.sources.feeds import Feed
 
 EVENTS = 400_000
 PER_MARKER = 1_000

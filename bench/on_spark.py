@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from anabranch.model.targets import load
-from anabranch.spark.query import Feed, run
-from anabranch.spark.session import start_session
+from anabranch.spark.runs import run
+from anabranch.spark.session.startup import start_session
+from anabranch.spark.sources.feeds import Feed
 
 VALUES = 200_000
 PER_BARRIER = 1_000

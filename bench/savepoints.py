@@ -50,8 +50,8 @@ def add_up(folder: Path) -> int:
 def measure_details() -> tuple[dict[str, float], dict[str, dict[str, float]]]:
     """Fill a state, save it, restore it, and look whether all keys are there."""
     from anabranch.savepoints.folders import open_savepoint
-    from anabranch.spark.restores import restore_savepoint
-    from anabranch.spark.savepoints import create_savepoint
+    from anabranch.spark.savepoints.checkpoint_restore import restore_savepoint
+    from anabranch.spark.savepoints.creation import create_savepoint
 
     spark = start_session("bench")
     with tempfile.TemporaryDirectory() as place:

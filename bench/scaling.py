@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from anabranch import Event, Program, depends, on, take
-from anabranch.eventtime.sources import end_sources
+from anabranch.eventtime.channels import end_sources
 from anabranch.model.events import Item
 from anabranch.plan.optimizers.best import plan_best
 from anabranch.plan.optimizers.keyed import plan_by_key

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from anabranch import Event, Shard, take
 from anabranch.eventtime import Always, AtFrontier, Fold, Sliding, Source, Windowing
-from anabranch.eventtime.sources import end_sources
+from anabranch.eventtime.channels import end_sources
 from anabranch.model.events import Item
 from anabranch.plan.tree import Plan, Worker
 from anabranch.query import Missed, Result, aggregate

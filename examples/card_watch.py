@@ -8,7 +8,7 @@ What a payment means depends on those before it, so a card's events keep their o
 from typing import Any, NamedTuple
 
 from anabranch import Event, Program, Shard, depends, on, take
-from anabranch.eventtime.sources import Source, end_sources
+from anabranch.eventtime.channels import Source, end_sources
 from anabranch.model.events import Item
 from anabranch.plan.tree import Plan, Worker
 from anabranch.reference.sequential import run

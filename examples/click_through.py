@@ -8,7 +8,7 @@ apart, and what a view keeps is let go of at that time. The last click came a mi
 from typing import NamedTuple
 
 from anabranch import Event, take
-from anabranch.eventtime.sources import Source, end_sources
+from anabranch.eventtime.channels import Source, end_sources
 from anabranch.model.events import Item
 from anabranch.plan.tree import Plan, Worker
 from anabranch.query import interval_join

@@ -9,7 +9,7 @@ currency, none has the customers. With `Shared` every worker holds a copy of the
 from typing import NamedTuple
 
 from anabranch import Event, Program, depends, on, take
-from anabranch.eventtime.sources import Source, end_sources
+from anabranch.eventtime.channels import Source, end_sources
 from anabranch.model.events import Item
 from anabranch.plan.tree import Plan, Worker
 from anabranch.reference.sequential import run

@@ -9,7 +9,7 @@ can't do. The last plan is the one in the paper: key 1 on one worker, the busy k
 from typing import NamedTuple
 
 from anabranch import Event, Program, Shard, depends, on, take
-from anabranch.eventtime.sources import Source, end_sources
+from anabranch.eventtime.channels import Source, end_sources
 from anabranch.model.events import Item
 from anabranch.plan.tree import Plan, Worker
 from anabranch.reference.sequential import run

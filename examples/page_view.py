@@ -9,7 +9,7 @@ views of a page holds a copy of its entry (`Replicated`), which only an update c
 from typing import NamedTuple
 
 from anabranch import Event, Program, depends, on, take
-from anabranch.eventtime.sources import Source, end_sources
+from anabranch.eventtime.channels import Source, end_sources
 from anabranch.model.events import Item
 from anabranch.plan.tree import Plan, Worker
 from anabranch.reference.sequential import run

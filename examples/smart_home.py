@@ -10,7 +10,7 @@ rooms, which fork again, room by room.
 from typing import NamedTuple
 
 from anabranch import Event, ForkJoin, Map, Program, State, depends, on, take
-from anabranch.eventtime.sources import Source, end_sources
+from anabranch.eventtime.channels import Source, end_sources
 from anabranch.model.events import Item
 from anabranch.plan.tree import Plan, Worker
 from anabranch.reference.sequential import run

@@ -9,7 +9,7 @@ names no taxi, sees them all. Taxis that have nothing to report send a heartbeat
 from typing import NamedTuple
 
 from anabranch import Event, Heartbeat, Map, Program, depends, on, take
-from anabranch.eventtime.sources import Source, end_sources
+from anabranch.eventtime.channels import Source, end_sources
 from anabranch.model.events import Item
 from anabranch.plan.tree import Plan, Worker
 from anabranch.reference.sequential import run

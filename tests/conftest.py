@@ -51,7 +51,7 @@ def message(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
-    from anabranch.spark.session import start_session
+    from anabranch.spark.session.startup import start_session
 
     scratch = tmp_path_factory.mktemp("spark")
     session = start_session(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from anabranch.model.program import Program
 from anabranch.model.targets import load
-from anabranch.plan.drawing import draw
+from anabranch.plan.drawing.plan_picture import draw
 from anabranch.plan.explanation import compare, explain, write_comparison
 from anabranch.plan.optimizers import OPTIMIZERS
 from anabranch.plan.rates import Rates, assume_rates, read_rates

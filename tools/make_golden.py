@@ -19,11 +19,12 @@ sys.path.insert(0, str(ROOT))
 import anabranch  # noqa: E402 - after the path
 from anabranch.reference.sequential import run  # noqa: E402
 from anabranch.savepoints.objects import write_snapshot  # noqa: E402
-from anabranch.spark import savepoints, start_session  # noqa: E402
+from anabranch.spark import start_session  # noqa: E402
+from anabranch.spark.savepoints import creation  # noqa: E402
 from tests.golden.folders import PLACE, pack  # noqa: E402
 from tests.golden.stories import GOLDEN, Golden  # noqa: E402
-from tests.spark.streams import Stream  # noqa: E402
-from tests.spark.test_savepoints import Run  # noqa: E402
+from tests.microbatch.streams import Stream  # noqa: E402
+from tests.spark.savepoints.test_spark_savepoints import Run  # noqa: E402
 
 MADE_AT = datetime(2026, 1, 1, tzinfo=UTC)
 MOST_BYTES = 500_000
@@ -78,8 +79,8 @@ def make_query(session: Any, name: str, story: Golden, draft: Path) -> None:
     query.add([before[:half], before[half:]])
     query.go(shards=2, columns=story.columns, hot=story.hot)
     (draft / "spark").mkdir(parents=True, exist_ok=True)
-    with patch.object(savepoints, "datetime", SimpleNamespace(now=lambda zone: MADE_AT)):
-        savepoints.create_savepoint(session, query.places()[1], draft / "spark" / name)
+    with patch.object(creation, "datetime", SimpleNamespace(now=lambda zone: MADE_AT)):
+        creation.create_savepoint(session, query.places()[1], draft / "spark" / name)
     if story.checkpoint:
         (draft / "checkpoints").mkdir(parents=True, exist_ok=True)
         pack(PLACE, draft / "checkpoints" / f"{name}.tar.gz")

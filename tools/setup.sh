@@ -21,7 +21,7 @@ if [ -z "$python" ]; then
 fi
 
 extras=all,dev
-if ! "$python" -I src/anabranch/spark/java.py >/dev/null 2>&1; then
+if ! "$python" -I src/anabranch/spark/session/java.py >/dev/null 2>&1; then
   # Spark needs Java 17 or 21 and this machine has neither, so take it as a wheel.
   extras=$extras,java
 fi

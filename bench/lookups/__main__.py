@@ -76,8 +76,8 @@ def main(arguments: list[str]) -> int:
 def measure(keys: int, seconds: int, connections: int, *, columns: bool) -> dict[str, Any]:
     """Run a query over so many keys, serve it, and put it under load."""
     from anabranch.spark import Feed, run, start_session, write_directory
-    from anabranch.spark.following import Follower
-    from anabranch.spark.serving import Server
+    from anabranch.spark.inspect.follower import Follower
+    from anabranch.spark.inspect.http_server import Server
 
     spark = start_session("lookups")
     with tempfile.TemporaryDirectory(prefix="anabranch-lookups-") as place:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from anabranch.spark.java import describe_search, find_java
+from anabranch.spark.session.java import describe_search, find_java
 
 PATIENCE_S = 1_200
 

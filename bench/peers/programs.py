@@ -7,8 +7,8 @@ it is asked for. Values are never below 0, so a maximum starts from -1.
 from typing import Any, NamedTuple
 
 from anabranch import Program, depends, on
-from anabranch.eventtime.windows import Sliding, Tumbling
-from anabranch.query.windows import aggregate
+from anabranch.eventtime.windows.window_types import Sliding, Tumbling
+from anabranch.query.window_aggregates import aggregate
 from anabranch.state import Count, MapOf, Replicated, Sum
 
 ALPHA = 0.1

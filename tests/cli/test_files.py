@@ -15,7 +15,7 @@ import pytest
 from anabranch import Event, Heartbeat, Malformed, Program, on
 from anabranch.errors import InputError
 from anabranch.model.fields import encode_value
-from anabranch.reference.files import encode_item, read_items
+from anabranch.reference.event_files import encode_item, read_items
 from anabranch.reference.rows import read_rows, write_rows
 
 

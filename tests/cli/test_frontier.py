@@ -6,16 +6,16 @@ import random
 import pytest
 
 from anabranch.cli.main import run_command
-from anabranch.eventtime.holding import Stand
+from anabranch.eventtime.channels import NEVER
+from anabranch.eventtime.held_back import Stand
 from anabranch.eventtime.ledger import Ledger
-from anabranch.eventtime.sources import NEVER
-from anabranch.spark.sinks import Frontiers
+from anabranch.spark.sinks.directory import Frontiers
 
 PROGRAM = """
 from typing import NamedTuple
 from anabranch import Program, depends, on
 from anabranch.eventtime.disorder import Estimated
-from anabranch.eventtime.sources import Source
+from anabranch.eventtime.channels import Source
 
 class Temp(NamedTuple):
     time: int

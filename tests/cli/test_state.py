@@ -7,7 +7,7 @@ import pytest
 from anabranch import Map
 from anabranch.cli.main import run_command
 from anabranch.model.targets import load
-from anabranch.state.schemas import describe_snapshot, write_schema
+from anabranch.state.evolution.schemas import describe_snapshot, write_schema
 
 PROGRAM = """
 from typing import NamedTuple

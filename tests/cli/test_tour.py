@@ -13,15 +13,15 @@ from rich.console import Console
 from anabranch.errors import InputError
 from anabranch.eventtime.ledger import Ledger
 from anabranch.model.events import FOREVER
-from anabranch.spark.progress import Batch
-from anabranch.spark.sinks import Frontiers, read_ledger
+from anabranch.spark.sinks.directory import Frontiers, read_ledger
+from anabranch.spark.sinks.progress import Batch
 from anabranch.tour import child, lessons, stations
 from anabranch.tour.child import Home
-from anabranch.tour.examples import load_program
+from anabranch.tour.example_program import load_program
 from anabranch.tour.page import Page
 from anabranch.tour.traffic import DAY_S, HOUR_S, SOURCES, Traffic, write_traffic
 from anabranch.tour.verdict import fold_files, judge
-from anabranch.tour.view import Hour, View, draw_hours, draw_sources, format_header, format_row
+from anabranch.tour.view import Hour, LiveView, draw_hours, draw_sources, format_header, format_row
 
 SMALL = Traffic(tips=2000, days=2, files=6)
 BATCH = Batch(
@@ -90,7 +90,7 @@ def test_the_picture_of_now_fits_eighty_columns():
     file = io.StringIO()
     console = Console(file=file, width=80)
     hours = [Hour(HOUR_S, (99_999, 9_999, 999))]
-    view = View(console, 7 * DAY_S, status="batch 5 is at work", last=BATCH, hours=hours)
+    view = LiveView(console, 7 * DAY_S, status="batch 5 is at work", last=BATCH, hours=hours)
     console.print(view.draw())
     lines = [line.rstrip() for line in file.getvalue().splitlines()]
     assert len(lines) == 9, "no line was wrapped"
@@ -120,7 +120,7 @@ def test_the_traffic_has_everything_that_real_input_has(tmp_path):
 
 
 def publish(folder: Path, answer, outputs) -> None:
-    from anabranch.spark.said import describe_late, describe_output
+    from anabranch.microbatch.exchange.result_rows import describe_late, describe_output
 
     rows = [describe_output(o.value, o.event, o.index, o.key) for o in outputs]
     rows += [describe_late(late.event, late.distance) for late in answer.late]
@@ -201,7 +201,7 @@ def test_a_query_that_ends_without_a_word_is_told_of_by_its_log(tmp_path, monkey
     script = "import sys; sys.exit('out of memory')"
     monkeypatch.setattr(child, "DRIVER", (sys.executable, "-c", script))
     home = make_home(tmp_path)
-    view = View(open_page()[1].console, DAY_S)
+    view = LiveView(open_page()[1].console, DAY_S)
     home.events.mkdir()
     with child.launch(home) as started, pytest.raises(child.ChildError) as raised:
         stations.follow(view, started)

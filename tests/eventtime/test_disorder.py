@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anabranch.eventtime.channels import NEVER, Source, Watch
 from anabranch.eventtime.disorder import (
     Disorder,
     Estimated,
@@ -15,7 +16,6 @@ from anabranch.eventtime.disorder import (
     find_top,
     list_distances,
 )
-from anabranch.eventtime.sources import NEVER, Source, Watch
 
 distances = st.integers(0, 60) | st.integers(0, (1 << 64) - 2)
 rules = st.builds(

@@ -3,8 +3,8 @@
 import pytest
 
 from anabranch import FOREVER
+from anabranch.eventtime.channels import NEVER, Source
 from anabranch.eventtime.idleness import add_silence, is_idle, record, waive
-from anabranch.eventtime.sources import NEVER, Source
 from anabranch.model.events import Heartbeat
 
 PATIENT, HASTY = Source("p"), Source("h", idle_after_s=10)

@@ -8,7 +8,7 @@ import pytest
 from anabranch import FOREVER, Event, Heartbeat, Map, Program, depends, on, take
 from anabranch.errors import ProgramError
 from anabranch.eventtime import timers
-from anabranch.eventtime.sources import Source, end_sources
+from anabranch.eventtime.channels import Source, end_sources
 from anabranch.eventtime.timers import TimerError
 from anabranch.model.shapes import WrittenShape
 from anabranch.plan.optimizers import OPTIMIZERS
@@ -16,8 +16,8 @@ from anabranch.plan.rates import Load, Rates
 from anabranch.reference.sequential import run
 from anabranch.reference.simulator import rehearse
 from anabranch.state import Count, MapOf
-from tests.spark.programs import Meter, Reading, Silence, silent
-from tests.spark.test_microbatches import draw_items
+from tests.microbatch.programs import Meter, Reading, Silence, silent
+from tests.microbatch.test_microbatches import draw_items
 
 
 class Click(NamedTuple):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from anabranch import Event, load
-from anabranch.eventtime.sources import end_sources
+from anabranch.eventtime.channels import end_sources
 from anabranch.model.targets import load_module
 from anabranch.reference.sequential import run
 

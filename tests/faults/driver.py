@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.faults.inputs import LongStory, start
 
 if __name__ == "__main__":
-    from anabranch.spark.session import start_session
+    from anabranch.spark.session.startup import start_session
 
     name, length, seed, folder, *master = sys.argv[1:]
     home = Path(folder)

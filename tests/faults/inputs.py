@@ -6,10 +6,10 @@ from itertools import pairwise
 from pathlib import Path
 
 from anabranch import Event
+from anabranch.eventtime.channels import end_sources
 from anabranch.eventtime.ledger import Ledger
-from anabranch.eventtime.sources import end_sources
 from anabranch.reference.sequential import run as fold
-from tests.spark.streams import Story, outputs_of
+from tests.microbatch.streams import Story, outputs_of
 
 
 class LongStory(Story):
@@ -48,8 +48,8 @@ class LongStory(Story):
 
 def start(spark, story: Story, home: Path, checkpoint: Path, out: Path, *, columns: bool = True):
     """Start, or restart, a story's query: one file a batch, until all files are read."""
-    from anabranch.spark.query import run
-    from anabranch.spark.sinks import write_directory
+    from anabranch.spark.runs import run
+    from anabranch.spark.sinks.directory import write_directory
 
     frame = spark.readStream.schema(story.schema).option("maxFilesPerTrigger", 1)
     feeds = story.feed(frame.json(str(home / "in")))

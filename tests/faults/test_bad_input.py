@@ -7,8 +7,8 @@ from typing import NamedTuple
 import pytest
 
 from anabranch import Program, depends, on
+from anabranch.eventtime.channels import Source
 from anabranch.eventtime.ledger import Ledger
-from anabranch.eventtime.sources import Source
 from anabranch.model.events import FOREVER
 from anabranch.state import Sum
 from tests.faults.inputs import published
@@ -54,8 +54,9 @@ def write(file, rows, number):
 
 
 def test_bad_rows_are_rejected_with_their_reasons_and_the_query_goes_on(spark, tmp_path):
-    from anabranch.spark.query import Feed, run
-    from anabranch.spark.sinks import write_directory
+    from anabranch.spark.runs import run
+    from anabranch.spark.sinks.directory import write_directory
+    from anabranch.spark.sources.feeds import Feed
 
     (tmp_path / "in").mkdir()
     for number, rows in enumerate((FIRST, SECOND)):

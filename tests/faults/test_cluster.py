@@ -24,7 +24,7 @@ def launch(home: Path, name: str, *arguments: str) -> subprocess.Popen:
     """Start one of Spark's daemons, in the foreground of a group of its own."""
     import pyspark
 
-    from anabranch.spark.java import find_java
+    from anabranch.spark.session.java import find_java
 
     jars = Path(pyspark.__file__).parent / "jars" / "*"
     java = find_java() / "bin" / "java"
@@ -60,8 +60,8 @@ def find(file: Path, pattern: str):
 
 @pytest.mark.timeout(400)
 def test_a_worker_that_is_killed_does_not_show_in_the_answer(spark, tmp_path):
-    from anabranch.spark.java import find_java
-    from anabranch.spark.launcher import VECTOR_MODULE, has_module
+    from anabranch.spark.session.java import find_java
+    from anabranch.spark.session.jvm import VECTOR_MODULE, has_module
 
     if not has_module(find_java(), VECTOR_MODULE):
         pytest.skip("Spark starts executors with a module that this Java (a wheel) does not have")

@@ -15,12 +15,12 @@ from typing import NamedTuple
 import pytest
 
 from anabranch.errors import AnabranchError
-from anabranch.spark.integrity import DamagedCheckpointError, inspect_checkpoint
-from anabranch.spark.manifests import MANIFEST
-from anabranch.spark.pairing import Lock
+from anabranch.spark.checkpoint.file_manifest import MANIFEST
+from anabranch.spark.checkpoint.integrity import DamagedCheckpointError, inspect_checkpoint
+from anabranch.spark.checkpoint.locks import Lock
 from tests.faults.damages import DAMAGES, delete, flip_last, flip_middle
 from tests.faults.inputs import LongStory, check_answer, published, start
-from tests.spark.streams import outputs_of
+from tests.microbatch.streams import outputs_of
 
 ALL = os.environ.get("ANABRANCH_CORRUPTIONS") == "all"
 PATIENCE_S = 120

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import pytest
 
-from anabranch.spark.manifests import MANIFEST
+from anabranch.spark.checkpoint.file_manifest import MANIFEST
 from tests.faults.inputs import LongStory, check_answer, published, start
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]

@@ -50,7 +50,7 @@ steps = Program(
 FOLLOW = """
 import sys
 sys.path.insert(0, {home!r})
-from anabranch.eventtime.sources import Source
+from anabranch.eventtime.channels import Source
 from anabranch.spark import feed_directory, follow, run, start_session, write_directory
 from steps import steps
 

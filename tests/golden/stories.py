@@ -9,11 +9,11 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from anabranch import Event, Heartbeat, Program, depends, on
-from anabranch.eventtime.sources import Source, end_sources
-from anabranch.eventtime.windows import Sliding
+from anabranch.eventtime.channels import Source, end_sources
+from anabranch.eventtime.windows.window_types import Sliding
 from anabranch.model.events import Item
 from anabranch.model.shapes import WrittenShape
-from anabranch.query.windows import aggregate
+from anabranch.query.window_aggregates import aggregate
 from anabranch.state import (
     Count,
     Default,

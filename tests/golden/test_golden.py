@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from anabranch.microbatch.exchange.result_rows import encode_json, identify
 from anabranch.model.fields import encode_value
 from anabranch.reference.sequential import run as fold
 from anabranch.savepoints.folders import open_savepoint
 from anabranch.savepoints.manifest import SavepointError
 from anabranch.savepoints.objects import read_snapshot
-from anabranch.spark.said import encode_json, identify
 from tests.golden.folders import PLACE, unpack
 from tests.golden.stories import GOLDEN
-from tests.spark.streams import Stream
-from tests.spark.test_savepoints import Run
+from tests.microbatch.streams import Stream
+from tests.spark.savepoints.test_spark_savepoints import Run
 from tests.state.machine.runtimes import Options, Shards
 
 HERE = Path(__file__).parent

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from anabranch.kernels import Columns, Folded, Strings, gather, make_kernel
-from anabranch.kernels.columns import pack_or_keep
 from anabranch.kernels.compiled import CompiledKernel
+from anabranch.kernels.numpy_columns import pack_or_keep
 from anabranch.model.handlers import Handler
 from anabranch.model.shapes import Shape, WrittenShape
 

@@ -210,10 +210,10 @@ def test_the_callers_states_are_left_as_they_were():
 def test_a_batch_that_points_outside_is_an_error(row, slot):
     import numpy as np
 
-    from anabranch.kernels import Batch, fill, gather
+    from anabranch.kernels import EventBatch, fill, gather
 
     kernel = compile_handlers([on(Ints, update=lambda s, e: s + e.a)], [0])
     good = gather(kernel.tags, [(0, Ints(0, 4, 0))])
-    bad = Batch(good.events, good.tags, np.array([row]), np.array([slot]))
+    bad = EventBatch(good.events, good.tags, np.array([row]), np.array([slot]))
     with pytest.raises(IndexError):
         kernel.fold(fill(kernel.layout, 0, 1), bad)

@@ -3,7 +3,7 @@ import itertools
 import pytest
 
 from anabranch import load
-from anabranch.laws.searching.ground import Ground
+from anabranch.laws.searching.case_sources import Ground
 from anabranch.model.targets import load_module
 
 FILE = "tests/laws/good_programs.py"

@@ -11,9 +11,9 @@ import pytest
 
 from anabranch import ForkJoin, Program, Shard, State, depends, on, take
 from anabranch.errors import AnabranchError, ConservationError, InputError, PlanError, ProgramError
+from anabranch.eventtime.channels import Source, read_sources
 from anabranch.eventtime.disorder import Estimated, read_lateness
 from anabranch.eventtime.ledger import Ledger
-from anabranch.eventtime.sources import Source, read_sources
 from anabranch.model.events import Event, Heartbeat
 from anabranch.plan.tree import Plan, Worker
 from anabranch.plan.validity import check_plan

@@ -3,7 +3,7 @@
 import pytest
 
 from anabranch import take
-from anabranch.eventtime.sources import end_sources
+from anabranch.eventtime.channels import end_sources
 from anabranch.plan.cost import PRICES, Prices
 from anabranch.plan.rates import Load, Rates, sample_rates
 from anabranch.plan.rules import RULES

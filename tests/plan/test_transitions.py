@@ -10,7 +10,7 @@ from anabranch import Event, Map, Shard, Slices, take
 from anabranch.errors import PlanError
 from anabranch.model.hashing import hash_stably
 from anabranch.plan.enumeration import enumerate_plans
-from anabranch.plan.transitions import Step, carry, normalise, transition
+from anabranch.plan.transitions import TransitionStep, carry, normalise, transition
 from anabranch.plan.tree import Plan, Worker
 from examples import key_counter as counter
 from examples import smart_home as home
@@ -148,8 +148,8 @@ def test_both_plans_have_to_be_valid(place):
 
 
 def test_a_step_says_which_plan_it_is_in():
-    assert str(Step("join", "0.1")) == "join at old worker 0.1"
-    assert str(Step("fork", "0")) == "fork at new worker 0"
+    assert str(TransitionStep("join", "0.1")) == "join at old worker 0.1"
+    assert str(TransitionStep("fork", "0")) == "fork at new worker 0"
 
 
 # Carrying, against joining everything and forking it anew.

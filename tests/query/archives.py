@@ -21,7 +21,7 @@ import duckdb
 import pytest
 
 from anabranch import Event
-from anabranch.eventtime.sources import Source, end_sources
+from anabranch.eventtime.channels import Source, end_sources
 from anabranch.model.events import Item
 
 AIRPORTS = tuple(Source(name) for name in ("EWR", "JFK", "LGA"))

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 
 from anabranch import Event
-from anabranch.eventtime.sources import Source, end_sources
-from anabranch.eventtime.windows import merge_windows
+from anabranch.eventtime.channels import Source, end_sources
+from anabranch.eventtime.windows.window_types import merge_windows
 from anabranch.model.events import Item
 from anabranch.reference.sequential import Answer, run
 

@@ -26,19 +26,19 @@ from anabranch.eventtime import (
     Repeatedly,
     Windowing,
 )
-from anabranch.eventtime.panes import ACCUMULATIONS, OUTPUT_TIMES
-from anabranch.eventtime.sources import end_sources
+from anabranch.eventtime.channels import end_sources
+from anabranch.eventtime.windows.panes import ACCUMULATIONS, OUTPUT_TIMES
+from anabranch.microbatch.job.column_plan import plan_columns
+from anabranch.plan.layouts import choose_layout
 from anabranch.plan.optimizers import OPTIMIZERS
 from anabranch.plan.rates import Load, Rates
-from anabranch.plan.wiring import wire
 from anabranch.query import Missed, aggregate
 from anabranch.reference.sequential import run
 from anabranch.reference.verification import prepare
-from anabranch.spark.columnar.fitness import plan_columns
+from tests.microbatch.test_microbatches import Engine
 from tests.query.bids import BIDDERS, CUTS, FOLDS, SOURCES, Bid, draw_bids
 from tests.runtimes.inputs import cut_rows
 from tests.runtimes.runtimes import read_said, sum_up
-from tests.spark.test_microbatches import Engine
 
 TRIGGERS = [
     Default(), Default(), Always(), Never(), AtFrontier(), AfterCount(2),
@@ -143,11 +143,14 @@ def test_a_shard_forgets_keys_whose_windows_are_closed():
 
 def test_windows_per_key_run_apart_and_windows_over_all_do_not():
     per_key, over_all = (aggregate(Bid, Global(), per=per) for per in ("bidder", None))
-    assert (wire(per_key, 4).way, wire(over_all, 4).way) == ("keyed", "sequential")
+    assert (choose_layout(per_key, 4).way, choose_layout(over_all, 4).way) == (
+        "keyed",
+        "sequential",
+    )
 
 
 def test_windows_do_not_fit_columns_and_say_why():
     program = aggregate(Bid, Global(), per="bidder", **FOLDS)
     sources = {source.name: source for source in SOURCES}
-    reason = plan_columns(program, wire(program, 4), sources, numbered=True)
+    reason = plan_columns(program, choose_layout(program, 4), sources, numbered=True)
     assert reason == "Bid has fields that are not plain ints, floats, bools or texts"

@@ -7,12 +7,12 @@ import pytest
 
 from anabranch import Event, Heartbeat
 from anabranch.errors import ProgramError
-from anabranch.eventtime.sources import Source, end_sources
+from anabranch.eventtime.channels import Source, end_sources
 from anabranch.laws import check
-from anabranch.plan.wiring import wire
+from anabranch.plan.layouts import choose_layout
 from anabranch.query import Matched, Table, asof_join, lookup
 from anabranch.reference.sequential import run
-from tests.spark.test_microbatches import Engine, cut, expected_rows, said_rows
+from tests.microbatch.test_microbatches import Engine, cut, expected_rows, said_rows
 
 
 class Order(NamedTuple):
@@ -119,7 +119,7 @@ def test_differential_any_cut_into_batches_gives_the_sequential_answer(shards, c
 
 
 def test_every_shard_follows_the_tables_and_events_go_anywhere():
-    wiring = wire(make(), 4)
+    wiring = choose_layout(make(), 4)
     assert wiring.way == "replicated"
     assert wiring.cuts == {Rate, Product, Dropped}
     assert check(make(), cases=60, seed=1).ok

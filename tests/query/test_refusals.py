@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from anabranch.errors import ProgramError
-from anabranch.eventtime.windows import CountTumbling, Tumbling
+from anabranch.eventtime.windows.window_types import CountTumbling, Tumbling
 from anabranch.query import asof_join, band_join, interval_join, window_join
 from tests.query.oracles import Click, Show
 

@@ -5,16 +5,16 @@ import random
 import pytest
 
 from anabranch import Event, take
-from anabranch.eventtime.sources import Source, end_sources
-from anabranch.eventtime.windows import Sessions, Sliding, Tumbling
+from anabranch.eventtime.channels import Source, end_sources
+from anabranch.eventtime.windows.window_types import Sessions, Sliding, Tumbling
+from anabranch.plan.layouts import choose_layout
 from anabranch.plan.optimizers import OPTIMIZERS
 from anabranch.plan.rates import Load, Rates
-from anabranch.plan.wiring import wire
 from anabranch.query import asof_join, band_join, interval_join, window_join
 from anabranch.reference.sequential import run
 from anabranch.reference.simulator import rehearse
+from tests.microbatch.test_microbatches import Engine, cut, expected_rows, said_rows
 from tests.query.oracles import HOWS, Click, Show
-from tests.spark.test_microbatches import Engine, cut, expected_rows, said_rows
 
 JOINS = {
     **{
@@ -99,6 +99,6 @@ def test_shards_keep_nothing_when_nobody_waits(name):
     for batch in cut(random.Random(1), items):
         engine.batch(batch)
         kept = max(kept, sum(book == "entries" for s in engine.stores for book, _ in s.pages))
-    if wire(JOINS[name], 3).way == "keyed":
+    if choose_layout(JOINS[name], 3).way == "keyed":
         assert kept > 0
     assert [page for store in engine.stores for page in store.pages] == []

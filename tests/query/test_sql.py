@@ -6,7 +6,7 @@ import sqlite3
 import pytest
 
 from anabranch import Event
-from anabranch.eventtime.sources import end_sources
+from anabranch.eventtime.channels import end_sources
 from anabranch.query import asof_join, band_join, interval_join
 from anabranch.reference.sequential import run
 from tests.query.oracles import HOWS, Click, Show

@@ -11,19 +11,16 @@ from hypothesis import strategies as st
 from anabranch import Event, Heartbeat, Program, depends, load, on
 from anabranch.errors import InputError
 from anabranch.eventtime import Sessions, Source, Tumbling, Windowing
+from anabranch.eventtime.channel_progress import Standing
+from anabranch.eventtime.channels import NEVER, end_sources
 from anabranch.eventtime.disorder import Estimated
 from anabranch.eventtime.ledger import Ledger
-from anabranch.eventtime.sources import NEVER, end_sources
-from anabranch.eventtime.standings import Standing
 from anabranch.model.shapes import WrittenShape
 from anabranch.query import aggregate, asof_join, band_join, interval_join, window_join
 from anabranch.reference.sequential import run
 from anabranch.savepoints.snapshot import Snapshot
 from anabranch.state import Count, MapOf, Sum
-from tests.query.bids import SOURCES, draw_bids
-from tests.query.test_everywhere import draw_program
-from tests.runtimes.inputs import draw_items
-from tests.spark.programs import (
+from tests.microbatch.programs import (
     PROGRAMS,
     Meter,
     Month,
@@ -34,7 +31,10 @@ from tests.spark.programs import (
     levels,
     speaking,
 )
-from tests.spark.test_microbatches import EXAMPLES
+from tests.microbatch.test_microbatches import EXAMPLES
+from tests.query.bids import SOURCES, draw_bids
+from tests.query.test_everywhere import draw_program
+from tests.runtimes.inputs import draw_items
 
 
 class Show(NamedTuple):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch import FOREVER, Event, Heartbeat, Malformed, Program, depends, on
-from anabranch.eventtime.sources import Late, Rejected, Source, end_sources
+from anabranch.eventtime.channels import Late, Rejected, Source, end_sources
 from anabranch.reference.sequential import fold, run, sort_events
 from anabranch.state import MapOf, Sum
 

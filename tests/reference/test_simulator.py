@@ -5,7 +5,7 @@ from typing import NamedTuple
 import pytest
 
 from anabranch import FOREVER, Event, Heartbeat, Program, depends, on, take
-from anabranch.eventtime.sources import Source, end_sources
+from anabranch.eventtime.channels import Source, end_sources
 from anabranch.plan.optimizers import OPTIMIZERS
 from anabranch.plan.rates import Load, Rates
 from anabranch.plan.tree import Plan, Worker

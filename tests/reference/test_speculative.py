@@ -8,22 +8,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anabranch import Event, Heartbeat
-from anabranch.eventtime.sources import Source, end_sources
+from anabranch.eventtime.channels import Source, end_sources
 from anabranch.model.order import sort_events
 from anabranch.model.targets import load
 from anabranch.reference import sequential
-from anabranch.reference.speculative import Speaker, find_leaves, run
+from anabranch.reference.speculative import SpeculativeRun, find_leaves, run
 from anabranch.speculation.barrier import Barrier, settle
 from anabranch.speculation.programs import Speculation
 from anabranch.speculation.segments import NO_LEAVES
 from anabranch.speculation.spoken import Amount
-from anabranch.state.codec import make_codec
+from anabranch.state.durable.codec import make_codec
+from tests.microbatch.programs import PROGRAMS
+from tests.microbatch.test_microbatches import draw_items as draw_events
 from tests.runtimes.inputs import draw_items, draw_sources
 from tests.runtimes.runtimes import interleave
 from tests.runtimes.stories import EXAMPLES
 from tests.simulation.test_random_programs import inputs, relations
-from tests.spark.programs import PROGRAMS
-from tests.spark.test_microbatches import draw_items as draw_events
 from tests.vectors.flumina import example
 
 
@@ -78,7 +78,7 @@ def test_differential_timers_settle_as_the_fold_has_them_after_restarts(name):
     for seed in range(25):
         rng = random.Random(seed)
         items = end_sources(draw_events(rng, program, 25), sources)
-        speaker, arrival, rows = Speaker(program, sources), interleave(rng, items), []
+        speaker, arrival, rows = SpeculativeRun(program, sources), interleave(rng, items), []
         while arrival:
             size = rng.randint(1, 6)
             rows += speaker.hear(arrival[:size]).said
@@ -101,7 +101,7 @@ def test_differential_what_expires_or_is_shared_settles_as_the_fold_has_it(name)
     for seed in range(10):
         rng = random.Random(seed)
         items = end_sources(draw_events(rng, program, 25), sources)
-        speaker, arrival = Speaker(program, sources), interleave(rng, items)
+        speaker, arrival = SpeculativeRun(program, sources), interleave(rng, items)
         while arrival:
             size = rng.randint(1, 6)
             taken_back += sum(row.op < 0 for row in speaker.hear(arrival[:size]).said)
@@ -123,7 +123,7 @@ def test_differential_a_restart_after_every_batch_does_not_show(name, data):
     sources = data.draw(draw_sources([source.name for source in module.sources]))
     items = data.draw(draw_items(program, sources))
     rng = random.Random(data.draw(st.integers(0, 10**6)))
-    speaker = Speaker(program, sources, leaves)
+    speaker = SpeculativeRun(program, sources, leaves)
     arrival = interleave(rng, items)
     while arrival:
         size = rng.randint(1, 5)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from anabranch import Event, Map, Program, depends, on
-from anabranch.eventtime.sources import Source, end_sources
+from anabranch.eventtime.channels import Source, end_sources
 from anabranch.model.events import Item, Malformed
 from anabranch.state import MapOf, Replicated, Struct, Sum
 

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 import pytest
 
-from anabranch.eventtime.sources import end_sources
+from anabranch.eventtime.channels import end_sources
 from tests.runtimes.runtimes import Outcome, expect
 from tests.runtimes.stories import STORIES
 from tests.vectors.flumina import Vector

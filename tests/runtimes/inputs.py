@@ -7,11 +7,11 @@ from typing import Any
 from hypothesis import strategies as st
 
 from anabranch import Event, Heartbeat, Program
-from anabranch.eventtime.sources import Source, end_sources
+from anabranch.eventtime.channels import Source, end_sources
 from anabranch.model.events import Item, field_types
+from tests.microbatch.streams import to_row
+from tests.microbatch.test_microbatches import Engine
 from tests.runtimes.runtimes import Outcome, read_said
-from tests.spark.streams import to_row
-from tests.spark.test_microbatches import Engine
 
 # Few values, so that events meet: in a key, at a time, in a total.
 VALUES = {

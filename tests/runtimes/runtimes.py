@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from anabranch.eventtime.ledger import Ledger
+from anabranch.microbatch.exchange.result_rows import COLUMNS, encode_json, identify
 from anabranch.reference.sequential import Answer, run
 from anabranch.reference.verification import prepare
-from anabranch.spark.said import COLUMNS, encode_json, identify
-from tests.spark.streams import Stream
+from tests.microbatch.streams import Stream
 from tests.vectors.flumina import Vector
 
 
@@ -139,7 +139,7 @@ class SparkBatch:
     name = "spark batch"
 
     def run(self, story: Vector, place: Place) -> Iterator[Outcome]:
-        from anabranch.spark.query import run as run_query
+        from anabranch.spark.runs import run as run_query
 
         session = open_session(place, self.partitions)
         stream = Stream(story.program, story.sources, story.items)
@@ -169,8 +169,8 @@ class SparkStreaming:
 
     def stream(self, session, stream: Stream, lives: list[list[list]], folder: Path) -> Outcome:
         """Run one life of the query after the other, each on the files that have come since."""
-        from anabranch.spark.query import run as run_query
-        from anabranch.spark.sinks import find_last_batch, read_ledger, write_directory
+        from anabranch.spark.runs import run as run_query
+        from anabranch.spark.sinks.directory import find_last_batch, read_ledger, write_directory
 
         ran = 0
         for parts in filter(None, lives):

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anabranch.eventtime.sources import end_sources
-from anabranch.plan.wiring import wire
+from anabranch.eventtime.channels import end_sources
+from anabranch.plan.layouts import choose_layout
 from anabranch.reference.sequential import run
 from tests.runtimes.inputs import cut_one_by_one, cut_rows, draw_items, draw_sources, run_batches
 from tests.runtimes.runtimes import sum_up
@@ -64,5 +64,5 @@ def test_differential_a_random_program_says_the_same_in_micro_batches(data):
 
 def test_the_examples_are_wired_in_every_way_there_is():
     """Else the tests above would leave a way out."""
-    ways = {wire(getattr(example(name), name), 4).way for name in EXAMPLES}
+    ways = {choose_layout(getattr(example(name), name), 4).way for name in EXAMPLES}
     assert {"keyed", "replicated", "forked"} <= ways

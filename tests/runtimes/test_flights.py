@@ -5,10 +5,10 @@ import random
 import pytest
 
 from anabranch.reference.sequential import run
+from tests.microbatch.streams import Stream
 from tests.runtimes.flights import LATENESS, PROGRAMS, count_disorder, read_flights, tell
 from tests.runtimes.inputs import cut_one_by_one, cut_rows, run_batches
 from tests.runtimes.runtimes import SparkStreaming, open_session, sum_up
-from tests.spark.streams import Stream
 
 every_program = pytest.mark.parametrize("name", PROGRAMS)
 

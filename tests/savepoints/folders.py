@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from anabranch.eventtime.channel_progress import Standing
 from anabranch.eventtime.ledger import Ledger
-from anabranch.eventtime.standings import Standing
 from anabranch.savepoints.drafts import begin_draft
 from anabranch.savepoints.manifest import LedgerRecord, Manifest, record_standings
 

@@ -7,9 +7,9 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from anabranch import Event, Map, Program, depends, on
+from anabranch.eventtime.channel_progress import Standing
+from anabranch.eventtime.channels import Source
 from anabranch.eventtime.ledger import Ledger
-from anabranch.eventtime.sources import Source
-from anabranch.eventtime.standings import Standing
 from anabranch.model.shapes import WrittenShape
 from anabranch.reference.sequential import run
 from anabranch.savepoints.snapshot import Snapshot

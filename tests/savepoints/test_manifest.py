@@ -5,8 +5,8 @@ import json
 import pytest
 from msgspec.structs import replace
 
+from anabranch.eventtime.channel_progress import Standing
 from anabranch.eventtime.ledger import Ledger
-from anabranch.eventtime.standings import Standing
 from anabranch.savepoints.manifest import (
     FileRecord,
     LedgerRecord,

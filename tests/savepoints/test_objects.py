@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from anabranch import Event, Heartbeat, Program, depends, on
 from anabranch.eventtime import Source, Tumbling, Windowing
+from anabranch.eventtime.channel_progress import Standing
 from anabranch.eventtime.ledger import Ledger
-from anabranch.eventtime.standings import Standing
 from anabranch.model.shapes import WrittenShape
 from anabranch.query import aggregate
 from anabranch.reference.sequential import run
@@ -26,13 +26,13 @@ from anabranch.savepoints.objects import (
 )
 from anabranch.savepoints.snapshot import Snapshot
 from anabranch.state import Count, MapOf, Sum
-from anabranch.state.codec import make_codec
-from anabranch.state.evolution import EvolutionError
-from anabranch.state.schemas import describe_snapshot
+from anabranch.state.durable.codec import make_codec
+from anabranch.state.evolution.migration import EvolutionError
+from anabranch.state.evolution.schemas import describe_snapshot
+from tests.microbatch.programs import Reading, levels
 from tests.reference.test_resuming import ALL, assert_goes_on, draw_cut
 from tests.savepoints.folders import list_tree
 from tests.savepoints.programs import FULL, SOURCES, Account, Order, list_items, shop, take
-from tests.spark.programs import Reading, levels
 
 
 def assert_same(a: Snapshot, b: Snapshot) -> None:

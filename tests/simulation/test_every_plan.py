@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from anabranch import Event, Program, Shard, Slice, take
-from anabranch.eventtime.sources import end_sources
+from anabranch.eventtime.channels import end_sources
 from anabranch.plan.enumeration import enumerate_plans
 from anabranch.plan.rates import sample_rates
 from anabranch.plan.tree import Plan

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anabranch import Event, Program, Shard, Slices, depends, on, take
-from anabranch.eventtime.sources import end_sources
+from anabranch.eventtime.channels import end_sources
 from anabranch.model.hashing import hash_stably
 from anabranch.plan.optimizers import OPTIMIZERS
 from anabranch.plan.rates import Load, Rates

@@ -4,13 +4,13 @@ import random
 
 import pytest
 
-from anabranch.eventtime.sources import Source, end_sources
+from anabranch.eventtime.channels import Source, end_sources
+from anabranch.microbatch.exchange.result_rows import encode_json, identify
 from anabranch.reference.sequential import run as fold
-from anabranch.spark.said import encode_json, identify
-from anabranch.spark.sinks import find_last_batch, read_ledger
-from tests.spark.programs import PROGRAMS
-from tests.spark.streams import Stream, outputs_of
-from tests.spark.test_microbatches import draw_items
+from anabranch.spark.sinks.directory import find_last_batch, read_ledger
+from tests.microbatch.programs import PROGRAMS
+from tests.microbatch.streams import Stream, outputs_of
+from tests.microbatch.test_microbatches import draw_items
 
 pytestmark = pytest.mark.spark
 

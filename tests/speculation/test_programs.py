@@ -9,7 +9,7 @@ import pytest
 from anabranch import Event, Program, depends, on
 from anabranch.model.order import sort_events
 from anabranch.model.targets import load
-from anabranch.plan.leaves import find_leaf_types, join_deltas
+from anabranch.plan.foldable_leaves import find_leaf_types, join_deltas
 from anabranch.reference.sequential import fold
 from anabranch.reference.speculative import find_leaves
 from anabranch.speculation.barrier import Barrier, hold_back
@@ -17,8 +17,8 @@ from anabranch.speculation.programs import Speculation
 from anabranch.speculation.segments import NO_LEAVES, Leaves
 from anabranch.speculation.spoken import Amount, is_alike, measure
 from anabranch.state import MapOf, Sum
-from anabranch.state.codec import make_codec
-from tests.spark.programs import PROGRAMS
+from anabranch.state.durable.codec import make_codec
+from tests.microbatch.programs import PROGRAMS
 
 EXAMPLES = ["key_counter", "max_temperature", "page_view", "taxi_tips", "value_barrier", "fraud"]
 # Timers are not a matter of the events seen alone; `tests/reference` and `tests/spark` have them.

@@ -6,7 +6,7 @@ from typing import Any
 
 from anabranch import Slices
 from anabranch.model.shapes import Shape
-from anabranch.state.codec import Codec
+from anabranch.state.durable.codec import Codec
 
 
 def fold(shape: Any, values: Any) -> Any:

@@ -6,21 +6,21 @@ from typing import NamedTuple
 import pytest
 
 from anabranch import FOREVER, Event, Heartbeat, Map, Program, depends, on, take
-from anabranch.eventtime.sources import Source, end_sources
+from anabranch.eventtime.channels import Source, end_sources
 from anabranch.laws import check
 from anabranch.laws.proving.proof import prove
 from anabranch.model.order import sort_events
 from anabranch.model.shapes import MISSING, WrittenShape
 from anabranch.model.slices import Slices
+from anabranch.plan.layouts import choose_layout
 from anabranch.plan.optimizers import OPTIMIZERS
 from anabranch.plan.rates import Load, Rates
-from anabranch.plan.wiring import wire
 from anabranch.reference.sequential import run
 from anabranch.reference.simulator import rehearse
-from anabranch.spark.explanation import explain_run
+from anabranch.spark.run_explanation import explain_run
 from anabranch.state import Count, MapOf, Sum
 from anabranch.state.aging import Aged, Aging
-from tests.spark.test_microbatches import Engine, cut, expected_rows, said_rows
+from tests.microbatch.test_microbatches import Engine, cut, expected_rows, said_rows
 
 
 class Click(NamedTuple):
@@ -307,8 +307,8 @@ def test_an_end_beyond_all_time_is_the_end_of_time():
 
 
 def test_a_state_per_key_with_an_end_stays_in_the_shard_of_its_key():
-    assert wire(keyed(5), 4).way == "keyed"
-    assert wire(whole(5), 4).way == "sequential"
+    assert choose_layout(keyed(5), 4).way == "keyed"
+    assert choose_layout(whole(5), 4).way == "sequential"
 
 
 def test_the_run_says_that_it_does_not_go_by_columns():

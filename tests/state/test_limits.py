@@ -6,7 +6,7 @@ import pytest
 
 from anabranch import Event, Map, Program, depends, on
 from anabranch.errors import StateTooLargeError
-from anabranch.eventtime.sources import end_sources
+from anabranch.eventtime.channels import end_sources
 from anabranch.model.shapes import MISSING, Shape
 from anabranch.reference.sequential import run
 from anabranch.state import (
@@ -21,7 +21,7 @@ from anabranch.state import (
     Struct,
     Value,
 )
-from anabranch.state.canonical import write_canonically
+from anabranch.state.value_order import write_canonically
 
 
 class Note(NamedTuple):

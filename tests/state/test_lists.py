@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from anabranch import Slices
 from anabranch.model.shapes import MISSING, Shape
 from anabranch.state import Bag, ListOf, SplitList, UnionList
-from anabranch.state.codec import Codec
+from anabranch.state.durable.codec import Codec
 from tests.state.laws import check_laws, fold, read
 
 

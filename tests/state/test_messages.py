@@ -12,12 +12,12 @@ from anabranch.cli.state import load_side
 from anabranch.errors import AnabranchError
 from anabranch.model.shapes import WrittenShape
 from anabranch.state import Count, MapOf, Max, Rekey, Reshape, Retype, Sum
-from anabranch.state.codec import Codec
-from anabranch.state.columns import from_arrow, to_arrow
-from anabranch.state.evolution import Migration
-from anabranch.state.kinds import BIGINT, INT, STR, Record
-from anabranch.state.schemas import describe_program, describe_snapshot, read_schema
-from anabranch.state.tables import from_table
+from anabranch.state.durable.codec import Codec
+from anabranch.state.durable.kinds import BIGINT, INT, STR, Record
+from anabranch.state.durable.row_tables import from_table
+from anabranch.state.durable.value_columns import from_arrow, to_arrow
+from anabranch.state.evolution.migration import Migration
+from anabranch.state.evolution.schemas import describe_program, describe_snapshot, read_schema
 
 
 class Click(NamedTuple):

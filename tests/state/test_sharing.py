@@ -6,19 +6,19 @@ from typing import NamedTuple
 import pytest
 
 from anabranch import Event, Map, Program, depends, on, take
-from anabranch.eventtime.sources import Source, end_sources
+from anabranch.eventtime.channels import Source, end_sources
 from anabranch.laws import check
+from anabranch.microbatch.job.speculative_layout import choose_speculative_layout
 from anabranch.model.slices import Slices
+from anabranch.plan.layouts import choose_layout
 from anabranch.plan.optimizers import OPTIMIZERS
 from anabranch.plan.rates import Load, Rates
-from anabranch.plan.wiring import wire
 from anabranch.reference.sequential import run
 from anabranch.reference.simulator import rehearse
-from anabranch.spark.explanation import explain_run
-from anabranch.spark.speculation import wire_in_order
+from anabranch.spark.run_explanation import explain_run
 from anabranch.state import MapOf, Replicated, Shared, Sum
 from anabranch.state.sharing import Held, View
-from tests.spark.test_microbatches import Engine, cut, expected_rows, said_rows
+from tests.microbatch.test_microbatches import Engine, cut, expected_rows, said_rows
 
 
 class Rate(NamedTuple):
@@ -143,7 +143,7 @@ def test_a_control_event_orders_all_that_sees_what_it_changes():
 
 
 def test_control_events_come_to_every_shard_and_are_counted_in_one():
-    wiring = wire(bank, 5)
+    wiring = choose_layout(bank, 5)
     for value in range(20):
         event = Event(Rate(1, "E", value), "s", value)
         assert wiring.route(event) == range(5)
@@ -164,8 +164,8 @@ def test_the_run_says_what_it_makes_of_it():
         ),
         "event by event: keys share a part of the state",
     ]
-    assert wire_in_order(bank, 4).way == "sequential"
-    assert wire(bank, 4, ["a"]).reasons[1] == (
+    assert choose_speculative_layout(bank, 4).way == "sequential"
+    assert choose_layout(bank, 4, ["a"]).reasons[1] == (
         "a hot user is not spread: its entry is changed in order"
     )
 
@@ -197,7 +197,7 @@ def test_a_handler_of_the_whole_sees_both_parts_in_one_shard():
     answer = run(program, end_sources(items))
     assert answer.values[-2:] == [12, ("b", 7, {})]
     assert answer.state == Held(Map(), Map({"b": 14}))
-    assert wire(program, 4).reasons == ("shared: Total sees the whole state",)
+    assert choose_layout(program, 4).reasons == ("shared: Total sees the whole state",)
     engine = Engine(program, (Source("s"),), 4)
     for batch in cut(random.Random(0), end_sources(items)):
         engine.batch(batch)
@@ -253,7 +253,7 @@ def test_each_group_of_keys_may_share_a_part_of_its_own():
     answer = run(program, end_sources(items))
     assert [value[2:] for value in answer.values] == [(10, 0), (20, 8), (10, 0), (20, 17), (10, 10)]
     assert check(program, cases=60, seed=1).ok
-    assert wire(program, 3).way == "keyed"
+    assert choose_layout(program, 3).way == "keyed"
     engine = Engine(program, (Source("s"),), 3, columns=True)
     assert engine.columns is None
     for batch in cut(random.Random(0), end_sources(items)):

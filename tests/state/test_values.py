@@ -21,9 +21,9 @@ from anabranch.state import (
     Sum,
     Value,
 )
-from anabranch.state.canonical import is_written_alike, write_canonically
-from anabranch.state.codec import Codec, CodecError, make_codec
+from anabranch.state.durable.codec import Codec, CodecError, make_codec
 from anabranch.state.numbers import Average
+from anabranch.state.value_order import is_written_alike, write_canonically
 from tests.state.laws import check_laws, fold, read
 
 NAN = float("nan")

@@ -14,7 +14,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from anabranch import Map
-from anabranch.state.codec import Codec
+from anabranch.state.durable.codec import Codec
 
 
 class Colour(Enum):

@@ -13,15 +13,15 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from anabranch import Event, Heartbeat, Program, depends, on
+from anabranch.eventtime.channels import NEVER, Source, end_sources
 from anabranch.eventtime.disorder import Estimated
-from anabranch.eventtime.holding import Stand, find_holders
+from anabranch.eventtime.held_back import Stand, find_holders
 from anabranch.eventtime.idleness import record
-from anabranch.eventtime.sources import NEVER, Source, end_sources
+from anabranch.microbatch.ingest.channel_verdicts import describe_standings
 from anabranch.plan.tree import Plan, Worker
 from anabranch.reference.sequential import run
 from anabranch.reference.simulator import simulate
-from anabranch.spark.sequences import describe_standings
-from tests.spark.test_microbatches import Engine, to_row
+from tests.microbatch.test_microbatches import Engine, to_row
 from tests.transcripts.stories import FOLDER, StoryError, read_stories
 
 STORIES = list(read_stories(FOLDER / "frontiers.yaml"))

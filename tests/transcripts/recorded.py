@@ -10,10 +10,18 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from anabranch import Event, Program, depends, on
-from anabranch.eventtime.machine import Step, take
-from anabranch.eventtime.panes import RECORDS, Dropped, Held, Pane, Said, State, Windowing
-from anabranch.eventtime.sources import Source, end_sources
-from anabranch.eventtime.windows import Window
+from anabranch.eventtime.channels import Source, end_sources
+from anabranch.eventtime.windows.panes import (
+    RECORDS,
+    Dropped,
+    Pane,
+    StepOutcome,
+    WindowEntry,
+    Windowing,
+    WindowState,
+)
+from anabranch.eventtime.windows.trigger_machine import Step, take
+from anabranch.eventtime.windows.window_types import Window
 from anabranch.model.events import Item
 from anabranch.model.shapes import WrittenShape
 from anabranch.state import MapOf
@@ -47,12 +55,12 @@ def find_windowing(story: str) -> Windowing:
     return read_windowing(find_stories()[story])
 
 
-def take_told(state: State, told: Told) -> Said:
+def take_told(state: WindowState, told: Told) -> StepOutcome:
     step: Step = read_step(told.kind, json.loads(told.told))
     return take(find_windowing(told.story), state, step)
 
 
-def say_told(state: State, told: Told) -> dict[str, Any]:
+def say_told(state: WindowState, told: Told) -> dict[str, Any]:
     """Say all that a story may ask after: panes, what was dropped, and what is kept."""
     said = take_told(state, told)
     return {
@@ -67,7 +75,7 @@ def say_told(state: State, told: Told) -> dict[str, Any]:
 recorded = Program(
     on(Told, update=lambda state, told: take_told(state, told).state, output=say_told),
     depends(Told, Told, same="story"),
-    state=MapOf(LogShape(State()), by="story"),
+    state=MapOf(LogShape(WindowState()), by="story"),
     name="recorded",
 )
 
@@ -86,16 +94,17 @@ def tell(stories: Iterable[dict[str, Any]]) -> list[Item]:
     return end_sources(items, SOURCES)
 
 
-def read_answers(rows: Iterable[Any]) -> dict[str, list[Said]]:
+def read_answers(rows: Iterable[Any]) -> dict[str, list[StepOutcome]]:
     """Return what each step of each story came to, from outputs as JSON holds them."""
-    found: dict[str, dict[int, Said]] = {}
+    found: dict[str, dict[int, StepOutcome]] = {}
     for row in rows:
         panes = tuple(_read_record(Pane, pane) for pane in row["panes"])
         dropped = tuple(_read_record(Dropped, lost) for lost in row["dropped"])
         kept = tuple(
-            Held(Window(**window), None, (), finished=finished) for window, finished in row["kept"]
+            WindowEntry(Window(**window), None, (), finished=finished)
+            for window, finished in row["kept"]
         )
-        said = Said(State(windows=kept), panes, dropped)
+        said = StepOutcome(WindowState(windows=kept), panes, dropped)
         found.setdefault(row["story"], {})[row["step"]] = said
     return {story: [steps[n] for n in sorted(steps)] for story, steps in found.items()}
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import yaml
 
-from anabranch.eventtime import calendars, triggers, windows
-from anabranch.eventtime.machine import Clock, Elements, End, Frontier, Step, replay
-from anabranch.eventtime.panes import Fold, Pane, Said, State, Windowing
+from anabranch.eventtime.windows import calendar_windows, triggers, window_types
+from anabranch.eventtime.windows.panes import Fold, Pane, StepOutcome, Windowing, WindowState
+from anabranch.eventtime.windows.trigger_machine import Clock, Elements, End, Frontier, Step, replay
 from anabranch.state import Count, Max, Sum
 
 FOLDER = Path(__file__).parent
@@ -26,8 +26,8 @@ FOLDER = Path(__file__).parent
 NAMES: dict[str, Callable[..., Any]] = {
     name: getattr(module, name)
     for module, names in (
-        (windows, "Tumbling Sliding Sessions Global CountTumbling CountSliding"),
-        (calendars, "Calendar"),
+        (window_types, "Tumbling Sliding Sessions Global CountTumbling CountSliding"),
+        (calendar_windows, "Calendar"),
         (triggers, "Default Always Never AfterCount AfterProcessingTime AtFrontier Repeatedly"),
         (triggers, "AnyOf AllOf InTurn OrFinally"),
     )
@@ -37,7 +37,9 @@ NAMES: dict[str, Callable[..., Any]] = {
     "Max": Max,
     "Count": lambda: Fold(0, lambda n, value: n + 1, Count().join),
     # A user's function that gives windows of ten, for stories of windows by function.
-    "ByFunction": lambda: windows.Custom(lambda time, _: [(time // 10 * 10, time // 10 * 10 + 10)]),
+    "ByFunction": lambda: window_types.Custom(
+        lambda time, _: [(time // 10 * 10, time // 10 * 10 + 10)]
+    ),
 }
 
 
@@ -90,7 +92,7 @@ def read_log(story: dict[str, Any]) -> list[tuple[str, Any]]:
     return [(kind, told) for kind, told in steps if kind not in ("expect", "dropped", "state")]
 
 
-def check_story(story: dict[str, Any], answers: Iterable[Said] | None = None) -> None:
+def check_story(story: dict[str, Any], answers: Iterable[StepOutcome] | None = None) -> None:
     """Raise a StoryError where a story does not say what happened.
 
     `answers` are what each step came to, wherever it was run; without them, the machine is asked.
@@ -98,7 +100,7 @@ def check_story(story: dict[str, Any], answers: Iterable[Said] | None = None) ->
     if answers is None:
         answers = replay(read_windowing(story), [read_step(*step) for step in read_log(story)])
     answers = iter(answers)
-    said = Said(State())
+    said = StepOutcome(WindowState())
     for step in story["steps"]:
         ((kind, told),) = step.items()
         if kind == "state":
@@ -141,7 +143,7 @@ def read_time(told: Any) -> Any:
     return told
 
 
-def _check_over(said: Said, kind: str) -> Said:
+def _check_over(said: StepOutcome, kind: str) -> StepOutcome:
     if said.panes:
         raise StoryError(f"Unexpected pane before {kind}: {_describe_pane(said.panes[0])}")
     if said.dropped and kind != "expect":
@@ -182,7 +184,7 @@ def _describe_dropped(dropped: Any) -> dict[str, Any]:
     return dropped._asdict() | {"window": list(dropped.window)}
 
 
-def _check_state(state: State, told: dict[str, Any]) -> None:
+def _check_state(state: WindowState, told: dict[str, Any]) -> None:
     kept = {tuple(held.window): held for held in state.windows}
     found = {
         "present": [list(window) for window, held in kept.items() if not held.finished],

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from anabranch import FOREVER, Event, Heartbeat, Program
-from anabranch.eventtime.sources import Source
+from anabranch.eventtime.channels import Source
 from anabranch.query import asof_join, band_join, interval_join, window_join
 from anabranch.reference.sequential import run
 from tests.transcripts.stories import NAMES, StoryError, read_expression, read_stories

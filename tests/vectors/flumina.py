@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from anabranch import Event, Heartbeat, Map, Program, Shard, Slice, depends, on, take
-from anabranch.eventtime.sources import Source, end_sources
+from anabranch.eventtime.channels import Source, end_sources
 from anabranch.model.events import Item, Tag
 from anabranch.model.shapes import MISSING
 from anabranch.model.targets import load_module

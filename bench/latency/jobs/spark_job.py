@@ -14,7 +14,7 @@ from merging import advance, begin, sort_chunk
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from anabranch.spark import Feed, for_each_batch, run
-from anabranch.spark.session import start_session
+from anabranch.spark.session.startup import start_session
 from bench.latency.producer import SOURCES
 from bench.peers.programs import value_barrier
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from protocol import Task, tell
 
-from anabranch.spark.session import start_session
+from anabranch.spark.session.startup import start_session
 
 SCHEMAS = {
     "readings": "time long, key long, value double, seq long",

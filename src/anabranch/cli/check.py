@@ -9,13 +9,13 @@ from cyclopts import Parameter
 from rich.text import Text
 
 from anabranch.cli.flags import Json, Target
-from anabranch.cli.material import load_program, load_strategies
 from anabranch.cli.screen import FOUND, GOOD, Screen
+from anabranch.cli.target_module import load_program, load_strategies
 from anabranch.errors import InputError, MissingExtraError
 from anabranch.model.program import Program
 
 if TYPE_CHECKING:
-    from anabranch.laws.reports import Report, Result
+    from anabranch.laws.reports import LawResult, Report
 
 CASES = 300
 
@@ -149,7 +149,7 @@ def _show_reasons(screen: Screen, report: Report, *, several: bool) -> None:
         screen.write(f"{about}: {reason}", indent=2, style="dim")
 
 
-def _row(result: Result, *, several: bool) -> tuple[Any, ...]:
+def _row(result: LawResult, *, several: bool) -> tuple[Any, ...]:
     from anabranch.laws.laws import find_law
 
     word, style = _STYLES[result.verdict]
@@ -158,7 +158,7 @@ def _row(result: Result, *, several: bool) -> tuple[Any, ...]:
     return (name, equation, Text(word, style=style), result.cases or "")
 
 
-def _show_case(screen: Screen, result: Result, *, several: bool) -> None:
+def _show_case(screen: Screen, result: LawResult, *, several: bool) -> None:
     found = result.counterexample
     assert found is not None
     word, style = _STYLES[result.verdict]

@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 
 from anabranch.cli.flags import Json
 from anabranch.cli.screen import FOUND, GOOD, Screen, count_things
-from anabranch.spark.integrity import Report, verify_checkpoint
+from anabranch.spark.checkpoint.integrity import IntegrityReport, verify_checkpoint
 
 app = App(name="checkpoint", help="Look at the checkpoint of a run on Spark.", help_epilogue="")
 
@@ -32,7 +32,7 @@ def verify(place: Place, /, *, json: Json = False) -> int:
     return FOUND if report.is_damaged else GOOD
 
 
-def _show(screen: Screen, report: Report) -> None:
+def _show(screen: Screen, report: IntegrityReport) -> None:
     if report.is_damaged:
         rows = [(finding.file, finding.problem, finding.detail) for finding in report.findings]
         screen.show_table(("file", "is", ""), rows)
@@ -49,7 +49,7 @@ def _show(screen: Screen, report: Report) -> None:
         screen.write(f"{files} of {report.checkpoint}, as batch {report.batch} left them.")
 
 
-def _describe(report: Report) -> dict[str, object]:
+def _describe(report: IntegrityReport) -> dict[str, object]:
     return {
         "checkpoint": str(report.checkpoint),
         "batch": report.batch,

@@ -9,17 +9,17 @@ from typing import Annotated, Any, NamedTuple
 from cyclopts import Parameter
 
 from anabranch.cli.flags import Json
-from anabranch.cli.material import load_program
 from anabranch.cli.screen import FOUND, GOOD, Screen, count_things
+from anabranch.cli.target_module import load_program
 from anabranch.equivalence import Arrival, Difference, Side, compare, depends_fully, depends_never
 from anabranch.errors import InputError
 from anabranch.model.events import Event
 from anabranch.model.program import Program
-from anabranch.reference.files import decode_event
+from anabranch.reference.event_files import decode_event
 from anabranch.reference.rows import read_rows
 
 
-class Said(NamedTuple):
+class OutputRow(NamedTuple):
     """A row of a file of outputs: its text, by which rows are compared, and what it depends by."""
 
     text: str
@@ -30,12 +30,12 @@ class Said(NamedTuple):
         return encoding.dumps(self.row, ensure_ascii=False, default=str)
 
 
-class Order(NamedTuple):
+class RowOrder(NamedTuple):
     """Which rows must keep their order: a relation, its name, and buckets that speed it up."""
 
     name: str
-    depends: Callable[[Said, Said], bool]
-    bucket: Callable[[Said], Hashable] | None = None
+    depends: Callable[[OutputRow, OutputRow], bool]
+    bucket: Callable[[OutputRow], Hashable] | None = None
 
 
 def diff(
@@ -88,37 +88,37 @@ def diff(
     return GOOD if difference is None else FOUND
 
 
-def _read(file: str, program: Program | None) -> list[Said]:
+def _read(file: str, program: Program | None) -> list[OutputRow]:
     found = []
     for row in read_rows(file):
         if isinstance(row.columns, str):
             raise InputError("a row is no output", where=f"{file}:{row.number}", got=row.columns)
         text = encoding.dumps(row.columns, ensure_ascii=False, sort_keys=True, default=str)
         event = decode_event(program, row.columns) if program is not None else None
-        found.append(Said(text, row.columns, event))
+        found.append(OutputRow(text, row.columns, event))
     return found
 
 
-def _choose_order(program: Program | None, key: str | None, *, unordered: bool) -> Order:
+def _choose_order(program: Program | None, key: str | None, *, unordered: bool) -> RowOrder:
     if program is not None:
         dependence = program.dependence
 
-        def depend(a: Said, b: Said) -> bool:
+        def depend(a: OutputRow, b: OutputRow) -> bool:
             return a.event == b.event or dependence.depend(a.event, b.event)
 
-        return Order(f"up to the dependence of {program.name}", depend)
+        return RowOrder(f"up to the dependence of {program.name}", depend)
     if key is not None:
 
-        def key_of(said: Said) -> str:
+        def key_of(said: OutputRow) -> str:
             return _find_key(said.row, key)
 
-        return Order(f"ordered by equal {key}", lambda a, b: key_of(a) == key_of(b), key_of)
+        return RowOrder(f"ordered by equal {key}", lambda a, b: key_of(a) == key_of(b), key_of)
     if unordered:
-        return Order("in any order", depends_never, lambda said: said.text)
-    return Order("in the same order", depends_fully)
+        return RowOrder("in any order", depends_never, lambda said: said.text)
+    return RowOrder("in the same order", depends_fully)
 
 
-def _equal_text(a: Said, b: Said) -> bool:
+def _equal_text(a: OutputRow, b: OutputRow) -> bool:
     # The text, not the values: a NaN equals itself there, and 1 is not 1.0.
     return a.text == b.text
 
@@ -145,7 +145,7 @@ def _list_keys(row: Mapping[str, Any]) -> list[str]:
     return [*row, *(f"event.{name}" for name in (inner if isinstance(inner, Mapping) else ()))]
 
 
-def _show(screen: Screen, files: tuple[str, str], difference: Difference[Said]) -> None:
+def _show(screen: Screen, files: tuple[str, str], difference: Difference[OutputRow]) -> None:
     names = dict(zip(Side, files, strict=True))
     side = difference.side
     if difference.ended:
@@ -166,12 +166,12 @@ def _show(screen: Screen, files: tuple[str, str], difference: Difference[Said]) 
     )
 
 
-def _place(names: Mapping[Side, str], arrival: Arrival[Said]) -> str:
+def _place(names: Mapping[Side, str], arrival: Arrival[OutputRow]) -> str:
     return f"{names[arrival.side]}, {arrival.position + 1}:"
 
 
 def _describe(
-    order: Order, lengths: list[int], difference: Difference[Said] | None
+    order: RowOrder, lengths: list[int], difference: Difference[OutputRow] | None
 ) -> dict[str, Any]:
     document: dict[str, Any] = {
         "equivalent": difference is None,
@@ -189,7 +189,7 @@ def _describe(
     return document
 
 
-def _describe_arrival(arrival: Arrival[Said]) -> dict[str, Any]:
+def _describe_arrival(arrival: Arrival[OutputRow]) -> dict[str, Any]:
     return {
         "side": arrival.side.value,
         "position": arrival.position,

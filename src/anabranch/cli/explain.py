@@ -9,11 +9,11 @@ from rich.text import Text
 from rich.tree import Tree
 
 from anabranch.cli.flags import Json, Target
-from anabranch.cli.material import Material, load_material
 from anabranch.cli.screen import FOUND, GOOD, Screen, count_things
+from anabranch.cli.target_module import TargetModule, load_material
 from anabranch.errors import InputError
 from anabranch.model.events import Event
-from anabranch.plan.drawing import draw
+from anabranch.plan.drawing.plan_picture import draw
 from anabranch.plan.duties import Duty, count_workers, name_rate, name_share
 from anabranch.plan.explanation import (
     APART,
@@ -32,7 +32,7 @@ from anabranch.plan.explanation import (
     explain as explain_plan,
 )
 from anabranch.plan.rates import Rates, assume_rates, read_rates, sample_rates
-from anabranch.spark.explanation import explain_run
+from anabranch.spark.run_explanation import explain_run
 
 RATES_HELP = """A JSON list of what arrives: {"tag": "Inc", "key": 1, "source": "a", "rate": 100, \
 "machine": "E1"}. Without it, rates are sampled from the list `events` beside the program."""
@@ -99,7 +99,7 @@ def explain(
     return GOOD if explanation.keeps_up else FOUND
 
 
-def find_rates(material: Material, rates: str | None, sample: str | None) -> tuple[Rates, str]:
+def find_rates(material: TargetModule, rates: str | None, sample: str | None) -> tuple[Rates, str]:
     """Return rates, and where they come from: declared, sampled, or assumed."""
     program = material.program
     if rates is not None and sample is not None:
@@ -107,7 +107,7 @@ def find_rates(material: Material, rates: str | None, sample: str | None) -> tup
     if rates is not None:
         return read_rates(program, rates), f"declared in {rates}"
     if sample is not None:
-        from anabranch.reference.files import read_items
+        from anabranch.reference.event_files import read_items
 
         events = [item for item in read_items(program, (sample,)) if isinstance(item, Event)]
         return sample_rates(program, events), f"{count_things(len(events), 'event')} of {sample}"

@@ -10,13 +10,14 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from anabranch.cli.cluster import list_files
 from anabranch.cli.flags import Inputs, Json, Lateness, Strict
-from anabranch.cli.material import declare_sources, load_items, load_material
+from anabranch.cli.run_spark import list_files
 from anabranch.cli.screen import GOOD, Screen, count_things
+from anabranch.cli.target_module import declare_sources, load_items, load_material
 from anabranch.errors import InputError
+from anabranch.eventtime.channels import Late, Rejected, Source, Watch, read_sources
 from anabranch.eventtime.disorder import find_percentile, list_distances, read_lateness
-from anabranch.eventtime.holding import (
+from anabranch.eventtime.held_back import (
     Stand,
     describe_rule,
     explain_hold,
@@ -25,7 +26,6 @@ from anabranch.eventtime.holding import (
     name_share,
     name_time,
 )
-from anabranch.eventtime.sources import Late, Rejected, Source, Watch, read_sources
 from anabranch.model.events import FOREVER, Event, Item, Tag
 
 CONFIDENCES = (0.9, 0.99, 0.999, 1.0)
@@ -35,7 +35,7 @@ PLACE = "The program, as for `run`; or the folder that a run on Spark publishes 
 
 
 @dataclass(frozen=True)
-class Overview:
+class ChannelOverview:
     """How far the sources of a program have come.
 
     `late` and `pending` are counts of events; `batch` is the last one that was published, and `since`
@@ -109,7 +109,7 @@ def _refuse_flags(target: str, **flags: Any) -> None:
 
 def survey(
     sources: dict[str, Source], brought: dict[str, list[Item]], tags: Iterable[Tag]
-) -> Overview:
+) -> ChannelOverview:
     """Follow every source through its items, and return how far each has come."""
     tags = tuple(tags)
     stands: dict[str, Stand] = {}
@@ -124,12 +124,12 @@ def survey(
         rule = describe_rule(sources[name])
         stands[name] = Stand(watch.frontier, watch.largest, last, rule, watch.delay)
     program = min((stand.frontier for stand in stands.values()), default=FOREVER)
-    return Overview(stands, program, sum(event.time > program for event in good), late)
+    return ChannelOverview(stands, program, sum(event.time > program for event in good), late)
 
 
-def read_published(folder: Path) -> Overview:
+def read_published(folder: Path) -> ChannelOverview:
     """Return what a run on Spark has published of its sources with its last batch."""
-    from anabranch.spark.sinks import find_last_batch, read_frontiers, read_ledger
+    from anabranch.spark.sinks.directory import find_last_batch, read_frontiers, read_ledger
 
     # A checkpoint lies in the folder that it publishes into, unless a user put it elsewhere.
     begun = (folder / "offsets").is_dir()
@@ -147,10 +147,12 @@ def read_published(folder: Path) -> Overview:
     frontiers = read_frontiers(last)
     number = int(last.name.partition("=")[2])
     pending = read_ledger(last).pending
-    return Overview(frontiers.stands, frontiers.program, pending, {}, number, frontiers.since)
+    return ChannelOverview(
+        frontiers.stands, frontiers.program, pending, {}, number, frontiers.since
+    )
 
 
-def _show(screen: Screen, overview: Overview, *, json: bool) -> None:
+def _show(screen: Screen, overview: ChannelOverview, *, json: bool) -> None:
     if json:
         screen.print_json(_describe(overview))
         return
@@ -175,14 +177,14 @@ def _show(screen: Screen, overview: Overview, *, json: bool) -> None:
     screen.write(_sum_up(overview, holders))
 
 
-def _count(overview: Overview, name: str) -> str:
+def _count(overview: ChannelOverview, name: str) -> str:
     if overview.batch is None:
         return f"{overview.late[name]:,}"
     moved = (overview.since or {}).get(name)
     return "–" if moved is None else f"batch {moved}"
 
 
-def _remark(overview: Overview, name: str, holders: list[str]) -> str:
+def _remark(overview: ChannelOverview, name: str, holders: list[str]) -> str:
     stand = overview.stands[name]
     if stand.idle:
         return f"idle: silent for {stand.silence_ms / 1000:g} s, not waited for"
@@ -192,7 +194,7 @@ def _remark(overview: Overview, name: str, holders: list[str]) -> str:
     return f"holds back: {why}" if why != stand.rule else "holds back"
 
 
-def _sum_up(overview: Overview, holders: list[str]) -> str:
+def _sum_up(overview: ChannelOverview, holders: list[str]) -> str:
     """Say in a sentence how far the program has come, and who is to blame."""
     text = f"frontier {name_time(overview.program)}"
     if overview.batch is not None:
@@ -207,7 +209,7 @@ def _sum_up(overview: Overview, holders: list[str]) -> str:
     return f"{text}, held back by {', '.join(holders)}{by}; {waiting}"
 
 
-def _describe(overview: Overview) -> dict[str, Any]:
+def _describe(overview: ChannelOverview) -> dict[str, Any]:
     holders = overview.holders
     return {
         "frontier": name_time(overview.program),

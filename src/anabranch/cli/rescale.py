@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from anabranch.cli.cluster import open_run
 from anabranch.cli.flags import Json, Lateness, Strict, Target
-from anabranch.cli.material import load_material
-from anabranch.cli.orders import HERE, Place, check_flags, find_checkpoint
-from anabranch.cli.saving import Folder, Partitions, make_order
+from anabranch.cli.run_spark import open_run
+from anabranch.cli.savepoint_spark import Folder, Partitions, make_order
 from anabranch.cli.screen import GOOD, Screen, count_things
+from anabranch.cli.spark_options import HERE, RunPlace, check_flags, find_checkpoint
+from anabranch.cli.target_module import load_material
 
 
 def rescale(  # noqa: PLR0913 - one for each flag
@@ -27,17 +27,17 @@ def rescale(  # noqa: PLR0913 - one for each flag
     lateness: Lateness = None,
     strict: Strict = False,
     partitions: Partitions = None,
-    place: Place = HERE,
+    place: RunPlace = HERE,
     json: Json = False,
 ) -> int:
     """Give a stopped query another number of shards (--shards) or of Spark's partitions.
 
     Nothing is computed again, and the next `anabranch run` goes on. The plan follows the program.
     """
-    from anabranch.spark.intake import MAX_RECORD_BYTES
-    from anabranch.spark.pairing import read_begin
-    from anabranch.spark.rescaling import check_rescale
-    from anabranch.spark.rescaling import rescale as rescale_query
+    from anabranch.microbatch.ingest.row_reader import MAX_RECORD_BYTES
+    from anabranch.spark.checkpoint.ownership import read_begin
+    from anabranch.spark.savepoints.rescaling import check_rescale
+    from anabranch.spark.savepoints.rescaling import rescale as rescale_query
 
     screen, material = Screen(quiet=json), load_material(target)
     order = make_order(place, input, output, format, lateness, strict=strict)

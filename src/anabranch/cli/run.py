@@ -9,21 +9,21 @@ from typing import Annotated, Any, Literal, NamedTuple
 from cyclopts import Parameter
 from rich.text import Text
 
-from anabranch.cli.cluster import run_on_spark
 from anabranch.cli.flags import Inputs, Json, Lateness, Strict, Target
-from anabranch.cli.material import declare_sources, load_items, load_material
-from anabranch.cli.orders import HERE, Order, Place, refuse_flags
-from anabranch.cli.published import Report, describe_amount
+from anabranch.cli.run_report import RunReport, describe_amount
+from anabranch.cli.run_spark import run_on_spark
 from anabranch.cli.screen import GOOD, Screen, count_things
+from anabranch.cli.spark_options import HERE, RunPlace, SparkRequest, refuse_flags
+from anabranch.cli.target_module import declare_sources, load_items, load_material
 from anabranch.errors import InputError
+from anabranch.eventtime.channels import Source, end_sources
 from anabranch.eventtime.disorder import read_lateness
-from anabranch.eventtime.holding import name_time
+from anabranch.eventtime.held_back import name_time
 from anabranch.eventtime.ledger import Ledger
-from anabranch.eventtime.sources import Source, end_sources
 from anabranch.eventtime.tolerance import Sample, Tolerance, explain_excess, read_tolerance
 from anabranch.model.events import FOREVER
 from anabranch.model.fields import encode_value
-from anabranch.reference.files import encode_item, encode_output, encode_spoken
+from anabranch.reference.event_files import encode_item, encode_output, encode_spoken
 from anabranch.reference.rows import STANDARD, find_format, write_rows
 from anabranch.reference.sequential import Answer
 from anabranch.reference.sequential import run as fold
@@ -91,7 +91,7 @@ def run(  # noqa: PLR0913 - one for each flag
             "On Spark it is restored into a new --output, and from then on its checkpoint goes on.",
         ),
     ] = None,
-    place: Place = HERE,
+    place: RunPlace = HERE,
     json: Json = False,
 ) -> int:
     """Run a program on files of events, one event after the other.
@@ -102,7 +102,7 @@ def run(  # noqa: PLR0913 - one for each flag
     tolerance = None if most_rejected is None else read_tolerance(most_rejected)
     kind: Literal["json", "parquet"] = "json" if format == "jsonl" else "parquet"
     delay = None if lateness is None else read_lateness(lateness)
-    order = Order(place, input, output, kind, delay, strict, unbounded, tolerance, mode)
+    order = SparkRequest(place, input, output, kind, delay, strict, unbounded, tolerance, mode)
     stops = Stops(start, savepoint)
     _check_stops(stops, order)
     if place.on_spark:
@@ -118,7 +118,7 @@ class Stops(NamedTuple):
     end: str | None = None
 
 
-def _check_stops(stops: Stops, order: Order) -> None:
+def _check_stops(stops: Stops, order: SparkRequest) -> None:
     flags = ("--from", "--savepoint")
     given = [flag for flag, path in zip(flags, stops, strict=True) if path is not None]
     if not given:
@@ -142,7 +142,7 @@ def _check_stops(stops: Stops, order: Order) -> None:
 
 def _run_here(
     target: str,
-    order: Order,
+    order: SparkRequest,
     stops: Stops,
     kind: Literal["jsonl", "parquet"] | None,
     *,
@@ -226,7 +226,7 @@ def _judge(
     return GOOD
 
 
-def _run_on_spark(target: str, order: Order, start: str | None, *, json: bool) -> int:
+def _run_on_spark(target: str, order: SparkRequest, start: str | None, *, json: bool) -> int:
     screen = Screen(quiet=json)
     material = load_material(target)
     report = run_on_spark(screen, material, order, None if json else PAGE, start)
@@ -246,7 +246,7 @@ def _run_on_spark(target: str, order: Order, start: str | None, *, json: bool) -
     return _judge(screen, report.ledger, order.most_rejected, samples, target, place)
 
 
-def show_report(screen: Screen, report: Report) -> None:
+def show_report(screen: Screen, report: RunReport) -> None:
     """Print what a run on Spark came to."""
     rows = [
         (o.get("op", 1), o["time"], o["tag"], o["source"], repr(o["value"])) for o in report.outputs

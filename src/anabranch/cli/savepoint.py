@@ -12,11 +12,11 @@ from anabranch.cli.flags import Json
 from anabranch.cli.run import explain_ledger
 from anabranch.cli.screen import FOUND, GOOD, Screen, count_things
 from anabranch.errors import InputError
-from anabranch.eventtime.holding import name_time
+from anabranch.eventtime.held_back import name_time
 from anabranch.savepoints.archives import LIMITS, Limits, export_archive, import_archive
+from anabranch.savepoints.collection import SavepointCollection, find_savepoint
 from anabranch.savepoints.folders import NoSavepointError, Savepoint, open_savepoint
 from anabranch.savepoints.manifest import SavepointError
-from anabranch.savepoints.shelf import Shelf, find_savepoint
 
 app = App(
     name="savepoint",
@@ -25,9 +25,13 @@ app = App(
 )
 
 # They need Spark, so they are imported when they are called.
-app.command("anabranch.cli.saving:create", name="create", help="Save what a query on Spark holds.")
 app.command(
-    "anabranch.cli.saving:restore", name="restore", help="Make a checkpoint that goes on from one."
+    "anabranch.cli.savepoint_spark:create", name="create", help="Save what a query on Spark holds."
+)
+app.command(
+    "anabranch.cli.savepoint_spark:restore",
+    name="restore",
+    help="Make a checkpoint that goes on from one.",
 )
 
 SHELF = Path("savepoints")
@@ -47,7 +51,7 @@ def show_list(
 ) -> int:
     """List the savepoints in a folder, the oldest first."""
     screen = Screen(quiet=json)
-    found, broken = Shelf(folder).list_savepoints()
+    found, broken = SavepointCollection(folder).list_savepoints()
     if json:
         errors = [{"name": name, "error": error.what} for name, error in broken.items()]
         screen.print_json([*map(_summarize, found), *errors])
@@ -206,13 +210,13 @@ def delete(
     """Delete a savepoint, or all old ones in a folder. What is no savepoint is left alone."""
     screen = Screen(quiet=json)
     if keep is not None:
-        gone = [str(place / name) for name in Shelf(place).keep(keep)]
+        gone = [str(place / name) for name in SavepointCollection(place).keep(keep)]
     else:
         if place.name == "latest":
             raise InputError(
                 "the newest savepoint is not deleted unless it is named", expected="its own name"
             )
-        gone = [str(Shelf(place.parent).delete(place.name))]
+        gone = [str(SavepointCollection(place.parent).delete(place.name))]
     for path in gone:
         screen.write(f"deleted   {path}")
     if json:

@@ -16,10 +16,10 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from anabranch.cli.flags import Inputs, Json, Target
-from anabranch.cli.material import Material, declare_sources, load_items, load_material
 from anabranch.cli.screen import FOUND, GOOD, Progress, Screen, count_things
+from anabranch.cli.target_module import TargetModule, declare_sources, load_items, load_material
 from anabranch.errors import InputError
-from anabranch.eventtime.sources import end_sources
+from anabranch.eventtime.channels import end_sources
 from anabranch.model.events import Event, Item
 from anabranch.model.program import Program
 from anabranch.plan.optimizers.greedy import plan_greedily
@@ -27,7 +27,7 @@ from anabranch.plan.rates import sample_rates
 from anabranch.plan.tree import Plan, Worker
 from anabranch.reference.rows import STANDARD
 from anabranch.reference.simulator import Counts, Simulation
-from anabranch.reference.verification import Mismatch, Trial, prepare
+from anabranch.reference.verification import Mismatch, PlanTrial, prepare
 
 PROCESSES = 2
 POOL_FROM = 1000
@@ -98,7 +98,9 @@ def simulate(
     return FOUND if any(tally.mismatch for tally in tallies) else GOOD
 
 
-def _prepare(material: Material, only: str | None, files: tuple[str, ...]) -> dict[str, Trial]:
+def _prepare(
+    material: TargetModule, only: str | None, files: tuple[str, ...]
+) -> dict[str, PlanTrial]:
     items = load_items(material, files)
     sources = declare_sources(material, items, None, strict=False)
     bounded = end_sources(items, sources)
@@ -106,7 +108,9 @@ def _prepare(material: Material, only: str | None, files: tuple[str, ...]) -> di
     return {name: prepare(material.program, p, bounded, sources) for name, p in plans.items()}
 
 
-def _choose_plans(material: Material, items: Iterable[Item], only: str | None) -> dict[str, Plan]:
+def _choose_plans(
+    material: TargetModule, items: Iterable[Item], only: str | None
+) -> dict[str, Plan]:
     program = material.program
     plans = dict(material.plans) or _make_plans(program, items)
     if only is None:
@@ -131,8 +135,8 @@ def _make_plans(program: Program, items: Iterable[Item]) -> dict[str, Plan]:
 
 
 def _try_seeds(
-    material: Material,
-    trials: dict[str, Trial],
+    material: TargetModule,
+    trials: dict[str, PlanTrial],
     seeds: int,
     files: tuple[str, ...],
     progress: Progress,
@@ -181,7 +185,7 @@ def _sum_up(name: str, tallies: Iterable[Tally], progress: Progress) -> Tally:
     return Tally(name, total.seeds, total.counts, time.perf_counter() - began, total.mismatch)
 
 
-def _try_chunk(trial: Trial, seeds: Iterable[int]) -> Tally:
+def _try_chunk(trial: PlanTrial, seeds: Iterable[int]) -> Tally:
     total = Tally(trial.plan.name)
     for seed in seeds:
         simulation, mismatch = trial.verify(seed)
@@ -193,7 +197,7 @@ def _try_chunk(trial: Trial, seeds: Iterable[int]) -> Tally:
 
 
 @cache
-def _load_trials(target: str, files: tuple[str, ...]) -> dict[str, Trial]:
+def _load_trials(target: str, files: tuple[str, ...]) -> dict[str, PlanTrial]:
     # A process loads the target again: classes of a user's events can't be found by name.
     return _prepare(load_material(target), None, files)
 
@@ -204,7 +208,11 @@ def _try_in_process(work: tuple[str, tuple[str, ...], str, range]) -> Tally:
 
 
 def _replay(
-    screen: Screen, material: Material, trials: dict[str, Trial], seed: int, files: tuple[str, ...]
+    screen: Screen,
+    material: TargetModule,
+    trials: dict[str, PlanTrial],
+    seed: int,
+    files: tuple[str, ...],
 ) -> int:
     """Run one seed on every plan, and tell what happened."""
     tallies = []
@@ -225,7 +233,7 @@ def _replay(
 
 def _tell(
     screen: Screen,
-    trial: Trial,
+    trial: PlanTrial,
     seed: int,
     simulation: Simulation | None,
     mismatch: Mismatch | None,
@@ -247,7 +255,9 @@ def _tell(
         screen.write(f"disagrees with the sequential answer\n\n{mismatch.reason}\n", indent=2)
 
 
-def _show(screen: Screen, material: Material, tallies: list[Tally], files: tuple[str, ...]) -> None:
+def _show(
+    screen: Screen, material: TargetModule, tallies: list[Tally], files: tuple[str, ...]
+) -> None:
     columns = (
         "plan", "answer", ">seeds", ">messages", ">joins", ">crashes", ">repeats", ">seeds/s",
     )  # fmt: skip
@@ -278,14 +288,16 @@ def _show(screen: Screen, material: Material, tallies: list[Tally], files: tuple
         screen.say(f"\n[green]{total:,} of {total:,} schedules give the sequential answer[/]")
 
 
-def _replay_command(material: Material, tally: Tally, files: tuple[str, ...]) -> str:
+def _replay_command(material: TargetModule, tally: Tally, files: tuple[str, ...]) -> str:
     assert tally.mismatch is not None
     words = ["anabranch", "simulate", material.target, "--plan", tally.plan]
     words += [word for file in files for word in ("--input", file)]
     return shlex.join([*words, "--seed", str(tally.mismatch.seed)])
 
 
-def _describe(material: Material, tallies: list[Tally], files: tuple[str, ...]) -> dict[str, Any]:
+def _describe(
+    material: TargetModule, tallies: list[Tally], files: tuple[str, ...]
+) -> dict[str, Any]:
     return {
         "program": material.program.name,
         "agree": not any(tally.mismatch for tally in tallies),
@@ -294,7 +306,7 @@ def _describe(material: Material, tallies: list[Tally], files: tuple[str, ...]) 
 
 
 def _describe_plans(
-    material: Material, tallies: list[Tally], files: tuple[str, ...]
+    material: TargetModule, tallies: list[Tally], files: tuple[str, ...]
 ) -> Iterator[dict[str, Any]]:
     for tally in tallies:
         mismatch = tally.mismatch and {

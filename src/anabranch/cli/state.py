@@ -10,13 +10,13 @@ from cyclopts import App, Parameter
 from rich.text import Text
 
 from anabranch.cli.flags import Json
-from anabranch.cli.material import load_program
 from anabranch.cli.screen import FOUND, GOOD, Screen, count_things
+from anabranch.cli.target_module import load_program
 from anabranch.errors import InputError
 from anabranch.model.program import Program
-from anabranch.state.evolution import compare
-from anabranch.state.schemas import Schema, describe_program, read_schema
-from anabranch.state.verdicts import AUTOMATIC, DECLARED, REFUSED, SAME
+from anabranch.state.evolution.migration import compare
+from anabranch.state.evolution.schemas import Schema, describe_program, read_schema
+from anabranch.state.evolution.verdicts import AUTOMATIC, DECLARED, REFUSED, SAME
 
 app = App(name="state", help="Show what becomes of a state.", help_epilogue="")
 _OTHERS = {

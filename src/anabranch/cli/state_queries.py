@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from anabranch.cli.flags import Json
 from anabranch.cli.screen import GOOD, Screen, count_things
 from anabranch.errors import InputError
-from anabranch.eventtime.holding import name_time
+from anabranch.eventtime.held_back import name_time
 from anabranch.model.fields import encode_value
 from anabranch.model.shapes import MISSING
 
@@ -38,13 +38,13 @@ def query(
     json: Json = False,
 ) -> int:
     """Query the state of a checkpoint with SQL, at one committed batch, also while its run goes on."""
-    from anabranch.spark.questions import ask
-    from anabranch.spark.views import View
+    from anabranch.spark.inspect.sql_queries import ask
+    from anabranch.spark.inspect.state_frames import StateView
 
     screen = Screen(quiet=json)
     _check_checkpoint(checkpoint)
     with screen.wait("reading the state"):
-        view = View.open(checkpoint, batch, _start(master))
+        view = StateView.open(checkpoint, batch, _start(master))
         columns, rows = ask(view, sql, limit)
     shown, more = rows[:limit], len(rows) > limit
     frontier = view.frontier
@@ -67,15 +67,15 @@ def history(
     json: Json = False,
 ) -> int:
     """Show what became of one key, batch by batch, as long as Spark keeps the batches."""
-    from anabranch.spark.histories import find_history
-    from anabranch.spark.replicas import read_key
-    from anabranch.spark.views import View
+    from anabranch.microbatch.inspect.replica import read_key
+    from anabranch.spark.inspect.key_history import find_history
+    from anabranch.spark.inspect.state_frames import StateView
 
     screen = Screen(quiet=json)
     _check_checkpoint(checkpoint)
     with screen.wait("reading the batches"):
         session = _start(master)
-        description = View.open(checkpoint, None, session).overview.description
+        description = StateView.open(checkpoint, None, session).overview.description
         try:
             found = read_key(description, key)
         except ValueError as error:
@@ -112,7 +112,7 @@ def serve(
     master: Master = "local[2]",
 ) -> int:
     """Answer look-ups of single keys over HTTP, batch after batch, until Ctrl-C."""
-    from anabranch.spark.inspection import serve as serve_state
+    from anabranch.spark.inspect.live_state import serve as serve_state
 
     screen = Screen()
     _check_checkpoint(checkpoint)
@@ -136,7 +136,7 @@ def export(
     """Publish the state of the last batch as Parquet, or of each batch as it comes."""
     import time
 
-    from anabranch.spark.inspection import export_view
+    from anabranch.spark.inspect.live_state import export_view
 
     screen = Screen()
     _check_checkpoint(checkpoint)
@@ -153,21 +153,21 @@ def export(
 
 def _check_checkpoint(checkpoint: str) -> None:
     """Refuse a folder that is none before Spark starts."""
-    from anabranch.spark.checkpoints import find_batch
-    from anabranch.spark.pairing import find_local
+    from anabranch.spark.checkpoint.ownership import find_local
+    from anabranch.spark.checkpoint.state_values import find_batch
 
     if find_local(checkpoint) is not None:
         find_batch(checkpoint)
 
 
 def _start(master: str) -> Any:
-    from anabranch.spark.session import start_session
+    from anabranch.spark.session.startup import start_session
 
     return start_session("anabranch", master)
 
 
 def _show(cell: Any) -> str:
-    from anabranch.spark.said import encode_json
+    from anabranch.microbatch.exchange.result_rows import encode_json
 
     if cell is None:
         return ""

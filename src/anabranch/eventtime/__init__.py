@@ -1,10 +1,10 @@
 """Event time: frontiers, lateness, windows and triggers, and the ledger of every event."""
 
-from anabranch.eventtime.calendars import Calendar
+from anabranch.eventtime.channels import Source
 from anabranch.eventtime.clocks import Tick, make_ticks
-from anabranch.eventtime.panes import Fold, Windowing
-from anabranch.eventtime.sources import Source
-from anabranch.eventtime.triggers import (
+from anabranch.eventtime.windows.calendar_windows import Calendar
+from anabranch.eventtime.windows.panes import Fold, Windowing
+from anabranch.eventtime.windows.triggers import (
     AfterCount,
     AfterProcessingTime,
     AllOf,
@@ -17,7 +17,7 @@ from anabranch.eventtime.triggers import (
     OrFinally,
     Repeatedly,
 )
-from anabranch.eventtime.windows import (
+from anabranch.eventtime.windows.window_types import (
     CountSliding,
     CountTumbling,
     Custom,

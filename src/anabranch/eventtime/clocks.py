@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from anabranch.eventtime.windows import check_whole
+from anabranch.eventtime.windows.window_types import check_whole
 from anabranch.model.events import Event
 
 CLOCK = "clock"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from anabranch.eventtime.sources import NEVER, Source
+from anabranch.eventtime.channels import NEVER, Source
 from anabranch.model.events import Heartbeat
 
 BEFORE_ALL = -(1 << 63)

@@ -14,7 +14,7 @@ from itertools import takewhile
 from typing import Any
 
 from anabranch.errors import AnabranchError
-from anabranch.eventtime.sources import NEVER
+from anabranch.eventtime.channels import NEVER
 from anabranch.model.events import FOREVER, Event, Item
 from anabranch.model.handlers import Handler
 from anabranch.model.order import OrderKey, order_key

@@ -1,16 +1,16 @@
 """Kernels: the fold over columns, interpreted or compiled, with one answer."""
 
-from anabranch.kernels.batches import Batch, Folded, gather
-from anabranch.kernels.columns import Columns, Strings, fill, pack
-from anabranch.kernels.kernel import Kernel, Verdict, explain_kernel, make_kernel
+from anabranch.kernels.batches import EventBatch, Folded, gather
+from anabranch.kernels.kernel import CompileVerdict, Kernel, explain_kernel, make_kernel
+from anabranch.kernels.numpy_columns import Columns, Strings, fill, pack
 
 __all__ = [
-    "Batch",
     "Columns",
+    "CompileVerdict",
+    "EventBatch",
     "Folded",
     "Kernel",
     "Strings",
-    "Verdict",
     "explain_kernel",
     "fill",
     "gather",

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from anabranch.kernels.columns import Columns, Strings, pack_or_keep
-from anabranch.kernels.layouts import read_record
+from anabranch.kernels.column_layouts import read_record
+from anabranch.kernels.numpy_columns import Columns, Strings, pack_or_keep
 from anabranch.model.events import Tag
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class EventBatch:
     """Events in the order in which they are to be folded.
 
     `events` holds the fields, one `Columns` for each tag of the kernel. The event at position `i`
@@ -35,7 +35,7 @@ class Batch:
 
 def gather(
     tags: Sequence[Tag], events: Iterable[tuple[int, Any]], strings: Strings | None = None
-) -> Batch:
+) -> EventBatch:
     """Make a batch of (slot, event) pairs, in their order."""
     import numpy as np
 
@@ -52,7 +52,7 @@ def gather(
         for tag, values in zip(tags, held, strict=True)
     ]
     table = np.array(order, dtype=np.int64).reshape(-1, 3)
-    return Batch(
+    return EventBatch(
         tuple(columns),
         table[:, 0].astype(np.uint8),
         np.ascontiguousarray(table[:, 1]),

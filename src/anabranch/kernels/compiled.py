@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from anabranch.kernels import shelf
-from anabranch.kernels.batches import Batch, Folded
-from anabranch.kernels.blueprints import Blueprint
-from anabranch.kernels.columns import DTYPES, Columns, Strings, pack
+from anabranch.kernels import code_cache
+from anabranch.kernels.batches import EventBatch, Folded
+from anabranch.kernels.column_layouts import ANYTHING, STR, ColumnLayout, list_columns
 from anabranch.kernels.interpreted import InterpretedKernel, Notes, pack_states, step_through
-from anabranch.kernels.layouts import ANYTHING, STR, Layout, list_columns
+from anabranch.kernels.numpy_columns import DTYPES, Columns, Strings, pack
+from anabranch.kernels.translate.loop_source import Blueprint
 from anabranch.model.events import Tag
 from anabranch.model.fields import Unfit
 from anabranch.model.handlers import Handler
@@ -43,24 +43,24 @@ class CompiledKernel:
         return tuple(handler.tag for handler in self.handlers)
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> ColumnLayout:
         """Return how states lie in columns."""
         return self.blueprint.state
 
     @property
     def reasons(self) -> tuple[str | None, ...]:
         """Return, for each tag, why it is interpreted all the same, or None."""
-        failure = shelf.find_failure(self.blueprint.source)
+        failure = code_cache.find_failure(self.blueprint.source)
         return tuple(reason or failure for reason in self.blueprint.reasons)
 
     def prepare(self) -> None:
         """Compile now, or load what was compiled before; otherwise the first fold does."""
-        shelf.load(self.blueprint.source)
+        code_cache.load(self.blueprint.source)
 
-    def fold(self, states: Columns, batch: Batch) -> Folded:
+    def fold(self, states: Columns, batch: EventBatch) -> Folded:
         """Fold each event into the state of its slot, in order."""
         states, inputs = self._fit_states(states), self._inputs(batch, states.strings)
-        module = shelf.try_load(self.blueprint.source)
+        module = code_cache.try_load(self.blueprint.source)
         if module is None or inputs is None or states.layout != self.layout:
             return InterpretedKernel(self.handlers, self.layout).fold(states, batch)
         return _Run(self, module.fold, states.copy(), batch, inputs).run()
@@ -74,7 +74,7 @@ class CompiledKernel:
         except Unfit:
             return states
 
-    def _inputs(self, batch: Batch, strings: Strings) -> list[Array] | None:
+    def _inputs(self, batch: EventBatch, strings: Strings) -> list[Array] | None:
         import numpy as np
 
         found: dict[tuple[int, str, str], Array] = {}
@@ -94,7 +94,7 @@ class _Run:
     kernel: CompiledKernel
     loop: Any
     states: Columns
-    batch: Batch
+    batch: EventBatch
     inputs: list[Any]
     notes: Notes = field(default_factory=Notes)
     stepped: int = 0

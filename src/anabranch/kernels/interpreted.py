@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from anabranch.kernels.batches import Batch, Folded
-from anabranch.kernels.columns import Columns, pack
-from anabranch.kernels.layouts import ANYTHING, Layout
+from anabranch.kernels.batches import EventBatch, Folded
+from anabranch.kernels.column_layouts import ANYTHING, ColumnLayout
+from anabranch.kernels.numpy_columns import Columns, pack
 from anabranch.model.events import Tag
 from anabranch.model.fields import Unfit
 from anabranch.model.handlers import Handler
@@ -37,7 +37,7 @@ class InterpretedKernel:
     """Folds with the user's own functions. `reasons` says of each tag why nothing faster does."""
 
     handlers: tuple[Handler, ...]
-    layout: Layout = ANYTHING
+    layout: ColumnLayout = ANYTHING
     reasons: tuple[str | None, ...] = ()
 
     @property
@@ -45,7 +45,7 @@ class InterpretedKernel:
         """Return the tags, in the order that a batch numbers them."""
         return tuple(handler.tag for handler in self.handlers)
 
-    def fold(self, states: Columns, batch: Batch) -> Folded:
+    def fold(self, states: Columns, batch: EventBatch) -> Folded:
         """Fold each event into the state of its slot, in order."""
         import numpy as np
 
@@ -64,7 +64,7 @@ class InterpretedKernel:
 
 
 def step_through(
-    handlers: Sequence[Handler], held: list[Any], batch: Batch, start: int, notes: Notes
+    handlers: Sequence[Handler], held: list[Any], batch: EventBatch, start: int, notes: Notes
 ) -> list[Any]:
     """Fold the events from `start` on into states held as objects, which change in place."""
     events = [columns.unpack() for columns in batch.events]
@@ -84,7 +84,7 @@ def step_through(
     return held
 
 
-def pack_states(layout: Layout, held: list[Any], like: Columns) -> Columns:
+def pack_states(layout: ColumnLayout, held: list[Any], like: Columns) -> Columns:
     """Return states in their layout, or as objects where one has outgrown it."""
     try:
         return pack(layout, held, like.strings)

@@ -10,18 +10,18 @@ from collections.abc import Callable
 from types import MethodType
 from typing import Any, NamedTuple
 
-from anabranch.kernels.columns import Columns
-from anabranch.kernels.kernel import Kernel, make_kernel
-from anabranch.kernels.layouts import (
+from anabranch.kernels.column_layouts import (
     BOOL,
     FLOAT,
     INT,
+    ColumnLayout,
     Fields,
-    Layout,
     Leaf,
     list_columns,
     read_record,
 )
+from anabranch.kernels.kernel import Kernel, make_kernel
+from anabranch.kernels.numpy_columns import Columns
 from anabranch.model.events import Tag
 from anabranch.model.handlers import Handler
 from anabranch.model.shapes import MISSING, Shape
@@ -54,7 +54,7 @@ def add_join(kernel: Kernel, shape: Shape) -> Kernel | None:
     return joining if joining.layout == layout else None
 
 
-def is_exact(shape: Shape, layout: Layout) -> bool:
+def is_exact(shape: Shape, layout: ColumnLayout) -> bool:
     """Say whether states may be folded apart without so much as a bit of difference.
 
     Sums of floats may not; whole numbers may. A shape with floats that are never added, such as a
@@ -70,7 +70,7 @@ def as_events(states: Columns) -> Columns:
     return Columns(read_record(tag), states.arrays, states.length, states.strings)
 
 
-def _find_record(layout: Layout) -> Tag | None:
+def _find_record(layout: ColumnLayout) -> Tag | None:
     if isinstance(layout, Leaf):
         return _WHOLES.get(layout.kind)
     if isinstance(layout, Fields) and layout.cls is not tuple and read_record(layout.cls) == layout:

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
 from anabranch.errors import MissingExtraError
-from anabranch.kernels.batches import Batch, Folded
-from anabranch.kernels.blueprints import draw
-from anabranch.kernels.columns import Columns
+from anabranch.kernels.batches import EventBatch, Folded
+from anabranch.kernels.column_layouts import ColumnLayout
 from anabranch.kernels.compiled import CompiledKernel
 from anabranch.kernels.interpreted import InterpretedKernel
-from anabranch.kernels.layouts import Layout
+from anabranch.kernels.numpy_columns import Columns
+from anabranch.kernels.translate.loop_source import draw
 from anabranch.model.events import Tag
 from anabranch.model.handlers import Handler
 from anabranch.model.program import Program, StateType
@@ -38,13 +38,13 @@ class Kernel(Protocol):
     @property
     def tags(self) -> tuple[Tag, ...]: ...
     @property
-    def layout(self) -> Layout: ...
+    def layout(self) -> ColumnLayout: ...
     @property
     def reasons(self) -> tuple[str | None, ...]: ...
-    def fold(self, states: Columns, batch: Batch) -> Folded: ...
+    def fold(self, states: Columns, batch: EventBatch) -> Folded: ...
 
 
-class Verdict(NamedTuple):
+class CompileVerdict(NamedTuple):
     """Whether a tag's handler is compiled in one state type, and if not, why."""
 
     state: str
@@ -85,7 +85,7 @@ def make_kernel(
     return InterpretedKernel(handlers, blueprint.state, tuple(reasons))
 
 
-def explain_kernel(program: Program) -> tuple[Verdict, ...]:
+def explain_kernel(program: Program) -> tuple[CompileVerdict, ...]:
     """Say, for each state type and tag of a program, whether it is compiled, and if not, why.
 
     Nothing is compiled for it: that Numba fails is known from the first fold on.
@@ -98,7 +98,7 @@ def explain_kernel(program: Program) -> tuple[Verdict, ...]:
             reason = (
                 reasons[tag] if tag in reasons else f"{_line(handler)} sees all entries at once"
             )
-            verdicts.append(Verdict(state_type.name, tag.__name__, reason))
+            verdicts.append(CompileVerdict(state_type.name, tag.__name__, reason))
     return tuple(verdicts)
 
 

@@ -30,11 +30,11 @@ class Ranges(NamedTuple):
 def _passes() -> Any:
     if importlib.util.find_spec("numba") is not None:
         try:
-            from anabranch.kernels import slides
+            from anabranch.kernels import sliding_passes
         except Exception as error:  # noqa: BLE001 - whatever went wrong, Python gives the answer
             warnings.warn(f"windows by plain Python: Numba failed: {error}", stacklevel=2)
         else:
-            return slides.list_windows, slides.slide_largest
+            return sliding_passes.list_windows, sliding_passes.slide_largest
     return list_windows, slide_largest
 
 

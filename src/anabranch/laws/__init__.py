@@ -2,7 +2,7 @@
 
 from anabranch.laws.laws import LAWS, Law
 from anabranch.laws.proving.proof import Proof, attach, prove
-from anabranch.laws.reports import Counterexample, Report, Result
+from anabranch.laws.reports import Counterexample, LawResult, Report
 from anabranch.laws.searching.search import check
 from anabranch.laws.synthesis.synthesis import Synthesis, synthesise
 
@@ -10,9 +10,9 @@ __all__ = [
     "LAWS",
     "Counterexample",
     "Law",
+    "LawResult",
     "Proof",
     "Report",
-    "Result",
     "Synthesis",
     "attach",
     "check",

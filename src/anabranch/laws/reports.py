@@ -55,7 +55,7 @@ class Counterexample:
 
 
 @dataclass(frozen=True)
-class Result:
+class LawResult:
     """What became of one law, for one state type or fork (`subject`).
 
     `reason` says why a law was skipped, how it was proved, or what cures it.
@@ -98,7 +98,7 @@ class Report:
     """The results of a check of one program."""
 
     program: str
-    results: tuple[Result, ...]
+    results: tuple[LawResult, ...]
     seed: int
     cases: int
     lanes: int | None = field(default=None)
@@ -109,7 +109,7 @@ class Report:
         bad = {"broken"} if self.lanes else {"broken", "rounding"}
         return not any(result.verdict in bad for result in self.results)
 
-    def result(self, name: str) -> Result:
+    def result(self, name: str) -> LawResult:
         """Return the result of a law: the worst one, if it was checked for several subjects."""
         found = [result for result in self.results if result.law == name]
         if not found:

@@ -17,7 +17,7 @@ from anabranch.plan.validity import check_plan
 
 
 @dataclass(frozen=True)
-class Step:
+class TransitionStep:
     """A join of a worker's two children in the old plan, or a fork of a worker in the new one."""
 
     action: Literal["join", "fork"]
@@ -38,7 +38,7 @@ class Transition:
 
     old: Plan
     new: Plan
-    steps: tuple[Step, ...]
+    steps: tuple[TransitionStep, ...]
     moved: tuple[tuple[str, str], ...]
     kept: tuple[tuple[str, str], ...]
 
@@ -57,13 +57,15 @@ def transition(program: Program, old: Plan, new: Plan) -> Transition:
     moved: list[tuple[str, str]] = []
     kept: list[tuple[str, str]] = []
     _compare("0", old.root, "0", new.root, moved, kept)
-    steps: list[Step] = []
+    steps: list[TransitionStep] = []
     for old_path, new_path in moved:
         a, b = old.workers()[old_path], new.workers()[new_path]
         inner_old = [path for path, worker in a.walk(old_path) if worker.children]
         inner_new = [path for path, worker in b.walk(new_path) if worker.children]
-        steps += [Step("join", path) for path in sorted(inner_old, key=_depth, reverse=True)]
-        steps += [Step("fork", path) for path in sorted(inner_new, key=_depth)]
+        steps += [
+            TransitionStep("join", path) for path in sorted(inner_old, key=_depth, reverse=True)
+        ]
+        steps += [TransitionStep("fork", path) for path in sorted(inner_new, key=_depth)]
     return Transition(old, new, tuple(steps), tuple(moved), tuple(kept))
 
 

@@ -1,12 +1,12 @@
 """Queries: windows and joins on time, each built as a program."""
 
-from anabranch.query.asof import asof_join
-from anabranch.query.bands import band_join
-from anabranch.query.cohorts import window_join
-from anabranch.query.intervals import interval_join
+from anabranch.query.asof_joins import asof_join
+from anabranch.query.band_joins import band_join
+from anabranch.query.interval_joins import interval_join
+from anabranch.query.join_pairs import Matched
 from anabranch.query.lookups import Table, lookup
-from anabranch.query.pairs import Matched
-from anabranch.query.windows import Missed, Result, aggregate
+from anabranch.query.window_aggregates import Missed, Result, aggregate
+from anabranch.query.window_joins import window_join
 
 __all__ = [
     "Matched",

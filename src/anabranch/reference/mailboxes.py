@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from anabranch.model.order import OrderKey
-from anabranch.reference.layout import Stream
+from anabranch.reference.node_assignment import Stream
 
 Request = tuple[OrderKey, Any]
 """An event at its owner, or, at those below, the request to hand in their state for it (None)."""

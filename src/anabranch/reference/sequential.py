@@ -9,15 +9,15 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from anabranch.eventtime.channel_progress import Standing, check_goes_on, put_down, take_up
+from anabranch.eventtime.channels import Late, Rejected, Source, follow, read_sources
 from anabranch.eventtime.ledger import Ledger
-from anabranch.eventtime.sources import Late, Rejected, Source, follow, read_sources
-from anabranch.eventtime.standings import Standing, check_goes_on, put_down, take_up
 from anabranch.eventtime.timers import TimerError, Timetable, find_set, is_timer
 from anabranch.model.events import FOREVER, Event, Item
 from anabranch.model.order import OrderKey, sort_events
 from anabranch.model.program import Program
 from anabranch.model.step import describe_failure
-from anabranch.plan.leaves import join_deltas
+from anabranch.plan.foldable_leaves import join_deltas
 from anabranch.savepoints.snapshot import Snapshot
 
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from anabranch.eventtime.channels import Late, Rejected, Source, follow, read_sources
 from anabranch.eventtime.ledger import Ledger
-from anabranch.eventtime.sources import Late, Rejected, Source, follow, read_sources
 from anabranch.eventtime.timers import TIMERS, find_wakes
 from anabranch.model.events import FOREVER, Event, Item
 from anabranch.model.order import OrderKey, bound_after, sort_events
@@ -25,9 +25,9 @@ from anabranch.model.program import Program
 from anabranch.model.step import describe_failure
 from anabranch.plan.transitions import Transition, carry, transition
 from anabranch.plan.tree import Plan
-from anabranch.reference.layout import CONTROL, Layout, Seat, Stream, lay_out
 from anabranch.reference.mailboxes import Mailbox
 from anabranch.reference.network import Network
+from anabranch.reference.node_assignment import CONTROL, NodeAssignment, Seat, Stream, lay_out
 from anabranch.reference.sequential import Output
 
 _CONTROL_STREAM: Stream = (0, CONTROL)
@@ -89,14 +89,14 @@ class Rehearsal:
     """A program, a plan and an input, ready to be run under many seeds."""
 
     program: Program
-    layout: Layout
+    layout: NodeAssignment
     emissions: tuple[Emission, ...]
     keys: tuple[OrderKey, ...]
     unsent: int
     late: tuple[Late, ...]
     rejected: tuple[Rejected, ...]
     ended: bool
-    later: tuple[tuple[Transition, Layout], ...] = ()
+    later: tuple[tuple[Transition, NodeAssignment], ...] = ()
 
     def run(self, seed: int, faults: Faults = Faults(), *, trace: bool = False) -> Simulation:  # noqa: B008 - frozen
         """Run once, as the seed wills."""
@@ -302,7 +302,7 @@ class Run:
         self.network.lose_everything()
         self.start()
 
-    def change(self, change: Transition, layout: Layout) -> None:
+    def change(self, change: Transition, layout: NodeAssignment) -> None:
         """Carry the states over to another plan; what was under way is sent again under it."""
         self.note(f"change of plan: {change.old.name} -> {change.new.name}")
         self.layout = layout

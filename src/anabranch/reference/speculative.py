@@ -10,13 +10,13 @@ from functools import partial
 from itertools import islice, repeat
 from typing import NamedTuple
 
+from anabranch.eventtime.channel_progress import Standing, put_down
+from anabranch.eventtime.channels import Late, Rejected, Source, Watch, read_sources
 from anabranch.eventtime.ledger import Ledger
-from anabranch.eventtime.sources import Late, Rejected, Source, Watch, read_sources
-from anabranch.eventtime.standings import Standing, put_down
 from anabranch.eventtime.timers import is_timer
 from anabranch.model.events import FOREVER, Event, Item
 from anabranch.model.program import Program
-from anabranch.plan.leaves import find_leaf_types, join_deltas
+from anabranch.plan.foldable_leaves import find_leaf_types, join_deltas
 from anabranch.reference.sequential import Answer, Output
 from anabranch.speculation.barrier import Barrier, hold_back
 from anabranch.speculation.programs import Speculation
@@ -24,7 +24,7 @@ from anabranch.speculation.segments import Leaves
 from anabranch.speculation.spoken import Amount, Spoken, measure
 
 
-class Moment(NamedTuple):
+class SpeculativeStep(NamedTuple):
     """What was said when some items came, and the frontier after them."""
 
     said: list[Spoken]
@@ -34,7 +34,7 @@ class Moment(NamedTuple):
 class Speech(NamedTuple):
     """All that was said, moment by moment, and the answer of what has settled."""
 
-    moments: list[Moment]
+    moments: list[SpeculativeStep]
     answer: Answer
 
     @property
@@ -48,7 +48,7 @@ class Speech(NamedTuple):
         return measure(self.rows)
 
 
-class Speaker:
+class SpeculativeRun:
     """A speculative run, item by item. `speculation` and `barrier` are all that it has to keep."""
 
     def __init__(
@@ -65,7 +65,7 @@ class Speaker:
         self._good = self._processed = 0
         self._outputs: list[Output] = []
 
-    def hear(self, items: Iterable[Item]) -> Moment:
+    def hear(self, items: Iterable[Item]) -> SpeculativeStep:
         """Take in items, each in its source's own sequence; return what there is to say."""
         good = list(self._sort_out(items))
         self._good += len(good)
@@ -79,7 +79,7 @@ class Speaker:
         self._good += sum(is_timer(self.program, fault.item) for fault in settled.faults)
         released = hold_back(self.barrier, rows, frontier)
         self._outputs += [Output(row.value, row.event, row.id[1], row.id[0]) for row in released]
-        return Moment(rows, frontier)
+        return SpeculativeStep(rows, frontier)
 
     def answer(self) -> Answer:
         """Return the answer of what has settled; pending events stand in their total order."""
@@ -128,8 +128,8 @@ def run(
     known, brought = read_sources(arriving, sources)
     queues = {name: iter(mine) for name, mine in brought.items()}
     turns = (next(queues[item.source]) for item in arriving)
-    speaker = Speaker(program, known.values(), leaves)
-    moments: list[Moment] = []
+    speaker = SpeculativeRun(program, known.values(), leaves)
+    moments: list[SpeculativeStep] = []
     for size in sizes:
         batch = list(islice(turns, size))
         if not batch and size:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from anabranch.equivalence import compare
-from anabranch.eventtime.sources import Source
+from anabranch.eventtime.channels import Source
 from anabranch.model.events import Item
 from anabranch.model.program import Program
 from anabranch.plan.tree import Plan
@@ -28,7 +28,7 @@ class Mismatch:
 
 
 @dataclass(frozen=True)
-class Trial:
+class PlanTrial:
     """A program, a plan, an input, and the answer that every seed must give."""
 
     plan: Plan
@@ -83,11 +83,11 @@ def prepare(
     sources: Iterable[Source] = (),
     *,
     then: Sequence[Plan] = (),
-) -> Trial:
+) -> PlanTrial:
     """Compute the sequential answer and lay the plan (and those to come) out, for all seeds."""
     items, sources = list(items), list(sources)
     rehearsal = rehearse(program, plan, items, sources, then=then)
-    return Trial(plan, rehearsal, run(program, items, sources))
+    return PlanTrial(plan, rehearsal, run(program, items, sources))
 
 
 def _depend(program: Program, a: Output, b: Output) -> bool:

@@ -12,8 +12,8 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from anabranch.errors import AnabranchError
+from anabranch.eventtime.channel_progress import Standing
 from anabranch.eventtime.ledger import Ledger
-from anabranch.eventtime.standings import Standing
 from anabranch.model.events import FOREVER
 from anabranch.savepoints.paths import MANIFEST, NAME, find_clash, find_fault
 

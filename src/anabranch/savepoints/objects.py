@@ -14,8 +14,8 @@ import anabranch
 from anabranch.model.events import Event
 from anabranch.model.order import order_key
 from anabranch.model.program import Program
+from anabranch.savepoints.collection import find_savepoint
 from anabranch.savepoints.drafts import Draft, begin_draft
-from anabranch.savepoints.fingerprint import fingerprint_program
 from anabranch.savepoints.folders import Savepoint, open_savepoint
 from anabranch.savepoints.manifest import (
     LedgerRecord,
@@ -24,13 +24,14 @@ from anabranch.savepoints.manifest import (
     record_standings,
 )
 from anabranch.savepoints.paths import DELTAS, PENDING, STATE, name_folders
-from anabranch.savepoints.shelf import find_savepoint
+from anabranch.savepoints.program_fingerprint import fingerprint_program
 from anabranch.savepoints.snapshot import Snapshot
-from anabranch.state.codec import Codec, make_codec
-from anabranch.state.evolution import Migration
-from anabranch.state.kinds import Kind
-from anabranch.state.schemas import (
-    Entries,
+from anabranch.state.durable.codec import Codec, make_codec
+from anabranch.state.durable.kinds import Kind
+from anabranch.state.durable.row_tables import from_table, name_columns, to_table
+from anabranch.state.evolution.migration import Migration
+from anabranch.state.evolution.schemas import (
+    EntryKinds,
     Schema,
     describe_program,
     describe_snapshot,
@@ -39,7 +40,6 @@ from anabranch.state.schemas import (
     read_schema,
     write_schema,
 )
-from anabranch.state.tables import from_table, name_columns, to_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -191,7 +191,7 @@ def name_part(folder: str, number: int) -> str:
 
 
 def write_entries(
-    draft: Draft, folder: str, entries: Entries, state: Any, codec: Codec, rows: int = ROWS
+    draft: Draft, folder: str, entries: EntryKinds, state: Any, codec: Codec, rows: int = ROWS
 ) -> None:
     """Write a state, entry by entry; one without any is still a table, with its columns."""
     pairs = list_entries(entries, state, codec)
@@ -201,7 +201,7 @@ def write_entries(
 
 
 def read_entries(
-    savepoint: Savepoint, tables: Sequence[str], entries: Entries, codec: Codec
+    savepoint: Savepoint, tables: Sequence[str], entries: EntryKinds, codec: Codec
 ) -> Any:
     """Read a state back from its tables."""
     pairs: list[tuple[Any, Any]] = []

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from anabranch.eventtime.channel_progress import Standing
+from anabranch.eventtime.channels import NEVER
 from anabranch.eventtime.ledger import Ledger
-from anabranch.eventtime.sources import NEVER
-from anabranch.eventtime.standings import Standing
 from anabranch.model.events import FOREVER, Event
 
 

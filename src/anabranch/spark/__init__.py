@@ -10,22 +10,23 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from anabranch.spark.barriers import settle
-    from anabranch.spark.clocks import feed_clock
-    from anabranch.spark.files import Files
-    from anabranch.spark.frames import feed_directory
-    from anabranch.spark.inspection import export_view, history, serve, state
-    from anabranch.spark.integrity import verify_checkpoint
-    from anabranch.spark.previews import write_console, write_memory
-    from anabranch.spark.progress import Batch, describe_progress, follow, watch
-    from anabranch.spark.query import Feed, run
-    from anabranch.spark.rescaling import rescale
-    from anabranch.spark.restores import restore_savepoint
-    from anabranch.spark.savepoints import create_savepoint
-    from anabranch.spark.session import start_session
-    from anabranch.spark.settings import prepare
-    from anabranch.spark.sides import select_late, select_outputs, select_rejected
-    from anabranch.spark.sinks import for_each_batch, read_waivers, write_directory
+    from anabranch.sources.files import Files
+    from anabranch.spark.checkpoint.integrity import verify_checkpoint
+    from anabranch.spark.inspect.live_state import export_view, history, serve, state
+    from anabranch.spark.runs import run
+    from anabranch.spark.savepoints.checkpoint_restore import restore_savepoint
+    from anabranch.spark.savepoints.creation import create_savepoint
+    from anabranch.spark.savepoints.rescaling import rescale
+    from anabranch.spark.session.settings import prepare
+    from anabranch.spark.session.startup import start_session
+    from anabranch.spark.settlement import settle
+    from anabranch.spark.sinks.directory import for_each_batch, read_waivers, write_directory
+    from anabranch.spark.sinks.preview_sinks import write_console, write_memory
+    from anabranch.spark.sinks.progress import Batch, describe_progress, follow, watch
+    from anabranch.spark.sinks.result_frames import select_late, select_outputs, select_rejected
+    from anabranch.spark.sources.clock_frames import feed_clock
+    from anabranch.spark.sources.feeds import Feed
+    from anabranch.spark.sources.frames import feed_directory
 
 __all__ = [
     "Batch",

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
-from anabranch.eventtime.sources import NEVER, Rejected
+from anabranch.eventtime.channels import NEVER, Rejected
 from anabranch.model.events import LANE, SOURCE, Event
 from anabranch.model.maps import Map
 from anabranch.model.order import bound_after
 from anabranch.model.program import Program
 from anabranch.model.shapes import AnyState
-from anabranch.speculation.segments import NO_LEAVES, Leaves, Rules, Step
+from anabranch.speculation.segments import NO_LEAVES, EventRules, Leaves, SegmentStep
 from anabranch.speculation.spoken import Spoken, is_alike
 from anabranch.speculation.timed import TimedSpeculation
 from anabranch.speculation.tracks import Track
@@ -38,7 +38,7 @@ class Speculation:
     def __init__(self, program: Program, leaves: Leaves = NO_LEAVES) -> None:
         self.program = program
         self.frontier = NEVER
-        self._rules = Rules(program, leaves)
+        self._rules = EventRules(program, leaves)
         self._by = find_entries(program)
         self._tracks: dict[Any, Track] = {}
         # When each pending event is due, and in which track: a frontier looks at these tracks only.
@@ -112,7 +112,7 @@ class Speculation:
             one.said = one.outputs
         return made
 
-    def _insert(self, events: Iterable[Event]) -> list[Step]:
+    def _insert(self, events: Iterable[Event]) -> list[SegmentStep]:
         touched: dict[Any, Track] = {}
         for event in events:
             assert event.time > self.frontier, f"{event} lies behind the frontier {self.frontier}"
@@ -142,7 +142,7 @@ def find_entries(program: Program) -> str | None:
     return by if all(by in h.enters for h in program.initial.handlers.values()) else None
 
 
-def _correct(one: Step) -> Iterator[Spoken]:
+def _correct(one: SegmentStep) -> Iterator[Spoken]:
     """Yield what has to be said so that a step's outputs are what they are now."""
     said, one.said = one.said, one.outputs
     for index in range(max(len(said), len(one.outputs))):
@@ -155,5 +155,5 @@ def _correct(one: Step) -> Iterator[Spoken]:
             yield Spoken(1, (one.key, index), value, one.event)
 
 
-def _order(one: Step) -> Any:
+def _order(one: SegmentStep) -> Any:
     return one.key

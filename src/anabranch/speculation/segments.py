@@ -35,7 +35,7 @@ NO_LEAVES = Leaves({}, lambda state, deltas: state)
 
 
 @dataclass(slots=True)
-class Step:
+class SegmentStep:
     """An event in its place: what it says as things stand, and what was said of it so far."""
 
     key: OrderKey
@@ -53,12 +53,12 @@ class Segment:
     `new` until its opening has been run, and `torn` if leaves were taken away from it.
     """
 
-    opening: Step | None
+    opening: SegmentStep | None
     state: AnyState = None
-    leaves: list[Step] = field(default_factory=list)
+    leaves: list[SegmentStep] = field(default_factory=list)
     base: Deltas = field(default_factory=dict)
     deltas: Deltas = field(default_factory=dict)
-    fresh: list[Step] = field(default_factory=list)
+    fresh: list[SegmentStep] = field(default_factory=list)
     new: bool = False
     torn: bool = False
 
@@ -68,7 +68,7 @@ class Segment:
         return self.new or self.torn or bool(self.fresh)
 
 
-class Rules:
+class EventRules:
     """How the events of one program are run: in order, or as leaves."""
 
     def __init__(self, program: Program, leaves: Leaves = NO_LEAVES) -> None:
@@ -89,7 +89,7 @@ class Rules:
             if handlers[tag].output is not None and reads_state(handlers[tag].output)
         )
 
-    def run(self, state: AnyState, one: Step) -> AnyState:
+    def run(self, state: AnyState, one: SegmentStep) -> AnyState:
         """Run an event on a state; return the next one. A function that raises sets it aside."""
         initial = self.program.initial
         try:
@@ -100,7 +100,7 @@ class Rules:
             state = initial.set_aside(state, one.event)
         return state
 
-    def speak(self, state: AnyState, leaf: Step) -> None:
+    def speak(self, state: AnyState, leaf: SegmentStep) -> None:
         """Let a leaf say what it has to say of the state of its segment."""
         handler = self._speak[type(leaf.event.data)]
         try:
@@ -109,7 +109,7 @@ class Rules:
         except Exception as error:  # noqa: BLE001 - whatever a user's function raises
             leaf.outputs, leaf.reason = (), describe_failure(leaf.event, error)
 
-    def fold(self, deltas: Deltas, leaf: Step) -> Deltas:
+    def fold(self, deltas: Deltas, leaf: SegmentStep) -> Deltas:
         """Add a leaf that has spoken to its segment's deltas."""
         if leaf.reason is not None:
             return deltas
@@ -129,13 +129,13 @@ class Rules:
         """Return the state at the end of a segment."""
         return self.join(segment.state, segment.deltas) if segment.deltas else segment.state
 
-    def refold(self, segment: Segment, *, entered: bool) -> list[Step]:
+    def refold(self, segment: Segment, *, entered: bool) -> list[SegmentStep]:
         """Look at what is new in a segment, or at all of it; return the leaves that spoke.
 
         `entered` says that it starts from another state than before.
         """
         fresh, segment.fresh = segment.fresh, []
-        again: list[Step] = []
+        again: list[SegmentStep] = []
         if entered and not segment.torn:
             again = [leaf for leaf in segment.leaves if type(leaf.event.data) in self.speaking]
             segment.torn = self._changes_its_mind(segment, again)
@@ -148,7 +148,7 @@ class Rules:
             segment.deltas = self.fold(segment.deltas, leaf)
         return [*fresh, *again]
 
-    def _changes_its_mind(self, segment: Segment, leaves: list[Step]) -> bool:
+    def _changes_its_mind(self, segment: Segment, leaves: list[SegmentStep]) -> bool:
         """Let leaves speak again; say whether one that failed did not, or the other way round."""
         changed = False
         for leaf in leaves:

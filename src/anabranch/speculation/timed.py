@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from anabranch.eventtime.sources import NEVER, Rejected
+from anabranch.eventtime.channels import NEVER, Rejected
 from anabranch.eventtime.timers import TimerError, Timetable, is_timer
 from anabranch.model.events import Event
 from anabranch.model.maps import Map
@@ -21,7 +21,7 @@ from anabranch.model.step import Outputs, describe_failure
 from anabranch.speculation.spoken import Spoken, is_alike
 
 
-class Folded(NamedTuple):
+class FoldedEvent(NamedTuple):
     """An event that was folded, a timer among them, what it said, or why it could not be."""
 
     key: OrderKey
@@ -30,7 +30,9 @@ class Folded(NamedTuple):
     reason: str | None = None
 
 
-def fold_ahead(program: Program, state: AnyState, pending: Iterable[Event]) -> Iterator[Folded]:
+def fold_ahead(
+    program: Program, state: AnyState, pending: Iterable[Event]
+) -> Iterator[FoldedEvent]:
     """Fold pending events, and the timers up to the last of them, from a settled state."""
     pending = list(pending)
     horizon = max((e.time for e in pending if not is_timer(program, e)), default=NEVER)
@@ -45,7 +47,7 @@ def _begin(program: Program, state: AnyState, pending: list[Event], frontier: in
     return Timetable(program, state, ordered, frontier, wakes)
 
 
-def _fold(timetable: Timetable) -> Iterator[Folded]:
+def _fold(timetable: Timetable) -> Iterator[FoldedEvent]:
     for key, event in timetable:
         try:
             outputs = timetable.step(event)
@@ -53,9 +55,9 @@ def _fold(timetable: Timetable) -> Iterator[Folded]:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a user's function raises
             timetable.set_aside(event)
-            yield Folded(key, event, (), describe_failure(event, error))
+            yield FoldedEvent(key, event, (), describe_failure(event, error))
         else:
-            yield Folded(key, event, outputs)
+            yield FoldedEvent(key, event, outputs)
 
 
 class _Line:
@@ -159,7 +161,7 @@ class TimedSpeculation:
         return self._lines[name]
 
 
-def _list_said(folded: Iterable[Folded]) -> dict[tuple[OrderKey, int], tuple[Any, Event]]:
+def _list_said(folded: Iterable[FoldedEvent]) -> dict[tuple[OrderKey, int], tuple[Any, Event]]:
     return {
         (one.key, index): (value, one.event)
         for one in folded

@@ -9,7 +9,7 @@ from operator import attrgetter
 from anabranch.model.events import Event
 from anabranch.model.order import OrderKey
 from anabranch.model.shapes import AnyState
-from anabranch.speculation.segments import Deltas, Rules, Segment, Step
+from anabranch.speculation.segments import Deltas, EventRules, Segment, SegmentStep
 from anabranch.speculation.spoken import is_alike
 
 SMALL = 64
@@ -21,7 +21,7 @@ _key = attrgetter("key")
 class Track:
     """One line of events and states that no other line meets: a program's, or a key's."""
 
-    def __init__(self, rules: Rules, state: AnyState, base: Deltas | None = None) -> None:
+    def __init__(self, rules: EventRules, state: AnyState, base: Deltas | None = None) -> None:
         self._rules = rules
         base = {} if base is None else base
         self._segments = [Segment(None, state, base=base, deltas=base)]
@@ -32,7 +32,7 @@ class Track:
     def insert(self, event: Event) -> None:
         """Put an event into its place; `refresh` looks at what follows from it."""
         is_leaf = type(event.data) in self._rules.leaves
-        one = Step(self._find_key(event, is_leaf=is_leaf), event)
+        one = SegmentStep(self._find_key(event, is_leaf=is_leaf), event)
         place = bisect_right(self._starts, one.key) - 1
         if is_leaf:
             segment = self._segments[place]
@@ -43,14 +43,14 @@ class Track:
             self._open(place, one)
         self._since = one.key if self._since is None else min(self._since, one.key)
 
-    def refresh(self) -> list[Step]:
+    def refresh(self) -> list[SegmentStep]:
         """Run again what new events have changed; return every step that may say something else."""
         if self._since is None:
             return []
         # One earlier: a new segment may have taken leaves from the one before.
         place = max(0, bisect_right(self._starts, self._since) - 2)
         self._since = None
-        looked_at: list[Step] = []
+        looked_at: list[SegmentStep] = []
         moved = False
         while place < len(self._segments) and (moved or self._stale):
             segment = self._segments[place]
@@ -62,11 +62,11 @@ class Track:
             place += 1
         return looked_at
 
-    def settle(self, bound: OrderKey) -> list[Step]:
+    def settle(self, bound: OrderKey) -> list[SegmentStep]:
         """Let everything before a bound become part of the start; return it, in order."""
         assert self._since is None, "settled before it was refreshed"
         place = bisect_left(self._starts, bound) - 1
-        settled: list[Step] = []
+        settled: list[SegmentStep] = []
         for segment in self._segments[:place]:
             settled += [*([segment.opening] if segment.opening else []), *segment.leaves]
         del self._segments[:place], self._starts[:place]
@@ -114,7 +114,7 @@ class Track:
         count = sum(1 for _ in takewhile(lambda other: other[: len(key)] == key, after))
         return (*key, count) if count else key
 
-    def _open(self, place: int, one: Step) -> None:
+    def _open(self, place: int, one: SegmentStep) -> None:
         before = self._segments[place]
         cut = bisect_left(before.leaves, one.key, key=_key)
         after = Segment(one, leaves=before.leaves[cut:], new=True)
@@ -127,7 +127,7 @@ class Track:
         self._segments.insert(place + 1, after)
         self._starts.insert(place + 1, one.key)
 
-    def _enter(self, place: int, looked_at: list[Step]) -> bool:
+    def _enter(self, place: int, looked_at: list[SegmentStep]) -> bool:
         """Run what opens a segment; say whether it starts from another state than before."""
         segment = self._segments[place]
         if segment.opening is None:

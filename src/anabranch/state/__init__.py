@@ -1,16 +1,16 @@
 """Ready-made states, each with its fork, join and zero, so that most programs write none."""
 
-from anabranch.state.changes import Default, Drop, Rekey, Rename, Reshape, Retype
 from anabranch.state.collections import MapOf, Replicated, SetOf, Struct, TopK
+from anabranch.state.combined import Several
+from anabranch.state.evolution.changes import Default, Drop, Rekey, Rename, Reshape, Retype
 from anabranch.state.exact import ExactMean, ExactSum, ExactVariance
 from anabranch.state.holistic import Distinct, Median, Mode, Quantile
 from anabranch.state.limits import Limited
 from anabranch.state.lists import Bag, ListOf, SplitList, UnionList
 from anabranch.state.numbers import Count, Max, Mean, Min, Sum
-from anabranch.state.several import Several
+from anabranch.state.per_channel import PerSource
 from anabranch.state.sharing import Shared
 from anabranch.state.sketches import ApproxDistinct, ApproxQuantile
-from anabranch.state.sources import PerSource
 from anabranch.state.values import Dictionary, Latest, Value
 
 __all__ = [

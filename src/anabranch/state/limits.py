@@ -8,8 +8,8 @@ from typing import Any, Literal
 from anabranch.errors import ProgramError, StateTooLargeError
 from anabranch.model.maps import Map
 from anabranch.model.shapes import MISSING, AnyState, Shape
-from anabranch.state.canonical import write_canonically
-from anabranch.state.codec import find_records
+from anabranch.state.durable.codec import find_records
+from anabranch.state.value_order import write_canonically
 
 Overflow = Literal["reject", "stop"]
 

@@ -9,8 +9,8 @@ from typing import Any
 from anabranch.errors import ProgramError
 from anabranch.model.shapes import MISSING, Fork, Join
 from anabranch.model.slices import Slices
-from anabranch.state.canonical import is_written_alike, write_canonically
-from anabranch.state.codec import list_records
+from anabranch.state.durable.codec import list_records
+from anabranch.state.value_order import is_written_alike, write_canonically
 from anabranch.state.values import Order, check_order, rank_item
 
 Items = tuple[Any, ...]

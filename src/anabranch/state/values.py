@@ -10,8 +10,8 @@ from anabranch.errors import ProgramError, StateTooLargeError
 from anabranch.model.maps import Map
 from anabranch.model.shapes import MISSING, AnyState, CheckSize, Fork, Join, Shape, join_entries
 from anabranch.model.slices import Slices
-from anabranch.state.canonical import is_written_alike, write_canonically
-from anabranch.state.codec import find_records, list_records
+from anabranch.state.durable.codec import find_records, list_records
+from anabranch.state.value_order import is_written_alike, write_canonically
 
 Order = str | Callable[[Any], Any]
 """A field of an item, or a function of it."""

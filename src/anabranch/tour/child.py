@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 from anabranch.errors import AnabranchError
 from anabranch.eventtime.ledger import Ledger
-from anabranch.spark.progress import Batch
-from anabranch.spark.sinks import Frontiers
+from anabranch.spark.sinks.directory import Frontiers
+from anabranch.spark.sinks.progress import Batch
 
 PATIENCE_S = 300
 FAREWELL_S = 10

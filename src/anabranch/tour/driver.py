@@ -17,8 +17,8 @@ from typing import Any
 
 from anabranch.errors import AnabranchError
 from anabranch.model.program import Program
-from anabranch.plan.wiring import wire
-from anabranch.tour.examples import load_program
+from anabranch.plan.layouts import choose_layout
+from anabranch.tour.example_program import load_program
 from anabranch.tour.traffic import SOURCES
 
 SHARDS = 4
@@ -49,7 +49,7 @@ def run_query(program: Program, home: Path, scratch: Path) -> None:
         "spark.driver.extraJavaOptions": f"{SHORT_LIVED} -Djava.io.tmpdir={scratch}",
     }
     session = start_session("anabranch-tour", **settings)
-    wiring = wire(program, SHARDS)
+    wiring = choose_layout(program, SHARDS)
     tell(way=wiring.way, shards=wiring.shards, spark=session.version)
     feed = feed_directory(session, program, str(home / "events"), SOURCES)
     result = run(program, [feed], shards=SHARDS)

@@ -8,14 +8,14 @@ from typing import Any
 
 from rich.text import Text
 
-from anabranch.eventtime.sources import end_sources
-from anabranch.laws import Counterexample, Result, check
+from anabranch.eventtime.channels import end_sources
+from anabranch.laws import Counterexample, LawResult, check
 from anabranch.model.program import Program
 from anabranch.model.slices import Slices
 from anabranch.reference.simulator import Counts
 from anabranch.reference.verification import prepare
 from anabranch.state import MapOf, Sum
-from anabranch.tour.examples import EXAMPLE
+from anabranch.tour.example_program import EXAMPLE
 from anabranch.tour.page import Page
 
 PLAN = "by source"
@@ -98,7 +98,7 @@ def show_mistake(page: Page, program: Program) -> None:
     page.show_code(cut_case(found.code))
 
 
-def first_case(results: Iterable[Result]) -> Counterexample:
+def first_case(results: Iterable[LawResult]) -> Counterexample:
     """Return the counterexample of the first broken law."""
     return next(r.counterexample for r in results if r.counterexample is not None)
 

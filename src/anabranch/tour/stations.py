@@ -18,14 +18,14 @@ from rich.text import Text
 
 from anabranch.errors import AnabranchError, InputError, Stopped
 from anabranch.model.program import Program
-from anabranch.spark.progress import Batch
+from anabranch.spark.sinks.progress import Batch
 from anabranch.tour.child import Begun, Child, ChildError, Home, launch
-from anabranch.tour.examples import EXAMPLE, find_example, load_example
+from anabranch.tour.example_program import EXAMPLE, find_example, load_example
 from anabranch.tour.lessons import show_laws, show_mistake, show_schedules
 from anabranch.tour.page import Page, cut_source
 from anabranch.tour.traffic import PROMISES, Traffic, write_traffic
-from anabranch.tour.verdict import Verdict, fold_files, judge, read_hours
-from anabranch.tour.view import Hour, View, draw_curve, draw_sources, open_view
+from anabranch.tour.verdict import TourVerdict, fold_files, judge, read_hours
+from anabranch.tour.view import Hour, LiveView, draw_curve, draw_sources, open_view
 
 GOOD, FOUND, USAGE = 0, 1, 2
 PIPE_WIDTH = 100
@@ -175,7 +175,7 @@ def show_query(
     return GOOD if verdict.agrees else FOUND
 
 
-def follow(view: View, child: Child, crash_in: int | None = None) -> None:
+def follow(view: LiveView, child: Child, crash_in: int | None = None) -> None:
     """Show each batch until the query ends, or until it is in the middle of a certain batch."""
     home = child.home
     total = len(list(home.events.iterdir()))
@@ -199,7 +199,7 @@ def follow(view: View, child: Child, crash_in: int | None = None) -> None:
                 return
 
 
-def show_crash(page: Page, child: Child, view: View) -> None:
+def show_crash(page: Page, child: Child, view: LiveView) -> None:
     """Kill the process, and say what was there at that moment."""
     if child.has_ended:
         raise ChildError("the query was done before it could be killed")
@@ -223,7 +223,7 @@ def _cut_off(unfinished: Sequence[int]) -> str:
     return f": batch {names} was begun, and is not committed" if unfinished else ": between batches"
 
 
-def show_verdict(page: Page, verdict: Verdict, hours: Sequence[Hour]) -> None:
+def show_verdict(page: Page, verdict: TourVerdict, hours: Sequence[Hour]) -> None:
     """Show the comparison, the ledger as a balance, and the answer as a picture."""
     page.open_station(
         "The answer",

@@ -17,7 +17,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from anabranch.eventtime.sources import Source
+from anabranch.eventtime.channels import Source
 from anabranch.model.events import FOREVER
 
 MINUTE_S = 60
@@ -52,7 +52,7 @@ _BROKEN_IN = 1000
 _FIRST_CHANGE_S = 1_700_000_000
 
 
-class Arrival(NamedTuple):
+class ArrivingRow(NamedTuple):
     """A row of a file, and when it comes in."""
 
     moment: float
@@ -94,14 +94,14 @@ def write_traffic(traffic: Traffic, folder: Path) -> list[Path]:
     return files
 
 
-def arrange(traffic: Traffic) -> list[Arrival]:
+def arrange(traffic: Traffic) -> list[ArrivingRow]:
     """Return every event in the order in which it comes in."""
     rng = random.Random(traffic.seed)
     hours = [day * 24 + hour for day in range(traffic.days) for hour in range(24)]
     weights = [_BUSY[hour % 24] * _BUSY_DAYS[hour // 24 % 7] for hour in hours]
     silent, back = 0.35 * traffic.end, 0.55 * traffic.end
     arrivals = [
-        Arrival(time, "clock", {"tag": "Hour", "time": time})
+        ArrivingRow(time, "clock", {"tag": "Hour", "time": time})
         for time in range(HOUR_S, traffic.end + 1, HOUR_S)
     ]
     for hour in rng.choices(hours, weights, k=traffic.tips):
@@ -116,12 +116,12 @@ def arrange(traffic: Traffic) -> list[Arrival]:
         taxi = _choose(rng, _BY_DAY if 6 <= hour % 24 < 22 else _AT_NIGHT)
         amount = rng.randint(1, 9)
         columns = {"tag": "Tip", "time": time, "taxi": taxi, "amount": amount}
-        arrivals.append(Arrival(moment, source, columns))
+        arrivals.append(ArrivingRow(moment, source, columns))
     # What comes in at one moment has been waiting, and comes in the order of time.
     return sorted(arrivals, key=lambda arrival: (arrival.moment, arrival.columns["time"]))
 
 
-def number_rows(arrivals: list[Arrival]) -> Iterator[dict[str, Any]]:
+def number_rows(arrivals: list[ArrivingRow]) -> Iterator[dict[str, Any]]:
     """Give each row its place in its source's sequence."""
     counts = dict.fromkeys((source.name for source in SOURCES), 0)
     for _, source, columns in arrivals:

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from anabranch.eventtime.ledger import Ledger
+from anabranch.microbatch.exchange.result_rows import encode_json, identify
 from anabranch.model.program import Program
-from anabranch.reference.files import read_items
+from anabranch.reference.event_files import read_items
 from anabranch.reference.sequential import Answer, run
-from anabranch.spark.said import encode_json, identify
-from anabranch.spark.sinks import find_last_batch, read_ledger
+from anabranch.spark.sinks.directory import find_last_batch, read_ledger
 from anabranch.tour.traffic import SOURCES
 from anabranch.tour.view import Hour
 
@@ -39,7 +39,7 @@ class Comparison(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class TourVerdict:
     """How what was published compares, and the two ledgers."""
 
     comparisons: list[Comparison]
@@ -58,13 +58,13 @@ def fold_files(program: Program, files: Iterable[Path]) -> Answer:
     return run(program, read_items(program, map(str, files)), SOURCES)
 
 
-def judge(answer: Answer, folder: Path) -> Verdict:
+def judge(answer: Answer, folder: Path) -> TourVerdict:
     """Compare every row of a folder of batches with the answer."""
     rows = read_rows(folder)
     last = find_last_batch(folder)
     outputs = [(f"{identify(o.key)}#{o.index}", encode_json(o.value)) for o in answer.outputs]
     late = [(_place(late.event.source, late.event.seq), str(late.distance)) for late in answer.late]
-    return Verdict(
+    return TourVerdict(
         [
             compare("outputs", [(r["id"], r["value"]) for r in _pick(rows, "output")], outputs),
             compare("late events", [_read_late(row) for row in _pick(rows, "late")], late),

@@ -12,10 +12,10 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from anabranch.eventtime.sources import NEVER
+from anabranch.eventtime.channels import NEVER
 from anabranch.model.events import FOREVER
-from anabranch.spark.progress import Batch, find_slowest, name_size
-from anabranch.spark.sinks import Frontiers
+from anabranch.spark.sinks.directory import Frontiers
+from anabranch.spark.sinks.progress import Batch, find_slowest, name_size
 from anabranch.tour.traffic import name_moment
 
 BAR = 36
@@ -117,7 +117,7 @@ def draw_hours(hours: Sequence[Hour]) -> list[Text]:
 
 
 @dataclass
-class View:
+class LiveView:
     """What is on the screen: rows that stay, and a picture of now."""
 
     console: Console
@@ -155,10 +155,10 @@ class View:
 
 
 @contextmanager
-def open_view(console: Console, end: int) -> Iterator[View]:
+def open_view(console: Console, end: int) -> Iterator[LiveView]:
     """Show the header, and let rows come; the picture of now goes when all is done."""
     console.print(format_header(), soft_wrap=True)
-    view = View(console, end)
+    view = LiveView(console, end)
     if not console.is_terminal:
         yield view
         return

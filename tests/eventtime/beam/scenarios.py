@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from anabranch.eventtime import triggers, windows
-from anabranch.eventtime.machine import Clock, Elements, End, Frontier, replay
-from anabranch.eventtime.panes import Pane, Windowing
+from anabranch.eventtime.windows import triggers, window_types
+from anabranch.eventtime.windows.panes import Pane, Windowing
+from anabranch.eventtime.windows.trigger_machine import Clock, Elements, End, Frontier, replay
 
 ORACLE = Path(__file__).with_name("oracle.py")
 GOLDEN = Path(__file__).with_name("scenarios.jsonl")
@@ -155,7 +155,7 @@ def make_steps(rng: random.Random, *, clock: bool) -> list[list[Any]]:
 def run_here(scenario: Scenario) -> list[list[list[Any]]]:
     """Return what our machine says, in the shape of the oracle's answers."""
     windowing = Windowing(
-        window=build(windows, scenario["window"]),
+        window=build(window_types, scenario["window"]),
         trigger=build(triggers, scenario["trigger"]),
         accumulation=scenario["accumulation"],
         lateness=scenario["lateness"],
@@ -173,7 +173,7 @@ def run_here(scenario: Scenario) -> list[list[list[Any]]]:
 
 
 def describe_pane(pane: Pane) -> list[Any]:
-    whole = pane.window == windows.ALL_TIME
+    whole = pane.window == window_types.ALL_TIME
     return [
         [] if whole else list(pane.window),
         sorted(pane.value),

@@ -12,25 +12,26 @@ from unittest.mock import patch
 import pyarrow as pa
 
 from anabranch import Program
-from anabranch.eventtime.sources import Source
+from anabranch.eventtime.channels import Source
+from anabranch.microbatch.exchange.partition_keys import find_keys
+from anabranch.microbatch.exchange.result_rows import COLUMNS
+from anabranch.microbatch.restore.shard_restore import RESTORE, restore_shard
+from anabranch.microbatch.shards.deferred_outputs import DeferredOutputs
+from anabranch.microbatch.shards.root import Root
+from anabranch.microbatch.store.state_store import MemoryStore
 from anabranch.model.fields import encode_value
 from anabranch.reference.sequential import run
 from anabranch.savepoints.folders import open_savepoint
 from anabranch.savepoints.objects import read_snapshot, write_snapshot
 from anabranch.savepoints.snapshot import Snapshot
-from anabranch.spark import savepoints
-from anabranch.spark.pairing import find_last
-from anabranch.spark.placement import find_keys
-from anabranch.spark.restoring import RESTORE, restore_shard
-from anabranch.spark.roots import Root, Speaker
-from anabranch.spark.said import COLUMNS
-from anabranch.spark.seeding import Seed, SeedingReader
-from anabranch.spark.stores import MemoryStore
-from anabranch.state.evolution import Migration
-from anabranch.state.schemas import read_schema
-from tests.spark.streams import Stream
-from tests.spark.test_microbatches import Engine, to_row
-from tests.spark.test_savepoints import Run
+from anabranch.spark.checkpoint.ownership import find_last
+from anabranch.spark.savepoints import creation
+from anabranch.spark.savepoints.first_batch import Seed, SeedingReader
+from anabranch.state.evolution.migration import Migration
+from anabranch.state.evolution.schemas import read_schema
+from tests.microbatch.streams import Stream
+from tests.microbatch.test_microbatches import Engine, to_row
+from tests.spark.savepoints.test_spark_savepoints import Run
 
 
 class Options(NamedTuple):
@@ -130,8 +131,8 @@ class Shards:
         offsets.mkdir(parents=True, exist_ok=True)
         (offsets / "0").write_text("v1\n{}", encoding="utf-8")
         found = {"read_values": lambda *_: values, "find_batch": lambda *_: 0}
-        with patch.multiple(savepoints, **found):
-            savepoints.create_savepoint(None, offsets.parent, target)
+        with patch.multiple(creation, **found):
+            creation.create_savepoint(None, offsets.parent, target)
 
     def list_values(self) -> Iterator[tuple[int, int, str, bytes]]:
         """Yield what the stores hold as Spark's reader of a checkpoint does."""
@@ -165,7 +166,7 @@ class Shards:
         for root, spine in spines.items():
             Root(job, engine.root_stores[root]).restore(spine)
             for store in engine.speaker_stores if job.wiring.speaking else ():
-                Speaker(job, store).restore(spine)
+                DeferredOutputs(job, store).restore(spine)
 
 
 @dataclass
@@ -205,7 +206,7 @@ class OnSpark:
 
     def save(self, target: Path) -> None:
         checkpoint = self.query.places(self.folder.name)[1]
-        savepoints.create_savepoint(self.session, checkpoint, target)
+        creation.create_savepoint(self.session, checkpoint, target)
         target.with_suffix(".files").write_text(str(self.query.files))
 
     def restore(self, savepoint: Path) -> None:

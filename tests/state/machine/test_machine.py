@@ -23,8 +23,8 @@ from hypothesis.stateful import (
 )
 
 from anabranch import Event, Heartbeat, Map
-from anabranch.eventtime.sources import Source
-from anabranch.plan.leaves import join_deltas
+from anabranch.eventtime.channels import Source
+from anabranch.plan.foldable_leaves import join_deltas
 from anabranch.savepoints import drafts
 from anabranch.savepoints.objects import read_snapshot
 from anabranch.state.aging import Aged

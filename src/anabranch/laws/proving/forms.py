@@ -21,7 +21,7 @@ _INT: Form = (INT,)
 _BOOL: Form = (BOOL,)
 
 
-class Leaf:
+class NumberTerm:
     """A number that is known as a term only."""
 
     __slots__ = ("term", "trace")
@@ -30,7 +30,7 @@ class Leaf:
     trace: Any
 
 
-class Fixed:
+class FixedPart:
     """A part that is no number, and is taken as it is."""
 
     __slots__ = ("value",)
@@ -39,7 +39,7 @@ class Fixed:
         self.value = value
 
     def __eq__(self, other: object) -> bool:
-        if type(other) is not Fixed or type(self.value) is not type(other.value):
+        if type(other) is not FixedPart or type(self.value) is not type(other.value):
             return False
         # By repr, since 0.0 == -0.0 and nan != nan. Anything of a user's own class only by
         # identity: its `==` could do anything.
@@ -57,7 +57,7 @@ class Fixed:
 def read_form(value: Any) -> Form:
     """Return the form of a value."""
     kind = type(value)
-    if issubclass(kind, Leaf):
+    if issubclass(kind, NumberTerm):
         return (value.term.sort,)
     if kind is bool:
         return _BOOL
@@ -67,18 +67,18 @@ def read_form(value: Any) -> Form:
         return ("tuple", kind, tuple(read_form(part) for part in value))
     if kind is list:
         return ("list", list, tuple(read_form(part) for part in value))
-    if kind is dict and not any(issubclass(type(key), Leaf) for key in value):
-        return ("dict", tuple(map(Fixed, value)), tuple(read_form(v) for v in value.values()))
+    if kind is dict and not any(issubclass(type(key), NumberTerm) for key in value):
+        return ("dict", tuple(map(FixedPart, value)), tuple(read_form(v) for v in value.values()))
     if dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
         parts = [read_form(getattr(value, field.name)) for field in dataclasses.fields(kind)]
         return ("data", kind, tuple(parts))
-    return ("fixed", Fixed(value), ())
+    return ("fixed", FixedPart(value), ())
 
 
 def list_terms(value: Any) -> list[Term]:
     """Return the numbers in a value as terms, in the order of its form."""
     kind = type(value)
-    if issubclass(kind, Leaf):
+    if issubclass(kind, NumberTerm):
         return [value.term]
     if kind in (bool, int):
         return [terms.constant(value)]
@@ -161,11 +161,11 @@ def find_stranger(form: Form) -> Any:
     return next((found for part in form[2] if (found := find_stranger(part))), None)
 
 
-class _Absent:
+class _NoEntry:
     """The entry of a key that a map does not have."""
 
     def __repr__(self) -> str:
         return "(no entry)"
 
 
-ABSENT = _Absent()
+ABSENT = _NoEntry()

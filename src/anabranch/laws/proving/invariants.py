@@ -22,7 +22,7 @@ from anabranch.laws.proving.forms import (
     list_terms,
     read_form,
 )
-from anabranch.laws.proving.scenes import Scene, Setting
+from anabranch.laws.proving.scenes import Scene, SceneForms
 from anabranch.laws.proving.solver import Solver
 from anabranch.laws.proving.symbolic import Trace
 from anabranch.laws.proving.symbols import Stop
@@ -59,7 +59,7 @@ class Kind(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Transition:
+class StateMove:
     """A way from reachable values to another: an update, a fork, a join, or the start."""
 
     name: str
@@ -83,7 +83,7 @@ class Atom:
 class Move:
     """One case of a transition between given forms."""
 
-    setting: Setting
+    setting: SceneForms
     condition: Term
     form: Form
     leaves: list[Term]
@@ -96,7 +96,7 @@ Known = Mapping[tuple[Kind, Form], tuple[Atom, ...]]
 class Reach:
     """Follow a program's transitions, each once for given forms."""
 
-    def __init__(self, transitions: Iterable[Transition]) -> None:
+    def __init__(self, transitions: Iterable[StateMove]) -> None:
         self.transitions = tuple(transitions)
         self._moves: dict[tuple[int, tuple[Form, ...]], list[Move]] = {}
 
@@ -119,7 +119,7 @@ class Reach:
     def _follow(self, place: int, forms: tuple[Form, ...]) -> list[Move]:
         if (place, forms) not in self._moves:
             transition = self.transitions[place]
-            setting = Setting(forms, transition.tags, transition.keys, transition.held)
+            setting = SceneForms(forms, transition.tags, transition.keys, transition.held)
             trace = Trace()
             scene = setting.imagine(trace)
             cases = trace.watch(lambda: trace.explore(lambda: transition.run(scene)))
@@ -148,7 +148,7 @@ class Reach:
         return known
 
 
-def _refuse_strangers(form: Form, transition: Transition) -> None:
+def _refuse_strangers(form: Form, transition: StateMove) -> None:
     stranger = find_stranger(form)
     if stranger is not None:
         raise Stop(f"{transition.name} gives a state with a {stranger}")
@@ -158,7 +158,7 @@ def _choose_sources(known: Known, kinds: tuple[Kind, ...]) -> list[tuple[tuple[K
     return list(product(*([key for key in known if key[0] == kind] for kind in kinds)))
 
 
-def suppose(known: Known, keys: Iterable[tuple[Kind, Form]], setting: Setting) -> list[Term]:
+def suppose(known: Known, keys: Iterable[tuple[Kind, Form]], setting: SceneForms) -> list[Term]:
     """Return what is known of the states of a scene."""
     return [
         atom.read(setting.leaves(place)) for place, key in enumerate(keys) for atom in known[key]

@@ -12,7 +12,7 @@ from anabranch.laws.proving import terms
 from anabranch.laws.proving.forms import Form
 from anabranch.laws.proving.invariants import Atom, Kind, Known, suppose
 from anabranch.laws.proving.obligations import Obligation
-from anabranch.laws.proving.scenes import Scene, Setting, read_goals
+from anabranch.laws.proving.scenes import Scene, SceneForms, read_goals
 from anabranch.laws.proving.solver import Assignment, Solver, Values
 from anabranch.laws.proving.symbolic import Trace
 from anabranch.laws.proving.symbols import Stop
@@ -36,7 +36,7 @@ def judge(obligation: Obligation, known: Known, solver: Solver, constants: list[
     keys = [[key for key in known if key[0] == kind] for kind in obligation.kinds]
     supposed: dict[str, None] = {}
     for chosen in product(*keys):
-        setting = Setting(
+        setting = SceneForms(
             tuple(form for _, form in chosen), obligation.tags, obligation.keys, obligation.held
         )
         assumed = [obligation.assume(setting)]
@@ -60,7 +60,7 @@ Failures = list[tuple[Term, Exception | None]]
 
 def _find_failure(
     obligation: Obligation,
-    setting: Setting,
+    setting: SceneForms,
     failures: Failures,
     assumed: list[Term],
     solver: Solver,
@@ -94,7 +94,7 @@ def _list_needed(
     return [text for text, _ in needed]
 
 
-def list_failures(goal: Callable[[Scene], Any], setting: Setting) -> Failures:
+def list_failures(goal: Callable[[Scene], Any], setting: SceneForms) -> Failures:
     """Return when a goal is missed, path by path, and what was raised there."""
     trace = Trace()
     scene = setting.imagine(trace)
@@ -109,7 +109,7 @@ def list_failures(goal: Callable[[Scene], Any], setting: Setting) -> Failures:
 
 
 def _try_for_real(
-    obligation: Obligation, setting: Setting, assumed: Iterable[Term], constants: list[int]
+    obligation: Obligation, setting: SceneForms, assumed: Iterable[Term], constants: list[int]
 ) -> str:
     """Run the law on real numbers; a proof that Python contradicts is none."""
     rng = Random(0)
@@ -122,7 +122,7 @@ def _try_for_real(
 
 
 def miss_for_real(
-    goal: Callable[[Scene], Any], setting: Setting, values: Values, rng: Random
+    goal: Callable[[Scene], Any], setting: SceneForms, values: Values, rng: Random
 ) -> bool:
     """Say whether a goal is missed on real numbers."""
     try:
@@ -133,7 +133,7 @@ def miss_for_real(
         return False
 
 
-def describe_scene(setting: Setting, values: Values) -> str:
+def describe_scene(setting: SceneForms, values: Values) -> str:
     """Show the states and events of a case."""
     scene = setting.realise(values)
     parts = [f"s{place or ''}={state!r}" for place, state in enumerate(scene.states)]

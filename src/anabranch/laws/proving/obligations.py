@@ -13,10 +13,10 @@ from typing import Any
 
 from anabranch.laws.proving import terms
 from anabranch.laws.proving.forms import list_terms, read_form
-from anabranch.laws.proving.invariants import Kind, Transition
-from anabranch.laws.proving.scenes import Scene, Setting, equal_fields
+from anabranch.laws.proving.invariants import Kind, StateMove
+from anabranch.laws.proving.scenes import Scene, SceneForms, equal_fields
+from anabranch.laws.proving.state_functions import ForkView, StateFunctions, may_be_apart
 from anabranch.laws.proving.terms import TRUE, Term
-from anabranch.laws.proving.views import ForkView, View, may_be_apart
 from anabranch.laws.searching.generators import find_constants
 from anabranch.model.events import Tag
 from anabranch.model.program import Program
@@ -37,11 +37,11 @@ class Obligation:
     tags: tuple[Tag, ...] = ()
     keys: tuple[str, ...] = ()
     held: bool | None = None
-    assume: Callable[[Setting], Term] = lambda _: TRUE
+    assume: Callable[[SceneForms], Term] = lambda _: TRUE
 
 
 def list_obligations(
-    program: Program, views: Mapping[str, View], forks: Sequence[ForkView]
+    program: Program, views: Mapping[str, StateFunctions], forks: Sequence[ForkView]
 ) -> Iterator[Obligation]:
     """Return everything to be shown, law by law."""
     for fork in forks:
@@ -101,7 +101,7 @@ def _undo_fork(fork: ForkView) -> Obligation:
     return Obligation("join_undoes_fork", fork.name, "any state", kinds, goal)
 
 
-def _commute(program: Program, view: View) -> Iterator[Obligation]:
+def _commute(program: Program, view: StateFunctions) -> Iterator[Obligation]:
     def goal(scene: Scene) -> Sequence[Any]:
         call, (first, second) = scene.call, scene.events
         (start,) = scene.states
@@ -131,8 +131,8 @@ def _commute(program: Program, view: View) -> Iterator[Obligation]:
             )
 
 
-def _independent(program: Program, a: Tag, b: Tag) -> Callable[[Setting], Term]:
-    def assume(setting: Setting) -> Term:
+def _independent(program: Program, a: Tag, b: Tag) -> Callable[[SceneForms], Term]:
+    def assume(setting: SceneForms) -> Term:
         restrictions = sorted(program.dependence.restrictions(a, b))
         return terms.conjoin(terms.negate(equal_fields(setting, same)) for same in restrictions)
 
@@ -187,7 +187,9 @@ def _associate(fork: ForkView) -> Obligation:
     return Obligation("join_is_associative", fork.name, "any states", kinds, goal)
 
 
-def list_transitions(views: Sequence[View], forks: Sequence[ForkView]) -> Iterator[Transition]:
+def list_transitions(
+    views: Sequence[StateFunctions], forks: Sequence[ForkView]
+) -> Iterator[StateMove]:
     """Return how a run reaches its states; states folded from zero are among them.
 
     Joins are taken between any two reachable states of the right types, not only siblings: more
@@ -198,7 +200,7 @@ def list_transitions(views: Sequence[View], forks: Sequence[ForkView]) -> Iterat
         if view.shape.zero is not MISSING and any(fork.parent is view for fork in forks):
             yield _start(view, view.shape.zero)
         for tag in view.handlers:
-            yield Transition(
+            yield StateMove(
                 f"the update of {tag.__name__}",
                 (Kind(view.name),),
                 Kind(view.name),
@@ -210,7 +212,7 @@ def list_transitions(views: Sequence[View], forks: Sequence[ForkView]) -> Iterat
         yield from _fork_transitions(fork)
 
 
-def _update(view: View) -> Callable[[Scene], Any]:
+def _update(view: StateFunctions) -> Callable[[Scene], Any]:
     return lambda scene: scene.call(view.change, scene.states[0], scene.events[0])
 
 
@@ -218,20 +220,20 @@ def _start_delta(zero: Any) -> Callable[[Scene], Any]:
     return lambda scene: (scene.states[0], zero)
 
 
-def _start(view: View, value: Any) -> Transition:
-    return Transition("the start", (), Kind(view.name), lambda _: value)
+def _start(view: StateFunctions, value: Any) -> StateMove:
+    return StateMove("the start", (), Kind(view.name), lambda _: value)
 
 
-def _fork_transitions(fork: ForkView) -> Iterator[Transition]:
+def _fork_transitions(fork: ForkView) -> Iterator[StateMove]:
     source = (Kind(fork.parent.name),)
 
     def cut(scene: Scene) -> Any:
         one, two = scene.call(fork.fork, scene.states[0], scene.left, scene.right)
         return one, two
 
-    yield Transition("the fork", source, Kind(fork.left.name), lambda scene: cut(scene)[0])
-    yield Transition("the fork", source, Kind(fork.right.name), lambda scene: cut(scene)[1])
-    yield Transition(
+    yield StateMove("the fork", source, Kind(fork.left.name), lambda scene: cut(scene)[0])
+    yield StateMove("the fork", source, Kind(fork.right.name), lambda scene: cut(scene)[1])
+    yield StateMove(
         "the join",
         (Kind(fork.left.name), Kind(fork.right.name)),
         Kind(fork.parent.name),
@@ -239,18 +241,18 @@ def _fork_transitions(fork: ForkView) -> Iterator[Transition]:
     )
 
 
-def list_pair_transitions(forks: Sequence[ForkView]) -> Iterator[Transition]:
+def list_pair_transitions(forks: Sequence[ForkView]) -> Iterator[StateMove]:
     """Return how a run reaches siblings: a fork, then updates of either side."""
     for fork in forks:
         source = (Kind(fork.parent.name),)
         for place, (lefts, rights) in enumerate(fork.splits):
             pair = Kind(fork.name, place)
-            yield Transition("the fork", source, pair, _cut_pair(fork), held=True)
+            yield StateMove("the fork", source, pair, _cut_pair(fork), held=True)
             yield from _side_transitions(fork, pair, lefts, 0)
             yield from _side_transitions(fork, pair, rights, 1)
             if fork.uniform and fork.parent.shape.zero is not MISSING:
                 delta = Kind(fork.name, place, delta=True)
-                yield Transition("zero", source, delta, _start_delta(fork.parent.shape.zero))
+                yield StateMove("zero", source, delta, _start_delta(fork.parent.shape.zero))
                 yield from _side_transitions(fork, delta, rights & fork.folded, 1)
 
 
@@ -264,7 +266,7 @@ def _cut_pair(fork: ForkView) -> Callable[[Scene], Any]:
 
 def _side_transitions(
     fork: ForkView, pair: Kind, tags: frozenset[Tag], side: int
-) -> Iterator[Transition]:
+) -> Iterator[StateMove]:
     view = (fork.left, fork.right)[side]
 
     def run(scene: Scene) -> Any:
@@ -273,10 +275,10 @@ def _side_transitions(
         return (one, changed) if side else (changed, two)
 
     for tag in sorted(tags, key=_name):
-        yield Transition(f"the update of {tag.__name__}", (pair,), pair, run, (tag,), view.keys)
+        yield StateMove(f"the update of {tag.__name__}", (pair,), pair, run, (tag,), view.keys)
 
 
-def list_constants(program: Program, views: Sequence[View]) -> list[int]:
+def list_constants(program: Program, views: Sequence[StateFunctions]) -> list[int]:
     """Return the numbers that candidates compare with.
 
     They are 0, those of the start and of zero, and those that the program's functions mention, with

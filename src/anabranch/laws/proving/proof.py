@@ -42,9 +42,9 @@ from anabranch.laws.proving.obligations import (
 )
 from anabranch.laws.proving.refutation import refute
 from anabranch.laws.proving.solver import Solver
+from anabranch.laws.proving.state_functions import ForkView, view_program
 from anabranch.laws.proving.symbols import Stop
-from anabranch.laws.proving.views import ForkView, view_program
-from anabranch.laws.reports import Report, Result
+from anabranch.laws.reports import LawResult, Report
 from anabranch.model.program import Program
 
 
@@ -189,7 +189,7 @@ def attach(report: Report, proofs: Iterable[Proof]) -> Report:
     return replace(report, results=tuple(_attach_one(result, known) for result in report.results))
 
 
-def _attach_one(result: Result, proofs: Sequence[Proof]) -> Result:
+def _attach_one(result: LawResult, proofs: Sequence[Proof]) -> LawResult:
     mine = [p for p in proofs if p.law == result.law and p.subject == result.subject]
     if result.verdict != "kept" or not mine:
         return result

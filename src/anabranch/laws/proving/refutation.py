@@ -10,10 +10,10 @@ from typing import Any
 from anabranch.laws.proving.invariants import Kind
 from anabranch.laws.proving.judgement import list_failures, miss_for_real
 from anabranch.laws.proving.obligations import Obligation
-from anabranch.laws.proving.scenes import Scene, Setting
+from anabranch.laws.proving.scenes import Scene, SceneForms
 from anabranch.laws.proving.solver import Solver, Values
+from anabranch.laws.proving.state_functions import ForkView, StateFunctions
 from anabranch.laws.proving.symbols import Stop
-from anabranch.laws.proving.views import ForkView, View
 from anabranch.model.events import Tag
 
 Producer = tuple[tuple[Tag, ...], Callable[[Scene, tuple[Any, ...]], Any]]
@@ -22,7 +22,7 @@ Producer = tuple[tuple[Tag, ...], Callable[[Scene, tuple[Any, ...]], Any]]
 
 def refute(
     obligation: Obligation,
-    views: Mapping[str, View],
+    views: Mapping[str, StateFunctions],
     forks: Sequence[ForkView],
     solver: Solver,
 ) -> str:
@@ -42,7 +42,7 @@ def refute(
 
 
 def _list_producers(
-    kind: Kind, views: Mapping[str, View], forks: Sequence[ForkView]
+    kind: Kind, views: Mapping[str, StateFunctions], forks: Sequence[ForkView]
 ) -> Iterator[Producer]:
     first = next(iter(views.values()))
     starts: list[Producer] = [((), lambda scene, _: first.shape.init)]
@@ -81,7 +81,7 @@ def _refute_from(
         state = produce(scene, scene.events[own:])
         return obligation.goal(replace(scene, states=(state,), events=scene.events[:own]))
 
-    setting = Setting((), (*obligation.tags, *tags), obligation.keys, held=True)
+    setting = SceneForms((), (*obligation.tags, *tags), obligation.keys, held=True)
     try:
         for condition, _ in list_failures(goal, setting):
             values = solver.find([obligation.assume(setting), condition])
@@ -99,7 +99,7 @@ def _asks_slices(values: Values) -> bool:
     return any(name.startswith(("left ", "right ", "same ")) for name in values)
 
 
-def _describe(obligation: Obligation, setting: Setting, values: Values) -> str:
+def _describe(obligation: Obligation, setting: SceneForms, values: Values) -> str:
     events = [repr(event) for event in setting.realise(values).events]
     own = len(obligation.tags)
     before = f"after {', '.join(events[own:])}" if events[own:] else "at the start"

@@ -30,7 +30,7 @@ class Scene:
 
 
 @dataclass(frozen=True)
-class Setting:
+class SceneForms:
     """What a scene is made of: the forms of its states, the tags of its events.
 
     `keys` are fields that have one value in all events. `held` says whether both sides of a fork
@@ -120,13 +120,13 @@ class _Coin:
         return ValueError(reason)
 
 
-def equal_fields(setting: Setting, names: Sequence[str]) -> Term:
+def equal_fields(setting: SceneForms, names: Sequence[str]) -> Term:
     """Return that the first two events of a scene agree in these fields."""
     first, second = setting.fields(0), setting.fields(1)
     return terms.conjoin(_equal(name, first[name], second[name], setting) for name in names)
 
 
-def _equal(name: str, a: Term | str, b: Term | str, setting: Setting) -> Term:
+def _equal(name: str, a: Term | str, b: Term | str, setting: SceneForms) -> Term:
     if name in setting.keys:
         return terms.TRUE
     if isinstance(a, Term) and isinstance(b, Term):

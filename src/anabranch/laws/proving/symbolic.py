@@ -27,7 +27,7 @@ _SEES_TYPES = frozenset({"type", "id", "vars", "eval", "exec", "globals", "local
 
 
 @dataclass(frozen=True)
-class Case:
+class CodePath:
     """One path through a function: when it is taken, and what it returns or raises."""
 
     condition: Term
@@ -85,9 +85,9 @@ class Trace:
         self._stopped = Stop(reason)
         return self._stopped
 
-    def explore(self, function: Callable[[], Any]) -> list[Case]:
+    def explore(self, function: Callable[[], Any]) -> list[CodePath]:
         """Return every path through a function."""
-        cases: list[Case] = []
+        cases: list[CodePath] = []
         pending: list[tuple[tuple[Term, bool], ...]] = [()]
         while pending:
             if len(cases) + len(pending) > MAX_PATHS:
@@ -106,7 +106,7 @@ class Trace:
                 pending.append((*frame.made[:place], (term, not answer)))
         return cases
 
-    def _run(self, function: Callable[[], Any], frame: _Frame) -> Case:
+    def _run(self, function: Callable[[], Any], frame: _Frame) -> CodePath:
         value, error = None, None
         try:
             value = function()
@@ -116,7 +116,7 @@ class Trace:
             error = raised
         if self._stopped is not None:
             raise self._stopped
-        return Case(terms.conjoin(frame.conditions()), value, error)
+        return CodePath(terms.conjoin(frame.conditions()), value, error)
 
     def call(self, function: Callable[..., Any], *args: Any) -> Any:
         """Call a function; return its results on all paths as one, as far as they look alike.
@@ -124,7 +124,7 @@ class Trace:
         Results of one form differ in numbers only, and these become conditional terms, so that
         two `max` in a row make one path and not four.
         """
-        groups: dict[Any, list[Case]] = {}
+        groups: dict[Any, list[CodePath]] = {}
         for case in self.explore(lambda: function(*args)):
             groups.setdefault(_group_key(case), []).append(case)
         for place, group in enumerate(groups.values()):
@@ -133,7 +133,7 @@ class Trace:
                 return self._merge(group)
         raise AssertionError("a function has no path")
 
-    def _merge(self, group: list[Case]) -> Any:
+    def _merge(self, group: list[CodePath]) -> Any:
         error = group[0].error
         if error is not None:
             raise error
@@ -186,7 +186,7 @@ def _is_trusted(frame: FrameType) -> bool:
     return str(frame.f_globals.get("__name__", "")).startswith(_TRUSTED)
 
 
-def _group_key(case: Case) -> Any:
+def _group_key(case: CodePath) -> Any:
     return read_form(case.value) if case.error is None else ("raises", type(case.error))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from anabranch.laws.proving import terms
-from anabranch.laws.proving.forms import Leaf
+from anabranch.laws.proving.forms import NumberTerm
 from anabranch.laws.proving.terms import BOOL, INT, Term
 from anabranch.model.events import Tag
 from anabranch.model.slices import Slices
@@ -39,7 +39,7 @@ def wrap(term: Term, trace: Decider) -> Any:
     return (Truth if term.sort == BOOL else Number)(term, trace)
 
 
-class Symbol(Leaf):
+class Symbol(NumberTerm):
     """An int or bool that is not known. Its two kinds are `Number` and `Truth`."""
 
     __slots__ = ()

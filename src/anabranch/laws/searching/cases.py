@@ -18,9 +18,9 @@ from anabranch.laws.laws import (
     JOIN_UNDOES_FORK,
     UPDATE_PASSES_THROUGH_JOIN,
 )
+from anabranch.laws.searching.case_sources import Draw, EventClock, Ground
 from anabranch.laws.searching.cuts import SIDES, Way
 from anabranch.laws.searching.generators import Strategy
-from anabranch.laws.searching.ground import Clock, Draw, Ground
 from anabranch.laws.searching.reachable import Case
 from anabranch.model.events import LANE, Tag
 from anabranch.model.program import ForkJoin, Program, StateType
@@ -81,7 +81,7 @@ def make_fork_cases(ground: Ground, fork: ForkJoin, law: str) -> Source:
         return NOTHING_APART
 
     def make(draw: Draw) -> Case:
-        clock = Clock(ground.program)
+        clock = EventClock(ground.program)
         case, _, within = ground.draw_course(draw, clock, ways, fork)
         cut = ground.draw_cut(draw, fork, within)
         if law == JOIN_UNDOES_FORK.name:
@@ -109,7 +109,7 @@ def make_pair_cases(ground: Ground, state_type: StateType) -> Source:
         return NEVER_REACHED
 
     def make(draw: Draw) -> Case:
-        clock = Clock(program)
+        clock = EventClock(program)
         case, name, within = ground.draw_course(draw, clock, ways)
         first = ground.draw_event(draw, clock, name, within)
         second = ground.draw_event(draw, clock, name, within)
@@ -131,7 +131,7 @@ def make_identity_cases(ground: Ground, state_type: StateType) -> Source:
     folded = [tag for tag in state_type.handlers if _folds_from_zero(program, tag)]
 
     def make(draw: Draw) -> Case:
-        clock = Clock(program)
+        clock = EventClock(program)
         case, _, within = ground.draw_course(draw, clock, ways)
         parts = [part for part in within if part.tag in folded]
         if not parts:
@@ -163,7 +163,7 @@ def make_triple_cases(ground: Ground, fork: ForkJoin) -> Source:
         return "no three parts of the events are independent of each other"
 
     def make(draw: Draw) -> Case:
-        clock = Clock(ground.program)
+        clock = EventClock(ground.program)
         case, name, within = ground.draw_course(draw, clock, ways, fork, tail)
         cut = ground.draw_descent(draw, name, within, tail, fork)
         lefts = ground.draw_events(draw, clock, *cut.side("left"), most=2)
@@ -185,7 +185,7 @@ def make_call_cases(ground: Ground, state_type: StateType) -> Source:
     own = [fork for fork in ground.program.forks if fork.parent == state_type.name]
 
     def make(draw: Draw) -> Case:
-        clock = Clock(ground.program)
+        clock = EventClock(ground.program)
         case, name, within = ground.draw_course(draw, clock, ways)
         forks = [fork for fork in own if ground.cuts.seeds(fork, within)]
         if not forks or draw(_YES_FIRST):

@@ -18,7 +18,7 @@ from anabranch.laws.laws import (
 )
 from anabranch.laws.reports import Counterexample
 from anabranch.laws.searching.cuts import Cut
-from anabranch.laws.searching.equations import Difference, Raised
+from anabranch.laws.searching.equations import Inequality, Raised
 from anabranch.laws.searching.literals import abridge
 from anabranch.laws.searching.reachable import Case
 from anabranch.laws.searching.scripts import Script
@@ -29,16 +29,16 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 @dataclass(frozen=True)
-class Finding:
+class FailingCase:
     """A case on which a law fails, and how."""
 
     law: str
     case: Case
-    difference: Difference
+    difference: Inequality
 
 
 def describe_finding(
-    finding: Finding,
+    finding: FailingCase,
     program: Program,
     *,
     seed: int,
@@ -69,7 +69,7 @@ def _guard(script: Script, name: str, call: str, outcome: Any) -> None:
 
 
 def _end_join_undoes_fork(
-    script: Script, state_type: StateType, case: Case, difference: Difference
+    script: Script, state_type: StateType, case: Case, difference: Inequality
 ) -> None:
     assert case.cut is not None
     if isinstance(difference.got, Raised):
@@ -82,7 +82,7 @@ def _end_join_undoes_fork(
 
 
 def _end_update_passes_through_join(
-    script: Script, state_type: StateType, case: Case, difference: Difference
+    script: Script, state_type: StateType, case: Case, difference: Inequality
 ) -> None:
     cut = case.cut
     assert cut is not None
@@ -105,7 +105,7 @@ def _end_update_passes_through_join(
 
 
 def _end_independent_updates_commute(
-    script: Script, state_type: StateType, case: Case, difference: Difference
+    script: Script, state_type: StateType, case: Case, difference: Inequality
 ) -> None:
     for name, event in zip(("e1", "e2"), case.events, strict=True):
         script.run(f"{name} = {script.event(event)}")
@@ -124,7 +124,7 @@ def _end_independent_updates_commute(
 
 
 def _end_join_has_identity(
-    script: Script, state_type: StateType, case: Case, difference: Difference
+    script: Script, state_type: StateType, case: Case, difference: Inequality
 ) -> None:
     name = state_type.name
     fork = script.program.find_fork(name, name, name)
@@ -148,7 +148,7 @@ def _end_join_has_identity(
 
 
 def _end_join_is_associative(
-    script: Script, state_type: StateType, case: Case, difference: Difference
+    script: Script, state_type: StateType, case: Case, difference: Inequality
 ) -> None:
     cut, inner = case.cut, case.inner
     assert cut is not None
@@ -163,7 +163,7 @@ def _end_join_is_associative(
 
 
 def _end_functions_are_pure(
-    script: Script, state_type: StateType, case: Case, difference: Difference
+    script: Script, state_type: StateType, case: Case, difference: Inequality
 ) -> None:
     names = ["s"]
     if difference.function == "join":
@@ -200,7 +200,7 @@ def _call(
     return script.join(cut.fork, names[0], names[1])
 
 
-Ending = Callable[[Script, StateType, Case, Difference], None]
+Ending = Callable[[Script, StateType, Case, Inequality], None]
 
 _ENDINGS: dict[str, Ending] = {
     FUNCTIONS_ARE_PURE.name: _end_functions_are_pure,
@@ -239,7 +239,7 @@ _SENTENCES: dict[tuple[str, str], str] = {
 }
 
 
-def describe_difference(finding: Finding) -> str:
+def describe_difference(finding: FailingCase) -> str:
     """Say in one sentence what is wrong."""
     tags = [type(event.data).__name__ for event in finding.case.events]
     return _SENTENCES[finding.law, finding.difference.kind].format(
@@ -262,7 +262,9 @@ def _describe_saying(outcome: Any) -> str:
     return f"says {', '.join(map(abridge, outcome))}" if outcome else "says nothing"
 
 
-def locate_finding(finding: Finding, program: Program, state_type: StateType) -> Location | None:
+def locate_finding(
+    finding: FailingCase, program: Program, state_type: StateType
+) -> Location | None:
     """Return the user's line to look at first."""
     role, case = finding.difference.function, finding.case
     if role in ("update", "output"):

@@ -42,7 +42,7 @@ class Raised:
 
 
 @dataclass(frozen=True)
-class Difference:
+class Inequality:
     """The two sides of an equation that are not equal.
 
     `kind` says which of a law's equations it is, and `function` which of the user's functions to
@@ -59,7 +59,7 @@ class Difference:
 TIMES = 4
 """How often a function is called again: dice may fall the same way twice."""
 
-Equation = Callable[[Program, Case], Difference | None]
+Equation = Callable[[Program, Case], Inequality | None]
 
 
 def attempt(call: Callable[[], Any]) -> Any:
@@ -83,12 +83,12 @@ def agree(state_type: StateType, a: AnyState, b: AnyState) -> bool:
     return attempt(lambda: state_type.shape.same(a, b)) is True or is_identical(a, b)
 
 
-def _differ(kind: str, function: str, expected: Any, got: Any, case: Case) -> Difference:
+def _differ(kind: str, function: str, expected: Any, got: Any, case: Case) -> Inequality:
     close = is_close(expected, got, measure_scale(case.list_events()))
-    return Difference(kind, function, expected, got, close)
+    return Inequality(kind, function, expected, got, close)
 
 
-def try_join_undoes_fork(program: Program, case: Case) -> Difference | None:
+def try_join_undoes_fork(program: Program, case: Case) -> Inequality | None:
     """C2: `join(*fork(s, left, right)) == s`."""
     parent, state = reach(program, case)
     cut = _require(case.cut)
@@ -98,7 +98,7 @@ def try_join_undoes_fork(program: Program, case: Case) -> Difference | None:
     return _differ("state", "fork", state, again, case)
 
 
-def try_update_passes_through_join(program: Program, case: Case) -> Difference | None:
+def try_update_passes_through_join(program: Program, case: Case) -> Inequality | None:
     """C1: an event changes a side, and says there, what it would change and say in the whole."""
     parent, state = reach(program, case)
     cut, event = _require(case.cut), case.events[0]
@@ -119,7 +119,7 @@ def try_update_passes_through_join(program: Program, case: Case) -> Difference |
     return _differ("state", "join", whole, joined, case)
 
 
-def try_independent_updates_commute(program: Program, case: Case) -> Difference | None:
+def try_independent_updates_commute(program: Program, case: Case) -> Inequality | None:
     """C3: two independent events in either order leave one state, and say the same."""
     state_type, state = reach(program, case)
     first, second = case.events
@@ -136,7 +136,7 @@ def try_independent_updates_commute(program: Program, case: Case) -> Difference 
     return _differ("state", "update", end, other_end, case)
 
 
-def try_join_has_identity(program: Program, case: Case) -> Difference | None:
+def try_join_has_identity(program: Program, case: Case) -> Inequality | None:
     """Zero: `join(s, zero) == s`; what is folded from zero joins as if from s."""
     state_type, state = reach(program, case)
     fork = program.find_fork(state_type.name, state_type.name, state_type.name)
@@ -158,7 +158,7 @@ def try_join_has_identity(program: Program, case: Case) -> Difference | None:
     return _differ("delta", "join", whole, joined, case)
 
 
-def try_join_is_associative(program: Program, case: Case) -> Difference | None:
+def try_join_is_associative(program: Program, case: Case) -> Inequality | None:
     """`join(join(a, b), c) == join(a, join(b, c))`."""
     state_type, state = reach(program, case)
     cut, inner = _require(case.cut), _require(case.inner)
@@ -172,7 +172,7 @@ def try_join_is_associative(program: Program, case: Case) -> Difference | None:
     return _differ("state", "join", right_first, left_first, case)
 
 
-def try_functions_are_pure(program: Program, case: Case) -> Difference | None:
+def try_functions_are_pure(program: Program, case: Case) -> Inequality | None:
     """Every function gives equal results for equal arguments, and leaves these as they are."""
     state_type, state = reach(program, case)
     for event in case.events:
@@ -192,7 +192,7 @@ def try_functions_are_pure(program: Program, case: Case) -> Difference | None:
     return _try_twice("join", lambda a, b: (cut.fork.join(a, b),), sides, pair, (state_type,))
 
 
-def _try_handler_twice(state_type: StateType, state: AnyState, event: Event) -> Difference | None:
+def _try_handler_twice(state_type: StateType, state: AnyState, event: Event) -> Inequality | None:
     handler = state_type.handlers[type(event.data)]
     output, update = replace(handler, update=None), replace(handler, output=None)
     for name, part in (("output", output), ("update", update)):
@@ -210,21 +210,21 @@ def _try_twice(
     takes: tuple[StateType, ...],
     arguments: tuple[AnyState, ...],
     gives: tuple[StateType | None, ...],
-) -> Difference | None:
+) -> Inequality | None:
     before = tuple(map(copy_state, arguments))
     first = copy_state(attempt(lambda: function(*arguments)))
     for state_type, argument, kept in zip(takes, arguments, before, strict=True):
         if not agree(state_type, argument, kept):
-            return Difference("changed", name, kept, argument)
+            return Inequality("changed", name, kept, argument)
     for _ in range(TIMES):
         again = attempt(lambda: function(*map(copy_state, before)))
         if isinstance(first, Raised) or isinstance(again, Raised):
             if first != again:
-                return Difference("again", name, first, again)
+                return Inequality("again", name, first, again)
             continue
         for given, one, two in zip(gives, first, again, strict=True):
             if not (is_identical(one, two) if given is None else agree(given, one, two)):
-                return Difference("again", name, one, two)
+                return Inequality("again", name, one, two)
     return None
 
 
@@ -244,7 +244,7 @@ EQUATIONS: dict[str, Equation] = {
 """The equation of each law."""
 
 
-def try_law(law: str, program: Program, case: Case) -> Difference | None:
+def try_law(law: str, program: Program, case: Case) -> Inequality | None:
     """Return how a law fails on a case, or None. A case that can't be reached breaks nothing."""
     try:
         return EQUATIONS[law](program, case)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
+from anabranch.laws.searching.case_sources import Ground
 from anabranch.laws.searching.cuts import Cut
-from anabranch.laws.searching.ground import Ground
 from anabranch.laws.searching.reachable import Apart, Case, Descent, Move, change_fields
 from anabranch.model.events import Event
 from anabranch.model.program import Program

@@ -13,7 +13,8 @@ from hypothesis.strategies import SearchStrategy
 
 from anabranch.errors import InputError, ProgramError
 from anabranch.laws.laws import FUNCTIONS_ARE_PURE, INDEPENDENT_UPDATES_COMMUTE, LAWS, Law
-from anabranch.laws.reports import Counterexample, Report, Result
+from anabranch.laws.reports import Counterexample, LawResult, Report
+from anabranch.laws.searching.case_sources import Ground
 from anabranch.laws.searching.cases import (
     Subject,
     explain_absence,
@@ -21,10 +22,9 @@ from anabranch.laws.searching.cases import (
     make_cases,
     name_subject,
 )
-from anabranch.laws.searching.counterexamples import Finding, describe_finding
-from anabranch.laws.searching.equations import Difference, try_law
+from anabranch.laws.searching.counterexamples import FailingCase, describe_finding
+from anabranch.laws.searching.equations import Inequality, try_law
 from anabranch.laws.searching.generators import Strategy, make_settings
-from anabranch.laws.searching.ground import Ground
 from anabranch.laws.searching.reachable import Case
 from anabranch.laws.searching.reductions import reduce_case
 from anabranch.model.events import Tag
@@ -55,7 +55,7 @@ def check(
     chosen = _choose_laws(laws)
     _check_arguments(program, cases, events)
     search = Search(program, cases, seed, dict(events or {}), target, progress)
-    results: list[Result] = []
+    results: list[LawResult] = []
     for law in chosen:
         impure = any(r.verdict == "broken" and r.law == FUNCTIONS_ARE_PURE.name for r in results)
         results += search.check_law(law, impure=impure)
@@ -112,23 +112,23 @@ class Search:
         """Return what cases are drawn from."""
         return Ground(self.program, self.events)
 
-    def check_law(self, law: Law, *, impure: bool = False) -> list[Result]:
+    def check_law(self, law: Law, *, impure: bool = False) -> list[LawResult]:
         """Return what became of a law, for each state type or fork that it is about."""
         if impure:
             reason = f"{FUNCTIONS_ARE_PURE.name} is broken, so no other answer could be trusted"
-            return [Result(law.name, law.title, "skipped", 0, reason=reason)]
+            return [LawResult(law.name, law.title, "skipped", 0, reason=reason)]
         subjects = list_subjects(law.name, self.program)
         if not subjects:
             reason = explain_absence(law.name, self.program)
-            return [Result(law.name, law.title, "skipped", 0, reason=reason)]
+            return [LawResult(law.name, law.title, "skipped", 0, reason=reason)]
         return [self.check_subject(law, subject) for subject in subjects]
 
-    def check_subject(self, law: Law, subject: Subject) -> Result:
+    def check_subject(self, law: Law, subject: Subject) -> LawResult:
         """Return what became of a law for one state type or fork."""
         strategy = make_cases(self.ground, law.name, subject)
         if isinstance(strategy, str):
             name = name_subject(subject)
-            return Result(law.name, law.title, "skipped", 0, reason=strategy, subject=name)
+            return LawResult(law.name, law.title, "skipped", 0, reason=strategy, subject=name)
         hunt = Hunt(self, law, name_subject(subject))
         result = hunt.find_break(strategy)
         if result.verdict == "broken":
@@ -142,7 +142,7 @@ class Search:
             )
         return self._check_without_lanes(law, subject, result)
 
-    def describe(self, finding: Finding) -> Counterexample:
+    def describe(self, finding: FailingCase) -> Counterexample:
         """Return a finding as a user sees it."""
         return describe_finding(
             finding,
@@ -152,7 +152,7 @@ class Search:
             without_lanes=self.without_lanes,
         )
 
-    def _check_without_lanes(self, law: Law, subject: Subject, result: Result) -> Result:
+    def _check_without_lanes(self, law: Law, subject: Subject, result: LawResult) -> LawResult:
         """Return a kept law's result, unless it holds only because lanes keep events apart.
 
         Lanes are there to fix the order of float additions. What they must not do is hide that a
@@ -167,7 +167,7 @@ class Search:
         reason = "without its lanes the program breaks this law, and not by rounding"
         return replace(found, reason=f"{reason}; {found.reason}" if found.reason else reason)
 
-    def find_break(self, law: Law, name: str) -> Result | None:
+    def find_break(self, law: Law, name: str) -> LawResult | None:
         """Return how a law is broken other than by rounding, for the subject of that name."""
         for subject in list_subjects(law.name, self.program):
             if name_subject(subject) == name:
@@ -213,25 +213,25 @@ class Hunt:
         self._law = law
         self._subject = subject
         self._ran = 0
-        self._found: Finding | None = None
-        self.rounded: Finding | None = None
+        self._found: FailingCase | None = None
+        self.rounded: FailingCase | None = None
 
-    def find_break(self, strategy: Strategy) -> Result:
+    def find_break(self, strategy: Strategy) -> LawResult:
         """Return the law as kept, or as broken by the smallest case that does not merely round."""
         found = self._find(strategy, lambda difference: not difference.rounding)
         law = self._law
-        kept = Result(law.name, law.title, "kept", self._ran, subject=self._subject)
+        kept = LawResult(law.name, law.title, "kept", self._ran, subject=self._subject)
         if found is None:
             return kept
         shown = self._search.describe(found)
         return replace(kept, verdict="broken", counterexample=shown, reason=_advise(found))
 
-    def find_rounding(self, strategy: Strategy) -> Finding:
+    def find_rounding(self, strategy: Strategy) -> FailingCase:
         """Return the smallest case in which the sides of the law round differently."""
         assert self.rounded is not None
         return self._find(strategy, lambda difference: difference.rounding) or self.rounded
 
-    def _find(self, strategy: Strategy, wants: Callable[[Difference], bool]) -> Finding | None:
+    def _find(self, strategy: Strategy, wants: Callable[[Inequality], bool]) -> FailingCase | None:
         search = self._search
         self._found, self._ran = None, 0
         dice = random.Random(f"{search.seed} {self._law.name} {self._subject}")
@@ -251,7 +251,7 @@ class Hunt:
         reduce_case(search.ground, self._found.case, lambda case: self._try_seeded(case, wants))
         return self._found
 
-    def _try_seeded(self, case: Case, wants: Callable[[Difference], bool]) -> bool:
+    def _try_seeded(self, case: Case, wants: Callable[[Inequality], bool]) -> bool:
         """Try a case as Hypothesis does: what rolls dice rolls the same ones each time."""
         before = random.getstate()
         random.seed(0)
@@ -260,14 +260,14 @@ class Hunt:
         finally:
             random.setstate(before)
 
-    def _try(self, case: Case, wants: Callable[[Difference], bool]) -> bool:
+    def _try(self, case: Case, wants: Callable[[Inequality], bool]) -> bool:
         if self._found is None:
             self._ran += 1
             self._tell()
         difference = try_law(self._law.name, self._search.program, case)
         if difference is None:
             return False
-        finding = Finding(self._law.name, case, difference)
+        finding = FailingCase(self._law.name, case, difference)
         if difference.rounding and self.rounded is None:
             self.rounded = finding
         if not wants(difference):
@@ -281,7 +281,7 @@ class Hunt:
             progress(self._law.name, min(self._ran, cases), cases)
 
 
-def _advise(finding: Finding) -> str:
+def _advise(finding: FailingCase) -> str:
     """Say what to do about a broken law, where one can tell."""
     if finding.law != INDEPENDENT_UPDATES_COMMUTE.name:
         return ""

@@ -42,13 +42,13 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Layout:
+class StateParts:
     """How a state is put together: a record of parts, or one slot."""
 
     slot: Slot | None
     maker: str = ""
     steps: tuple[str, ...] = ()
-    parts: tuple[Layout, ...] = ()
+    parts: tuple[StateParts, ...] = ()
 
     def slots(self) -> tuple[Slot, ...]:
         """Return the slots from left to right."""
@@ -88,7 +88,7 @@ class Pair:
         return dict(eval(f"dict({self.code})", {"Map": Map, **names}))  # noqa: S307
 
 
-def write_pair(layout: Layout, pieces: Sequence[Piece], *, zero: bool) -> Pair:
+def write_pair(layout: StateParts, pieces: Sequence[Piece], *, zero: bool) -> Pair:
     """Return a fork and join made of one piece for each slot."""
     left = layout.write(iter(pieces), lambda piece, s: piece.left(s), "s")
     whole = layout.write(iter(pieces), lambda _, s: s, "s")
@@ -105,13 +105,13 @@ def read_layout(
     keys: Iterable[str],
     path: str = "s",
     depth: int = 1,
-) -> Layout:
+) -> StateParts:
     """Return how states like these are put together; the first is the one a run starts from."""
     kind = type(values[0])
     names = _list_fields(values)
     if names is None:
         pieces = list_pieces(values, constants, tuple(keys), depth)
-        return Layout(Slot(path, tuple(pieces)))
+        return StateParts(Slot(path, tuple(pieces)))
     plain = kind is tuple
     steps = tuple(f"[{name}]" if plain else f".{name}" for name in names)
     columns = [[v[n] if plain else getattr(v, n) for v in values] for n in names]
@@ -119,7 +119,7 @@ def read_layout(
         read_layout(column, constants, keys, path + step, depth)
         for step, column in zip(steps, columns, strict=True)
     )
-    return Layout(None, "" if plain else kind.__name__, steps, parts)
+    return StateParts(None, "" if plain else kind.__name__, steps, parts)
 
 
 def _list_fields(values: Sequence[Any]) -> Sequence[Any] | None:
@@ -238,7 +238,7 @@ def _list_maps(
 
 
 def _join_maps(
-    layout: Layout, pieces: Sequence[Piece], wrap: str, key: str
+    layout: StateParts, pieces: Sequence[Piece], wrap: str, key: str
 ) -> Callable[[str, str], str]:
     def join(a: str, b: str) -> str:
         both = layout.write(

@@ -24,8 +24,8 @@ from anabranch.laws.laws import FUNCTIONS_ARE_PURE, INDEPENDENT_UPDATES_COMMUTE
 from anabranch.laws.proving.proof import attach, prove
 from anabranch.laws.reports import Report
 from anabranch.laws.searching.search import check
-from anabranch.laws.synthesis.grammar import Layout, Pair, Piece, read_layout, write_pair
-from anabranch.laws.synthesis.trials import OUTPUTS, Material, find_misses, prepare
+from anabranch.laws.synthesis.grammar import Pair, Piece, StateParts, read_layout, write_pair
+from anabranch.laws.synthesis.trials import OUTPUTS, TrialInputs, find_misses, prepare
 from anabranch.model.program import Program
 from anabranch.model.shapes import WrittenShape
 
@@ -100,7 +100,7 @@ class _Search:
     """A search for one program."""
 
     def __init__(
-        self, material: Material, cases: int, seed: int, progress: Progress | None
+        self, material: TrialInputs, cases: int, seed: int, progress: Progress | None
     ) -> None:
         self._material = material
         self._cases = cases
@@ -202,7 +202,7 @@ class _Search:
         return "no combination in the grammar gives the same answer as the fold that never forked"
 
 
-def _list_different(layout: Layout, expected: Any, got: Any, path: str = "s") -> set[str]:
+def _list_different(layout: StateParts, expected: Any, got: Any, path: str = "s") -> set[str]:
     """Return the paths of the slots in which two states differ."""
     if layout.slot is not None:
         return {path}

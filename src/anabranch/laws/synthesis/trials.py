@@ -40,7 +40,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Material:
+class TrialInputs:
     """Everything needed to try candidates for one program."""
 
     program: Program
@@ -50,7 +50,7 @@ class Material:
     keys: tuple[str, ...]
 
 
-def prepare(program: Program, count: int, seed: int) -> Material:
+def prepare(program: Program, count: int, seed: int) -> TrialInputs:
     """Make up trials; the same ones for the same seed."""
     rng = Random(seed)
     keys = find_keys(program)
@@ -65,7 +65,7 @@ def prepare(program: Program, count: int, seed: int) -> Material:
             cut = tuple(Slices(_slice(event, keys) for event in side) for side in sides)
             trials.append(Trial(state, *sides, cut))
     mentioned = find_constants(program)[int]
-    return Material(program, tuple(trials), tuple(states), mentioned, tuple(sorted(keys)))
+    return TrialInputs(program, tuple(trials), tuple(states), mentioned, tuple(sorted(keys)))
 
 
 def _make_events(program: Program, keys: Iterable[str], rng: Random) -> list[Event]:
@@ -125,7 +125,7 @@ def fold(program: Program, state: Any, events: Iterable[Event]) -> tuple[Any, tu
 
 
 def find_misses(
-    material: Material, pair: Mapping[str, Any], trial: Trial
+    material: TrialInputs, pair: Mapping[str, Any], trial: Trial
 ) -> list[tuple[Any, Any, str]]:
     """Return what differs from the fold that never forked: expected, got, and of what."""
     try:

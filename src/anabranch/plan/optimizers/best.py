@@ -8,10 +8,10 @@ from anabranch.model.program import Program
 from anabranch.plan.assembly import assemble_balanced, place_by_rate
 from anabranch.plan.cost import PRICES, Prices, price
 from anabranch.plan.enumeration import enumerate_plans
+from anabranch.plan.machine_placement import place
 from anabranch.plan.optimizers.greedy import grow_tag_tree
 from anabranch.plan.optimizers.keyed import plan_by_key
-from anabranch.plan.optimizers.sequential import plan_sequentially
-from anabranch.plan.placement import place
+from anabranch.plan.optimizers.single_node import plan_sequentially
 from anabranch.plan.rates import Rates, spread_hot
 from anabranch.plan.rules import RULES
 from anabranch.plan.tree import Plan

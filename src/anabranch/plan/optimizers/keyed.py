@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from anabranch.model.program import Program
 from anabranch.plan.assembly import TagNode, assemble_balanced, place_by_rate
 from anabranch.plan.graph import connect
-from anabranch.plan.optimizers.sequential import plan_sequentially
+from anabranch.plan.optimizers.single_node import plan_sequentially
 from anabranch.plan.rates import Rates
 from anabranch.plan.tree import Plan
 

@@ -1,0 +1,196 @@
+"""`anabranch savepoint create` and `restore`: savepoints of a query on Spark."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from anabranch.cli.flags import Json, Lateness, Strict, Target
+from anabranch.cli.run_spark import open_run, prepare_restore, restore_here
+from anabranch.cli.screen import GOOD, Screen, count_things
+from anabranch.cli.spark_options import HERE, RunPlace, SparkRequest, find_checkpoint
+from anabranch.cli.target_module import load_material
+from anabranch.errors import InputError
+from anabranch.eventtime.disorder import read_lateness
+from anabranch.eventtime.held_back import name_time
+from anabranch.savepoints.collection import find_savepoint
+from anabranch.savepoints.drafts import check_is_free
+from anabranch.savepoints.folders import open_savepoint
+from anabranch.spark.checkpoint.ownership import PAIR
+
+Folder = Annotated[
+    str, Parameter(help="The folder whose files are followed, as `anabranch run` has it.")
+]
+Published = Annotated[
+    str,
+    Parameter(help="The folder of outputs: a new one, or the one in which the savepoint was made."),
+]
+Partitions = Annotated[
+    int | None, Parameter(help="How many of Spark's partitions share the shards; 2.")
+]
+
+
+def create(
+    checkpoint: Annotated[
+        Path, Parameter(help="The checkpoint of a query, running or stopped: OUTPUT/_checkpoint.")
+    ],
+    target: Annotated[Path, Parameter(help="The savepoint's folder; it must be new.")],
+    /,
+    *,
+    batch: Annotated[
+        int | None, Parameter(help="Of which committed batch; the last, if nobody says.")
+    ] = None,
+    at: Annotated[
+        int | None, Parameter(help="Of the first batch whose frontier has reached this time.")
+    ] = None,
+    wait_s: Annotated[
+        float, Parameter(help="How many seconds to wait for --at to be reached; 0.")
+    ] = 0.0,
+    master: Annotated[str, Parameter(help="The Spark that reads it.")] = "local[2]",
+    json: Json = False,
+) -> int:
+    """Save what a query holds at a committed batch. The query need not stop."""
+    if batch is not None and at is not None:
+        raise InputError("--batch and --at both choose a batch", expected="one of them")
+    if wait_s < 0 or (wait_s and at is None):
+        raise InputError(
+            "--wait-s is how long to wait for --at",
+            expected="0 or more seconds, together with --at",
+            got=f"--wait-s {wait_s:g}",
+        )
+    check_is_free(target)
+    _check_is_apart(checkpoint, target)
+    from anabranch.spark.checkpoint.state_values import find_batch
+    from anabranch.spark.savepoints.checkpoint_restore import describe_place
+
+    if not (checkpoint / "commits").is_dir():
+        inner = checkpoint / "_checkpoint"
+        raise InputError(
+            f"{checkpoint} is no checkpoint",
+            expected="the folder that a query was given, OUTPUT/_checkpoint unless it was told",
+            got=describe_place(checkpoint),
+            cure=f"name {inner}" if inner.is_dir() else None,
+        )
+    if at is None or wait_s == 0:
+        find_batch(checkpoint, batch)
+    from anabranch.spark.savepoints.creation import create_savepoint
+    from anabranch.spark.session.signals import end_on_signals
+    from anabranch.spark.session.startup import start_session
+
+    screen = Screen(quiet=json)
+    with end_on_signals():
+        with screen.wait("starting Spark"):
+            session = start_session("anabranch", master)
+        with screen.wait("saving"):
+            create_savepoint(session, checkpoint, target, batch=batch, at=at, wait_s=wait_s)
+    return _show(screen, target, json=json)
+
+
+def restore(  # noqa: PLR0913 - one for each flag
+    savepoint: Annotated[
+        Path, Parameter(help="The savepoint's folder; FOLDER/latest is the newest in a folder.")
+    ],
+    target: Target,
+    /,
+    *,
+    input: Folder,  # noqa: A002 - the flag's name
+    output: Published,
+    format: Annotated[  # noqa: A002 - the flag's name
+        Literal["jsonl", "parquet"], Parameter(help="The format of the outputs; parquet.")
+    ] = "parquet",
+    lateness: Lateness = None,
+    strict: Strict = False,
+    partitions: Partitions = None,
+    place: RunPlace = HERE,
+    json: Json = False,
+) -> int:
+    """Make a checkpoint that goes on from a savepoint; `anabranch run` with the same flags runs it.
+
+    The program may be another one, as far as its `changes` say how; --shards and --partitions are free.
+    """
+    screen, material = Screen(quiet=json), load_material(target)
+    opened = open_savepoint(find_savepoint(savepoint), verify=False)
+    order = make_order(place, input, output, format, lateness, strict=strict)
+    order = prepare_restore(material, order, opened, partitions)
+    with open_run(screen, material, order) as (_, feed):
+        restore_here(screen, material, order, opened, feed, partitions)
+    checkpoint = find_checkpoint(order, Path(output))
+    if json:
+        screen.print_json({"checkpoint": str(checkpoint), "output": output, "shards": order.shards})
+    else:
+        screen.write(
+            f"restored  {opened.path} into {checkpoint}, {count_things(order.shards, 'shard')}"
+        )
+        screen.write(f"to do     {_name_next(target, order, lateness)}")
+    return GOOD
+
+
+def _name_next(target: str, order: SparkRequest, lateness: str | None) -> str:
+    """Return the command that goes on."""
+    place = order.place
+    words = ["anabranch", "run", target]
+    words += ["--spark"] if place.master is None else ["--master", place.master]
+    words += ["--input", *order.inputs, "--output", order.output or ""]
+    more = {
+        "--format": "jsonl" if order.format == "json" else None,
+        "--lateness": lateness,
+        "--checkpoint": place.checkpoint,
+        "--files-per-batch": place.files_per_batch,
+        "--max-record-bytes": place.max_record_bytes,
+        "--idle-after-s": place.idle_after_s,
+    }
+    for flag, value in more.items():
+        words += [] if value is None else [flag, str(value)]
+    return shlex.join([*words, *(["--strict"] if order.strict else [])])
+
+
+def make_order(
+    place: RunPlace,
+    input: str,  # noqa: A002 - the flag's name
+    output: str,
+    format: Literal["jsonl", "parquet"],  # noqa: A002 - the flag's name
+    lateness: str | None,
+    *,
+    strict: bool,
+) -> SparkRequest:
+    """Return what a user asked for, if the input is a folder."""
+    if not Path(input).is_dir():
+        raise InputError(
+            "a checkpoint is of a folder that is followed",
+            expected="--input DIR, that folder",
+            got=f"{input!r}, which is no folder",
+        )
+    delay = None if lateness is None else read_lateness(lateness)
+    kind: Literal["json", "parquet"] = "json" if format == "jsonl" else "parquet"
+    return SparkRequest(place, (input,), output, kind, delay, strict)
+
+
+def _check_is_apart(checkpoint: Path, target: Path) -> None:
+    """Refuse a place in which whoever reads the outputs, or the checkpoint, would find a savepoint."""
+    for folder in target.absolute().parents:
+        if folder == checkpoint.absolute() or (folder / PAIR).is_file():
+            raise InputError(
+                f"{target} lies in a folder that a query writes into",
+                expected="a place of its own",
+                got=f"a place in {folder.name}",
+                cure=f"savepoints/{target.name}",
+            )
+
+
+def _show(screen: Screen, target: Path, *, json: bool) -> int:
+    manifest = open_savepoint(target, verify=False).manifest
+    size = sum(record.bytes for record in manifest.files.values())
+    if json:
+        screen.print_json({
+            "savepoint": str(target), "id": manifest.id, "batch": manifest.batch,
+            "frontier": manifest.frontier, "bytes": size,
+        })  # fmt: skip
+        return GOOD
+    screen.write(
+        f"savepoint {target}: batch {manifest.batch} of {manifest.program}, {size:,} bytes"
+    )
+    screen.write(f"frontier  {name_time(manifest.frontier)}")
+    return GOOD

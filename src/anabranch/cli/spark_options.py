@@ -1,0 +1,206 @@
+"""Orders: what a user asks of Spark by flags, and what of it can't be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from anabranch.errors import InputError
+from anabranch.eventtime.disorder import Estimated
+from anabranch.eventtime.tolerance import Tolerance
+from anabranch.reference.rows import STANDARD
+from anabranch.speculation.spoken import Mode
+
+SHARDS = 16
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class RunPlace:
+    """Where to run, as the flags say it."""
+
+    master: Annotated[
+        str | None,
+        Parameter(help="Run on Spark: local[2], spark://host:7077. --input may then be a folder."),
+    ] = None
+    spark: Annotated[bool, Parameter(help="Run on Spark, here, on all cores.")] = False
+    checkpoint: Annotated[
+        str | None,
+        Parameter(help="On Spark: where a followed folder's state is; OUTPUT/_checkpoint."),
+    ] = None
+    shards: Annotated[
+        int | None,
+        Parameter(help="On Spark: into how many shards to cut; 16. Fixed for a checkpoint."),
+    ] = None
+    files_per_batch: Annotated[
+        int | None, Parameter(help="On Spark: how many files of a folder make a batch; 1.")
+    ] = None
+    max_record_bytes: Annotated[
+        int | None,
+        Parameter(help="On Spark: how large an event may be, or else it is rejected; 1048576."),
+    ] = None
+
+    idle_after_s: Annotated[
+        float | None,
+        Parameter(
+            help="On Spark: how many seconds a silent source of a followed folder is waited for. For "
+            "ever, unless a source says otherwise."
+        ),
+    ] = None
+
+    @property
+    def on_spark(self) -> bool:
+        """Say whether to run on Spark."""
+        return self.master is not None or self.spark
+
+
+HERE = RunPlace()
+"""In this process, without Spark."""
+
+
+@dataclass(frozen=True)
+class SparkRequest:
+    """What a user asked for: where to run, on what, and where to put it."""
+
+    place: RunPlace
+    inputs: tuple[str, ...] = ()
+    output: str | None = None
+    format: Literal["json", "parquet"] = "parquet"
+    lateness: int | Estimated | None = None
+    strict: bool = False
+    unbounded: bool = False
+    most_rejected: Tolerance | None = None
+    mode: Mode = "settled"
+
+    @property
+    def master(self) -> str:
+        """Return Spark's master."""
+        return self.place.master or "local[*]"
+
+    @property
+    def checkpoint(self) -> str | None:
+        """Return where the state is kept, if the user says so."""
+        return self.place.checkpoint
+
+    @property
+    def shards(self) -> int:
+        """Return the number of shards."""
+        return SHARDS if self.place.shards is None else self.place.shards
+
+    @property
+    def files_per_batch(self) -> int:
+        """Return how many files make a batch."""
+        return 1 if self.place.files_per_batch is None else self.place.files_per_batch
+
+    @property
+    def folder(self) -> str | None:
+        """Return the folder to be followed, if the input is one."""
+        return next((name for name in self.inputs if Path(name).is_dir()), None)
+
+
+def refuse_flags(place: RunPlace) -> None:
+    """Refuse flags that mean nothing without Spark."""
+    for name in ("checkpoint", "shards", "files_per_batch", "max_record_bytes", "idle_after_s"):
+        value = getattr(place, name)
+        if value is not None:
+            flag = f"--{name.replace('_', '-')}"
+            raise InputError(
+                f"{flag} is for Spark",
+                expected="it together with --master or --spark",
+                got=f"{flag} {value}",
+            )
+
+
+def check_order(order: SparkRequest) -> None:
+    """Refuse what can't be run, before anything starts."""
+    check_flags(order)
+    _check_output(order)
+
+
+def check_flags(order: SparkRequest) -> None:
+    """Refuse flags that can't be, or not together."""
+    if order.unbounded:
+        raise InputError(
+            "on Spark, files end and a folder does not",
+            expected="--input DIR instead of --unbounded",
+            got="--unbounded",
+        )
+    if order.shards < 1:
+        raise InputError(
+            "--shards is not a number of shards", expected="1 or more", got=str(order.shards)
+        )
+    if order.files_per_batch < 1:
+        raise InputError(
+            "--files-per-batch is not a number of files",
+            expected="1 or more",
+            got=str(order.files_per_batch),
+        )
+    if order.place.max_record_bytes is not None and order.place.max_record_bytes < 1:
+        raise InputError(
+            "--max-record-bytes is not a number of bytes",
+            expected="1 or more",
+            got=str(order.place.max_record_bytes),
+        )
+    if order.output == STANDARD or (order.output and Path(order.output).is_file()):
+        raise InputError(
+            "on Spark, outputs go to a folder",
+            expected="--output DIR, which gets a folder for each batch",
+            got="standard output" if order.output == STANDARD else f"the file {order.output!r}",
+        )
+    if order.folder is not None and len(order.inputs) > 1:
+        raise InputError(
+            "a folder is followed alone",
+            expected="one --input DIR, or one --input FILE or more",
+            got=", ".join(order.inputs),
+            cure="put the files into the folder",
+        )
+    if order.folder is None and order.checkpoint is not None:
+        raise InputError(
+            "--checkpoint is for a stream that goes on",
+            expected="--input DIR, a folder to which files are added",
+            got="files, which are run once and to their end",
+        )
+    if order.folder is None and order.place.idle_after_s is not None:
+        raise InputError(
+            "--idle-after-s is for a stream that goes on",
+            expected="--input DIR, a folder to which files are added",
+            got="files, of which nobody is silent: all of them end",
+        )
+
+
+def _check_output(order: SparkRequest) -> None:
+    if order.output is None or not any(Path(order.output).glob("batch=*")):
+        return
+    if order.folder is None:
+        raise InputError(
+            f"{order.output!r} already holds the batches of a run",
+            expected="a new folder",
+            got="a folder with batch=…",
+            cure="another --output; what was published is never overwritten",
+        )
+    if not find_checkpoint(order, Path(order.output)).exists():
+        raise InputError(
+            f"{order.output!r} holds the batches of a run with another checkpoint",
+            expected="the --checkpoint that made them, or a new --output",
+            got=f"no checkpoint at {find_checkpoint(order, Path(order.output))}",
+            cure="a new run would count its batches from 0, and they would be taken for replays",
+        )
+
+
+def find_checkpoint(order: SparkRequest, folder: Path) -> Path:
+    """Return where the state of a run is kept."""
+    # Spark does not take a name with an underscore for data.
+    return Path(order.checkpoint) if order.checkpoint else folder / "_checkpoint"
+
+
+def keep_shards(order: SparkRequest) -> SparkRequest:
+    """Take the number of shards from a checkpoint that was restored or rescaled, if nobody says one."""
+    if order.folder is None or order.output is None or order.place.shards is not None:
+        return order
+    from anabranch.spark.checkpoint.ownership import read_begin
+
+    begin = read_begin(find_checkpoint(order, Path(order.output)))
+    return replace(order, place=replace(order.place, shards=begin.shards))

@@ -1,0 +1,151 @@
+"""Material: what the module of a target holds besides its program.
+
+By convention a module may have `events` (or `items`), `sources` and `plans` beside its program, as
+the examples do, so that a program can be tried without any file. A function `strategies` says with
+Hypothesis which events can come, where types can't: `{Inc: builds(Inc, amount=integers(0))}`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType, ModuleType
+from typing import Any
+
+from anabranch.errors import AnabranchError, InputError, Location, TargetError
+from anabranch.eventtime.channels import Source
+from anabranch.eventtime.disorder import Estimated
+from anabranch.model.events import Event, Heartbeat, Item, Malformed
+from anabranch.model.program import Program
+from anabranch.model.targets import load, load_module
+from anabranch.plan.tree import Plan
+
+
+@dataclass(frozen=True)
+class TargetModule:
+    """A program, and what there is to try it with."""
+
+    target: str
+    program: Program
+    module: ModuleType
+    items: tuple[Item, ...]
+    sources: tuple[Source, ...]
+    plans: Mapping[str, Plan]
+
+
+def load_program(target: str) -> Program:
+    """Return the program of a target; whatever its module raises, say where."""
+    place = target.partition(":")[0]
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # As `python -m` would: modules here can be named.
+    try:
+        return load(target)
+    except AnabranchError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise TargetError(
+            f"{place} can't be imported",
+            where=_locate_failure(error),
+            expected="a module that can be imported and holds a Program",
+            got=f"{type(error).__name__}: {error}",
+        ) from error
+
+
+def load_material(target: str) -> TargetModule:
+    """Return the program of a target, with its module's events, sources and plans."""
+    program = load_program(target)
+    module = load_module(target.partition(":")[0])
+    plans = getattr(module, "plans", {})
+    named = {
+        str(name): replace(plan, name=str(name))
+        for name, plan in (plans.items() if isinstance(plans, Mapping) else ())
+        if isinstance(plan, Plan)
+    }
+    sources = tuple(s for s in getattr(module, "sources", ()) if isinstance(s, Source))
+    return TargetModule(target, program, module, _read_events(module), sources, named)
+
+
+def _read_events(module: ModuleType) -> tuple[Item, ...]:
+    found: Any = getattr(module, "events", None)
+    if found is None:
+        found = getattr(module, "items", None)
+    if not isinstance(found, list | tuple):
+        return ()
+    items = [item for item in found if isinstance(item, Event | Heartbeat | Malformed)]
+    if not items:
+        return tuple(Event(data, "input", n) for n, data in enumerate(found))
+    if len(items) < len(found):
+        other = next(item for item in found if not isinstance(item, Event | Heartbeat | Malformed))
+        raise InputError(
+            "`events` holds something that no source brings",
+            where=getattr(module, "__file__", None),
+            expected="Event, Heartbeat and Malformed, or else the program's own event types only",
+            got=repr(other),
+        )
+    return tuple(items)
+
+
+def load_strategies(target: str) -> dict[Any, Any] | None:
+    """Return the events to try, tag by tag, if the target's module has `strategies`."""
+    found: Any = getattr(load_module(target.partition(":")[0]), "strategies", None)
+    try:
+        made = found() if callable(found) else found
+    except Exception as error:
+        raise InputError(
+            "`strategies` failed",
+            where=_locate_failure(error),
+            expected="a function that returns a Hypothesis strategy for each event type",
+            got=f"{type(error).__name__}: {error}",
+        ) from error
+    return dict(made) if isinstance(made, Mapping) else None
+
+
+def load_items(
+    material: TargetModule, files: tuple[str, ...], after: Mapping[str, int] = MappingProxyType({})
+) -> tuple[Item, ...]:
+    """Return the events of files, or else those beside the program; rows count on from `after`."""
+    if files:
+        from anabranch.reference.event_files import read_items
+
+        return tuple(read_items(material.program, files, after))
+    if not material.items:
+        place = material.target.partition(":")[0]
+        raise InputError(
+            f"{material.program.name} has no input",
+            where=place,
+            expected="--input FILE, or a list `events` beside the program",
+            got="neither",
+            cure="--input events.jsonl, one event a line: "
+            f'{{"tag": "{material.program.inputs[0].__name__}", "time": 1, ...}}',
+        )
+    return material.items
+
+
+def declare_sources(
+    material: TargetModule,
+    items: tuple[Item, ...],
+    lateness: int | Estimated | None,
+    *,
+    strict: bool,
+) -> tuple[Source, ...]:
+    """Return the sources of a run: as declared beside the program, or as the flags say."""
+    brought = {item.source for item in items}
+    if lateness is not None or strict:
+        return tuple(Source(name, lateness or 0, strict=strict) for name in sorted(brought))
+    if items is material.items:
+        return material.sources
+    # A source that was declared for other events, and brings none of these, would hold the
+    # frontier back for ever.
+    return tuple(source for source in material.sources if source.name in brought)
+
+
+def _locate_failure(error: BaseException) -> Location | None:
+    if isinstance(error, SyntaxError) and error.filename:
+        return Location(error.filename, error.lineno or 0)
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if "importlib" not in f.filename and f.filename != __file__]
+    own = [f for f in own if not f.filename.startswith(sys.prefix)]
+    return Location(own[-1].filename, own[-1].lineno or 0) if own else None

@@ -1,0 +1,106 @@
+"""Who holds the program's frontier back, by how much, and why.
+
+The program has come as far as the slowest of its sources. Here is what is known of each, as any
+runtime can tell it, and the words for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from anabranch.eventtime.channels import NEVER, Source
+from anabranch.eventtime.disorder import Estimated
+from anabranch.model.events import FOREVER
+
+
+class Stand(NamedTuple):
+    """What is known of a source's time.
+
+    `rule` is what moves its frontier, in words, and `delay` how far that stays behind the largest time
+    now. `waived` is how far the others have gone on without it, and `silence_ms` for how long it has
+    been silent by the query's clock. `heard` is the batch in which it was heard last.
+    """
+
+    frontier: int
+    largest: int | None = None
+    last: int | None = None
+    rule: str = "in order"
+    delay: int | None = None
+    silence_ms: int = 0
+    waived: int | None = None
+    idle: bool = False
+    heard: int | None = None
+
+    def describe(self) -> dict[str, Any]:
+        """Return all but the frontier, as JSON has it."""
+        return {name: value for name, value in self._asdict().items() if name != "frontier"}
+
+
+def describe_rule(source: Source) -> str:
+    """Say what moves a source's frontier.
+
+    >>> describe_rule(Source("a", lateness=5)), describe_rule(Source("a", lateness=Estimated(0.999)))
+    ('lateness 5', 'estimated for 99.9%')
+    """
+    lateness = source.lateness
+    if isinstance(lateness, Estimated):
+        return f"estimated for {name_share(lateness.confidence)}"
+    if lateness is None:
+        return "only heartbeats"
+    if lateness:
+        return f"lateness {lateness}"
+    if source.in_turn:
+        return "in turn"
+    return "in order, no time twice" if source.strict else "in order"
+
+
+def name_share(share: float) -> str:
+    """Return a share as a percentage, with all of its digits.
+
+    >>> name_share(0.5), name_share(0.9999999)
+    ('50%', '99.99999%')
+    """
+    text = format(Decimal(repr(share)) * 100, "f")
+    return f"{text.rstrip('0').rstrip('.') if '.' in text else text}%"
+
+
+def name_time(time: int) -> int | str:
+    """Return a frontier as a person would call it."""
+    return {FOREVER: "ended", NEVER: "nothing promised"}.get(time, time)
+
+
+def find_holders(program: int, stands: Mapping[str, Stand]) -> list[str]:
+    """Return the sources that are not ahead of the program's frontier.
+
+    One that the others have gone on without holds nobody back, unless there is nobody else.
+    """
+    slow = [name for name, stand in sorted(stands.items()) if stand.frontier <= program]
+    return [name for name in slow if not stands[name].idle] or slow
+
+
+def measure_hold(stands: Mapping[str, Stand], holders: list[str]) -> int | None:
+    """Return how far the next source is ahead of those that hold it back; None if nobody can tell."""
+    held = [s.frontier for name, s in stands.items() if name not in holders and not s.idle]
+    least = min((stands[name].frontier for name in holders), default=NEVER)
+    ahead = min((frontier for frontier in held if frontier < FOREVER), default=None)
+    return None if ahead is None or least == NEVER else ahead - least
+
+
+def explain_hold(stand: Stand, batch: int | None = None) -> str:
+    """Say why a source is not further.
+
+    >>> explain_hold(Stand(4, 9, 7, "lateness 4", 4)), explain_hold(Stand(4, 5, heard=2), batch=7)
+    ('lateness 4', 'silent since batch 2')
+    """
+    if stand.frontier == NEVER and stand.largest is None:
+        return "has brought nothing yet"
+    if stand.idle:
+        return "idle"
+    if batch is not None and stand.heard is not None and stand.heard < batch:
+        return f"silent since batch {stand.heard}"
+    if stand.rule.startswith("estimated"):
+        now = "too few events yet" if stand.delay is None else f"{stand.delay} now"
+        return f"{stand.rule}: {now}"
+    return stand.rule

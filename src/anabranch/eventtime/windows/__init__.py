@@ -1,0 +1,1 @@
+"""Windows, triggers and panes, as a fold over a recorded log."""

@@ -1,0 +1,142 @@
+"""Slices: what overlapping windows share, so that an event is folded once, not once per window.
+
+Sliding windows are cut where any of them starts or ends. As long as its windows are open, an event
+is only folded into its slice. A window is the join of its slices, made when the frontier completes
+it; from then on it stands alone. Two stacks of joins kept from window to window make that a few
+joins, however many slices a window has, and need no inverse.
+
+This says what the machine says without sharing; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from math import gcd
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from anabranch.eventtime.windows.panes import Stacks, Windowing, WindowSlice, WindowState
+from anabranch.eventtime.windows.window_types import CountSliding, Sliding, Window, is_expired
+
+_START = attrgetter("start")
+
+
+class Grid(NamedTuple):
+    """Where windows lie: how long, how far apart, counted from where, and none before `first`."""
+
+    size: int
+    every: int
+    offset: int
+    first: int | None
+
+    def cut(self, place: int) -> int:
+        """Return the start of the slice that a place lies in."""
+        width = gcd(self.size, self.every)
+        return place - (place - self.offset) % width
+
+    def find_first(self, place: int) -> int:
+        """Return the start of the earliest window that holds a place."""
+        start = place - self.size + 1
+        start += (self.offset - start) % self.every
+        return start if self.first is None else max(start, self.first)
+
+
+def read_grid(windowing: Windowing) -> Grid:
+    """Return where the windows of a windowing lie."""
+    window = windowing.window
+    if isinstance(window, CountSliding):
+        return Grid(window.n, window.every, 0, 0)
+    assert isinstance(window, Sliding)
+    return Grid(window.size, window.every, window.offset, None)
+
+
+def is_open(windowing: Windowing, place: int, frontier: int) -> bool:
+    """Say whether all windows that hold a place are open."""
+    grid = read_grid(windowing)
+    return frontier < grid.find_first(place) + grid.size - 1
+
+
+def add_event(
+    windowing: Windowing, state: WindowState, place: int, value: Any, time: int | None
+) -> WindowState:
+    """Fold an event into its slice; `time` is the one it gives a pane, if any."""
+    fold, slices = windowing.fold, state.slices
+    start = read_grid(windowing).cut(place)
+    at = bisect_left(slices, start, key=_START)
+    known = at < len(slices) and slices[at].start == start
+    old = slices[at] if known else WindowSlice(start, fold.zero, 0, None)
+    hold = windowing.join_times((old.hold, time))
+    new = WindowSlice(start, fold.add(old.value, value), old.events + 1, hold)
+    # Joins made ahead of time do not hold what comes late.
+    stacks = Stacks() if start < state.stacks.end else state.stacks
+    return state._replace(slices=(*slices[:at], new, *slices[at + known :]), stacks=stacks)
+
+
+def complete_windows(
+    windowing: Windowing, state: WindowState, frontier: int
+) -> tuple[WindowState, list[tuple[Window, WindowSlice]]]:
+    """Return the windows that a new frontier completes, and forget the slices only they had."""
+    grid = read_grid(windowing)
+    complete: list[tuple[Window, WindowSlice]] = []
+    slices, stacks = state.slices, state.stacks
+    # Windows that start before were complete before.
+    start = grid.find_first(state.frontier + 1)
+    while True:
+        slices = slices[bisect_left(slices, start, key=_START) :]
+        if not slices:
+            break
+        # Windows that hold nothing are none.
+        start = max(start, grid.find_first(slices[0].start))
+        window = Window(start, start + grid.size)
+        if not is_expired(window, frontier, 0):
+            break
+        joined, stacks = join_slices(windowing, stacks, slices, window)
+        complete.append((window, joined))
+        start += grid.every
+    return state._replace(slices=slices, stacks=stacks if slices else Stacks()), complete
+
+
+def find_next_end(windowing: Windowing, state: WindowState) -> int:
+    """Return the frontier that completes the next window; there must be a slice."""
+    grid = read_grid(windowing)
+    start = max(grid.find_first(state.frontier + 1), grid.find_first(state.slices[0].start))
+    return start + grid.size - 1
+
+
+def join_slices(
+    windowing: Windowing, stacks: Stacks, slices: tuple[WindowSlice, ...], window: Window
+) -> tuple[WindowSlice, Stacks]:
+    """Return the join of the slices of a window, and the stacks for the windows after it.
+
+    There must be at least one slice in the window.
+    """
+    front = stacks.front
+    while front and front[-1].start < window.start:
+        front = front[:-1]
+    if not front:
+        mine = slices[: bisect_left(slices, window.end, key=_START)]
+        front = _stack_up(windowing, mine)
+        stacks = Stacks(front, window.end, None, window.end)
+    else:
+        back = stacks.back
+        low, high = (bisect_left(slices, place, key=_START) for place in (stacks.end, window.end))
+        for piece in slices[low:high]:
+            back = _join(windowing, back, piece)
+        stacks = Stacks(front, stacks.middle, back, window.end)
+    joined = front[-1] if stacks.back is None else _join(windowing, front[-1], stacks.back)
+    return joined, stacks
+
+
+def _stack_up(windowing: Windowing, slices: tuple[WindowSlice, ...]) -> tuple[WindowSlice, ...]:
+    front: list[WindowSlice] = []
+    for piece in reversed(slices):
+        front.append(_join(windowing, piece, front[-1]) if front else piece)
+    return tuple(front)
+
+
+def _join(windowing: Windowing, a: WindowSlice | None, b: WindowSlice) -> WindowSlice:
+    if a is None:
+        return b
+    assert windowing.fold.join is not None
+    hold = windowing.join_times((a.hold, b.hold))
+    return WindowSlice(a.start, windowing.fold.join(a.value, b.value), a.events + b.events, hold)

@@ -1,0 +1,411 @@
+"""The trigger machine: a fold over a recorded log, for one key, from steps to panes.
+
+A log has four kinds of steps: a bundle of events, a frontier, a reading of the clock, and the end.
+Nothing else is looked at, so a replay of the log says the same. Triggers are asked once for each
+bundle, when the frontier passes a window's end, and when the clock reaches a time they wait for.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from functools import reduce
+from typing import Any, NamedTuple
+
+from anabranch.eventtime.windows import shared_slices
+from anabranch.eventtime.windows.panes import (
+    Dropped,
+    Pane,
+    StepOutcome,
+    WindowEntry,
+    Windowing,
+    WindowSlice,
+    WindowState,
+)
+from anabranch.eventtime.windows.trigger_states import (
+    Moment,
+    begin,
+    find_alarms,
+    fire,
+    is_ready,
+    merge,
+    see,
+)
+from anabranch.eventtime.windows.window_types import Window, is_expired, merge_windows
+from anabranch.model.events import FOREVER
+
+
+class Elements(NamedTuple):
+    """A bundle of events, as pairs of time and value; one is the normal case."""
+
+    pairs: tuple[tuple[int, Any], ...]
+
+
+class Frontier(NamedTuple):
+    """The promise that no event at or before `time` will come, but for late ones."""
+
+    time: int
+
+
+class Clock(NamedTuple):
+    """A reading of the clock, recorded."""
+
+    time: int
+
+
+class End(NamedTuple):
+    """The end of the input: everything is said."""
+
+
+Step = Elements | Frontier | Clock | End
+
+
+class Given(NamedTuple):
+    """An event that a window was given, and its position within the key."""
+
+    position: int
+    time: int
+    value: Any
+
+
+def replay(windowing: Windowing, steps: Iterable[Step]) -> Iterator[StepOutcome]:
+    """Fold a log from the start, and yield what each step comes to."""
+    state = WindowState()
+    for step in steps:
+        said = take(windowing, state, step)
+        yield said
+        state = said.state
+
+
+def take(windowing: Windowing, state: WindowState, step: Step) -> StepOutcome:
+    """Return what a step comes to."""
+    match step:
+        case Elements(pairs):
+            return take_elements(windowing, state, pairs)
+        case Frontier(time):
+            return take_frontier(windowing, state, time)
+        case Clock(time):
+            return take_clock(windowing, state, time)
+        case End():
+            return take_end(windowing, state)
+
+
+def take_elements(
+    windowing: Windowing, state: WindowState, pairs: Iterable[tuple[int, Any]]
+) -> StepOutcome:
+    """Take a bundle of events, each a time and a value."""
+    state, given, dropped = _assign(windowing, state, pairs)
+    known = {held.window: held for held in state.windows}
+    panes: list[Pane] = []
+    if windowing.window.merging and not given.keys() <= known.keys():
+        known, given, merged = _merge_known(windowing, state, known, given)
+        panes += merged.panes
+        dropped += merged.dropped
+    for window in sorted(given, key=_by_end):
+        held = known.get(window) or WindowEntry(
+            window, windowing.fold.zero, begin(windowing.trigger)
+        )
+        if held.finished:
+            dropped += [Dropped(v, time, window, "finished") for _, time, v in given[window]]
+            continue
+        moment = Moment(window, state.frontier, state.clock)
+        held = _add(windowing, held, moment, given[window])
+        if is_ready(windowing.trigger, held.running, moment):
+            held, said = _fire(windowing, held, moment)
+            panes += said
+        known[window] = held
+    windows = tuple(sorted(known.values(), key=lambda held: _by_end(held.window)))
+    state = state._replace(windows=windows)
+    if windowing.window.counted:
+        # The positions that were seen are the frontier of windows that count.
+        state, more, unsaid = _advance(windowing, state, state.seen - 1)
+        return StepOutcome(state, (*panes, *more), (*dropped, *unsaid))
+    return StepOutcome(state, tuple(panes), tuple(dropped))
+
+
+def take_frontier(windowing: Windowing, state: WindowState, time: int) -> StepOutcome:
+    """Take a frontier; one that lies behind is old news. Windows that count wait for the end."""
+    if windowing.window.counted and time < FOREVER:
+        return StepOutcome(state)
+    return _advance(windowing, state, time)
+
+
+def take_clock(windowing: Windowing, state: WindowState, time: int) -> StepOutcome:
+    """Take a reading of the clock; one that lies behind is old news."""
+    if state.clock is not None and time <= state.clock:
+        return StepOutcome(state)
+    panes: list[Pane] = []
+    windows = state.windows
+    for place, held in _find_listening(windowing, state):
+        if any(alarm <= time for alarm in find_alarms(windowing.trigger, held.running)):
+            moment = Moment(held.window, state.frontier, time)
+            if is_ready(windowing.trigger, held.running, moment):
+                now, said = _fire(windowing, held, moment)
+                panes += said
+                windows = (*windows[:place], now, *windows[place + 1 :])
+    return StepOutcome(state._replace(clock=time, windows=windows), tuple(panes))
+
+
+def take_end(windowing: Windowing, state: WindowState) -> StepOutcome:
+    """Take the end of the input: every window is complete, speaks, and is closed."""
+    return _advance(windowing, state, FOREVER)
+
+
+def find_next_frontier(windowing: Windowing, state: WindowState) -> int | None:
+    """Return the next frontier at which a window has something to say or is closed, if any."""
+    if windowing.window.counted:
+        return FOREVER if state.windows or state.slices else None
+    # The first to end come first: the first of all is the next to close, or to be complete.
+    first = state.windows[:1]
+    places = [held.window.last + windowing.lateness for held in first]
+    open_from = _find_first_after(state.windows, state.frontier)
+    places += [held.window.last for held in state.windows[open_from : open_from + 1]]
+    if windowing.shares and state.slices:
+        places.append(shared_slices.find_next_end(windowing, state))
+    return min(places) if places else None
+
+
+def find_next_clock(windowing: Windowing, state: WindowState) -> int | None:
+    """Return the next reading of the clock that a trigger waits for, if any."""
+    alarms = [
+        alarm
+        for _, held in _find_listening(windowing, state)
+        for alarm in find_alarms(windowing.trigger, held.running)
+        # One that has rung and was of no use is not asked again.
+        if state.clock is None or alarm > state.clock
+    ]
+    return min(alarms, default=None)
+
+
+def is_idle(windowing: Windowing, state: WindowState) -> bool:
+    """Say whether a key has nothing left to say, so that it need not be kept."""
+    return not (state.windows or state.slices or windowing.window.counted)
+
+
+def _assign(
+    windowing: Windowing, state: WindowState, pairs: Iterable[tuple[int, Any]]
+) -> tuple[WindowState, dict[Window, list[Given]], list[Dropped]]:
+    """Sort a bundle into windows, or into the slices they share; say what no window takes."""
+    given: dict[Window, list[Given]] = {}
+    dropped: list[Dropped] = []
+    for time, value in pairs:
+        place = state.seen if windowing.window.counted else time
+        shared = windowing.shares and shared_slices.is_open(windowing, place, state.frontier)
+        # Where even the earliest window is open, nobody need ask which windows there are.
+        windows = [] if shared else windowing.window.assign(time, value, state.seen)
+        if not windows and not shared:
+            dropped.append(Dropped(value, time, None, "no window"))
+        for window in windows:
+            if is_expired(window, state.frontier, windowing.lateness):
+                dropped.append(Dropped(value, time, window, "expired"))
+            elif windowing.shares and state.frontier < window.last:
+                shared = True
+            else:
+                given.setdefault(window, []).append(Given(state.seen, time, value))
+        if shared:
+            usable = time if _sets_time(windowing, time, state.frontier) else None
+            state = shared_slices.add_event(windowing, state, place, value, usable)
+        state = state._replace(seen=state.seen + 1)
+    return state, given, dropped
+
+
+def _add(
+    windowing: Windowing, held: WindowEntry, moment: Moment, given: list[Given]
+) -> WindowEntry:
+    """Fold events into a window, and show them to its trigger."""
+    value, running = held.value, held.running
+    for event in given:
+        value = windowing.fold.add(value, event.value)
+        running = see(windowing.trigger, running, moment)
+    times = [event.time for event in given if _sets_time(windowing, event.time, moment.frontier)]
+    return held._replace(
+        value=value,
+        running=running,
+        fresh=held.fresh + len(given),
+        hold=windowing.join_times((held.hold, *times)),
+    )
+
+
+def _merge_known(
+    windowing: Windowing,
+    state: WindowState,
+    known: dict[Window, WindowEntry],
+    given: dict[Window, list[Given]],
+) -> tuple[dict[Window, WindowEntry], dict[Window, list[Given]], StepOutcome]:
+    """Let windows that overlap become one, with what they hold and what they are given."""
+    merged: dict[Window, WindowEntry] = {}
+    moved: dict[Window, list[Given]] = {}
+    panes: list[Pane] = []
+    dropped: list[Dropped] = []
+    for whole, parts in merge_windows([*known, *given]):
+        held = [known[part] for part in parts if part in known]
+        if any(part.finished for part in held):
+            # What has finished stays so; what the others still hold is said before it is too late.
+            for part in held:
+                said, unsaid = _close(windowing, part, Moment(part.window, state.frontier, None))
+                panes += said
+                dropped += unsaid
+            merged[whole] = _bury(whole)
+        elif held:
+            merged[whole] = _merge_held(windowing, state, whole, held)
+        events = [event for part in parts for event in given.get(part, ())]
+        if events:
+            moved[whole] = sorted(events, key=lambda event: event.position)
+    return merged, moved, StepOutcome(state, tuple(panes), tuple(dropped))
+
+
+def _merge_held(
+    windowing: Windowing, state: WindowState, whole: Window, parts: list[WindowEntry]
+) -> WindowEntry:
+    """Return what is held for a window that several have become: a new window, with new panes."""
+    if parts[0].window == whole:
+        return parts[0]
+    join = windowing.fold.join
+    assert join is not None
+    moment = Moment(whole, state.frontier, state.clock)
+    return WindowEntry(
+        whole,
+        reduce(join, [part.value for part in parts]),
+        merge(windowing.trigger, [part.running for part in parts], moment),
+        fresh=sum(part.fresh for part in parts),
+        hold=windowing.join_times(part.hold for part in parts),
+        said=tuple(pane for part in parts for pane in part.said),
+    )
+
+
+def _advance(windowing: Windowing, state: WindowState, frontier: int) -> StepOutcome:
+    """Move the frontier: windows whose end it passes speak, windows that it leaves are closed."""
+    if frontier <= state.frontier:
+        return StepOutcome(state)
+    windows = state.windows
+    if windowing.shares:
+        state, joined = shared_slices.complete_windows(windowing, state, frontier)
+        windows += tuple(_stand_alone(windowing, *one) for one in joined)
+    # The first to end come first: some are closed, some were complete before, some become so.
+    left = frontier if frontier >= FOREVER else frontier - windowing.lateness
+    closed, before, complete = (
+        _find_first_after(windows, last) for last in (left, state.frontier, frontier)
+    )
+    before = max(closed, before)
+    kept = list(windows[closed:before])
+    panes: list[Pane] = []
+    dropped: list[Dropped] = []
+    for held in (*windows[:closed], *windows[before:complete]):
+        moment = Moment(held.window, frontier, state.clock)
+        on_time = state.frontier < held.window.last
+        asked = on_time and windowing.asks_at_end and not held.finished
+        now: WindowEntry = held
+        said: tuple[Pane, ...] = ()
+        if asked and is_ready(windowing.trigger, held.running, moment):
+            now, said = _fire(windowing, held, moment, on_time=True)
+            panes += said
+        if not is_expired(held.window, frontier, windowing.lateness):
+            kept.append(now)
+        elif not (said and said[-1].last):
+            last, unsaid = _close(windowing, now, moment, on_time=on_time)
+            panes += last
+            dropped += unsaid
+    state = state._replace(frontier=frontier, windows=(*kept, *windows[complete:]))
+    return StepOutcome(state, tuple(panes), tuple(dropped))
+
+
+def _find_first_after(windows: tuple[WindowEntry, ...], last: int) -> int:
+    """Return the place of the first window whose last time lies after one."""
+    if last >= FOREVER:
+        return len(windows)
+    return bisect_right(windows, last, key=_last)
+
+
+def _find_listening(windowing: Windowing, state: WindowState) -> Iterator[tuple[int, WindowEntry]]:
+    """Yield the windows, with their places, that may wait for the clock."""
+    if windowing.asks_clock:
+        places = range(len(state.windows))
+        if not windowing.asks_clock_late:
+            # Those that are complete have spoken on time, and wait for nothing.
+            places = range(_find_first_after(state.windows, state.frontier), len(state.windows))
+        for place in places:
+            held = state.windows[place]
+            if not held.finished:
+                yield place, held
+
+
+def _fire(
+    windowing: Windowing, held: WindowEntry, moment: Moment, *, on_time: bool = False
+) -> tuple[WindowEntry, tuple[Pane, ...]]:
+    """Fire a trigger that is ready. Only the pane on time is said when there is nothing new."""
+    running, finished = fire(windowing.trigger, held.running, moment)
+    held = held._replace(running=running)
+    panes: tuple[Pane, ...] = ()
+    if held.fresh or (on_time and not held.nonspeculative):
+        last = finished or is_expired(held.window, moment.frontier, windowing.lateness)
+        held, panes = _say(windowing, held, moment, on_time=on_time, last=last)
+    return (_bury(held.window) if finished else held), panes
+
+
+def _close(
+    windowing: Windowing, held: WindowEntry, moment: Moment, *, on_time: bool = False
+) -> tuple[tuple[Pane, ...], tuple[Dropped, ...]]:
+    """Return the last pane of a window that is closed, or what is lost for want of one."""
+    if held.finished:
+        return (), ()
+    if windowing.closing == "never":
+        time = held.window.last if held.hold is None else held.hold
+        lost = Dropped(held.value, time, held.window, "unsaid", held.fresh)
+        return (), (lost,) if held.fresh else ()
+    if held.fresh or windowing.closing == "always":
+        return _say(windowing, held, moment, on_time=on_time, last=True)[1], ()
+    return (), ()
+
+
+def _say(
+    windowing: Windowing, held: WindowEntry, moment: Moment, *, on_time: bool, last: bool
+) -> tuple[WindowEntry, tuple[Pane, ...]]:
+    """Return a window's next pane, after those that it takes back."""
+    early = not moment.complete
+    timing = "early" if early else "on_time" if on_time and not held.nonspeculative else "late"
+    pane = Pane(
+        held.window,
+        held.value,
+        held.window.last if held.hold is None else held.hold,
+        timing,
+        held.panes,
+        -1 if early else held.nonspeculative,
+        first=held.panes == 0,
+        last=last,
+    )
+    # A pane on time is still to come, and will not have an earlier time than the early ones.
+    keep_hold = windowing.window.counted or (early and windowing.asks_at_end)
+    taken_back = tuple(old._replace(op=-1) for old in held.said)
+    held = held._replace(
+        value=windowing.fold.zero if windowing.accumulation == "discarding" else held.value,
+        fresh=0,
+        hold=held.hold if keep_hold else None,
+        panes=held.panes + 1,
+        nonspeculative=held.nonspeculative + (not early),
+        said=(pane,) if windowing.accumulation == "retracting" else (),
+    )
+    return held, (*taken_back, pane)
+
+
+def _bury(window: Window) -> WindowEntry:
+    """Return what is kept for a window that has finished: only that it has."""
+    return WindowEntry(window, None, (), finished=True)
+
+
+def _stand_alone(windowing: Windowing, window: Window, joined: WindowSlice) -> WindowEntry:
+    """Return what is held for a window that has shared slices up to its end."""
+    running = begin(windowing.trigger)
+    return WindowEntry(window, joined.value, running, fresh=joined.events, hold=joined.hold)
+
+
+def _sets_time(windowing: Windowing, time: int, frontier: int) -> bool:
+    # A late event can't set the time of a pane: others rely on nothing before the frontier.
+    return windowing.window.counted or time > frontier
+
+
+def _last(held: WindowEntry) -> int:
+    return held.window.last
+
+
+def _by_end(window: Window) -> tuple[int, int]:
+    return window.end, window.start

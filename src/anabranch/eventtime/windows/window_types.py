@@ -1,0 +1,275 @@
+"""Windows: which stretches of time, or of positions, an event belongs to.
+
+Times are integers, in whatever unit the user counts. A window is half open: it holds `start` and
+not `end`. Windows of positions count the events of one key from 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+from anabranch.errors import InputError, Location, ProgramError
+from anabranch.eventtime.channels import NEVER
+from anabranch.model.events import FOREVER
+
+
+class Window(NamedTuple):
+    """A stretch from `start` up to, not including, `end`."""
+
+    start: int
+    end: int
+
+    @property
+    def last(self) -> int:
+        """Return the last time in the window; it is complete once the frontier is here."""
+        return self.end - 1
+
+    def __str__(self) -> str:
+        return f"[{self.start}, {self.end})"
+
+
+ALL_TIME = Window(NEVER, FOREVER)
+"""The window that holds every time an event can have."""
+
+
+class Assigner(Protocol):
+    """What says to which windows an event belongs.
+
+    Windows of a `merging` assigner that overlap become one. A `counted` assigner goes by the
+    position of the event within its key, any other by its time.
+    """
+
+    @property
+    def merging(self) -> bool: ...
+
+    @property
+    def counted(self) -> bool: ...
+
+    def assign(self, time: int, value: Any, position: int) -> list[Window]:
+        """Return the windows of an event, the earliest first."""
+        ...
+
+
+@dataclass(frozen=True)
+class Tumbling:
+    """Windows of one size, side by side; one of them starts at `offset`.
+
+    >>> [str(window) for window in Tumbling(10).assign(25, None, 0)]
+    ['[20, 30)']
+    """
+
+    size: int
+    offset: int = 0
+
+    merging: ClassVar[bool] = False
+    counted: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_whole("the size of a tumbling window", self.size, least=1)
+        check_whole("the offset of a tumbling window", self.offset)
+
+    def assign(self, time: int, value: Any, position: int) -> list[Window]:
+        start = time - (time - self.offset) % self.size
+        return [Window(start, start + self.size)]
+
+
+@dataclass(frozen=True)
+class Sliding:
+    """Windows of one size that start at `offset` and every `every` before and after it.
+
+    >>> [str(window) for window in Sliding(10, every=5).assign(12, None, 0)]
+    ['[5, 15)', '[10, 20)']
+    """
+
+    size: int
+    every: int
+    offset: int = 0
+
+    merging: ClassVar[bool] = False
+    counted: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_whole("the size of a sliding window", self.size, least=1)
+        check_whole("the distance of sliding windows", self.every, least=1)
+        check_whole("the offset of a sliding window", self.offset)
+        _check_no_gaps(self.size, self.every)
+
+    def assign(self, time: int, value: Any, position: int) -> list[Window]:
+        newest = time - (time - self.offset) % self.every
+        oldest = newest - (newest + self.size - 1 - time) // self.every * self.every
+        return [Window(start, start + self.size) for start in range(oldest, newest + 1, self.every)]
+
+
+@dataclass(frozen=True)
+class Sessions:
+    """Windows of activity: events less than `gap` apart share one, which ends `gap` after the last.
+
+    >>> [str(window) for window in Sessions(10).assign(3, None, 0)]
+    ['[3, 13)']
+    """
+
+    gap: int
+
+    merging: ClassVar[bool] = True
+    counted: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_whole("the gap between sessions", self.gap, least=1)
+
+    def assign(self, time: int, value: Any, position: int) -> list[Window]:
+        return [Window(time, time + self.gap)]
+
+
+@dataclass(frozen=True)
+class Global:
+    """One window for everything; it is complete when the input ends."""
+
+    merging: ClassVar[bool] = False
+    counted: ClassVar[bool] = False
+
+    def assign(self, time: int, value: Any, position: int) -> list[Window]:
+        return [ALL_TIME]
+
+
+@dataclass(frozen=True)
+class CountTumbling:
+    """Windows of `n` events of a key, side by side, in the order in which the key sees them.
+
+    >>> [str(window) for window in CountTumbling(3).assign(99, None, 4)]
+    ['[3, 6)']
+    """
+
+    n: int
+
+    merging: ClassVar[bool] = False
+    counted: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_whole("the number of events in a window", self.n, least=1)
+
+    def assign(self, time: int, value: Any, position: int) -> list[Window]:
+        start = position - position % self.n
+        return [Window(start, start + self.n)]
+
+
+@dataclass(frozen=True)
+class CountSliding:
+    """Windows of `n` events of a key, one starting at the first event and at every `every`-th.
+
+    >>> [str(window) for window in CountSliding(3, every=2).assign(99, None, 2)]
+    ['[0, 3)', '[2, 5)']
+    """
+
+    n: int
+    every: int
+
+    merging: ClassVar[bool] = False
+    counted: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_whole("the number of events in a window", self.n, least=1)
+        check_whole("the distance of windows, in events,", self.every, least=1)
+        _check_no_gaps(self.n, self.every)
+
+    def assign(self, time: int, value: Any, position: int) -> list[Window]:
+        newest = position - position % self.every
+        oldest = newest - (newest + self.n - 1 - position) // self.every * self.every
+        starts = range(max(oldest, 0), newest + 1, self.every)
+        return [Window(start, start + self.n) for start in starts]
+
+
+Assign = Callable[[int, Any], Iterable[tuple[int, int]]]
+
+
+@dataclass(frozen=True)
+class Custom:
+    """Windows by the user's own function of an event's time and value.
+
+    It returns pairs of start and end, each of which must hold the time. With `merging`, windows
+    that overlap become one, as sessions do: so a gap may depend on the value.
+
+    >>> [str(window) for window in Custom(lambda time, size: [(time, time + size)]).assign(3, 7, 0)]
+    ['[3, 10)']
+    """
+
+    function: Assign
+    merging: bool = False
+
+    counted: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise ProgramError(
+                "a custom window needs a function",
+                expected="a function of (time, value) that returns pairs (start, end)",
+                got=repr(self.function),
+            )
+
+    def assign(self, time: int, value: Any, position: int) -> list[Window]:
+        return sorted({_read_window(pair, time) for pair in self.function(time, value)})
+
+
+def merge_windows(windows: Iterable[Window]) -> list[tuple[Window, list[Window]]]:
+    """Return the windows that overlapping ones become, each with those it is made of.
+
+    Windows that only touch stay apart: their events are a whole gap away from each other.
+
+    >>> merge_windows([Window(5, 15), Window(0, 10), Window(15, 20)])[0][0]
+    Window(start=0, end=15)
+    """
+    merged: list[tuple[Window, list[Window]]] = []
+    for window in sorted(set(windows)):
+        if merged and window.start < merged[-1][0].end:
+            whole, parts = merged[-1]
+            merged[-1] = (Window(whole.start, max(whole.end, window.end)), [*parts, window])
+        else:
+            merged.append((window, [window]))
+    return merged
+
+
+def is_expired(window: Window, frontier: int, lateness: int) -> bool:
+    """Say whether a window is closed at a frontier, and takes nothing more.
+
+    >>> [is_expired(Window(0, 10), frontier, 5) for frontier in (9, 13, 14)]
+    [False, False, True]
+    """
+    return frontier >= FOREVER or frontier >= window.last + lateness
+
+
+def check_whole(
+    what: str, value: object, least: int | None = None, where: Location | None = None
+) -> None:
+    """Refuse what is no integer, or too small a one."""
+    if type(value) is not int or (least is not None and value < least):
+        raise ProgramError(
+            f"{what} can't be used",
+            where=where,
+            expected="an integer" if least is None else f"an integer of {least} or more",
+            got=repr(value),
+        )
+
+
+def _check_no_gaps(size: int, every: int) -> None:
+    if every > size:
+        raise ProgramError(
+            "events between two windows would be lost",
+            expected=f"windows of {size} that start at most {size} apart",
+            got=f"every={every}",
+            cure="make the windows larger, or filter the events you do not want before",
+        )
+
+
+def _read_window(pair: Any, time: int) -> Window:
+    try:
+        start, end = pair
+    except (TypeError, ValueError):
+        start = end = None
+    if type(start) is not int or type(end) is not int or not start <= time < end:
+        raise InputError(
+            "a custom window does not hold the event it was made for",
+            expected=f"integers (start, end) with start <= {time} < end",
+            got=repr(pair),
+        )
+    return Window(start, end)

@@ -1,0 +1,252 @@
+"""Columns: many values of one layout as NumPy arrays, without loss in either direction.
+
+An int comes back as an int, a float as a float, a bool as a bool. What would not is refused with
+`Unfit`, and whoever asked takes a layout of objects instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from anabranch.kernels.column_layouts import (
+    ANYTHING,
+    BOOL,
+    FLOAT,
+    INT,
+    OBJECT,
+    STR,
+    Column,
+    ColumnLayout,
+    Constant,
+    Fields,
+    Leaf,
+    OptionalColumn,
+    describe,
+    list_columns,
+    part_names,
+)
+from anabranch.model.fields import Unfit
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
+
+DTYPES = {INT: "int64", FLOAT: "float64", BOOL: "bool", STR: "int64", OBJECT: "object"}
+"""Texts are codes: their place in the one list of `Strings` that a fold works with."""
+
+_TYPES = {INT: int, FLOAT: float, BOOL: bool, STR: str}
+_BLANKS: dict[str, Any] = {INT: 0, FLOAT: 0.0, BOOL: False, STR: "", OBJECT: None}
+
+
+class Strings:
+    """Distinct texts, each with a code. It only grows, so a code is good for ever.
+
+    >>> strings = Strings(["a"]); strings.code("b"), strings.code("a"), strings[1]
+    (1, 0, 'b')
+    """
+
+    __slots__ = ("_codes", "_texts")
+
+    def __init__(self, texts: Iterable[str] = ()) -> None:
+        self._texts: list[str] = []
+        self._codes: dict[str, int] = {}
+        for text in texts:
+            self.code(text)
+
+    def code(self, text: str) -> int:
+        """Return the code of a text, a new one if it has none."""
+        code = self._codes.setdefault(text, len(self._texts))
+        if code == len(self._texts):
+            self._texts.append(text)
+        return code
+
+    def codes(self, texts: Iterable[str]) -> Array:
+        """Return the codes of many texts: of the dictionary of an Arrow column, for `np.take`."""
+        import numpy as np
+
+        return np.fromiter((self.code(text) for text in texts), np.int64)
+
+    def __getitem__(self, code: int) -> str:
+        return self._texts[code]
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Strings, (self._texts,)
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Values of one layout, as one array for each of its columns."""
+
+    layout: ColumnLayout
+    arrays: tuple[Array, ...]
+    length: int
+    strings: Strings = field(default_factory=Strings)
+
+    def __post_init__(self) -> None:
+        given = [array.dtype.name for array in self.arrays]
+        wanted = [DTYPES[column.kind] for column in list_columns(self.layout)]
+        if given != wanted or any(len(array) != self.length for array in self.arrays):
+            lengths = sorted({len(array) for array in self.arrays} | {self.length})
+            raise Unfit(
+                f"columns of {describe(self.layout)} are {wanted}, not {given} of {lengths}"
+            )
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Return what each array holds."""
+        return tuple(list_columns(self.layout))
+
+    def unpack(self) -> list[Any]:
+        """Return the values as Python objects."""
+        return _read(self.layout, iter(self.arrays), self.length, self.strings)
+
+    def value(self, row: int) -> Any:
+        """Return one value."""
+        cut = iter([array[row : row + 1] for array in self.arrays])
+        return _read(self.layout, cut, 1, self.strings)[0]
+
+    def replace(self, row: int, value: Any) -> None:
+        """Write one value in place, or raise `Unfit` and write nothing."""
+        for array, new in zip(
+            self.arrays, pack(self.layout, [value], self.strings).arrays, strict=True
+        ):
+            array[row] = new[0]
+
+    def recode(self, strings: Strings) -> Columns:
+        """Return the same values with the codes of another list of texts."""
+        if strings is self.strings or all(column.kind != STR for column in self.columns):
+            return Columns(self.layout, self.arrays, self.length, strings)
+        codes = strings.codes(self.strings)
+        arrays = tuple(
+            codes[array] if column.kind == STR and len(array) else array
+            for column, array in zip(self.columns, self.arrays, strict=True)
+        )
+        return Columns(self.layout, arrays, self.length, strings)
+
+    def copy(self) -> Columns:
+        """Return the same values in arrays of their own."""
+        arrays = tuple(array.copy() for array in self.arrays)
+        return Columns(self.layout, arrays, self.length, self.strings)
+
+
+def pack(layout: ColumnLayout, values: Sequence[Any], strings: Strings | None = None) -> Columns:
+    """Return values as columns, or raise `Unfit` at the first that would not come back the same."""
+    strings = Strings() if strings is None else strings
+    return Columns(layout, tuple(_write(layout, values, strings)), len(values), strings)
+
+
+def pack_or_keep(
+    layout: ColumnLayout, values: Sequence[Any], strings: Strings | None = None
+) -> Columns:
+    """Return values as columns; a field that does not fit becomes a column of objects."""
+    strings = Strings() if strings is None else strings
+    try:
+        return pack(layout, values, strings)
+    except Unfit:
+        if not isinstance(layout, Fields) or not all(_has_form(v, layout) for v in values):
+            return pack(ANYTHING, values, strings)
+    names = part_names(layout)
+    read = (lambda v, n: v[int(n)]) if layout.cls is tuple else getattr
+    parts = [
+        pack_or_keep(part, [read(v, name) for v in values], strings)
+        for name, part in zip(names, layout.parts, strict=True)
+    ]
+    fitting = Fields(layout.cls, tuple(part.layout for part in parts))
+    arrays = tuple(array for part in parts for array in part.arrays)
+    return Columns(fitting, arrays, len(values), strings)
+
+
+def fill(layout: ColumnLayout, value: Any, count: int, strings: Strings | None = None) -> Columns:
+    """Return columns that hold one value many times: the states that a batch starts from."""
+    import numpy as np
+
+    one = pack(layout, [value], strings)
+    return Columns(layout, tuple(np.repeat(a, count) for a in one.arrays), count, one.strings)
+
+
+def blank(layout: ColumnLayout) -> Any:
+    """Return some value of a layout, for the place of one that is not there."""
+    if isinstance(layout, Leaf):
+        return _BLANKS[layout.kind]
+    if isinstance(layout, Constant):
+        return layout.value
+    if isinstance(layout, OptionalColumn):
+        return None
+    return _build(layout, [[blank(part)] for part in layout.parts], 1)[0]
+
+
+def _write(layout: ColumnLayout, values: Sequence[Any], strings: Strings) -> Iterator[Array]:
+    import numpy as np
+
+    if isinstance(layout, Leaf):
+        yield _write_leaf(layout.kind, values, strings)
+    elif isinstance(layout, Constant):
+        if any(Constant(value) != layout for value in values):
+            raise Unfit(f"expected {layout.value!r} everywhere")
+    elif isinstance(layout, OptionalColumn):
+        yield np.fromiter((value is not None for value in values), np.bool_, len(values))
+        filler = blank(layout.inner)
+        yield from _write(layout.inner, [filler if v is None else v for v in values], strings)
+    else:
+        wrong = [value for value in values if type(value) is not layout.cls]
+        if layout.cls is tuple and not wrong:
+            wrong = [value for value in values if len(value) != len(layout.parts)]
+        if wrong:
+            raise Unfit(f"expected a {describe(layout)}, got {wrong[0]!r}")
+        for number, (name, part) in enumerate(zip(part_names(layout), layout.parts, strict=True)):
+            if layout.cls is tuple:
+                yield from _write(part, [value[number] for value in values], strings)
+            else:
+                yield from _write(part, [getattr(value, name) for value in values], strings)
+
+
+def _has_form(value: Any, layout: Fields) -> bool:
+    """Say whether a value has a record's type and, if that is a plain tuple, its length."""
+    if layout.cls is tuple:
+        return type(value) is tuple and len(value) == len(layout.parts)
+    return type(value) is layout.cls
+
+
+def _write_leaf(kind: str, values: Sequence[Any], strings: Strings) -> Array:
+    import numpy as np
+
+    if kind == OBJECT:
+        return np.fromiter(values, dtype=object, count=len(values))
+    wrong = set(map(type, values)) - {_TYPES[kind]}
+    if wrong:
+        raise Unfit(f"expected {kind}, got {', '.join(sorted(t.__name__ for t in wrong))}")
+    if kind == STR:
+        return strings.codes(values)
+    try:
+        return np.array(values, dtype=DTYPES[kind])
+    except OverflowError:
+        raise Unfit("an int of more than 64 bits") from None
+
+
+def _read(layout: ColumnLayout, arrays: Iterator[Array], count: int, strings: Strings) -> list[Any]:
+    if isinstance(layout, Leaf):
+        values: list[Any] = next(arrays).tolist()
+        return [strings[code] for code in values] if layout.kind == STR else values
+    if isinstance(layout, Constant):
+        return [layout.value] * count
+    if isinstance(layout, OptionalColumn):
+        present = next(arrays).tolist()
+        held = _read(layout.inner, arrays, count, strings)
+        return [value if there else None for value, there in zip(held, present, strict=True)]
+    return _build(layout, [_read(part, arrays, count, strings) for part in layout.parts], count)
+
+
+def _build(layout: Fields, parts: list[list[Any]], count: int) -> list[Any]:
+    rows: Iterable[tuple[Any, ...]] = zip(*parts, strict=True) if parts else [()] * count
+    if layout.cls is tuple:
+        return list(rows)
+    return [layout.cls(*row) for row in rows]

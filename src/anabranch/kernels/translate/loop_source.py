@@ -1,0 +1,324 @@
+"""Blueprints: a state type's handlers as the source of one loop over columns."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+from anabranch.kernels.column_layouts import (
+    ANYTHING,
+    BOOL,
+    FLOAT,
+    INT,
+    OBJECT,
+    STR,
+    Clash,
+    ColumnLayout,
+    describe,
+    list_columns,
+    meet,
+    read_record,
+    read_value,
+    widen,
+)
+from anabranch.kernels.translate import calls
+from anabranch.kernels.translate.code_writer import FAIL, Ends
+from anabranch.kernels.translate.known_values import (
+    Known,
+    Method,
+    Refusal,
+    Value,
+    know,
+    layout_of,
+    load,
+)
+from anabranch.kernels.translate.syntax import Uncompilable
+from anabranch.kernels.translate.translation import Translator
+from anabranch.model.handlers import Handler
+from anabranch.model.locations import locate_function
+
+_TYPES = {INT: "int64", FLOAT: "float64", BOOL: "boolean", STR: "int64"}
+_IMPORTED = (
+    "INFINITY", "MIN", "NAN", "add", "float_floor_divide", "float_modulo", "modulo", "multiply",
+    "round_half_even", "subtract", "unlikely",
+)  # fmt: skip
+_ROUNDS = 8
+_MOST_FORMS = 200
+
+
+class Form(NamedTuple):
+    """Outputs of one tag that lie in the same columns; `sites` is how many an event can say."""
+
+    tag: int
+    layout: ColumnLayout
+    sites: int
+
+
+@dataclass(frozen=True)
+class Blueprint:
+    """All that a worker needs to compile a kernel, as data: it travels without the user's source.
+
+    `reasons` holds, for each tag, why it stays interpreted, or None. `inputs` are the event columns
+    that the loop reads, as (tag, path, kind), in the order of its arguments.
+    """
+
+    state: ColumnLayout
+    reasons: tuple[str | None, ...]
+    source: str
+    words: tuple[str, ...] = ()
+    inputs: tuple[tuple[int, str, str], ...] = ()
+    forms: tuple[Form, ...] = ()
+
+
+@dataclass
+class _TagCode:
+    """The code of one tag."""
+
+    lines: list[str]
+    loads: dict[str, tuple[str, str]]
+    """The name of an element, its column's path and kind."""
+
+
+@dataclass
+class _TagDraft:
+    handlers: Sequence[Handler]
+    state: ColumnLayout
+    reasons: list[str | None] = field(default_factory=list)
+    forms: dict[tuple[int, ColumnLayout], int] = field(default_factory=dict)
+    sites: list[int] = field(default_factory=list)
+
+
+def draw(handlers: Sequence[Handler], starts: Sequence[Any]) -> Blueprint:
+    """Translate handlers whose state may start from any of these values."""
+    try:
+        state = _read_starts(starts)
+    except Refusal as refusal:
+        told = tuple(f"{_where(handler)} {refusal}" for handler in handlers)
+        return Blueprint(ANYTHING, told, "")
+    draft = _TagDraft(handlers, state, [None] * len(handlers))
+    _infer_state(draft)
+    t = Translator()
+    parts: list[_TagCode | None] = []
+    for number, handler in enumerate(handlers):
+        parts.append(_attempt(draft, number, partial(_write, t, draft, number, handler)))
+    reasons = tuple(draft.reasons)
+    if all(part is None for part in parts):
+        return Blueprint(draft.state, reasons, "")
+    forms = tuple(
+        Form(tag, layout, sites)
+        for (tag, layout), sites in zip(draft.forms, draft.sites, strict=True)
+    )
+    inputs = tuple(
+        (number, path, kind)
+        for number, part in enumerate(parts)
+        if part is not None
+        for path, kind in part.loads.values()
+    )
+    source = "\n".join(_assemble(draft.state, parts, forms)) + "\n"
+    return Blueprint(draft.state, reasons, source, tuple(t.words), inputs, forms)
+
+
+def _read_starts(starts: Sequence[Any]) -> ColumnLayout:
+    if not starts:
+        raise Refusal("has a state without init: nothing tells the types of its fields")
+    layout = read_value(starts[0])
+    for start in starts[1:]:
+        try:
+            layout = meet(layout, read_value(start))
+        except Clash as clash:
+            raise Refusal(f"starts its state as {clash}") from None
+    for column in list_columns(layout):
+        if column.kind == OBJECT:
+            held = _follow(starts[0], column.path)
+            raise Refusal(f"keeps a {type(held).__name__} in its state")
+    return layout
+
+
+def _follow(value: Any, path: str) -> Any:
+    for name in path.split(".")[1:]:
+        value = value[int(name)] if name.isdigit() else getattr(value, name)
+    return value
+
+
+def _attempt(draft: _TagDraft, number: int, translate: Callable[[], Any]) -> Any:
+    """Return a translation, or None and note the reason."""
+    if draft.reasons[number] is not None:
+        return None
+    try:
+        return translate()
+    except Uncompilable as reason:
+        draft.reasons[number] = str(reason)
+    except Refusal as refusal:
+        draft.reasons[number] = f"{_where(draft.handlers[number])} {refusal}"
+    except Exception as error:  # noqa: BLE001 - a defect of ours costs speed, not the answer
+        told = f"{type(error).__name__}: {error}"
+        draft.reasons[number] = f"{_where(draft.handlers[number])} was not understood ({told})"
+    return None
+
+
+def _where(handler: Handler) -> str:
+    for function in (handler.update, handler.output):
+        place = locate_function(function) if function is not None else None
+        if place is not None:
+            return f"{os.path.basename(place.file)}:{place.line}"
+    return os.path.basename(str(handler.where))
+
+
+def _infer_state(draft: _TagDraft) -> None:
+    """Widen the state's layout until every update stays within it: None becomes int or None."""
+    for _ in range(_ROUNDS):
+        before = draft.state
+        for number, handler in enumerate(draft.handlers):
+            if handler.update is not None:
+                _attempt(draft, number, partial(_try_update, draft, number, handler))
+        if draft.state == before:
+            return
+
+
+def _try_update(draft: _TagDraft, number: int, handler: Handler) -> None:
+    t = Translator()
+    state, event, _, _ = _read(draft.state, number, handler)
+    try:
+        after = calls.apply(t, _callable(handler.update), [state, event], {}, 0)
+    except Ends:
+        return
+    try:
+        draft.state = meet(draft.state, widen(layout_of(after)))
+    except Clash as clash:
+        start = "; start it from 0.0" if describe(clash.other) == FLOAT else ""
+        raise Refusal(
+            f"makes {describe(clash.one)} in the state into {describe(clash.other)}{start}"
+        ) from None
+
+
+def _callable(function: Any) -> Value:
+    value = know(function, getattr(function, "__name__", "its function"))
+    if not isinstance(value, Known | Method):
+        raise Refusal(f"calls an object of {type(function).__name__}")
+    return value
+
+
+def _read(
+    layout: ColumnLayout, number: int, handler: Handler
+) -> tuple[Value, Value, dict[str, tuple[str, str]], list[str]]:
+    states = [f"y{number}_{n}" for n, _ in enumerate(list_columns(layout))]
+    fields = read_record(handler.tag)
+    events = {f"x{number}_{n}": (c.path, c.kind) for n, c in enumerate(list_columns(fields))}
+    return load(layout, iter(states)), load(fields, iter(events)), events, states
+
+
+def _write(t: Translator, draft: _TagDraft, number: int, handler: Handler) -> _TagCode:
+    state, event, events, names = _read(draft.state, number, handler)
+    kept = (dict(draft.forms), list(draft.sites))
+    t.lines = []
+    try:
+        if handler.output is not None:
+
+            def sink(value: Value) -> None:
+                _say(t, draft, number, value)
+
+            t.write("j = 0")
+            calls.apply(t, _callable(handler.output), [state, event], {}, 0, sink)
+        if handler.update is not None:
+            after = calls.apply(t, _callable(handler.update), [state, event], {}, 0)
+            for place, text in enumerate(t.texts(draft.state, after)):
+                if text != names[place]:
+                    t.write(f"s{place}[slot] = {text}")
+    except Ends:
+        pass
+    except (Refusal, Uncompilable):
+        draft.forms, draft.sites = kept
+        raise
+    used = set(re.findall(r"\b[xy]\d+_\d+\b", "\n".join(t.lines)))
+    loads = {name: column for name, column in events.items() if name in used}
+    lines = [f"{name} = e{name[1:]}[row]" for name in loads]
+    lines += [f"{name} = s{place}[slot]" for place, name in enumerate(names) if name in used]
+    return _TagCode([*lines, *t.lines], loads)
+
+
+def _say(t: Translator, draft: _TagDraft, number: int, value: Value) -> None:
+    layout = layout_of(value)
+    _refuse_objects(layout)
+    key = (number, layout)
+    if key not in draft.forms:
+        draft.forms[key] = len(draft.forms)
+        draft.sites.append(0)
+    form = draft.forms[key]
+    if form >= _MOST_FORMS:
+        raise Refusal(f"says more than {_MOST_FORMS} kinds of values")
+    draft.sites[form] += 1
+    for line in ("places[k] = i", "indexes[k] = j", f"forms[k] = {form}"):
+        t.write(line)
+    for place, text in enumerate(t.texts(layout, value)):
+        t.write(f"f{form}_{place}[k{form}] = {text}")
+    for counter in ("k", f"k{form}", "j"):
+        t.write(f"{counter} += 1")
+
+
+def _refuse_objects(layout: ColumnLayout) -> None:
+    for column in list_columns(layout):
+        if column.kind == OBJECT:
+            raise Refusal(f"says {column.path.lstrip('.') or 'a value'}, which has no column")
+
+
+def _assemble(
+    state: ColumnLayout, parts: Sequence[_TagCode | None], forms: Sequence[Form]
+) -> Iterator[str]:
+    counters = ["k", *(f"k{n}" for n in range(len(forms)))]
+    arguments = list(_arguments(state, parts, forms))
+    yield '"""Generated by anabranch.kernels; a change here is lost."""'
+    yield "import math"
+    yield "from numba import njit, types"
+    yield f"from anabranch.kernels.arithmetic import {', '.join(_IMPORTED)}"
+    yield "int32, int64, uint8 = types.int32, types.int64, types.uint8"
+    yield "float64, boolean = types.float64, types.boolean"
+    yield "def given(kind):"
+    yield "    return types.Array(kind, 1, 'C', readonly=True)"
+    yield "def made(kind):"
+    yield "    return types.Array(kind, 1, 'C')"
+    yield f"result = types.UniTuple(int64, {1 + len(counters)})"
+    kinds = ["int64"] * (3 + len(counters)) + [kind for _, kind in arguments]
+    yield f"@njit(result({', '.join(kinds)}), cache=True, error_model='numpy', nogil=True)"
+    names = ["start", "stop", "slot_count", *counters, *(name for name, _ in arguments)]
+    yield f"def fold({', '.join(names)}):"
+    yield "    for i in range(start, stop):"
+    yield "        slot = slots[i]"
+    yield "        row = rows[i]"
+    yield "        tag = tags[i]"
+    leave = f"return i, {', '.join(counters)}"
+    yield "        if unlikely(slot < 0 or slot >= slot_count or row < 0):"
+    yield f"            {leave}"
+    word = "if"
+    for number, part in enumerate(parts):
+        if part is None:
+            continue
+        yield f"        {word} tag == {number}:"
+        word = "elif"
+        for name in list(part.loads)[:1]:
+            yield f"            if unlikely(row >= len(e{name[1:]})):"
+            yield f"                {leave}"
+        for line in part.lines or ["pass"]:
+            yield "            " + line.replace(FAIL, leave)
+    yield "        else:"
+    yield f"            {leave}"
+    yield f"    return stop, {', '.join(counters)}"
+
+
+def _arguments(
+    state: ColumnLayout, parts: Sequence[_TagCode | None], forms: Sequence[Form]
+) -> Iterator[tuple[str, str]]:
+    yield from (("tags", "given(uint8)"), ("rows", "given(int64)"), ("slots", "given(int64)"))
+    yield from (("words", "given(int64)"), ("places", "made(int64)"))
+    yield from (("indexes", "made(int32)"), ("forms", "made(uint8)"))
+    for place, column in enumerate(list_columns(state)):
+        yield f"s{place}", f"made({_TYPES[column.kind]})"
+    for part in parts:
+        for name, (_, kind) in part.loads.items() if part is not None else ():
+            yield f"e{name[1:]}", f"given({_TYPES[kind]})"
+    for number, form in enumerate(forms):
+        for place, column in enumerate(list_columns(form.layout)):
+            yield f"f{number}_{place}", f"made({_TYPES[column.kind]})"

@@ -1,0 +1,245 @@
+"""The ground that cases are drawn from: events, cuts and ways of one program, each made once."""
+
+from __future__ import annotations
+
+import itertools
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from hypothesis import strategies as st
+
+from anabranch.laws.searching.cuts import SOURCES, Cut, Cuts, Fill, Way
+from anabranch.laws.searching.generators import (
+    Strategy,
+    combine_pools,
+    favour_simple,
+    find_constants,
+    find_domain,
+    find_keys,
+    list_pool,
+    make_field,
+)
+from anabranch.laws.searching.reachable import Apart, Case, Descent, Move, change_fields
+from anabranch.model.events import LANE, Event, Tag, field_names, field_types
+from anabranch.model.order import OrderKey
+from anabranch.model.program import ForkJoin, Program
+from anabranch.model.slices import Slice, Slices, admits
+
+Draw = Callable[[Strategy], Any]
+
+_Fields = tuple[Strategy | None, dict[str, Strategy]]
+"""How the fields of an event are drawn: those in one draw, and those in one each."""
+Head = tuple[Slice, int, int | None]
+"""What is drawn of an event first: its slice, how long it waits, and its lane if there are any."""
+
+WAITS = (1, 1, 1, 0, 2, 10)
+"""How much later than the one before an event may come."""
+
+MAX_LANES = 4
+"""Events come to the first few lanes only: what goes wrong with four does so with a thousand."""
+
+
+class EventClock:
+    """Give each event of a case its time and its place in its source, in the total order."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._time = 0
+        self._count = 0
+        self._last: OrderKey | None = None
+
+    def date(self, head: Head, data: Any) -> Event:
+        """Make an event of what was drawn for it."""
+        part, wait, lane = head
+        self._time += max(wait, 0 if self._count else 1)
+        self._count += 1
+        event = self._make(part, data, lane)
+        if self._last is not None and self._program.order(event) <= self._last:
+            # At equal times it would have come first, and the state would not be reachable.
+            self._time += 1
+            event = self._make(part, data, lane)
+        self._last = self._program.order(event)
+        return event
+
+    def _make(self, part: Slice, data: Any, lane: int | None) -> Event:
+        source, seq = part.source or SOURCES[0], self._count
+        if lane is not None:
+            lanes = self._program.lanes or 1
+            seq = self._count * lanes + (lane - zlib.crc32(source.encode())) % lanes
+        if isinstance(data, dict):
+            return Event(part.tag(time=self._time, **data), source, seq)
+        return Event(change_fields(data, {"time": self._time}), source, seq)
+
+
+class Ground:
+    """What the cases of one program are drawn from.
+
+    A search spends its time drawing, so an event is few draws: its slice and when it comes are
+    one, and all fields with a short list of values another. Strategies are made once.
+    """
+
+    def __init__(self, program: Program, events: Mapping[Tag, Strategy] | None = None) -> None:
+        self.program = program
+        self.domains = {
+            field: find_domain(program, field, events or {}) for field in sorted(find_keys(program))
+        }
+        self.cuts = Cuts(program, self.domains)
+        self._given = dict(events or {})
+        self._constants = find_constants(program)
+        self._waits = (*WAITS, *[n for n in self._constants[int] if n > 1][:3])
+        # Made now, so that a field nobody can make up is refused before the search begins.
+        self._fields = {Slice(tag): self._make_fields(Slice(tag)) for tag in program.tags}
+        self._choices: dict[tuple[Any, ...], Strategy] = {}
+
+    def choose(self, draw: Draw, key: tuple[Any, ...], make: Callable[[], Sequence[Any]]) -> Any:
+        """Draw one of some things, which are made once and then known by their key."""
+        if key not in self._choices:
+            self._choices[key] = st.sampled_from(make())
+        return draw(self._choices[key])
+
+    def _list_heads(self, name: str, within: Slices) -> list[Head]:
+        handlers = self.program.state_type(name).handlers
+        parts = [part for part in within if part.tag in handlers]
+        parts.sort(key=lambda part: self.program.tags.index(part.tag))
+        return [
+            (part, wait, lane)
+            for wait in self._waits
+            for part in parts
+            for lane in self._list_lanes(part)
+        ]
+
+    def _list_lanes(self, part: Slice) -> Sequence[int | None]:
+        if self.program.lanes is None:
+            return [None]
+        lanes = range(min(self.program.lanes, MAX_LANES))
+        return [lane for lane in lanes if admits(LANE, part.choice(LANE), lane)]
+
+    def list_pools(self, part: Slice) -> dict[str, tuple[Any, ...]]:
+        """Return the values of each field that can be listed, simplest first."""
+        tag, pools = part.tag, {}
+        for name, annotation in field_types(tag).items():
+            if name in self.domains and (part.choice(name) is not None or tag not in self._given):
+                admitted = (v for v in self.domains[name] if admits(name, part.choice(name), v))
+                pools[name] = tuple(admitted)
+            elif name != "time" and tag not in self._given:
+                pool = list_pool(annotation, self._constants)
+                if pool is not None:
+                    pools[name] = pool
+        return pools
+
+    def _make_fields(self, part: Slice) -> _Fields:
+        pools = self.list_pools(part)
+        combined = combine_pools({n: favour_simple(pool) for n, pool in pools.items()})
+        apart = {} if combined is not None else {n: st.sampled_from(p) for n, p in pools.items()}
+        if part.tag not in self._given:
+            for name in field_names(part.tag):
+                if name != "time" and name not in pools:
+                    apart[name] = make_field(part.tag, name, self._constants)
+        return combined if pools else None, apart
+
+    def _draw_data(self, draw: Draw, part: Slice) -> Any:
+        if part not in self._fields:
+            self._fields[part] = self._make_fields(part)
+        combined, apart = self._fields[part]
+        fields = {} if combined is None else draw(combined)
+        fields = {**fields, **{name: draw(strategy) for name, strategy in apart.items()}}
+        if part.tag not in self._given:
+            return fields
+        return change_fields(draw(self._given[part.tag]), fields)
+
+    def list_simpler(self, event: Event) -> Iterator[Event]:
+        """Yield the event with a simpler value in one field that no slice looks at."""
+        data = event.data
+        for name, pool in self.list_pools(Slice(type(data))).items():
+            value = getattr(data, name)
+            if name not in self.domains and value in pool:
+                for simpler in pool[: pool.index(value)]:
+                    yield event._replace(data=change_fields(data, {name: simpler}))
+
+    def draw_events(
+        self, draw: Draw, clock: EventClock, name: str, within: Slices, *, most: int
+    ) -> tuple[Event, ...]:
+        """Draw some events for a state of a type."""
+        events: list[Event] = []
+        while len(events) < most:
+            head = self.choose(
+                draw, ("next", name, within), lambda: _may_stop(self._list_heads(name, within))
+            )
+            if head is None:
+                break
+            events.append(clock.date(head, self._draw_data(draw, head[0])))
+        return tuple(events)
+
+    def draw_event(self, draw: Draw, clock: EventClock, name: str, within: Slices) -> Event:
+        """Draw one event for a state of a type that handles some."""
+        head = self.choose(draw, ("one", name, within), lambda: self._list_heads(name, within))
+        return clock.date(head, self._draw_data(draw, head[0]))
+
+    def draw_cut(self, draw: Draw, fork: ForkJoin, within: Slices) -> Cut:
+        """Draw a cut of a fork that has some."""
+        key = ("cut", fork.parent, fork.left, fork.right, within)
+        seed, how = self.choose(draw, key, lambda: self._list_cuts(fork, within))
+        return self.cuts.fill(fork, within, seed, how)
+
+    def _list_cuts(self, fork: ForkJoin, within: Slices) -> list[tuple[Any, Fill]]:
+        hows: tuple[Fill, ...] = ("bare", "left", "right", "both")
+        return list(itertools.product(self.cuts.seeds(fork, within), hows))
+
+    def draw_moves(
+        self, draw: Draw, clock: EventClock, name: str, within: Slices, *, most: int
+    ) -> tuple[Move, ...]:
+        """Draw what happens to a state: events, and now and then a stretch run apart."""
+        moves: list[Move] = [*self.draw_events(draw, clock, name, within, most=most)]
+        # Mostly none, so that most of a search goes into the case at hand.
+        fork = self.choose(
+            draw, ("apart", name, within), lambda: [None] * 3 + self._list_forks(name, within)
+        )
+        if fork is not None:
+            cut = self.draw_cut(draw, fork, within)
+            lefts = self.draw_events(draw, clock, *cut.side("left"), most=2)
+            rights = self.draw_events(draw, clock, *cut.side("right"), most=2)
+            moves.append(Apart(cut, lefts, rights))
+            moves += self.draw_events(draw, clock, name, within, most=2)
+        return tuple(moves)
+
+    def _list_forks(self, name: str, within: Slices) -> list[ForkJoin | None]:
+        own = [fork for fork in self.program.forks if fork.parent == name]
+        return [fork for fork in own if self.cuts.seeds(fork, within)]
+
+    def draw_course(
+        self,
+        draw: Draw,
+        clock: EventClock,
+        ways: tuple[Way, ...],
+        fork: ForkJoin | None = None,
+        tail: Way = (),
+    ) -> tuple[Case, str, Slices]:
+        """Draw a way to a state; return it with the state's type and what comes to it.
+
+        From there it must be possible to go the `tail`, and then to cut by `fork`.
+        """
+        name, within = self.program.initial.name, self.cuts.everything
+        way = draw(st.sampled_from(ways)) if len(ways) > 1 else ways[0]
+        moves = self.draw_moves(draw, clock, name, within, most=4)
+        descents: list[Descent] = []
+        while way:
+            cut, side = self.draw_descent(draw, name, within, (*way, *tail), fork), way[0][1]
+            name, within = cut.side(side)
+            descents.append(Descent(cut, side, self.draw_moves(draw, clock, name, within, most=2)))
+            way = way[1:]
+        return Case(moves, tuple(descents)), name, within
+
+    def draw_descent(
+        self, draw: Draw, name: str, within: Slices, way: Way, fork: ForkJoin | None
+    ) -> Cut:
+        """Draw a cut for the first step of a way."""
+        step, side = way[0]
+        key = ("down", step.parent, step.left, step.right, side, within, len(way), fork is None)
+        cut: Cut = self.choose(draw, key, lambda: self.cuts.options(name, within, way, fork))
+        return cut
+
+
+def _may_stop(heads: list[Head]) -> list[Head | None]:
+    # Stopping comes first, so that shrinking makes lists shorter.
+    return [*[None] * (1 + len(heads) // 4), *heads]

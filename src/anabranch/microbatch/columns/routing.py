@@ -1,0 +1,118 @@
+"""Routes: the shards that the events of a table go to; what `Layout.route` says, in columns."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from anabranch.kernels.column_layouts import STR
+from anabranch.kernels.numpy_columns import Strings
+from anabranch.microbatch.columns.event_tables import EventTable
+from anabranch.model.events import Tag
+from anabranch.model.hashing import hash_stably
+from anabranch.plan.layouts import Layout
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
+
+_GOLDEN = 0x9E3779B97F4A7C15
+_FEW = 64
+"""So many events of a stretch are not worth a cut."""
+
+
+def route_table(
+    wiring: Layout, tag: Tag, table: EventTable, source: str
+) -> Iterator[tuple[int, EventTable]]:
+    """Yield each shard with its part of a table, whose events are of one source."""
+    if wiring.way == "sequential" or wiring.shards == 1:
+        yield 0, table
+    elif wiring.way != "keyed" and tag in wiring.cuts:
+        for shard in range(wiring.shards):
+            yield shard, table
+    elif wiring.way == "forked" and tag in wiring.leaves and wiring.lanes is None:
+        by = wiring.entries.get(tag)
+        if by is None:
+            yield from _deal(wiring.shards, table, source)
+        else:
+            yield from _split(table, hash_column(table, by) % wiring.shards)
+    elif wiring.way == "keyed":
+        yield from _split(table, hash_column(table, wiring.keys[0]) % wiring.shards)
+    else:
+        lanes = wiring.lanes if tag in wiring.leaves else None
+        places = spread_table(table, source)
+        yield from _split(table, places % (lanes or wiring.shards) % wiring.shards)
+
+
+def find_homes(wiring: Layout, table: EventTable, names: tuple[str, ...]) -> Array:
+    """Return the shard that counts each event of a table which came to all of them."""
+    return spread_sources(table.sources, table.seqs, names) % wiring.shards
+
+
+def spread_table(table: EventTable, source: str) -> Array:
+    """Return what `spread` says of each event."""
+    import numpy as np
+
+    return table.seqs + np.int64(zlib.crc32(source.encode()))
+
+
+def hash_column(table: EventTable, field: str) -> Array:
+    """Return what `hash_stably` says of each value of a field."""
+    kind = table.columns.columns[_place(table, field)].kind
+    values = table.field(field)
+    if kind == STR:
+        return hash_texts(table.columns.strings)[values]
+    return hash_numbers(values)
+
+
+def hash_numbers(values: Array) -> Array:
+    """Return the hash of each whole number or truth value."""
+    import numpy as np
+
+    hashed = values.astype(np.int64).view(np.uint64) * np.uint64(_GOLDEN)
+    return (hashed >> np.uint64(32)).astype(np.int64)
+
+
+def hash_texts(strings: Strings) -> Array:
+    """Return the hash of each text of a list."""
+    import numpy as np
+
+    return np.fromiter(map(hash_stably, strings), np.int64, len(strings))
+
+
+def _place(table: EventTable, field: str) -> int:
+    layout: Any = table.columns.layout
+    return int(layout.cls._fields.index(field))
+
+
+def _deal(shards: int, table: EventTable, source: str) -> Iterator[tuple[int, EventTable]]:
+    """Cut a stretch into as many pieces as there are shards: any shard will do."""
+    count = len(table)
+    first = (zlib.crc32(source.encode()) + int(table.seqs[0])) % shards
+    pieces = min(shards, -(-count // _FEW))
+    for piece in range(pieces):
+        rows = slice(count * piece // pieces, count * (piece + 1) // pieces)
+        yield (first + piece) % shards, table.take(rows)  # type: ignore[arg-type]
+
+
+def _split(table: EventTable, shards: Array) -> Iterator[tuple[int, EventTable]]:
+    import numpy as np
+
+    # NumPy sorts numbers of 16 bits by radix.
+    small = np.uint16 if shards.max() < 1 << 16 else np.int32
+    order = np.argsort(shards.astype(small), kind="stable")
+    sorted_shards = shards[order]
+    starts = np.flatnonzero(np.r_[True, sorted_shards[1:] != sorted_shards[:-1]])
+    ends = np.r_[starts[1:], len(order)]
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        yield int(sorted_shards[start]), table.take(order[start:end])
+
+
+def spread_sources(sources: Array, seqs: Array, names: tuple[str, ...]) -> Array:
+    """Return what `spread` says of events of several sources."""
+    import numpy as np
+
+    bases = np.array([zlib.crc32(name.encode()) for name in names], np.int64)
+    return bases[sources] + seqs

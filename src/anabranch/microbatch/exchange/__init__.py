@@ -1,0 +1,1 @@
+"""What crosses a shuffle: envelopes, deltas, result rows."""

@@ -1,0 +1,95 @@
+"""Envelopes: one row of Spark's carries a whole batch of events to a shard.
+
+A map task sends each shard what is for it, and to every shard, also to those it has no events for,
+what it saw of each source: its *chunks*. So every shard follows every source, and all of them know the
+same frontier without asking anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from anabranch.microbatch.exchange.partition_keys import find_keys
+from anabranch.model.events import Event, Tag
+from anabranch.state.durable.codec import Codec
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SCHEMA = "shard int, kind string, payload binary"
+"""What an envelope is to Spark. Kinds: `events`, `chunks`, `rejected`."""
+
+CLOCK = "clock_ms"
+"""The recorded time of the batch: a column that envelopes have if some source may be idle."""
+
+
+class Chunk(NamedTuple):
+    """A run of one source's sequence that one map task saw whole.
+
+    `first` and `last` are the least and the largest sequence, `largest` the largest time of its
+    events, `promised` the largest heartbeat. `times` holds (sequence, time, beat) of every item,
+    where the source's rules need each of them.
+    """
+
+    source: str
+    first: int | None
+    last: int | None
+    largest: int | None
+    promised: int | None
+    times: tuple[tuple[int, int, bool], ...] = ()
+
+
+class Carried(NamedTuple):
+    """An event on its way, with the largest time and promise that its chunk saw before it."""
+
+    event: Event
+    before: int | None
+    promised: int | None
+
+
+def pack_events(codec: Codec, tags: tuple[Tag, ...], events: Iterable[Carried]) -> bytes:
+    """Return events as the payload of an envelope; a tag is a number."""
+    numbers = {tag: number for number, tag in enumerate(tags)}
+    rows = [
+        (numbers[type(e.data)], tuple(_values(e.data)), e.source, e.seq, before, promised)
+        for e, before, promised in events
+    ]
+    return codec.encode(rows)
+
+
+def unpack_events(codec: Codec, tags: tuple[Tag, ...], payload: bytes) -> list[Carried]:
+    """Return the events of a payload."""
+    return [
+        Carried(Event(tags[number](*values), source, seq), before, promised)
+        for number, values, source, seq, before, promised in codec.decode(payload)
+    ]
+
+
+def pack_chunks(codec: Codec, chunks: Iterable[Chunk]) -> bytes:
+    """Return chunks as the payload of an envelope."""
+    return codec.encode([tuple(chunk) for chunk in chunks])
+
+
+def unpack_chunks(codec: Codec, payload: bytes) -> list[Chunk]:
+    """Return the chunks of a payload."""
+    return [Chunk(*chunk) for chunk in codec.decode(payload)]
+
+
+def make_batch(envelopes: Iterable[tuple[int, str, bytes]], shards: int) -> pa.RecordBatch:
+    """Return envelopes as Spark's rows; Spark knows a shard by its key."""
+    import pyarrow as pa
+
+    rows, keys = list(envelopes), find_keys(shards)
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([keys[shard] for shard, _, _ in rows], pa.int32()),
+            pa.array([kind for _, kind, _ in rows], pa.string()),
+            pa.array([payload for _, _, payload in rows], pa.binary()),
+        ],
+        ["shard", "kind", "payload"],
+    )
+
+
+def _values(data: Any) -> Iterable[Any]:
+    return data if isinstance(data, tuple) else vars(data).values()

@@ -1,0 +1,60 @@
+"""Packs: rows of a result on their way to files, many in one row of Spark's.
+
+A result is an ordinary frame of rows, for any sink. A sink that writes files itself need not have them
+taken apart in the JVM and put together again: it is given packs, and writes the columns as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from anabranch.microbatch.exchange.result_rows import COLUMNS, ResultRow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PACK_SCHEMA = "pack binary"
+
+_PACK_ROWS = 1 << 15
+"""So many rows make a pack; more would be an object too large for the JVM to like."""
+
+
+def read_schema() -> pa.Schema:
+    """Return the columns of a result."""
+    import pyarrow as pa
+
+    types = {"string": pa.string(), "long": pa.int64(), "int": pa.int32()}
+    columns = [column.split() for column in COLUMNS.split(", ")]
+    return pa.schema([(name, types[kind]) for name, kind in columns])
+
+
+def make_table(said: Sequence[ResultRow], tables: Sequence[pa.Table] = ()) -> pa.Table:
+    """Return rows, and tables of rows, as one table."""
+    import pyarrow as pa
+
+    schema = read_schema()
+    columns = list(zip(*said, strict=True)) if said else [()] * len(schema)
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)]
+    return pa.concat_tables([pa.Table.from_arrays(arrays, schema=schema), *tables])
+
+
+def pack(table: pa.Table) -> Iterator[bytes]:
+    """Yield a table as bytes, in pieces."""
+    import pyarrow as pa
+
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    for batch in table.combine_chunks().to_batches(max_chunksize=_PACK_ROWS):
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
+            writer.write_batch(batch)
+        yield sink.getvalue().to_pybytes()
+
+
+def unpack(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a batch of packs."""
+    import pyarrow as pa
+
+    for data in batch.column("pack"):
+        with pa.ipc.open_stream(data.as_buffer()) as reader:
+            yield from reader

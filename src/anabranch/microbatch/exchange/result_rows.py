@@ -1,0 +1,126 @@
+"""What leaves a query: one row for each output, late or rejected event, and each count."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, NamedTuple
+
+from anabranch.eventtime.ledger import Ledger
+from anabranch.eventtime.timers import TIMERS
+from anabranch.model.events import Event
+from anabranch.model.fields import encode_value
+from anabranch.model.order import OrderKey
+
+COLUMNS = (
+    "kind string, id string, time long, tag string, source string, seq long, index int, "
+    "value string, event string, reason string, op int"
+)
+"""The columns of a query's result. `value`, `event` are JSON; `id` is the same on any replay; `op` is
+-1 where a speculative run takes a row back, and else 1."""
+
+RAW_CHARACTERS = 2_000
+"""How much of a raw value or of a reason is kept. A row that is too large must not come out as large."""
+
+OWN = "its source's frontier"
+"""What a late event lies behind, as a rule."""
+
+_SHORT = 200
+
+# Made once: `json.dumps` with arguments makes an encoder for every call.
+_PLAIN = json.JSONEncoder(separators=(",", ":")).encode
+_SORTED = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
+
+
+class ResultRow(NamedTuple):
+    """A row of the result. Kinds: `output`, `late`, `rejected`, `ledger`."""
+
+    kind: str
+    id: str
+    time: int | None
+    tag: str | None
+    source: str | None
+    seq: int | None
+    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody wants here
+    value: str | None
+    event: str | None
+    reason: str | None
+    op: int = 1
+
+
+def describe_output(value: Any, event: Event, index: int, key: OrderKey) -> ResultRow:
+    """Return the row of an output."""
+    return ResultRow(
+        "output",
+        f"{identify(key)}#{index}",
+        event.time,
+        type(event.data).__name__,
+        event.source,
+        event.seq,
+        index,
+        encode_json(value),
+        # A timer is no event that anybody brought; its time and its key are in the id.
+        None if event.source == TIMERS else encode_json(event.data),
+        None,
+    )
+
+
+def describe_late(event: Event, distance: int, *, waived: bool = False) -> ResultRow:
+    """Return the row of a late event, with its distance, and whether its source had been given up."""
+    reason = "the frontier, which went on while its source was silent" if waived else OWN
+    return describe_event("late", event, f"{distance} behind {reason}")
+
+
+def describe_event(kind: str, event: Event, reason: str) -> ResultRow:
+    """Return the row of an event that was not processed; what was rejected may be cut short."""
+    fields = encode_json(event.data)
+    return ResultRow(
+        kind,
+        name_row(kind, event.source, event.seq, fields),
+        event.time if isinstance(event.time, int) else None,
+        type(event.data).__name__,
+        event.source,
+        event.seq,
+        0,
+        None,
+        clip(fields) if kind == "rejected" else fields,
+        clip(reason),
+    )
+
+
+def name_row(kind: str, source: str | None, seq: int | None, text: str) -> str:
+    """Return the id of a row that is no output, by what it holds."""
+    return f"{kind}:{_abridge(str(source))}:{seq}:{_abridge(text)}"
+
+
+def _abridge(text: str) -> str:
+    data = text.encode("utf-8", "backslashreplace")
+    return data.decode() if len(text) <= _SHORT else hashlib.sha256(data).hexdigest()[:32]
+
+
+def clip(text: str, most: int = RAW_CHARACTERS) -> str:
+    r"""Return a text of bounded length that UTF-8 can write.
+
+    >>> clip("abcdef", 4), clip("a" + chr(0xD800))
+    ('abcd… (6 characters)', 'a\\ud800')
+    """
+    if not text.isascii():
+        text = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters)"
+
+
+def describe_ledger(operator: str, number: int, ledger: Ledger, more: dict[str, Any]) -> ResultRow:
+    """Return the row of an operator's counts, which stand for everything so far."""
+    counts = encode_json({**ledger._asdict(), **more})
+    name = f"{operator}:{number}"
+    return ResultRow("ledger", f"ledger:{name}", None, None, None, None, 0, counts, None, name)
+
+
+def identify(key: OrderKey) -> str:
+    """Return an order key as text that sorts nothing but tells apart."""
+    return _PLAIN(key)
+
+
+def encode_json(value: Any) -> str:
+    """Return a value as JSON, the same for equal values."""
+    return _SORTED(encode_value(value))

@@ -1,0 +1,1 @@
+"""From stable events to states, deltas and output rows."""

@@ -1,0 +1,120 @@
+"""Panes: the rows of windows that are complete, made of columns; none of them is a Python object.
+
+They say what `said.describe_output` would say of the program's own outputs. To find out what that is,
+one such row is made of numbers that occur nowhere else, and serves as the pattern of all.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from anabranch.eventtime.timers import TIMERS
+from anabranch.microbatch.columns.string_columns import (
+    join_texts,
+    pick_texts,
+    repeat_text,
+    write_numbers,
+)
+from anabranch.microbatch.columns.window_slices import Closed
+from anabranch.microbatch.exchange.result_rows import ResultRow, describe_output, encode_json
+from anabranch.microbatch.job.window_plan import WindowPlan
+from anabranch.model.events import Event
+from anabranch.model.order import order_key
+from anabranch.query.window_aggregates import Result
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+    Array = np.ndarray[Any, Any]
+
+_STRANGE = 7_777_770_000_000_000
+"""From here on, numbers stand for what is yet to be filled in."""
+
+
+def describe_windows(plan: WindowPlan, rank: int, closed: Closed) -> pa.Table:
+    """Return the rows of windows, in the columns of `ResultRow`."""
+    import pyarrow as pa
+
+    ends = closed.ends
+    times = pa.array(ends - 1)
+    texts: dict[str, pa.Array] = {
+        "time": write_numbers(ends - 1),
+        "start": write_numbers(closed.starts),
+        "end": write_numbers(ends),
+    }
+    for name, places in plan.results:
+        texts[f"={name}"] = _write_result([closed.parts[place] for place in places])
+    plain, quoted = _write_keys(plan, closed)
+    pattern = _make_pattern(plan, rank)
+    count = len(ends)
+    return pa.table(
+        {
+            "kind": repeat_text("output", count),
+            "id": _fill(pattern.id, {**texts, "key": quoted}),
+            "time": times,
+            "tag": repeat_text(plan.timer.__name__, count),
+            "source": repeat_text(TIMERS, count),
+            "seq": pa.nulls(count, pa.int64()),
+            "index": pa.repeat(pa.scalar(0, pa.int32()), count),
+            "value": _fill(pattern.value or "", {**texts, "key": plain}),
+            "event": pa.nulls(count, pa.string()),
+            "reason": pa.nulls(count, pa.string()),
+            "op": pa.repeat(pa.scalar(1, pa.int32()), count),
+        }
+    )
+
+
+def _make_pattern(plan: WindowPlan, rank: int) -> ResultRow:
+    """Return the row of a window whose numbers are names."""
+    holes = dict(zip(_list_holes(plan), range(_STRANGE, _STRANGE + 1000), strict=False))
+    time, key = holes["time"], holes["key"] if plan.key is not None else None
+    fields = {"time": time} if plan.key is None else {"time": time, plan.key: key}
+    event = Event(plan.timer(**fields), TIMERS)
+    value = {name: holes[f"={name}"] for name, _ in plan.results}
+    result = Result(
+        key, holes["start"], holes["end"], value, time, "on_time", 0, 0, first=True, last=True
+    )
+    row = describe_output(result, event, 0, order_key(event, {plan.timer: rank}))
+    names = {str(number): name for name, number in holes.items()}
+    marked = re.compile("|".join(names))
+
+    def mark(text: str | None) -> str:
+        return marked.sub(lambda found: f"\0{names[found[0]]}\0", text or "")
+
+    return row._replace(id=mark(row.id), value=mark(row.value))
+
+
+def _list_holes(plan: WindowPlan) -> list[str]:
+    return ["time", "key", "start", "end", *(f"={name}" for name, _ in plan.results)]
+
+
+def _fill(pattern: str, texts: dict[str, pa.Array]) -> pa.Array:
+    """Return a text for each row: the pattern, with the row's own texts in its holes."""
+    pieces = enumerate(pattern.split("\0"))
+    return join_texts(*(texts[piece] if place % 2 else piece for place, piece in pieces))
+
+
+def _write_result(parts: list[Array]) -> pa.Array:
+    """Return numbers as JSON; two of them are a sum and a count, and mean their quotient."""
+    import pyarrow as pa
+
+    if len(parts) == 1:
+        return write_numbers(parts[0])
+    pairs = zip(*(part.tolist() for part in parts), strict=True)
+    return pa.array([repr(total / count) for total, count in pairs], pa.string())
+
+
+def _write_keys(plan: WindowPlan, closed: Closed) -> tuple[pa.Array, pa.Array]:
+    """Return each window's key as JSON, and as it stands in the repr of an event within JSON."""
+    import numpy as np
+
+    if closed.strings is None:
+        texts = write_numbers(closed.keys)
+        return texts, texts
+    used, places = np.unique(closed.keys, return_inverse=True)
+    keys = [closed.strings[code] for code in used.tolist()]
+    plain = pick_texts([encode_json(key) for key in keys], places)
+    return plain, pick_texts([json.dumps(repr(key))[1:-1] for key in keys], places)

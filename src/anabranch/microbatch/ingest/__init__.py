@@ -1,0 +1,1 @@
+"""What a map task does: read rows, judge them by their channel, fold early, send envelopes."""

@@ -1,0 +1,224 @@
+"""Following sources by chunks: the same verdicts as item by item, without gathering the items.
+
+Each shard sees every chunk of a batch. Chunks of one source do not overlap, so in order of their
+sequences the largest time before a chunk is known, and inside it each event brings along what came
+before it. That is all `eventtime.Watch` would have looked at.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from anabranch.errors import InputError
+from anabranch.eventtime.channel_progress import Standing as Standing  # noqa: PLC0414 - it is found here too
+from anabranch.eventtime.channels import NEVER, Source, Watch, promise_of
+from anabranch.eventtime.disorder import Estimated
+from anabranch.eventtime.held_back import Stand, describe_rule
+from anabranch.eventtime.idleness import add_silence, is_idle, waive
+from anabranch.microbatch.exchange.envelopes import Carried, Chunk
+
+
+class BatchVerdicts(NamedTuple):
+    """What a batch did to the sources, and a verdict on each event.
+
+    None if it is good, how far behind it lies if it is late, the reason if it is rejected. `times` are
+    those of events that come in turn, by source and sequence.
+    """
+
+    standings: dict[str, Standing]
+    verdicts: list[int | str | None]
+    times: dict[tuple[str, int], int]
+
+
+def judge(
+    sources: Mapping[str, Source],
+    standings: Mapping[str, Standing],
+    chunks: Iterable[Chunk],
+    events: list[Carried],
+) -> BatchVerdicts:
+    """Judge a batch's events, each against its own source's sequence up to it."""
+    chunks = list(chunks)
+    scanned: dict[tuple[str, int], int | str | None] = {}
+    times: dict[tuple[str, int], int] = {}
+    exact = [chunk for chunk in chunks if sources[chunk.source].needs_each_item]
+    after, before = follow_chunks(
+        sources, standings, [chunk for chunk in chunks if not sources[chunk.source].needs_each_item]
+    )
+    for name, mine in _by_source(exact).items():
+        standing = standings.get(name, Standing())
+        ordered = _in_order(name, standing, mine)
+        after[name] = _scan(sources[name], standing, ordered, scanned, times)
+    verdicts = [
+        scanned[event.source, event.seq]
+        if event.source not in before and event.seq is not None
+        else _lateness(sources, before, Carried(event, largest, promised))
+        for event, largest, promised in events
+    ]
+    return BatchVerdicts(after, verdicts, times)
+
+
+Before = dict[str, list[tuple[Chunk, Standing]]]
+"""The chunks of each source in order, each with how far the source had come before it."""
+
+
+def follow_chunks(
+    sources: Mapping[str, Source], standings: Mapping[str, Standing], chunks: Iterable[Chunk]
+) -> tuple[dict[str, Standing], Before]:
+    """Return how far each source has come after a batch's chunks, and before each of them."""
+    after = dict(standings)
+    before: Before = {}
+    for name, mine in _by_source(chunks).items():
+        standing = standings.get(name, Standing())
+        before[name] = []
+        for chunk in _in_order(name, standing, mine):
+            before[name].append((chunk, standing))
+            standing = advance(sources[name], standing, chunk)
+        after[name] = standing
+    return after, before
+
+
+def pass_over(
+    sources: Mapping[str, Source],
+    standings: Mapping[str, Standing],
+    chunks: Iterable[Chunk],
+    elapsed_ms: int,
+) -> dict[str, Standing]:
+    """Let a batch go on without the sources that have been silent for too long.
+
+    What is promised on behalf of one is kept as its own, so that it is late if it comes after all.
+    """
+    heard = {chunk.source for chunk in chunks}
+    after = dict(standings)
+    for name, source in sources.items():
+        old = standings.get(name, Standing())
+        silence = 0 if name in heard else add_silence(source, old.silence_ms, elapsed_ms)
+        after[name] = old._replace(silence_ms=silence)
+    waived = waive(
+        sources,
+        {name: standing.frontier for name, standing in after.items()},
+        {name: standing.silence_ms for name, standing in after.items()},
+        max((s.largest for s in after.values() if s.largest is not None), default=None),
+    )
+    return after | {
+        name: after[name]._replace(frontier=promise, waived=promise)
+        for name, promise in waived.items()
+    }
+
+
+def describe_standings(
+    sources: Mapping[str, Source], standings: Mapping[str, Standing]
+) -> dict[str, dict[str, Any]]:
+    """Return what a user may want to know of each source, as it is published with a batch."""
+    about: dict[str, dict[str, Any]] = {}
+    for name, standing in standings.items():
+        source = sources[name]
+        frontier, largest, last, disorder, silence_ms, waived = standing
+        stand = Stand(
+            frontier,
+            largest,
+            last,
+            describe_rule(source),
+            Watch(source, frontier, largest, disorder).delay,
+            silence_ms,
+            waived if waived > NEVER else None,
+            is_idle(source, silence_ms),
+        )
+        about[name] = stand.describe()
+    return about
+
+
+def _by_source(chunks: Iterable[Chunk]) -> dict[str, list[Chunk]]:
+    found: dict[str, list[Chunk]] = {}
+    for chunk in chunks:
+        found.setdefault(chunk.source, []).append(chunk)
+    return found
+
+
+def _scan(
+    source: Source,
+    standing: Standing,
+    chunks: list[Chunk],
+    verdicts: dict[tuple[str, int], int | str | None],
+    times: dict[tuple[str, int], int],
+) -> Standing:
+    """Follow a source item by item: some verdicts depend on all that came before."""
+    watch = Watch(source, standing.frontier, standing.largest, standing.disorder)
+    last = standing.last
+    for chunk in chunks:
+        for seq, time, beat in chunk.times:
+            if beat:
+                watch.hear(time)
+            else:
+                verdicts[source.name, seq] = watch.judge(time)
+                if source.in_turn and watch.largest is not None:
+                    times[source.name, seq] = watch.largest
+            last = seq
+    kept = () if watch.disorder is None else watch.disorder.keep()
+    return standing._replace(
+        frontier=watch.frontier, largest=watch.largest, last=last, disorder=kept
+    )
+
+
+def _in_order(name: str, standing: Standing, chunks: list[Chunk]) -> list[Chunk]:
+    numbered = [chunk for chunk in chunks if chunk.first is not None]
+    if not numbered:
+        return chunks
+    ordered = sorted(numbered, key=lambda chunk: chunk.first or 0)
+    last = standing.last
+    for chunk in ordered:
+        if last is not None and chunk.first is not None and chunk.first <= last:
+            raise InputError(
+                f"source {name!r} went back in its sequence: {chunk.first} after {last}",
+                expected="each part of a source to lie after all that was read before",
+                got=f"{chunk.first} to {chunk.last}",
+                cure="name a sequence column that grows with the data (offset, or file and row), "
+                "and do not shuffle the frame before it gets here",
+            )
+        last = chunk.last
+    return ordered
+
+
+def advance(source: Source, standing: Standing, chunk: Chunk) -> Standing:
+    """Return how far a source has come after a chunk."""
+    largest = _largest(standing.largest, chunk.largest)
+    promised = NEVER if chunk.promised is None else chunk.promised
+    frontier = max(standing.frontier, promised, _promise(source, largest))
+    last = chunk.last if chunk.last is not None else standing.last
+    return standing._replace(frontier=frontier, largest=largest, last=last)
+
+
+def _promise(source: Source, largest: int | None) -> int:
+    lateness = source.lateness
+    assert not isinstance(lateness, Estimated), f"{source.name!r} is followed item by item"
+    return promise_of(source, largest, lateness)
+
+
+def _lateness(
+    sources: Mapping[str, Source],
+    before: Before,
+    carried: Carried,
+) -> int | None:
+    event = carried.event
+    standing = _find(before[event.source], event.seq)
+    largest = _largest(standing.largest, carried.before)
+    promised = NEVER if carried.promised is None else carried.promised
+    frontier = max(standing.frontier, promised, _promise(sources[event.source], largest))
+    return frontier - event.time if event.time <= frontier else None
+
+
+def _find(chunks: list[tuple[Chunk, Standing]], seq: int | None) -> Standing:
+    if seq is None:
+        # Without a sequence there is no telling what came before within a batch.
+        return chunks[0][1]
+    place = bisect_right(chunks, seq, key=lambda entry: entry[0].first or 0) - 1
+    chunk, standing = chunks[place]
+    assert place >= 0 and seq <= (chunk.last or 0), f"no chunk holds sequence {seq}"  # noqa: PT018
+    return standing
+
+
+def _largest(a: int | None, b: int | None) -> int | None:
+    if a is None or b is None:
+        return b if a is None else a
+    return max(a, b)

@@ -1,0 +1,441 @@
+"""Intake by columns: what a map task does with its part of a source's frame.
+
+Rows that are plain events are never looked at one by one. Those that are not (a null, a heartbeat,
+another type than the field's) take the way that `spark.intake` takes, and join the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from anabranch.eventtime.channels import NEVER, Source
+from anabranch.eventtime.disorder import Estimated
+from anabranch.kernels.column_layouts import BOOL, FLOAT, INT, STR, Fields
+from anabranch.kernels.numpy_columns import Columns, Strings
+from anabranch.microbatch.columns.event_tables import (
+    EventTable,
+    concatenate,
+    make_table,
+    read_array,
+    write_columns,
+)
+from anabranch.microbatch.columns.routing import route_table
+from anabranch.microbatch.exchange.envelopes import Chunk, pack_chunks
+from anabranch.microbatch.ingest.row_reader import (
+    MOST_CHUNKS,
+    Reading,
+    describe_malformed,
+    fits,
+    read_row,
+)
+from anabranch.microbatch.job.column_plan import ColumnPlan
+from anabranch.microbatch.job.job import Job
+from anabranch.model.events import FOREVER, Event, Heartbeat, Malformed, Tag, field_names
+from anabranch.sources.raw_rows import is_blank, read_batch
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+    Array = np.ndarray[Any, Any]
+
+_LONG_TEXT = 1000
+"""A text of more bytes is weighed with its event."""
+
+_NUMBER_BYTES = 16
+"""No number takes more, nor what is written beside a text."""
+
+
+class _Found(NamedTuple):
+    """What a task found, by source: tables of each tag, and the heartbeats."""
+
+    tables: dict[str, list[EventTable]]
+    beats: dict[str, list[Heartbeat]]
+    rejected: list[tuple[Any, ...]]
+
+
+def take_in_columns(
+    job: Job, reading: Reading, batches: Iterable[pa.RecordBatch]
+) -> Iterator[tuple[int, str, bytes]]:
+    """Yield the envelopes of a task: (shard, kind, payload)."""
+    plan = job.columns
+    assert plan is not None
+    found = _Found({}, {}, [])
+    for batch in _gather(batches):
+        _read(job, plan, reading, batch, found)
+    if found.rejected:
+        yield 0, "rejected", job.codec.encode(found.rejected)
+        # Every shard must hear of every batch, or its counts would be missing from the ledger.
+        for shard in range(job.wiring.shards):
+            yield shard, "chunks", pack_chunks(job.codec, ())
+    for source in sorted({*found.tables, *found.beats}):
+        stretch = line_up(found.tables.get(source, []), found.beats.get(source, []))
+        chunks: list[Chunk] = []
+        letters: list[tuple[int, str, bytes]] = []
+        for part in _cut_at_gaps(stretch):
+            chunks.append(describe_stretch(source, part))
+            letters += send_stretch(job, source, part)
+        payload = pack_chunks(job.codec, chunks)
+        for shard in range(job.wiring.shards):
+            yield shard, "chunks", payload
+        yield from letters
+
+
+def read_tables(
+    job: Job, reading: Reading, batches: Iterable[pa.RecordBatch]
+) -> list[EventTable] | None:
+    """Return the events of batches, if there is nothing else in them."""
+    assert job.columns is not None
+    found = _Found({}, {}, [])
+    for batch in _gather(batches):
+        _read(job, job.columns, reading, batch, found)
+    if found.rejected or found.beats:
+        return None
+    return [table for tables in found.tables.values() for table in tables]
+
+
+def _gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    held = list(batches)
+    if len(held) < 2:
+        yield from held
+    else:
+        yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+
+
+def _read(
+    job: Job, plan: ColumnPlan, reading: Reading, batch: pa.RecordBatch, found: _Found
+) -> None:
+    """Sort the rows of a batch into plain events and others."""
+    import numpy as np
+
+    rest = np.ones(batch.num_rows, np.bool_)
+    plain: list[tuple[str, EventTable]] = []
+    try:
+        for place in range(len(plan.layouts)):
+            plain += _read_plain(job, plan, reading, batch, place, rest)
+    except UnicodeDecodeError:
+        # Some text is none; row by row there is an answer to that.
+        rest[:] = True
+        plain = []
+    for source, table in plain:
+        found.tables.setdefault(source, []).append(table)
+    others: dict[tuple[str, Tag], list[Event]] = {}
+    left = batch if rest.all() else batch.filter(_mask(rest)) if rest.any() else None
+    for row in read_batch(left) if left is not None else ():
+        if is_blank(row, reading.json_column):
+            continue
+        item = read_row(job, reading, row)
+        if isinstance(item, Malformed):
+            found.rejected.append(describe_malformed(item))
+        elif isinstance(item, Heartbeat):
+            found.beats.setdefault(item.source, []).append(item)
+        else:
+            others.setdefault((item.source, item.tag), []).append(item)
+    for (source, tag), events in others.items():
+        number = job.program.tags.index(tag)
+        fitting = list(_drop_large(reading, events, found))
+        if fitting:
+            table = make_table(number, plan.layouts[number], fitting, plan.codes)
+            found.tables.setdefault(source, []).append(table)
+
+
+def _drop_large(reading: Reading, events: list[Event], found: _Found) -> Iterator[Event]:
+    """Reject events with a number that no column holds; only a text can bring one."""
+    for event in events:
+        names = field_names(event.tag)
+        large = [n for n in names if type(v := getattr(event.data, n)) is int and not fits(v)]
+        if large and (reading.json_column or reading.line_column):
+            reason = f"field {large[0]!r} of {event.tag.__name__} does not fit into 64 bits"
+            raw = {name: getattr(event.data, name) for name in names}
+            item = Malformed(raw, reason, event.source, event.seq)
+            found.rejected.append(describe_malformed(item))
+        else:
+            yield event
+
+
+def _mask(rows: Array) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.array(rows)
+
+
+def _read_plain(
+    job: Job,
+    plan: ColumnPlan,
+    reading: Reading,
+    batch: pa.RecordBatch,
+    number: int,
+    rest: Array,
+) -> Iterator[tuple[str, EventTable]]:
+    """Take the plain events of one tag out of a batch."""
+    import numpy as np
+
+    if reading.json_column or reading.corrupt_column or reading.reason_column:
+        return
+    tag, layout = job.program.tags[number], plan.layouts[number]
+    if reading.tag_column is None and reading.tag != tag.__name__:
+        return
+    columns = _find_columns(tag, layout, reading, batch)
+    if columns is None or reading.seq is None:
+        return
+    # Whatever is plain is within the limit on an event's size, so that nobody has to weigh it.
+    longest = min(_LONG_TEXT, reading.max_bytes // len(columns) - _NUMBER_BYTES)
+    if longest < 0:
+        return
+    seq = batch.column(reading.seq)
+    masks = list(_find_plain(tag, layout, reading, batch, [*columns, seq], longest))
+    for source in plan.names if reading.source_column else {*plan.names} & {str(reading.source)}:
+        named = [_is_named(batch, reading.source_column, source)] if reading.source_column else []
+        mine = None if not masks and not named else np.logical_and.reduce([*masks, *named])
+        count = batch.num_rows if mine is None else int(mine.sum())
+        if not count:
+            continue
+        rows = None if mine is None or count == batch.num_rows else _mask(mine)
+        strings = Strings()
+        arrays = tuple(
+            read_array(column if rows is None else column.filter(rows), kind, strings)
+            for kind, column in zip(_kinds(layout), columns, strict=True)
+        )
+        seqs = read_array(seq if rows is None else seq.filter(rows), INT, strings)
+        codes = np.full(count, plan.codes[source], np.int64)
+        yield source, EventTable(number, codes, seqs, Columns(layout, arrays, count, strings))
+        rest &= False if mine is None else ~mine
+
+
+def _find_plain(
+    tag: Tag,
+    layout: Fields,
+    reading: Reading,
+    batch: pa.RecordBatch,
+    columns: list[pa.Array],
+    longest: int,
+) -> Iterator[Array]:
+    """Yield masks of the rows that are plain events of a tag; one that would leave nothing out is not made.
+
+    `columns` are those of the tag's fields, and then the sequence.
+    """
+    import numpy as np
+
+    if reading.tag_column is not None:
+        yield _is_named(batch, reading.tag_column, tag.__name__)
+    if reading.heartbeat and reading.heartbeat in batch.schema.names:
+        beats = batch.column(reading.heartbeat)
+        if beats.null_count < len(beats):
+            yield np.array(beats.is_null(), np.bool_)
+    for column in columns:
+        if column.null_count:
+            yield np.array(column.is_valid(), np.bool_)
+    for kind, column in zip(_kinds(layout), columns[:-1], strict=True):
+        if kind == STR:
+            yield _is_short(column, longest)
+    times = _fill(columns[field_names(tag).index("time")])
+    if len(times) and (times.min() <= NEVER or times.max() >= FOREVER):
+        yield (times > NEVER) & (times < FOREVER)
+
+
+def _kinds(layout: Fields) -> list[str]:
+    return [part.kind for part in layout.parts]  # type: ignore[union-attr]
+
+
+def _find_columns(
+    tag: Tag, layout: Fields, reading: Reading, batch: pa.RecordBatch
+) -> list[pa.Array] | None:
+    """Return the columns of a tag's fields as far as their types are the fields' own."""
+    import pyarrow as pa
+
+    found = []
+    for name, kind in zip(field_names(tag), _kinds(layout), strict=True):
+        column_name = reading.time if name == "time" else name
+        if batch.schema.get_field_index(column_name) < 0:
+            return None
+        column = batch.column(column_name)
+        if name == "time" and pa.types.is_timestamp(column.type):
+            if column.type.tz is None:
+                return None
+            column = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
+        if not _is_kind(column.type, kind):
+            return None
+        found.append(column)
+    if reading.seq is None or batch.schema.get_field_index(reading.seq) < 0:
+        return None
+    return found if _is_kind(batch.column(reading.seq).type, INT) else None
+
+
+def _is_kind(kind: pa.DataType, wanted: str) -> bool:
+    import pyarrow as pa
+
+    types = pa.types
+    if wanted == INT:
+        return bool(types.is_signed_integer(kind) or types.is_uint32(kind) or types.is_uint16(kind))
+    if wanted == FLOAT:
+        return bool(types.is_float64(kind) or types.is_float32(kind))
+    if wanted == BOOL:
+        return bool(types.is_boolean(kind))
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(types.is_string(kind) or types.is_large_string(kind))
+
+
+def _is_named(batch: pa.RecordBatch, column: str, name: str) -> Array:
+    """Say which rows are of a tag or source that a column names."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    if column not in batch.schema.names:
+        return np.zeros(batch.num_rows, np.bool_)
+    same = pc.fill_null(pc.equal(batch.column(column).cast("string"), name), False)
+    return np.array(same, np.bool_)
+
+
+def _is_short(column: pa.Array, longest: int) -> Array:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    lengths = pc.fill_null(pc.binary_length(column), 0)
+    return np.array(pc.less_equal(lengths, longest), np.bool_)
+
+
+def _fill(times: pa.Array) -> Array:
+    import numpy as np
+    import pyarrow.compute as pc
+
+    filled = times if times.null_count == 0 else pc.fill_null(times, 0)
+    return np.asarray(filled.to_numpy(zero_copy_only=False), np.int64)
+
+
+class Stretch(NamedTuple):
+    """Part of a source in order of its sequence: tables, and where each item came from.
+
+    `tables` has one table for each tag; `origins` says of each item the table and the row, and is -1
+    for a heartbeat, whose time is its promise.
+    """
+
+    tables: list[EventTable]
+    seqs: Array
+    times: Array
+    origins: Array
+    rows: Array
+
+
+def line_up(tables: list[EventTable], beats: list[Heartbeat]) -> Stretch:
+    """Return what a task has of a source, in the order of its sequence."""
+    import numpy as np
+
+    by_tag: dict[int, list[EventTable]] = {}
+    for table in tables:
+        by_tag.setdefault(table.tag, []).append(table)
+    merged = [concatenate(group, Strings()) for group in by_tag.values()]
+    seqs = [table.seqs for table in merged] + [np.array([b.seq for b in beats], np.int64)]
+    times = [table.times for table in merged] + [np.array([b.time for b in beats], np.int64)]
+    counts = [len(table) for table in merged]
+    origins = [np.full(count, n, np.int64) for n, count in enumerate(counts)]
+    origins.append(np.full(len(beats), -1, np.int64))
+    rows = [np.arange(count) for count in (*counts, len(beats))]
+    lined = [np.concatenate(parts) for parts in (seqs, times, origins, rows)]
+    rising = lined[0][1:] > lined[0][:-1]
+    if not rising.all():
+        # A heartbeat comes after an event of the same sequence.
+        order = np.lexsort((lined[2] < 0, lined[0]))
+        lined = [part[order] for part in lined]
+    return Stretch(merged, *lined)
+
+
+def _cut_at_gaps(stretch: Stretch) -> Iterator[Stretch]:
+    """Cut a stretch where the sequence jumps; see `spark.intake`."""
+    import numpy as np
+
+    jumps = np.flatnonzero(stretch.seqs[1:] > stretch.seqs[:-1] + 1) + 1
+    if len(jumps) > MOST_CHUNKS:
+        jumps = jumps[:0]
+    bounds = [0, *jumps.tolist(), len(stretch.seqs)]
+    for start, end in pairwise(bounds):
+        cut = [part[start:end] for part in stretch[1:]]
+        yield Stretch(stretch.tables, *cut)  # type: ignore[arg-type]
+
+
+def describe_stretch(source: str, part: Stretch) -> Chunk:
+    """Return what every shard hears of a chunk."""
+    beats = part.origins < 0
+    events, promises = part.times[~beats], part.times[beats]
+    largest = int(events.max()) if len(events) else None
+    promised = int(promises.max()) if len(promises) else None
+    return Chunk(source, int(part.seqs[0]), int(part.seqs[-1]), largest, promised)
+
+
+def send_stretch(
+    job: Job, source: str, part: Stretch, wanted: Array | None = None
+) -> Iterator[tuple[int, str, bytes]]:
+    """Yield a chunk's events to their shards: those that are late already, and the others.
+
+    `wanted` says which items are meant; all of them, if it is not given.
+    """
+    frontier = follow_stretch(job.sources[source], part)
+    late = part.times <= frontier
+    first = int(part.seqs[0])
+    for number, table in enumerate(part.tables):
+        mine = part.origins == number
+        if wanted is not None:
+            mine &= wanted
+        if not mine.any():
+            continue
+        for behind in (False, True):
+            chosen = mine & (late == behind)
+            if not chosen.any():
+                continue
+            rows = part.rows[chosen]
+            whole = len(rows) == len(table) and bool((rows[1:] > rows[:-1]).all())
+            events = table if whole else table.take(rows)
+            tag = job.program.tags[table.tag]
+            if behind:
+                # Late whatever came before this chunk: only how late is still open.
+                for shard, piece, bounds in _route_late(job, tag, events, source, frontier[chosen]):
+                    yield shard, "late", pack_table(piece, first, behind=bounds)
+                continue
+            for shard, piece in route_table(job.wiring, tag, events, source):
+                yield shard, "table", pack_table(piece, first)
+
+
+def _route_late(
+    job: Job, tag: Tag, events: EventTable, source: str, bounds: Array
+) -> Iterator[tuple[int, EventTable, Array]]:
+    import numpy as np
+
+    for shard, piece in route_table(job.wiring, tag, events, source):
+        places = np.searchsorted(events.seqs, piece.seqs)
+        yield shard, piece, bounds[places]
+
+
+def follow_stretch(source: Source, part: Stretch) -> Array:
+    """Return the frontier that the items of a chunk before each item had promised."""
+    import numpy as np
+
+    beats = part.origins < 0
+    count = len(part.times)
+    lateness = source.lateness
+    assert not isinstance(lateness, Estimated), f"{source.name!r} does not go by columns"
+    if lateness is None:
+        promises = np.full(count, NEVER, np.int64)
+    else:
+        slack = 0 if source.strict else lateness + 1
+        low = NEVER + slack
+        promises = np.where(part.times < low, NEVER, np.maximum(part.times, low) - slack)
+    promises = np.where(beats, part.times, promises)
+    frontier = np.empty(count, np.int64)
+    frontier[0] = NEVER
+    np.maximum.accumulate(promises[:-1], out=frontier[1:])
+    return frontier
+
+
+def pack_table(table: EventTable, first: int, behind: Array | None = None) -> bytes:
+    """Return a table as the payload of an envelope, with the first sequence of its chunk."""
+    more = {"source": table.sources, "seq": table.seqs}
+    if behind is not None:
+        more["behind"] = behind
+    return write_columns(table.columns, more, {"tag": table.tag, "first": first})

@@ -1,0 +1,395 @@
+"""Prefolds: leaves that are folded where they are read, so that deltas travel instead of events.
+
+A task relies on a forecast for that: on its source's frontier before the file, on the program's frontier
+after the batch, and on where its leaves are cut. With the deltas it sends a *claim*, to every shard: what
+it took for granted. All shards know the same chunks and cuts, so all come to the same verdict on it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from anabranch.eventtime.channels import Source
+from anabranch.eventtime.ledger import Ledger
+from anabranch.kernels.indexes import Index
+from anabranch.kernels.numpy_columns import Columns, Strings, fill
+from anabranch.microbatch.columns.event_tables import (
+    EventTable,
+    concatenate,
+    read_columns,
+    write_columns,
+)
+from anabranch.microbatch.columns.routing import hash_numbers, hash_texts
+from anabranch.microbatch.columns.window_slices import (
+    WindowSlices,
+    join_slices,
+    route_slices,
+    write_slices,
+)
+from anabranch.microbatch.exchange.envelopes import Chunk, pack_chunks, unpack_chunks
+from anabranch.microbatch.exchange.result_rows import ResultRow
+from anabranch.microbatch.fold.column_folds import Counting, EarlyDelta, Folds, Gathered, count_cuts
+from anabranch.microbatch.fold.window_folds import fold_table
+from anabranch.microbatch.ingest.channel_verdicts import Standing, advance
+from anabranch.microbatch.ingest.column_reader import (
+    follow_stretch,
+    line_up,
+    read_tables,
+    send_stretch,
+)
+from anabranch.microbatch.ingest.file_rows import Folder, list_columns, number_rows, take_in_rows
+from anabranch.microbatch.ingest.look_ahead import Cut, Forecast, Foresight
+from anabranch.microbatch.ingest.row_reader import Reading
+from anabranch.microbatch.job.job import Job
+from anabranch.microbatch.store.state_store import MemoryStore
+from anabranch.model.events import field_types
+from anabranch.sources.files import ROW, Found, read_file
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    Array = np.ndarray[Any, Any]
+
+Envelope = tuple[int, str, bytes]
+
+_FEWEST = 1 << 20
+"""So many events are folded before anybody asks whether it is worth it."""
+
+
+class Claim(NamedTuple):
+    """What was taken for granted of a chunk when it was folded.
+
+    `before` is its source's frontier before it, `frontier` the program's after the batch. `cuts` are
+    all between its least and its largest time, `low` and `high`. `folder` and `file` say where it is.
+    """
+
+    source: str
+    first: int
+    before: int
+    frontier: int
+    low: int
+    high: int
+    cuts: tuple[Cut, ...]
+    folder: int
+    file: Found
+
+
+class Prefold(NamedTuple):
+    """What came of a chunk: deltas, counts, and rows."""
+
+    deltas: list[EarlyDelta]
+    counts: dict[str, int]
+    said: list[ResultRow]
+
+
+def is_foldable(job: Job, folder: Folder) -> bool:
+    """Say whether all events of a folder may be folded where they are read."""
+    return job.columns is not None and folder.find_tag(job) in job.columns.early
+
+
+class Gathering:
+    """The states of keys that a task folds from zero, apart for each segment, over all that it reads."""
+
+    def __init__(self, job: Job, foresight: Foresight) -> None:
+        assert job.columns is not None
+        self._job = job
+        self._cuts = foresight.cuts
+        self._until = foresight.until
+        initial: Any = job.program.initial
+        self._by, self._zero = initial.shape.by, initial.shape.inner.zero
+        self._kernel = job.columns.kernels[initial.name]
+        self._strings = Strings()
+        self._keys = Index()
+        self._pairs = Index()
+        self._states = fill(self._kernel.layout, self._zero, 0, self._strings)
+        self._events = np.empty(0, np.int64)
+
+    def add(self, table: EventTable, claim: Claim) -> bool:
+        """Fold a block; say whether that was possible, and worth it."""
+        if len(self._events) * 2 > max(int(self._events.sum()), _FEWEST):
+            return False  # Hardly two events have a key and a segment in common.
+        table = concatenate([table], self._strings)
+        slots = self._keys.find(table.field(self._by))
+        if self._cuts:
+            rank = self._job.program.ranks[self._job.program.tags[table.tag]]
+            segments = count_cuts(table.times, claim.cuts, rank)
+            segments += bisect_left(self._cuts, (claim.low,))
+            slots = self._pairs.find(slots * (len(self._cuts) + 1) + segments)
+        self._grow(self._pairs.count if self._cuts else self._keys.count)
+        counting = Counting(0, [], dict.fromkeys(Ledger._fields, 0), (), lambda _: None)
+        states = Folds(self._job, MemoryStore(), counting).fold_early(table, self._states, slots)
+        if states is None:
+            return False
+        self._states = states
+        self._events += np.bincount(slots, minlength=len(self._events))
+        return True
+
+    def _grow(self, count: int) -> None:
+        held = self._states
+        missing = count - held.length
+        if missing:
+            more = fill(self._kernel.layout, self._zero, missing, self._strings)
+            pairs = zip(held.arrays, more.arrays, strict=True)
+            arrays = tuple(np.concatenate(pair) for pair in pairs)
+            self._states = Columns(held.layout, arrays, count, self._strings)
+            self._events = np.concatenate([self._events, np.zeros(missing, np.int64)])
+
+    def send(self) -> Iterator[Envelope]:
+        """Yield what was folded to the shards of its keys."""
+        pairs = self._pairs.keys if self._cuts else np.arange(self._keys.count)
+        places, segments = np.divmod(pairs, len(self._cuts) + 1)
+        keys = self._keys.keys[places]
+        shards = self._find_shards(keys)
+        for shard in range(self._job.wiring.shards):
+            slots = np.flatnonzero((self._events > 0) & (shards == shard))
+            if not len(slots):
+                continue
+            arrays = tuple(array[slots] for array in self._states.arrays)
+            states = Columns(self._states.layout, arrays, len(slots), self._strings)
+            events = int(self._events[slots].sum())
+            note: dict[str, Any] = {"events": events, "cuts": self._cuts, "until": self._until}
+            if self._is_text:
+                note["keys"] = [self._strings[code] for code in keys[slots].tolist()]
+            more = {"key": keys[slots], "segment": segments[slots]}
+            yield shard, "gathered", write_columns(states, more, note)
+
+    @property
+    def _is_text(self) -> bool:
+        kinds = {field_types(tag)[self._by] for tag in self._job.program.tags}
+        return kinds == {str}
+
+    def _find_shards(self, keys: Array) -> Array:
+        hashed = hash_texts(self._strings)[keys] if self._is_text else hash_numbers(keys)
+        return hashed % self._job.wiring.shards
+
+
+class SliceGathering:
+    """The slices that a task folds over all that it reads."""
+
+    def __init__(self, job: Job) -> None:
+        assert job.columns is not None
+        assert job.columns.windows is not None
+        self._job = job
+        self._plan = job.columns.windows
+        self._slices: list[WindowSlices] = []
+
+    def add(self, table: EventTable, claim: Claim) -> bool:
+        """Fold a block, which can always be done."""
+        self._slices.append(fold_table(self._plan, table))
+        return True
+
+    def send(self) -> Iterator[Envelope]:
+        """Yield what was folded to the shards of its keys."""
+        if self._slices:
+            whole = join_slices(self._slices, self._plan)
+            for shard, slices in route_slices(whole, self._job.wiring.shards):
+                yield shard, "slices", write_slices(slices, {})
+
+
+def begin_gathering(job: Job, foresight: Foresight) -> Gathering | SliceGathering | None:
+    """Return where a task gathers what it folds of keys, if keys separate."""
+    assert job.columns is not None
+    if job.columns.windows is not None:
+        return SliceGathering(job)
+    return Gathering(job, foresight) if job.wiring.way == "keyed" else None
+
+
+def read_gathered(job: Job, payload: bytes) -> tuple[Gathered, int]:
+    """Return the deltas of an envelope, and how many events went into them."""
+    assert job.columns is not None
+    layout = job.columns.kernels[job.program.initial.name].layout
+    states, more, note = read_columns(lambda _: layout, payload)
+    keys, texts = more["key"], None
+    if "keys" in note:
+        texts = Strings()
+        keys = texts.codes(note["keys"])
+    cuts = [(time, rank) for time, rank in note["cuts"]]
+    found = Gathered(keys, texts, states, more["segment"], cuts, note["until"])
+    return found, note["events"]
+
+
+def fold_file(
+    job: Job,
+    place: int,
+    found: Found,
+    forecast: Forecast,
+    gathering: Gathering | SliceGathering | None = None,
+) -> Iterator[Envelope]:
+    """Yield the envelopes of a file, block by block: folded, or as events where that can't be.
+
+    If keys separate, what is folded of them is added to the task's gathering.
+    """
+    folder: Folder = job.folders[place]
+    source = job.sources[str(folder.reading.source)]
+    reading = number_rows(folder.reading)
+    standing = Standing(forecast.before[place, found.number])
+    for batch in read_file(folder.files, found, list_columns(job, folder.reading)):
+        table = _read_leaves(job, reading, batch)
+        letters: list[Envelope] | None = None
+        if table is not None:
+            seen = [_describe(source.name, table)]
+            claim = _make_claim(seen[0], table, standing, forecast.foresight, place, found)
+            if claim.high < forecast.foresight.until:
+                letters = _fold_block(job, table, seen[0], claim, gathering)
+        if letters is None:
+            letters = list(take_in_rows(job, folder, [batch]))
+            chunks = [p for to, kind, p in letters if (to, kind) == (0, "chunks")]
+            seen = [chunk for payload in chunks for chunk in unpack_chunks(job.codec, payload)]
+        for chunk in seen:
+            standing = advance(source, standing, chunk)
+        yield from letters
+
+
+def _make_claim(
+    chunk: Chunk,
+    table: EventTable,
+    standing: Standing,
+    foresight: Foresight,
+    place: int,
+    found: Found,
+) -> Claim:
+    assert chunk.first is not None
+    assert chunk.largest is not None
+    low, high = int(table.times.min()), chunk.largest
+    between = tuple(find_between(foresight.cuts, low, high))
+    return Claim(
+        chunk.source,
+        chunk.first,
+        standing.frontier,
+        foresight.frontier,
+        low,
+        high,
+        between,
+        place,
+        found,
+    )
+
+
+def _fold_block(
+    job: Job,
+    table: EventTable,
+    chunk: Chunk,
+    claim: Claim,
+    gathering: Gathering | SliceGathering | None,
+) -> list[Envelope] | None:
+    source = job.sources[claim.source]
+    letters: list[Envelope] = []
+    ripe = _find_ripe(source, table, claim)
+    left = None
+    if ripe is not None:
+        left, whole = ~ripe, table
+        table = table.take(ripe)
+    if gathering is None:
+        home = zlib.crc32(f"{source.name}/{claim.first}".encode()) % job.wiring.shards
+        letters.append((home, "folded", _pack(job, _fold(job, table, claim.cuts))))
+    elif len(table) and not gathering.add(table, claim):
+        return None
+    if left is not None:
+        letters += send_stretch(job, source.name, line_up([whole], []), left)
+    told = job.codec.encode((*claim[:-1], tuple(claim.file)))
+    for shard in range(job.wiring.shards):
+        letters += [(shard, "chunks", pack_chunks(job.codec, [chunk])), (shard, "claim", told)]
+    return letters
+
+
+def read_claim(job: Job, payload: bytes) -> Claim:
+    """Return the claim of an envelope."""
+    claim = Claim(*job.codec.decode(payload))
+    cuts = tuple((time, rank) for time, rank in claim.cuts)
+    return claim._replace(cuts=cuts, file=Found(*claim.file))
+
+
+def read_prefold(job: Job, payload: bytes) -> Prefold:
+    """Return the deltas of an envelope."""
+    deltas, counts, said = job.codec.decode(payload)
+    return Prefold(
+        [EarlyDelta(*delta) for delta in deltas], counts, [ResultRow(*row) for row in said]
+    )
+
+
+def holds(claim: Claim, before: int, frontier: int, cuts: Sequence[Cut]) -> bool:
+    """Say whether what was claimed of a chunk is what turned out to be; cuts are in order."""
+    return (
+        claim.before == before
+        and claim.frontier <= frontier
+        and {*find_between(cuts, claim.low, claim.high)} <= {*claim.cuts}
+    )
+
+
+def find_between(cuts: Sequence[Cut], low: int, high: int) -> Sequence[Cut]:
+    """Return the cuts from one time to another."""
+    return cuts[bisect_left(cuts, (low,)) : bisect_left(cuts, (high + 1,))]
+
+
+def read_again(job: Job, claims: Iterable[Claim], shard: int) -> Iterator[bytes]:
+    """Yield the events of claimed files that are for a shard, as if nothing had been folded."""
+    files: dict[tuple[int, Found], set[int]] = {}
+    for claim in claims:
+        files.setdefault((claim.folder, claim.file), set()).add(claim.first)
+    for (place, file), firsts in sorted(files.items()):
+        folder: Folder = job.folders[place]
+        column = number_rows(folder.reading).seq
+        # Blocks are the same whenever a file is read; some may have come as events already.
+        for batch in read_file(folder.files, file, list_columns(job, folder.reading)):
+            if batch.column(column)[0].as_py() in firsts:
+                for to, kind, payload in take_in_rows(job, folder, [batch]):
+                    if to == shard and kind in ("table", "late"):
+                        yield payload
+
+
+def _read_leaves(job: Job, reading: Reading, batch: pa.RecordBatch) -> EventTable | None:
+    """Return the events of a block, if there is nothing else in it and its sequence has no gap."""
+    if reading.seq not in batch.schema.names:
+        return None
+    tables = read_tables(job, reading, [batch])
+    if tables is None or len(tables) != 1 or not len(tables[0]):
+        return None
+    seqs = tables[0].seqs
+    if reading.seq != ROW and bool((seqs[1:] != seqs[:-1] + 1).any()):
+        return None
+    return tables[0]
+
+
+def _describe(source: str, table: EventTable) -> Chunk:
+    return Chunk(source, int(table.seqs[0]), int(table.seqs[-1]), int(table.times.max()), None)
+
+
+def _find_ripe(source: Source, table: EventTable, claim: Claim) -> Array | None:
+    """Say which events are on time and stable; None if all are."""
+    times = table.times
+    rising = times[1:] > times[:-1] if source.strict else times[1:] >= times[:-1]
+    if source.lateness is not None and rising.all():
+        if times[0] > claim.before and times[-1] <= claim.frontier:
+            return None
+        return np.asarray((times > claim.before) & (times <= claim.frontier))
+    reached = np.maximum(follow_stretch(source, line_up([table], [])), claim.before)
+    return np.asarray((times > reached) & (times <= claim.frontier))
+
+
+def _fold(job: Job, table: EventTable, cuts: tuple[Cut, ...]) -> Prefold:
+    assert job.columns is not None
+    tag = job.program.tags[table.tag]
+    name, rank = job.wiring.leaves[tag], job.program.ranks[tag]
+    counts = dict.fromkeys(Ledger._fields, 0)
+    counts["input"] = len(table)
+    said: list[ResultRow] = []
+    if not len(table):
+        return Prefold([], counts, said)
+    counting = Counting(0, said, counts, job.columns.names, lambda _: None)
+    found = Folds(job, MemoryStore(), counting).fold_type(name, {table.tag: table}, cuts, None)
+    last = int(table.times.max()), rank
+    deltas = [
+        EarlyDelta(*(cuts[place] if place < len(cuts) else last), place == len(cuts), name, delta)
+        for place, delta in found
+    ]
+    return Prefold(deltas, counts, said)
+
+
+def _pack(job: Job, folded: Prefold) -> bytes:
+    deltas, said = ([tuple(row) for row in rows] for rows in (folded.deltas, folded.said))
+    return job.codec.encode((deltas, folded.counts, said))

@@ -1,0 +1,89 @@
+"""Folders: how the files of a run become events, wherever they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from anabranch.microbatch.ingest.column_reader import take_in_columns
+from anabranch.microbatch.ingest.row_reader import Reading, take_in
+from anabranch.microbatch.job.job import Job
+from anabranch.model.events import Tag, field_types
+from anabranch.sources.files import ROW, Files, Found, read_file
+from anabranch.sources.raw_rows import FAULT, LINE, read_batch
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MOST_ROWS = 1 << 17
+"""So many rows travel at once: enough to be worth an envelope for each shard, and little enough for a JVM to
+hold as it holds anything else."""
+
+_TYPES = {int: "int64", float: "float64", bool: "bool", str: "string"}
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder of a run, and how its rows are read."""
+
+    files: Files
+    reading: Reading
+
+    def find_tag(self, job: Job) -> Tag | None:
+        """Return the tag of all its events, if they are of one."""
+        named = [tag for tag in job.program.inputs if tag.__name__ == self.reading.tag]
+        return named[0] if named and self.reading.tag_column is None else None
+
+
+def read_rows(job: Job, folder: Folder, found: Iterable[Found]) -> Iterator[list[pa.RecordBatch]]:
+    """Yield the rows of some files; those in one list have the same columns, and are not too many."""
+    wanted = list_columns(job, folder.reading)
+    # Files of one folder need not have the same columns.
+    alike: dict[tuple[str, ...], list[pa.RecordBatch]] = {}
+    for file in sorted(found, key=lambda file: file.number):
+        for batch in read_file(folder.files, file, wanted):
+            columns = tuple(f"{field.name} {field.type}" for field in batch.schema)
+            group = alike.setdefault(columns, [])
+            group.append(batch)
+            if sum(part.num_rows for part in group) >= MOST_ROWS:
+                yield alike.pop(columns)
+    yield from alike.values()
+
+
+def take_in_rows(
+    job: Job, folder: Folder, batches: list[pa.RecordBatch]
+) -> Iterator[tuple[int, str, bytes]]:
+    """Yield the envelopes of rows: (shard, kind, payload)."""
+    reading = number_rows(folder.reading, batches[0].schema.names)
+    if job.columns is not None:
+        return take_in_columns(job, reading, batches)
+    return iter(take_in(job, reading, (row for batch in batches for row in read_batch(batch))))
+
+
+def number_rows(reading: Reading, columns: Iterable[str] = ()) -> Reading:
+    """Return how rows are read, with what the reader of their file added to them."""
+    numbered = reading if reading.seq is not None else replace(reading, seq=ROW)
+    # Where some line is no row, each is looked at by itself.
+    if FAULT in columns:
+        return replace(numbered, line_column=LINE, reason_column=FAULT)
+    return replace(numbered, json_column=LINE) if LINE in columns else numbered
+
+
+def list_columns(job: Job, reading: Reading) -> dict[str, str]:
+    """Return the columns that are read, and the type of each; no type if there is no telling."""
+    found: dict[str, str] = {}
+    for tag in job.program.inputs:
+        if reading.tag_column is None and tag.__name__ != reading.tag:
+            continue
+        for name, kind in field_types(tag).items():
+            column = reading.time if name == "time" else name
+            mine = _TYPES.get(kind, "")
+            found[column] = mine if found.setdefault(column, mine) == mine else ""
+    others = {
+        reading.seq: "int64",
+        reading.heartbeat: "int64",
+        reading.tag_column: "string",
+        reading.source_column: "string",
+    }
+    return found | {column: kind for column, kind in others.items() if column is not None}

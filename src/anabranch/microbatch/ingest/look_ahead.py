@@ -1,0 +1,268 @@
+"""Foresight: what the driver can tell of a batch before anybody has read its files.
+
+The footer of a Parquet file says how far its times reach, and markers are few enough to be read while a
+batch is planned. So the driver knows how far the program's frontier will come with the batch, and where
+its leaves will be cut; tasks may fold what they read at once, and send deltas instead of events. All of
+it is a forecast. Shards hold it against what tasks have seen, and read the files again if it was wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from anabranch.eventtime.channels import NEVER
+from anabranch.microbatch.exchange.envelopes import Chunk
+from anabranch.microbatch.ingest.channel_verdicts import Standing, advance
+from anabranch.microbatch.ingest.file_rows import Folder, list_columns
+from anabranch.microbatch.ingest.row_reader import Reading
+from anabranch.microbatch.job.job import Job
+from anabranch.model.events import FOREVER, Tag
+from anabranch.sources.files import ROW_BITS, Found, read_file
+
+Cut = tuple[int, int]
+"""Where leaves are cut: the time of a marker, and the rank of its tag."""
+
+MOST_WAITING = 10_000
+"""How many cuts that are still to come go into the offsets of a query."""
+
+_FEWEST_EVENTS = 16
+"""With fewer events to a segment, deltas would be no smaller than events."""
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Foreseen(NamedTuple):
+    """What is known after a batch, kept in the query's offsets.
+
+    `cuts` lie beyond the program's frontier. If they were too many to be read or kept, `blind` is the
+    last of them: nothing is foreseen until the frontier has passed it.
+    """
+
+    standings: dict[str, Standing]
+    cuts: tuple[Cut, ...] = ()
+    blind: int = NEVER
+
+    def frontier(self, job: Job) -> int:
+        """Return how far the program has come."""
+        start = Standing()
+        return min(self.standings.get(name, start).frontier for name in job.sources)
+
+    def write(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return {
+            "standings": {name: list(standing) for name, standing in self.standings.items()},
+            "cuts": [list(cut) for cut in self.cuts],
+            "blind": self.blind,
+        }
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any]) -> Foreseen:
+        """Return what `write` wrote."""
+        standings = {name: Standing(*standing) for name, standing in data["standings"].items()}
+        return cls(standings, tuple((t, r) for t, r in data["cuts"]), data["blind"])
+
+
+class Foresight(NamedTuple):
+    """What tasks may rely on: the frontier after the batch, and all cuts up to it, in order.
+
+    From `until` on, there are cuts that nobody has read.
+    """
+
+    frontier: int
+    cuts: tuple[Cut, ...]
+    until: int = FOREVER
+
+
+class Forecast(NamedTuple):
+    """The foresight of a batch, and for each file, by folder and number, its source's frontier before."""
+
+    foresight: Foresight
+    before: dict[tuple[int, int], int]
+
+
+def can_foresee(job: Job) -> bool:
+    """Say whether batches can be foreseen, so that leaves are folded where they are read."""
+    return (
+        job.columns is not None
+        and bool(job.columns.early)
+        and all(
+            folder.files.format in ("parquet", "arrow")
+            and folder.find_tag(job) is not None
+            and folder.reading.source_column is None
+            for folder in job.folders
+        )
+        and {folder.reading.source for folder in job.folders} == set(job.sources)
+        # Whom a batch goes on without depends on its time, which the driver does not know yet.
+        and all(source.idle_after_s is None for source in job.sources.values())
+    )
+
+
+class Forecaster:
+    """Looks ahead, folder by folder. What it has learnt of a file it keeps until the batch is planned."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._folders: tuple[Folder, ...] = job.folders
+        assert job.columns is not None
+        self._plan = job.columns
+        self._seen: dict[tuple[int, Found], _Look] = {}
+
+    def advance(self, foreseen: Foreseen, files: dict[int, list[Found]]) -> Foreseen:
+        """Return what will be known after a batch of files."""
+        standings = self._follow(foreseen, files)[0]
+        after = Foreseen(standings, blind=max([foreseen.blind, *self._list_unread(files)[1]]))
+        frontier = after.frontier(self._job)
+        waiting = tuple(cut for cut in self._list_cuts(foreseen, files) if cut[0] > frontier)
+        if len(waiting) > MOST_WAITING:
+            return after._replace(blind=max(after.blind, waiting[-1][0]))
+        return after._replace(cuts=waiting)
+
+    def forecast(
+        self, start: Foreseen, end: Foreseen, files: dict[int, list[Found]]
+    ) -> Forecast | None:
+        """Return what tasks may rely on, if there is anything to be gained from it."""
+        if start.blind > start.frontier(self._job):
+            return None
+        before = self._follow(start, files)[1]
+        frontier = end.frontier(self._job)
+        cuts = tuple(cut for cut in self._list_cuts(start, files) if cut[0] <= frontier)
+        rows = sum(self._look(place, found).rows for place in files for found in files[place])
+        until = min(self._list_unread(files)[0], default=FOREVER)
+        # Batches are planned in order, and never twice in one life of a query.
+        self._seen.clear()
+        if len(cuts) * _FEWEST_EVENTS > rows:
+            return None
+        return Forecast(Foresight(frontier, cuts, until), before)
+
+    def _list_unread(self, files: dict[int, list[Found]]) -> tuple[list[int], list[int]]:
+        """Return the first and last times of files with more cuts than are worth reading."""
+        looks = [self._look(place, found) for place in files for found in files[place]]
+        unread = [look.reach for look in looks if look.unread]
+        return [first for first, _ in unread], [last for _, last in unread]
+
+    def _follow(
+        self, foreseen: Foreseen, files: dict[int, list[Found]]
+    ) -> tuple[dict[str, Standing], dict[tuple[int, int], int]]:
+        standings = dict(foreseen.standings)
+        before: dict[tuple[int, int], int] = {}
+        for place, found in files.items():
+            source = str(self._folders[place].reading.source)
+            standing = standings.get(source, Standing())
+            for file in found:
+                before[place, file.number] = standing.frontier
+                chunk = self._look(place, file).chunk
+                if chunk is not None:
+                    standing = advance(self._job.sources[source], standing, chunk)
+            standings[source] = standing
+        return standings, before
+
+    def _list_cuts(self, foreseen: Foreseen, files: dict[int, list[Found]]) -> list[Cut]:
+        new = (self._look(place, found).cuts for place in files for found in files[place])
+        return sorted({*foreseen.cuts, *(cut for cuts in new for cut in cuts)})
+
+    def _look(self, place: int, found: Found) -> _Look:
+        key = place, found
+        if key not in self._seen:
+            folder = self._folders[place]
+            tag = folder.find_tag(self._job)
+            assert tag is not None
+            looked = None
+            if folder.files.format == "parquet":
+                looked = _read_footer(folder, found)
+            if looked is not None and tag in self._plan.stops:
+                looked = looked._replace(unread=True) if looked.rows > MOST_WAITING else None
+            self._seen[key] = self._read_times(folder, found, tag) if looked is None else looked
+        return self._seen[key]
+
+    def _read_times(self, folder: Folder, found: Found, tag: Tag) -> _Look:
+        reading = folder.reading
+        names = [n for n in (reading.time, reading.heartbeat, reading.seq) if n is not None]
+        kinds = list_columns(self._job, reading)
+        rows = 0
+        ints: dict[str, list[int]] = {name: [] for name in names}
+        for batch in read_file(folder.files, found, {name: kinds[name] for name in names}):
+            rows += batch.num_rows
+            for name in names:
+                ints[name] += _list_ints(batch, name, reading)
+        reach = {name: (min(some), max(some)) for name, some in ints.items() if some}
+        rank = self._job.program.ranks[tag]
+        cuts = {(time, rank) for time in ints[reading.time]} if tag in self._plan.stops else ()
+        return _Look(_make_chunk(folder, found, rows, reach), rows, tuple(sorted(cuts)))
+
+
+class _Look(NamedTuple):
+    """What a file is expected to say of its source, its rows, its cuts, and how far its times reach.
+
+    Of very many cuts, none is read.
+    """
+
+    chunk: Chunk | None
+    rows: int
+    cuts: tuple[Cut, ...] = ()
+    reach: tuple[int, int] = (NEVER, FOREVER)
+    unread: bool = False
+
+
+def _read_footer(folder: Folder, found: Found) -> _Look | None:
+    """Return what a footer tells; None if it does not tell the times."""
+    import pyarrow.parquet as pq
+
+    footer = pq.read_metadata(Path(folder.files.folder) / found.name)
+    reading = folder.reading
+    wanted = {name for name in (reading.time, reading.heartbeat, reading.seq) if name is not None}
+    reach: dict[str, tuple[int, int]] = {}
+    for group in map(footer.row_group, range(footer.num_row_groups)):
+        for column in map(group.column, range(group.num_columns)):
+            name, statistics = column.path_in_schema, column.statistics
+            if name not in wanted or statistics is None or not statistics.has_min_max:
+                continue
+            low, high = _read_int(statistics.min), _read_int(statistics.max)
+            if low is None or high is None:
+                return None
+            old = reach.get(name, (low, high))
+            reach[name] = min(old[0], low), max(old[1], high)
+    if footer.num_rows and (reading.time not in reach or reading.heartbeat in reach):
+        return None
+    chunk = _make_chunk(folder, found, footer.num_rows, reach)
+    return _Look(chunk, footer.num_rows, reach=reach.get(reading.time, (NEVER, FOREVER)))
+
+
+def _make_chunk(
+    folder: Folder, found: Found, rows: int, reach: Mapping[str, tuple[int, int]]
+) -> Chunk | None:
+    reading = folder.reading
+    if not rows:
+        return None
+    first, last = found.number << ROW_BITS, (found.number << ROW_BITS) + rows - 1
+    if reading.seq is not None:
+        first, last = reach.get(reading.seq, (first, last))
+    largest = reach[reading.time][1] if reading.time in reach else None
+    if largest is not None and not NEVER < largest < FOREVER:
+        largest = None
+    promised = None
+    if reading.heartbeat is not None and reading.heartbeat in reach:
+        promised = reach[reading.heartbeat][1]
+    return Chunk(str(reading.source), first, last, largest, promised)
+
+
+def _read_int(value: Any) -> int | None:
+    """Return a number or a time with a zone as an event has it; None for anything else."""
+    if type(value) is int:
+        return value
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return (value - _EPOCH) // timedelta(microseconds=1)
+    return None
+
+
+def _list_ints(batch: Any, name: str, reading: Reading) -> list[int]:
+    if name not in batch.schema.names:
+        return []
+    if name == reading.time and reading.heartbeat in batch.schema.names:
+        # A row with a heartbeat is no event, whatever else stands in it.
+        batch = batch.filter(batch.column(reading.heartbeat).is_null())
+    found = map(_read_int, batch.column(name).to_pylist())
+    return [value for value in found if value is not None]

@@ -1,0 +1,235 @@
+"""Intake: what a map task does with the rows of its part of a source's frame.
+
+Rows become events or are rejected with the reason; each event learns what its chunk saw before it;
+every shard gets its events, and a chunk for each source the task may have met.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import Any, TypeGuard
+
+from anabranch.eventtime.channels import find_fault
+from anabranch.microbatch.exchange.envelopes import Carried, Chunk, pack_chunks, pack_events
+from anabranch.microbatch.exchange.result_rows import clip, encode_json, name_row
+from anabranch.microbatch.job.job import Job
+from anabranch.model.events import Event, Heartbeat, Malformed, Tag, field_names
+from anabranch.model.fields import Unfit, read_fields, to_microseconds
+from anabranch.sources.raw_rows import UNREADABLE, Opened, decode, is_blank, open_row
+from anabranch.state.durable.codec import CodecError
+
+MOST_CHUNKS = 4096
+"""Into how many chunks a task may cut what it has of one source."""
+
+
+MAX_RECORD_BYTES = 1 << 20
+"""How large an event may be, unless a run says otherwise: 1 MiB."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the rows of a frame are read: which column says what, and how large an event may be."""
+
+    tag: str | None = None
+    source: str | None = None
+    time: str = "time"
+    seq: str | None = None
+    tag_column: str | None = None
+    source_column: str | None = None
+    heartbeat: str | None = None
+    json_column: str | None = None
+    corrupt_column: str | None = None
+    reason_column: str | None = None
+    max_bytes: int = MAX_RECORD_BYTES
+    line_column: str | None = None
+
+
+def read_row(job: Job, reading: Reading, row: Mapping[str, Any]) -> Event | Heartbeat | Malformed:
+    """Return what a row is, and never raise: a bad row is no reason to stop a stream."""
+    opened = open_row(row, reading)
+    if opened.fault is not None:
+        return _spoil(reading, opened, opened.fault)
+    item = _read(job, reading, opened)
+    if not opened.corrupt or isinstance(item, Malformed):
+        return item
+    # Whoever read it was stricter than we are; what it left empty must not pass for a null.
+    return _spoil(reading, opened, UNREADABLE)
+
+
+def _read(job: Job, reading: Reading, opened: Opened) -> Event | Heartbeat | Malformed:
+    beside = opened.beside
+    name = beside.get(reading.source_column) if reading.source_column else reading.source
+    source = str(name)
+    seq = beside.get(reading.seq) if reading.seq else None
+    if source not in job.sources:
+        known = ", ".join(job.sources)
+        return _spoil(reading, opened, f"unknown source {name!r}; declared are {known}")
+    if reading.seq and not _is_integer(seq):
+        return _spoil(reading, opened, f"sequence {reading.seq!r} is {seq!r}, not an integer")
+    if seq is not None and not fits(seq):
+        return _spoil(reading, opened, f"sequence {seq} does not fit into 64 bits")
+    if reading.heartbeat and beside.get(reading.heartbeat) is not None:
+        promised = _to_time(beside[reading.heartbeat])
+        if promised is None:
+            return _spoil(reading, opened, f"heartbeat is {beside[reading.heartbeat]!r}")
+        if not fits(promised):
+            return _spoil(reading, opened, f"heartbeat {promised} does not fit into 64 bits")
+        return Heartbeat(promised, source, seq)
+    tag_name = beside.get(reading.tag_column) if reading.tag_column else reading.tag
+    tag = _find_tag(job, tag_name)
+    if tag is None:
+        return _spoil(reading, opened, f"unknown tag {tag_name!r}")
+    time = beside.get(reading.time)
+    if time is None:
+        return _spoil(reading, opened, f"time {reading.time!r} is null or missing")
+    try:
+        fields = {**opened.fields, "time": time}
+        data = read_fields(tag, fields, text=opened.text, sparse=opened.sparse)
+        event = Event(data, source, seq)
+    except Unfit as error:
+        return _spoil(reading, opened, str(error))
+    fault = find_fault(event, job.program.inputs) or _find_excess(job, event, reading.max_bytes)
+    return event if fault is None else _spoil(reading, opened, fault)
+
+
+def _find_excess(job: Job, event: Event, most: int) -> str | None:
+    """Say why an event can't be carried: it is too large, or has a text that UTF-8 can't write."""
+    name = event.tag.__name__
+    values = [getattr(event.data, field) for field in field_names(event.tag)]
+    # Most events are far from the limit, and are not encoded just to be weighed.
+    if sum(map(_weigh, values)) < most:
+        return None
+    try:
+        size = len(job.codec.encode(values))
+    except (CodecError, ValueError) as error:
+        return f"{name} can't be carried: {str(error).splitlines()[0]}"
+    if size <= most:
+        return None
+    return f"{name} takes {size:,} bytes; at most {most:,} are taken (max_record_bytes)"
+
+
+def _weigh(value: Any) -> float:
+    """Return at least what a value takes, if that can be told without encoding it."""
+    if value is None or isinstance(value, bool | float):
+        return 9
+    if isinstance(value, int):
+        return 9 + value.bit_length()
+    return 5 + len(value) if isinstance(value, str) and value.isascii() else math.inf
+
+
+def take_in(
+    job: Job, reading: Reading, rows: Iterable[Mapping[str, Any]]
+) -> Iterator[tuple[int, str, bytes]]:
+    """Yield the envelopes of a task: (shard, kind, payload)."""
+    items: dict[str, list[Event | Heartbeat]] = {}
+    rejected: list[tuple[Any, ...]] = []
+    for row in rows:
+        if is_blank(row, reading.json_column):
+            continue
+        item = read_row(job, reading, row)
+        if isinstance(item, Malformed):
+            rejected.append(describe_malformed(item))
+        else:
+            items.setdefault(item.source, []).append(item)
+    if rejected:
+        yield 0, "rejected", job.codec.encode(rejected)
+        # Every shard must hear of every batch, or its counts would be missing from the ledger.
+        for shard in range(job.wiring.shards):
+            yield shard, "chunks", pack_chunks(job.codec, ())
+    outgoing: dict[int, list[Carried]] = {}
+    for source in sorted(items):
+        mine = items[source]
+        if mine[0].seq is not None:
+            mine.sort(key=lambda item: (item.seq, isinstance(item, Heartbeat)))
+        chunks = [_follow(job, source, part, outgoing) for part in _cut_at_gaps(mine)]
+        payload = pack_chunks(job.codec, chunks)
+        for shard in range(job.wiring.shards):
+            yield shard, "chunks", payload
+    for shard, carried in outgoing.items():
+        yield shard, "events", pack_events(job.codec, job.program.tags, carried)
+
+
+def _cut_at_gaps(items: list[Event | Heartbeat]) -> list[list[Event | Heartbeat]]:
+    """Cut what a task has of a source where its sequence jumps.
+
+    Spark packs files into tasks as their sizes fit, so what is missing here may be with another
+    task. A sequence with gaps all over is left whole: it is no packing, it is how it counts.
+    """
+    jumps = [
+        place
+        for place in range(1, len(items))
+        if (items[place].seq or 0) > (items[place - 1].seq or 0) + 1
+    ]
+    if len(jumps) > MOST_CHUNKS:
+        return [items]
+    return [items[a:b] for a, b in pairwise((0, *jumps, len(items)))]
+
+
+def _follow(
+    job: Job, source: str, items: list[Event | Heartbeat], outgoing: dict[int, list[Carried]]
+) -> Chunk:
+    """Route a source's events, each with what was seen before it; return what was seen in all."""
+    largest: int | None = None
+    promised: int | None = None
+    numbered = items[0].seq is not None
+    times: list[tuple[int, int, bool]] = []
+    exact = job.sources[source].needs_each_item
+    for item in items:
+        beat = isinstance(item, Heartbeat)
+        if exact:
+            times.append((item.seq or 0, item.time, beat))
+        if isinstance(item, Heartbeat):
+            promised = item.time if promised is None else max(promised, item.time)
+            continue
+        before = (largest, promised) if numbered else (None, None)
+        for shard in job.wiring.route(item):
+            outgoing.setdefault(shard, []).append(Carried(item, *before))
+        largest = item.time if largest is None else max(largest, item.time)
+    return Chunk(source, items[0].seq, items[-1].seq, largest, promised, tuple(times))
+
+
+def describe_malformed(item: Malformed) -> tuple[Any, ...]:
+    """Return a bad row as it comes out: all but its kind, and each part of a bounded length."""
+    raw = item.raw
+    if isinstance(raw, Mapping):
+        raw = encode_json({key: _plain(value) for key, value in raw.items()})
+    source = clip(item.source) if item.source else None
+    name = name_row("rejected", item.source or None, item.seq, raw)
+    return (name, None, None, source, item.seq, 0, None, clip(raw), clip(item.reason))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return decode(value)
+    return value if isinstance(value, str | int | float | bool | type(None)) else str(value)
+
+
+def _spoil(reading: Reading, opened: Opened, reason: str) -> Malformed:
+    beside = opened.beside
+    source = beside.get(reading.source_column) if reading.source_column else reading.source
+    seq = beside.get(reading.seq) if reading.seq else None
+    number = seq if _is_integer(seq) and fits(seq) else None
+    return Malformed(opened.raw, reason, "" if source is None else str(source), number)
+
+
+def _is_integer(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def fits(number: int) -> bool:
+    """Say whether a column holds a number: 64 bits do."""
+    return -(1 << 63) <= number < 1 << 63
+
+
+def _find_tag(job: Job, name: Any) -> Tag | None:
+    return next((tag for tag in job.program.inputs if tag.__name__ == name), None)
+
+
+def _to_time(value: Any) -> int | None:
+    if isinstance(value, datetime):
+        return to_microseconds(value)
+    return value if _is_integer(value) else None

@@ -1,0 +1,1 @@
+"""State as tables and look-ups, read from what stores hold."""

@@ -1,0 +1,230 @@
+"""Contents: what the shards of a checkpoint hold at a committed batch, without running its program.
+
+Spark keeps each batch's state as a version of its own, so that all shards are seen at one frontier, also
+while the query goes on. Nothing here changes anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from anabranch.errors import AnabranchError
+from anabranch.eventtime.ledger import Ledger
+from anabranch.microbatch.exchange.envelopes import unpack_events
+from anabranch.microbatch.exchange.partition_keys import find_numbers
+from anabranch.microbatch.ingest.channel_verdicts import Standing
+from anabranch.microbatch.job.description import Description
+from anabranch.microbatch.store.shard_head import Head
+from anabranch.microbatch.store.state_store import KeptStore, unseal
+from anabranch.model.events import Event
+
+if TYPE_CHECKING:
+    from anabranch.kernels.numpy_columns import Columns, Strings
+    from anabranch.microbatch.columns.window_slices import WindowSlices
+
+BOOKS = ("entries", "pending", "slices")
+"""What is kept in pages, because it is large."""
+
+
+class ContentsError(AnabranchError, ValueError):
+    """A checkpoint can't be looked into; it was not touched."""
+
+
+class Address(NamedTuple):
+    """Which store of a checkpoint a value is in: that of a shard, a root or a speaker."""
+
+    role: str
+    number: int
+
+
+def sort_stores(rows: Iterable[tuple[int, int, str, bytes]]) -> dict[Address, KeptStore]:
+    """Sort the values of a checkpoint, (operator, key, name, data), by the store they are in."""
+    stores: dict[tuple[int, int], dict[str, bytes]] = {}
+    for operator, key, name, data in rows:
+        values = stores.setdefault((operator, key), {})
+        values[name] = unseal(name, data, f"operator {operator}, key {key}")
+    return {
+        address: KeptStore(part)
+        for (_, key), values in sorted(stores.items())
+        for address, part in _tell_apart(key, values)
+    }
+
+
+def _tell_apart(
+    key: int, values: Mapping[str, bytes]
+) -> Iterator[tuple[Address, dict[str, bytes]]]:
+    """Yield the stores that share one of Spark's: where there is one shard, it has its root with it."""
+    shared: dict[str, dict[str, bytes]] = {}
+    for name, data in values.items():
+        role, colon, rest = name.partition(":")
+        if colon and role in ("shard", "root", "speaker"):
+            shared.setdefault(role, {})[rest] = data
+    if shared:
+        for role, part in shared.items():
+            yield Address(role, 0), part
+    elif "head" in values:
+        yield Address("shard", find_number(values, key)), dict(values)
+    else:
+        yield Address("root" if "spine" in values else "speaker", key), dict(values)
+
+
+def find_number(values: Mapping[str, bytes], key: int) -> int:
+    """Return the number of the shard that Spark knows by a key."""
+    return find_numbers(_read_description(KeptStore(values)).plan.shards)[key]
+
+
+def _read_description(store: KeptStore) -> Description:
+    data = store.read("description")
+    if data is None:
+        raise ContentsError(
+            "this checkpoint does not say what its state is made of",
+            expected="a checkpoint that was begun by this version, or a later one",
+            got="one without a description",
+            cure="run it on with the version that made it; or begin a new one",
+        )
+    return Description.read(data)
+
+
+@dataclass(frozen=True)
+class Overview:
+    """What is known of a run at a batch without its pages, all shards taken together.
+
+    `state` is that of a program whose state has no entries in shards: the root's, or the only one.
+    """
+
+    description: Description
+    heads: dict[int, Head]
+    ledger: Ledger
+    state: Any = None
+    spines: list[Any] = field(default_factory=list)
+    deltas: dict[str, Any] = field(default_factory=dict)
+    closed: int | None = None
+
+    @property
+    def standings(self) -> dict[str, Standing]:
+        """Return how far each source has come, also one that was declared and has sent nothing."""
+        known = self._latest.standings
+        return {name: Standing(*known.get(name, ())) for name in self.description.sources}
+
+    @property
+    def made_by(self) -> dict[str, str]:
+        """Return the fingerprint of what made the state."""
+        return self._latest.made_by
+
+    @property
+    def clock_ms(self) -> int | None:
+        """Return the recorded time of the last batch."""
+        return self._latest.clock_ms
+
+    @property
+    def _latest(self) -> Head:
+        # A shard hears of every batch, so any head will do.
+        return self.heads[min(self.heads)]
+
+
+def read_overview(stores: Mapping[Address, KeptStore]) -> Overview:
+    """Put together what the stores of all shards, roots and speakers say, but for their pages."""
+    shards = {address.number: s for address, s in stores.items() if address.role == "shard"}
+    if not shards:
+        raise ContentsError("this checkpoint holds no state yet", expected="a batch with events")
+    description = _read_description(shards[min(shards)])
+    codec = description.codec
+    heads = {
+        number: Head(*codec.decode(store.read("head") or b"")) for number, store in shards.items()
+    }
+    ledgers = [Ledger(*head.ledger) for head in heads.values()]
+    spines, deltas, closed = [], [], None
+    for address, store in stores.items():
+        counted = store.read("ledger")
+        if address.role != "shard" and counted is not None:
+            ledgers.append(Ledger(*codec.decode(counted)[: len(Ledger._fields)]))
+        spine = store.read("spine")
+        if address.role == "root" and spine is not None:
+            spines.append(codec.decode(spine))
+    for number in sorted(shards):
+        found = shards[number].read("deltas")
+        deltas.append({} if found is None else codec.decode(found))
+        windows = shards[number].read("windows")
+        closed = closed if windows is None else codec.decode(windows)[0]
+    whole = shards[min(shards)].read("state")
+    return Overview(
+        description,
+        heads,
+        Ledger(*map(sum, zip(*ledgers, strict=True))),
+        None if whole is None else codec.decode(whole),
+        spines,
+        _merge_deltas(deltas),
+        closed,
+    )
+
+
+def _merge_deltas(several: list[dict[str, Any]]) -> dict[str, Any]:
+    """Keep the deltas of each shard apart, in their order: only a program knows how to join them."""
+    found: dict[str, list[Any]] = {}
+    for deltas in several:
+        for name, delta in deltas.items():
+            found.setdefault(name, []).append(delta)
+    return dict(found)
+
+
+def read_pending(description: Description, number: int, store: KeptStore) -> list[Event]:
+    """Return the events that wait in a shard and are counted there: each waits in one such shard."""
+    events: list[Event] = []
+    for data in store.pages("pending"):
+        if description.form == "objects":
+            carried = unpack_events(description.codec, description.tag_classes, data)
+            events += [one.event for one in carried]
+        else:
+            events += _read_table(description, data)
+    timers = {description.classes[name] for name in description.timers}
+    return [
+        event
+        for event in events
+        if type(event.data) not in timers and description.plan.counts(event, number)
+    ]
+
+
+def _read_table(description: Description, data: bytes) -> list[Event]:
+    from anabranch.microbatch.shards.columnar_shard import read_table
+
+    plan: Any = _Layouts(description.tag_layouts)
+    return read_table(plan, data)[0].events(sorted(description.sources))
+
+
+class _Layouts(NamedTuple):
+    """As much of a plan of columns as reading a table takes."""
+
+    layouts: tuple[Any, ...]
+
+
+def read_objects(description: Description, store: KeptStore) -> Iterator[tuple[Any, Any]]:
+    """Yield the entries of a shard that keeps objects, key by key."""
+    for data in store.pages("entries"):
+        yield from description.codec.decode(data).items()
+
+
+def read_columns(description: Description, store: KeptStore) -> tuple[Any, Strings | None, Columns]:
+    """Return the entries of a shard that keeps columns: keys, their texts, states."""
+    from anabranch.microbatch.store.column_entries import read_book
+
+    return read_book(store, description.entry_layout)
+
+
+def read_all_slices(description: Description, store: KeptStore) -> WindowSlices:
+    """Return the slices of windows that a shard holds."""
+    from anabranch.microbatch.columns.window_slices import join_slices, read_slices
+
+    plan = description.window_plan
+    found = [read_slices(plan, data)[0] for data in store.pages("slices")]
+    return join_slices(found, plan) if found else join_slices([_no_slices(len(plan.parts))], plan)
+
+
+def _no_slices(parts: int) -> WindowSlices:
+    import numpy as np
+
+    from anabranch.microbatch.columns.window_slices import WindowSlices
+
+    nothing = np.empty(0, np.int64)
+    return WindowSlices(nothing, nothing, nothing, tuple(nothing for _ in range(parts)))

@@ -1,0 +1,1 @@
+"""What a run is: program, layout, channels, plan of columns, fingerprint."""

@@ -1,0 +1,39 @@
+"""The job: everything about a run that does not change, shipped to every task once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from anabranch.eventtime.channels import Source
+from anabranch.microbatch.job.column_plan import ColumnPlan
+from anabranch.microbatch.job.fingerprint import fingerprint
+from anabranch.model.program import Program
+from anabranch.plan.layouts import Layout
+from anabranch.speculation.spoken import Mode
+from anabranch.state.durable.codec import Codec
+
+
+@dataclass(frozen=True)
+class Job:
+    """Everything about a run that does not change: shipped to every task once.
+
+    `folders` are the `spark.folders.Folder`s whose files it reads itself.
+    """
+
+    program: Program
+    wiring: Layout
+    sources: dict[str, Source]
+    codec: Codec
+    ended: bool = False
+    columns: ColumnPlan | None = None
+    folders: tuple[Any, ...] = ()
+    mode: Mode = "settled"
+
+    def fingerprint(self) -> dict[str, str]:
+        """Return what the state depends on."""
+        found = fingerprint(self.program, self.wiring, self.sources)
+        state = "in objects" if self.columns is None else "in columns"
+        # What is kept for a key that is pending has not always been kept.
+        mode = self.mode if self.mode == "settled" else "speculative, by segments and keys"
+        return found | {"state": state, "mode": mode}

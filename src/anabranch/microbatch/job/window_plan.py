@@ -1,0 +1,129 @@
+"""Windowing: which windowed programs can go by columns, and the reason if one can't."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+from typing import Any
+
+from anabranch.eventtime.windows.triggers import AtFrontier, Default
+from anabranch.eventtime.windows.window_types import Sessions, Sliding, Tumbling
+from anabranch.model.events import Tag, field_types
+from anabranch.model.program import Program
+from anabranch.query.window_aggregates import Panes, Windows
+from anabranch.state import Count, Max, Mean, Min, Several, Sum
+
+_KEYS = (int, str)
+
+
+@dataclass(frozen=True)
+class SlicePart:
+    """One column of a slice: how the values of a field are put together ("count" has no field)."""
+
+    op: str
+    field: str | None = None
+
+
+@dataclass(frozen=True)
+class WindowPlan:
+    """Windows that can be folded by columns: where they lie, what they hold, and what they say.
+
+    `results` names what a window says, each as the parts it is made of: a mean has two. Sessions have a
+    `gap` instead of a size, and a last part, which is the time of their last event.
+    """
+
+    tag: Tag
+    timer: Tag
+    key: str | None
+    size: int
+    every: int
+    offset: int
+    parts: tuple[SlicePart, ...]
+    results: tuple[tuple[str, tuple[int, ...]], ...]
+    gap: int | None = None
+
+    @property
+    def width(self) -> int:
+        """Return how long a slice is."""
+        return gcd(self.size, self.every)
+
+
+def plan_windows(program: Program) -> WindowPlan | str:
+    """Return how the windows of a program are folded by columns, or why they can't be."""
+    timer = program.timers[0].tag
+    shape: Any = program.initial.shape
+    inner = shape if shape.by is None else shape.inner
+    windows = getattr(program.initial.handlers[program.inputs[0]].update, "__self__", None)
+    if not isinstance(inner, Panes) or not isinstance(windows, Windows):
+        return f"{timer.__name__} is a timer"
+    tag, windowing = program.inputs[0], inner.windowing
+    reason = _find_odd_windowing(windows) or _find_odd_key(tag, windows.key)
+    if reason is not None:
+        return reason
+    parts: list[SlicePart] = []
+    results: list[tuple[str, tuple[int, ...]]] = []
+    assert isinstance(windowing.fold, Several)
+    for name, part in windowing.fold.parts.items():
+        found = _read_parts(tag, *(part if isinstance(part, tuple) else (part, None)))
+        if found is None:
+            return f"{name} is not counted, added up or compared by whole numbers"
+        results.append((name, tuple(_place(parts, part) for part in found)))
+    window: Any = windowing.window
+    if isinstance(window, Sessions):
+        return WindowPlan(
+            tag,
+            timer,
+            windows.key,
+            0,
+            0,
+            0,
+            (*parts, SlicePart("max", "time")),
+            tuple(results),
+            window.gap,
+        )
+    every = window.every if isinstance(window, Sliding) else window.size
+    return WindowPlan(
+        tag, timer, windows.key, window.size, every, window.offset, tuple(parts), tuple(results)
+    )
+
+
+def _find_odd_windowing(windows: Windows) -> str | None:
+    windowing = windows.windowing
+    trigger = windowing.trigger
+    if not isinstance(windowing.window, Tumbling | Sliding | Sessions):
+        return f"{type(windowing.window).__name__} windows do not lie on a grid"
+    silent = isinstance(trigger, AtFrontier) and trigger.early is None
+    if windows.delay is not None or windowing.lateness or not (trigger == Default() or silent):
+        return "windows speak more than once"
+    if windowing.output_time != "end" or windowing.closing != "if_new":
+        return "panes have a time of their own, or are said in any case"
+    if not isinstance(windowing.fold, Several):
+        return "windows hold what a user's own fold makes of events"
+    return None
+
+
+def _find_odd_key(tag: Tag, key: str | None) -> str | None:
+    if key is not None and field_types(tag)[key] not in _KEYS:
+        return f"{tag.__name__} has a key that is neither an int nor a text"
+    return None
+
+
+def _read_parts(tag: Tag, fold: Any, read: Any) -> list[SlicePart] | None:
+    """Return the columns that a ready-made state is made of, if whole numbers will do."""
+    if type(fold) is Count and fold.start == 0 and read is None:
+        return [SlicePart("count")]
+    if not isinstance(read, str) or field_types(tag)[read] is not int:
+        return None
+    if type(fold) is Sum and type(fold.start) is int and fold.start == 0:
+        return [SlicePart("sum", read)]
+    if type(fold) is Mean:
+        return [SlicePart("sum", read), SlicePart("count")]
+    if type(fold) in (Max, Min) and fold.start is None:
+        return [SlicePart("max" if type(fold) is Max else "min", read)]
+    return None
+
+
+def _place(parts: list[SlicePart], part: SlicePart) -> int:
+    if part not in parts:
+        parts.append(part)
+    return parts.index(part)

@@ -1,0 +1,1 @@
+"""Shards and roots as operators: the rows of a group in, rows out."""

@@ -1,0 +1,256 @@
+"""Workers: shards and the root, a batch's rows of one group in and rows out."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from anabranch.microbatch.columns.allocator import keep_freed
+from anabranch.microbatch.exchange.deltas import Delta
+from anabranch.microbatch.exchange.envelopes import CLOCK
+from anabranch.microbatch.exchange.packed_rows import make_table, pack
+from anabranch.microbatch.exchange.partition_keys import find_numbers
+from anabranch.microbatch.exchange.result_rows import ResultRow, describe_ledger
+from anabranch.microbatch.ingest.channel_verdicts import describe_standings
+from anabranch.microbatch.job.job import Job
+from anabranch.microbatch.restore.shard_restore import (
+    RESTORE,
+    AnyShard,
+    Restored,
+    read_letters,
+    restore_shard,
+)
+from anabranch.microbatch.shards.columnar_shard import ColumnShard
+from anabranch.microbatch.shards.deferred_outputs import DeferredOutputs
+from anabranch.microbatch.shards.root import Root
+from anabranch.microbatch.shards.row_shard import RowShard
+from anabranch.microbatch.speculative.row_barrier import RowBarrier
+from anabranch.microbatch.store.handle_store import SparkStore
+from anabranch.microbatch.store.state_store import MemoryStore, Store, StorePart
+from anabranch.model.events import Event
+
+MAIL_SCHEMA = "to int, kind string, payload binary"
+"""What workers hand on. Kinds: `said` rows on their way out, `deltas` for a root, what lies `ahead` of
+them in speculative mode, what is `unsaid` for a speaker, and the `states` it speaks of. A number below
+zero is a relay: what has nothing to do at a root passes it by, shard for shard, instead of queueing there."""
+
+
+_Letter = tuple[int, str, Any]
+
+
+class GroupOperator:
+    """What all workers need: the job, a store, their mail, and whether rows leave in packs."""
+
+    role = "shard"
+
+    def __init__(self, store: SparkStore | MemoryStore, job: Job, *, packed: bool = False) -> None:
+        keep_freed()
+        self._store = store
+        self._job = job
+        self._packed = packed
+
+    def handle(self, key: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
+        """Work on a batch's rows of one group."""
+        number = self._find_number(key)
+        self._store.owner = f"{self.role} {number}"
+        return self.work(number, rows)
+
+    def _find_number(self, key: int) -> int:
+        """Return the number of the shard, or of the root, whose key this is."""
+        return key
+
+    @abstractmethod
+    def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
+        """Return what comes of a batch's rows for a shard, or a root."""
+
+    def _post(self, mail: list[_Letter]) -> pd.DataFrame:
+        encode = self._job.codec.encode
+        rows = [(to, kind, encode(data)) for to, kind, data in mail]
+        return pd.DataFrame(rows, columns=["to", "kind", "payload"]).astype({"to": "int32"})
+
+    def _say(self, said: list[ResultRow], tables: Sequence[pa.Table] = ()) -> pd.DataFrame:
+        """Return rows of the result, and tables of them, as Spark takes them."""
+        table = make_table(said, tables)
+        if self._packed:
+            return pd.DataFrame({"pack": list(pack(table))})
+        # A column with nulls would come out as floats.
+        return table.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
+
+    def _read(self, rows: Iterator[pd.DataFrame]) -> Iterator[tuple[str, Any]]:
+        decode = self._job.codec.decode
+        for frame in rows:
+            for kind, payload in zip(frame["kind"], frame["payload"], strict=True):
+                yield kind, decode(bytes(payload))
+
+
+class LeafOperator(GroupOperator):
+    """Run one shard per group."""
+
+    def _find_number(self, key: int) -> int:
+        return find_numbers(self._job.wiring.shards)[key]
+
+    def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
+        """Take in a batch's envelopes."""
+        shard, spines = _run_shard(self._job, number, self._store, rows)
+        said = [*shard.said, _describe_shard(shard)]
+        if not self._job.wiring.has_root:
+            return self._say(said, shard.tables)
+        relay = -1 - shard.number
+        mail: list[_Letter] = [(relay, "said", [tuple(row) for row in said])]
+        mail += [(root, RESTORE, spine) for root, spine in spines.items()]
+        if shard.unsaid:
+            mail.append((relay, "unsaid", [(key, tuple(event)) for key, event in shard.unsaid]))
+        # A root that is not heard in a batch would be missing from its ledger; so one shard always writes.
+        own = {shard.number} if self._job.wiring.way == "keyed" or shard.number == 0 else set()
+        for root in sorted({delta.root for delta in shard.deltas} | own):
+            deltas = [_lower(delta) for delta in shard.deltas if delta.root == root]
+            mail.append((root, "deltas", deltas))
+        if shard.ahead:
+            mail.append((0, "ahead", [_lower(delta) for delta in shard.ahead]))
+        return self._post(mail)
+
+
+class RootOperator(GroupOperator):
+    """Run a root, or be a relay."""
+
+    role = "root"
+
+    def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
+        """Join a batch's deltas and run its markers."""
+        letters = list(self._read(rows))
+        speaking = bool(self._job.wiring.speaking)
+        if number < 0:
+            if speaking:
+                return self._post([(-1 - number, kind, data) for kind, data in letters])
+            return self._say([ResultRow(*row) for _, rows in letters for row in rows])
+        root = Root(self._job, self._store)
+        spines = [spine for kind, spine in letters if kind == RESTORE]
+        for spine in spines:
+            root.restore(spine)
+        deltas, ahead = (
+            [_lift(row) for kind, rows in letters if kind == wanted for row in rows]
+            for wanted in ("deltas", "ahead")
+        )
+        root.process(deltas, ahead)
+        said = [*root.said, describe_ledger("root", number, root.ledger, {})]
+        if not speaking:
+            return self._say(said)
+        mail: list[_Letter] = [(number, "said", [tuple(row) for row in said])]
+        for spine in spines:
+            mail += [(shard, RESTORE, spine) for shard in range(self._job.wiring.shards)]
+        if root.states:
+            mail += [(shard, "states", root.states) for shard in range(self._job.wiring.shards)]
+        return self._post(mail)
+
+
+class DeferredOutputOperator(GroupOperator):
+    """Let a shard's leaves say what depends on the root's state."""
+
+    role = "speaker"
+
+    def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
+        """Say what is unsaid."""
+        found: dict[str, list[Any]] = {"said": [], "unsaid": [], "states": []}
+        speaker = DeferredOutputs(self._job, self._store)
+        for kind, data in self._read(rows):
+            if kind == RESTORE:
+                speaker.restore(data)
+            else:
+                found[kind] += data
+        unsaid = ((place, Event(*event)) for place, event in found["unsaid"])
+        speaker.process(unsaid, found["states"])
+        said = [ResultRow(*row) for row in found["said"]]
+        counts = describe_ledger("speaker", number, speaker.ledger, {})
+        return self._say([*said, *speaker.said, counts])
+
+
+class SingleShardOperator(GroupOperator):
+    """Run the only shard there is, the root and what leaves say, without mail between them."""
+
+    def _find_number(self, key: int) -> int:
+        return find_numbers(self._job.wiring.shards)[key]
+
+    def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
+        """Take in a batch's envelopes, join, and speak."""
+        job = self._job
+        shard, spines = _run_shard(job, number, StorePart(self._store, "shard"), rows)
+        root = Root(job, StorePart(self._store, "root"))
+        for spine in spines.values():
+            root.restore(spine)
+            if job.wiring.speaking:
+                DeferredOutputs(job, StorePart(self._store, "speaker")).restore(spine)
+        root.process(shard.deltas, shard.ahead)
+        said = [
+            *shard.said,
+            *root.said,
+            _describe_shard(shard),
+            describe_ledger("root", number, root.ledger, {}),
+        ]
+        if job.wiring.speaking:
+            speaker = DeferredOutputs(job, StorePart(self._store, "speaker"))
+            speaker.process(shard.unsaid, root.states)
+            said += [*speaker.said, describe_ledger("speaker", number, speaker.ledger, {})]
+        return self._say(said)
+
+
+class BarrierOperator(GroupOperator):
+    """Hold back the rows of a speculative query until they are settled."""
+
+    role = "barrier"
+
+    def __init__(self, store: SparkStore | MemoryStore) -> None:
+        """Need no job: rows say all there is to know."""
+        self._store = store
+        self._packed = False
+
+    def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
+        """Take in a batch's rows, in which `time` and `seq` are texts."""
+        taken = [ResultRow(*row) for frame in rows for row in _read_said(frame)]
+        return self._say(RowBarrier(self._store).process(taken))
+
+
+def _run_shard(job: Job, number: int, store: Store, rows: Iterator[pd.DataFrame]) -> Restored:
+    """Let a shard take in a batch, or a savepoint; only of that there is something for the roots."""
+    first = next(rows, None)
+    clock_ms = None if first is None or CLOCK not in first else int(first[CLOCK].iloc[0])
+    envelopes = (
+        (kind, bytes(payload))
+        for frame in chain(() if first is None else (first,), rows)
+        for kind, payload in zip(frame["kind"], frame["payload"], strict=True)
+    )
+    if first is not None and first["kind"].iloc[0] == RESTORE:
+        return restore_shard(job, number, store, read_letters(envelopes))
+    shard = (RowShard if job.columns is None else ColumnShard)(job, number, store)
+    shard.process(envelopes, clock_ms)
+    return Restored(shard, {})
+
+
+def _describe_shard(shard: AnyShard) -> ResultRow:
+    more: dict[str, Any] = {"frontier": shard.frontier, "sources": shard.frontiers}
+    if shard.number == 0:  # All shards know the same; one tells.
+        more["about"] = describe_standings(shard.job.sources, shard.standings)
+    return describe_ledger("shard", shard.number, shard.ledger, more)
+
+
+def _read_said(frame: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
+    plain = frame[list(ResultRow._fields)].astype(object)
+    for row in plain.where(plain.notna(), None).itertuples(index=False, name=None):
+        kind, name, time, tag, source, seq, *rest = row
+        numbers = (None if text is None else int(text) for text in (time, seq))
+        time, seq = numbers
+        yield (kind, name, time, tag, source, seq, *rest)
+
+
+def _lower(delta: Delta) -> tuple[Any, ...]:
+    event = delta.event
+    return (*delta[:3], None if event is None else tuple(event), delta.root)
+
+
+def _lift(data: tuple[Any, ...]) -> Delta:
+    key, shard, states, event, root = data
+    return Delta(key, shard, states, None if event is None else Event(*event), root)

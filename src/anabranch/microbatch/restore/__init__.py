@@ -1,0 +1,1 @@
+"""A savepoint, split over shards and taken up by them."""

@@ -1,0 +1,218 @@
+"""Restoring: a shard that takes up what a savepoint holds, in place of a batch.
+
+The letters of a seeding batch bring each shard its entries, the events that wait, and how far the sources
+have come. After it the shard is as if it had folded all that went before. Nothing here knows Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from anabranch.eventtime.channels import NEVER
+from anabranch.eventtime.ledger import Ledger
+from anabranch.eventtime.timers import find_set
+from anabranch.kernels.numpy_columns import Columns, Strings
+from anabranch.microbatch.columns.event_tables import (
+    concatenate_columns,
+    make_table,
+    read_columns,
+    write_columns,
+)
+from anabranch.microbatch.columns.window_slices import read_slices
+from anabranch.microbatch.ingest.channel_verdicts import Standing
+from anabranch.microbatch.job.job import Job
+from anabranch.microbatch.shards.columnar_shard import ColumnShard
+from anabranch.microbatch.shards.row_shard import RowShard
+from anabranch.microbatch.store.column_entries import ColumnEntries
+from anabranch.microbatch.store.row_entries import RowEntries
+from anabranch.microbatch.store.shard_head import Head
+from anabranch.microbatch.store.slice_book import SliceBook
+from anabranch.microbatch.store.state_store import Store
+from anabranch.model.events import Event
+from anabranch.model.maps import Map
+from anabranch.model.shapes import EntryShape
+from anabranch.state.sharing import Held
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
+
+RESTORE = "restore"
+"""The kind of envelopes that bring a savepoint."""
+
+Letter = tuple[str, Any]
+"""What a letter brings: `head`, `entries`, `pending`, `slices`, `state`, `deltas` or `spine`; and that."""
+
+
+AnyShard = RowShard | ColumnShard
+
+
+class Restored(NamedTuple):
+    """A shard after its seeding batch, and the states that it has brought to roots, by their numbers."""
+
+    shard: AnyShard
+    spines: dict[int, Any]
+
+
+def restore_shard(job: Job, number: int, store: Store, payloads: Iterable[bytes]) -> Restored:
+    """Let a new shard take up all letters; they may come in any order."""
+    shard: AnyShard = (RowShard if job.columns is None else ColumnShard)(job, number, store)
+    letters: dict[str, list[Any]] = {}
+    entries = _Entries(job, number, shard.store)
+    for payload in payloads:
+        kind, data = job.codec.decode(payload)
+        if kind == "entries":
+            entries.take(data)
+        else:
+            letters.setdefault(kind, []).append(data)
+    entries.keep()
+    ((standings, ledger, clock_ms),) = letters.get("head", [({}, tuple(Ledger()), None)])
+    start = {name: Standing(*standings.get(name, ())) for name in job.sources}
+    shard.standings = start
+    shard.frontiers = {name: standing.frontier for name, standing in start.items()}
+    shard.frontier = min(shard.frontiers.values(), default=NEVER)
+    for state in letters.get("state", []):
+        shard.store.write("state", job.codec.encode(state))
+    if "deltas" in letters:
+        shard.store.write("deltas", job.codec.encode(_join_deltas(job, letters["deltas"])))
+    _take_slices(job, shard.store, letters.get("slices", []))
+    waiting = [Event(*event) for part in letters.get("pending", []) for event in part]
+    state = _put_together(job, next(iter(letters.get("state", [])), None), entries.found)
+    pages = _put_off(shard, waiting, _find_wakes(job, state, shard.frontier))
+    pending = sum(counted for _, counted in pages.values())
+    # What waits is counted where it waits; the rest of the account is kept by one shard.
+    told = Ledger(*ledger)
+    balance = told._replace(input=told.input - told.pending + pending, pending=pending)
+    held = dict(shard.store.held)
+    shard.head = Head(dict(standings), tuple(balance), pages, shard.head.made_by, clock_ms, held)
+    shard.store.write("head", job.codec.encode(tuple(shard.head)))
+    return Restored(shard, _join_spines(letters.get("spine", [])))
+
+
+def _put_together(job: Job, state: Any, entries: Any) -> Any:
+    """Return what a shard holds of the state."""
+    if job.wiring.way == "keyed":
+        return entries
+    if job.wiring.way == "shared":
+        return Held(state, Map() if entries is None else entries)
+    return state
+
+
+def _join_spines(letters: Iterable[tuple[int, Any]]) -> dict[int, Any]:
+    """Return the state of each root; several letters to one bring different keys."""
+    spines: dict[int, Any] = {}
+    for root, spine in letters:
+        known = spines.get(root)
+        spines[root] = spine if known is None else Map({**known, **spine})
+    return spines
+
+
+def _join_deltas(job: Job, several: list[dict[str, Any]]) -> dict[str, Any]:
+    joined: dict[str, Any] = {}
+    for deltas in several:
+        for name, delta in deltas.items():
+            join = job.program.state_type(name).shape.join
+            assert join is not None
+            joined[name] = join(joined[name], delta) if name in joined else delta
+    return joined
+
+
+def _find_wakes(job: Job, state: Any, frontier: int) -> list[Event]:
+    if not job.program.timers or job.columns is not None or state is None:
+        return []
+    return find_set(job.program, state, frontier)
+
+
+def _put_off(
+    shard: AnyShard, waiting: list[Event], wakes: list[Event]
+) -> dict[int, tuple[int, int]]:
+    """Put events that wait, and timers, into pages, as a batch would have done."""
+    if isinstance(shard, RowShard):
+        return shard.put_off([*waiting, *wakes])
+    by_tag: dict[type, list[Event]] = {}
+    for event in waiting:
+        by_tag.setdefault(type(event.data), []).append(event)
+    pages: dict[int, tuple[int, int]] = {}
+    for number, tag in enumerate(shard.job.program.tags):
+        if tag in by_tag:
+            layout = shard.plan.layouts[number]
+            shard.put_off(make_table(number, layout, by_tag[tag], shard.plan.codes), pages)
+    return pages
+
+
+def _take_slices(job: Job, store: Store, parts: list[tuple[bytes, int]]) -> None:
+    plan = None if job.columns is None else job.columns.windows
+    if plan is not None and parts:
+        slices = [read_slices(plan, data)[0] for data, _ in parts]
+        SliceBook(plan, store, job.codec).restore(slices, parts[0][1])
+
+
+class _Entries:
+    """The entries of a shard, as they come."""
+
+    def __init__(self, job: Job, number: int, store: Store) -> None:
+        self._job = job
+        self._number = number
+        self._store = store
+        self._pages: list[bytes] = []
+        self.found: Any = None
+
+    def take(self, data: Any) -> None:
+        """Take some entries: a map of objects, or a page of columns."""
+        if self._job.columns is None:
+            self.found = Map(data) if self.found is None else Map({**self.found, **data})
+        else:
+            self._pages.append(data)
+
+    def keep(self) -> None:
+        """Write what has come, at once: page after page, it would be written again and again."""
+        if self._pages:
+            self._keep_columns()
+        if self.found is not None:
+            entries = RowEntries(self._store, self._job.codec, self._job.wiring.shards)
+            for key, entry in self.found.entries().items():
+                entries.set(key, entry)
+            entries.flush()
+
+    def _keep_columns(self) -> None:
+        import numpy as np
+
+        plan, initial = self._job.columns, self._job.program.initial
+        assert plan is not None
+        layout, shape = plan.kernels[initial.name].layout, cast("EntryShape", initial.shape)
+        strings, keys, states = Strings(), [], []
+        texts: Strings | None = None
+        for page in self._pages:
+            line, known, columns = unpack_entries(layout, page)
+            if known is not None:
+                texts = strings
+                line = strings.codes(known[code] for code in line.tolist())
+            keys.append(line)
+            states.append(columns)
+        book = ColumnEntries(self._store, layout, shape.inner.init, self._number)
+        slots = book.find(np.concatenate(keys), texts)
+        book.keep(slots, concatenate_columns(states, Strings()))
+
+
+def pack_entries(keys: Array, texts: Strings | None, states: Columns) -> bytes:
+    """Return some entries in columns as bytes; keys that are codes go with their texts."""
+    note = {} if texts is None else {"keys": [texts[code] for code in keys.tolist()]}
+    return write_columns(states, {"key": keys}, note)
+
+
+def unpack_entries(layout: Any, data: bytes) -> tuple[Array, Strings | None, Columns]:
+    """Return what `pack_entries` packed."""
+    states, more, note = read_columns(lambda _: layout, data)
+    if "keys" not in note:
+        return more["key"], None, states
+    texts = Strings()
+    return texts.codes(note["keys"]), texts, states
+
+
+def read_letters(envelopes: Iterable[tuple[str, bytes]]) -> Iterator[bytes]:
+    """Yield the payloads of the letters among a batch's envelopes."""
+    for kind, payload in envelopes:
+        assert kind == RESTORE, f"a seeding batch brings letters only, not {kind}"
+        yield payload

@@ -1,0 +1,219 @@
+"""Dealing: letters that bring each shard its share of a savepoint, however many shards there are.
+
+What a savepoint holds does not depend on shards. So the way from one number of them to another, from one
+wiring to another, or from objects to columns, is to deal it out again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from anabranch.errors import InputError
+from anabranch.eventtime.ledger import Ledger
+from anabranch.kernels.numpy_columns import Columns, Strings, pack
+from anabranch.microbatch.columns.event_tables import OutgrownStateError
+from anabranch.microbatch.columns.routing import hash_numbers, hash_texts
+from anabranch.microbatch.columns.window_slices import WindowSlices, route_slices, write_slices
+from anabranch.microbatch.ingest.channel_verdicts import Standing
+from anabranch.microbatch.job.job import Job
+from anabranch.microbatch.restore.shard_restore import RESTORE, pack_entries
+from anabranch.model.events import LANE, Event
+from anabranch.model.fields import Unfit
+from anabranch.model.hashing import hash_stably
+from anabranch.model.maps import Map
+from anabranch.model.shapes import BASE
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
+
+Envelope = tuple[int, str, bytes]
+"""The number of a shard, the kind of the envelope, and what it brings."""
+
+_MANY = 1 << 16
+"""So many entries go into one letter."""
+
+
+def deal_heads(
+    job: Job, standings: Mapping[str, Standing], ledger: Ledger, clock_ms: int | None
+) -> Iterator[Envelope]:
+    """Tell every shard how far sources have come; one of them keeps the account."""
+    begun = _begin_sources(job, standings)
+    told = {name: tuple(standing) for name, standing in begun.items()}
+    for shard in range(job.wiring.shards):
+        counted = ledger if shard == 0 else Ledger()
+        yield _write(job, shard, "head", (told, tuple(counted), clock_ms))
+
+
+def _begin_sources(job: Job, standings: Mapping[str, Standing]) -> dict[str, Standing]:
+    """Return the sources' standings; a new source begins where the others have come to."""
+    gone = sorted(set(standings) - set(job.sources))
+    if gone:
+        raise InputError(
+            f"the savepoint has read from {', '.join(gone)}, and nobody does now",
+            expected=f"feeds for {', '.join(sorted(standings))}",
+            got=", ".join(sorted(job.sources)),
+            cure="declare it again; one that has ended can be a folder without new files",
+        )
+    reached = min((standing.frontier for standing in standings.values()), default=None)
+    fresh = Standing() if reached is None else Standing(frontier=reached)
+    return {name: standings.get(name, fresh) for name in job.sources}
+
+
+def deal_pending(job: Job, events: Iterable[Event]) -> Iterator[Envelope]:
+    """Send events that are not stable yet to where they would have gone."""
+    dealt: dict[int, list[tuple[Any, ...]]] = {}
+    for event in events:
+        for shard in job.wiring.route(event):
+            dealt.setdefault(shard, []).append(tuple(event))
+    for shard, part in sorted(dealt.items()):
+        yield _write(job, shard, "pending", part)
+
+
+def deal_state(job: Job, state: Any) -> Iterator[Envelope]:
+    """Send a whole state to whoever keeps it, or its parts to the shards of their keys."""
+    wiring = job.wiring
+    if wiring.way == "forked":
+        spine, lanes = part_lanes(job.program.initial.shape, state)
+        yield _write(job, 0, "spine", (0, spine))
+        yield from _deal_lanes(job, lanes)
+        return
+    if wiring.way == "keyed":
+        yield from deal_objects(job, state.entries().items())
+        return
+    if wiring.way == "shared":
+        for shard in range(wiring.shards):
+            yield _write(job, shard, "state", state.common)
+        yield from deal_objects(job, state.each.entries().items())
+        return
+    for shard in range(wiring.shards):
+        if keeps_book(job):
+            yield from _write_objects(job, shard, state.entries())
+        else:
+            yield _write(job, shard, "state", state)
+
+
+def keeps_book(job: Job) -> bool:
+    """Say whether shards keep the state in columns, entry by entry, whether or not keys are their own."""
+    by = job.program.initial.shape.by
+    plain = job.columns is not None and job.columns.windows is None
+    return plain and by is not None and job.wiring.way != "forked"
+
+
+def deal_objects(job: Job, entries: Iterable[tuple[Any, Any]]) -> Iterator[Envelope]:
+    """Send entries to the shards of their keys; those of keys that are spread, to their roots."""
+    wiring = job.wiring
+    dealt: dict[int, dict[Any, Any]] = {}
+    roots: dict[int, dict[Any, Any]] = {}
+    for key, entry in entries:
+        place = hash_stably(key) % wiring.shards
+        part = (roots if key in wiring.hot else dealt).setdefault(place, {})
+        part[key] = entry
+        if part is not roots.get(place) and len(part) >= _MANY:
+            yield from _write_objects(job, place, dealt.pop(place))
+    for shard, part in sorted(dealt.items()):
+        yield from _write_objects(job, shard, part)
+    for root, part in sorted(roots.items()):
+        spine, lanes = part_lanes(job.program.initial.shape, Map(part))
+        yield _write(job, root, "spine", (root, spine))
+        yield from _deal_lanes(job, lanes)
+
+
+def _write_objects(job: Job, shard: int, part: dict[Any, Any]) -> Iterator[Envelope]:
+    if job.columns is None:
+        yield _write(job, shard, "entries", Map(part))
+        return
+    import numpy as np
+
+    layout = job.columns.kernels[job.program.initial.name].layout
+    texts = Strings() if any(isinstance(key, str) for key in part) else None
+    try:
+        states = pack(layout, list(part.values()))
+    except Unfit as error:
+        raise OutgrownStateError(
+            "an entry of the savepoint does not fit the columns of this run",
+            got=str(error),
+            cure="run with columns=False, where any value fits",
+        ) from error
+    keys = np.fromiter(part, np.int64) if texts is None else texts.codes(part)
+    yield _write(job, shard, "entries", pack_entries(keys, texts, states))
+
+
+def deal_columns(
+    job: Job, keys: Array, texts: Strings | None, states: Columns
+) -> Iterator[Envelope]:
+    """Send entries in columns to the shards of their keys, without touching single ones."""
+    import numpy as np
+
+    shards = job.wiring.shards
+    hashes = hash_numbers(keys) if texts is None else hash_texts(texts)[keys]
+    homes = hashes % shards
+    everywhere = job.wiring.way == "replicated"
+    for shard in range(shards):
+        rows = np.flatnonzero((homes == shard) | everywhere)
+        for start in range(0, len(rows), _MANY):
+            part = rows[start : start + _MANY]
+            arrays = tuple(array[part] for array in states.arrays)
+            cut = Columns(states.layout, arrays, len(part), states.strings)
+            yield _write(job, shard, "entries", pack_entries(keys[part], texts, cut))
+
+
+def deal_slices(job: Job, slices: WindowSlices, closed: int) -> Iterator[Envelope]:
+    """Send slices of windows to the shards of their keys; all learn how far windows are closed."""
+    dealt = dict(route_slices(slices, job.wiring.shards))
+    import numpy as np
+
+    for shard in range(job.wiring.shards):
+        mine = dealt.get(shard, slices.take(np.empty(0, np.int64)))
+        yield _write(job, shard, "slices", (write_slices(mine, {}), closed))
+
+
+def part_lanes(shape: Any, state: Any) -> tuple[Any, Any]:
+    """Part a state into what was whole at the last marker, and what its lanes have folded since.
+
+    A root joins lanes when the next marker comes. Until then each goes on where its events go: so sums of
+    floats come out the same to the bit.
+    """
+    if shape.by is None:
+        return state, None
+    if shape.by == LANE:
+        lanes = {lane: part for lane, part in state.entries().items() if lane != BASE}
+        return Map({BASE: state[BASE]}), Map(lanes) if lanes else None
+    bases, parts = {}, {}
+    for key, entry in state.entries().items():
+        bases[key], lanes = part_lanes(shape.inner, entry)
+        if lanes is not None:
+            parts[key] = lanes
+    return Map(bases), Map(parts) if parts else None
+
+
+def _deal_lanes(job: Job, lanes: Any) -> Iterator[Envelope]:
+    if lanes is None:
+        return
+    initial = job.program.initial
+    dealt: dict[int, Any] = {}
+    for path, lane, value in _list_lanes(initial.shape, lanes):
+        shard = lane % job.wiring.shards
+        dealt[shard] = _put(dealt.get(shard, Map()), (*path, lane), value)
+    for shard, part in sorted(dealt.items()):
+        yield _write(job, shard, "deltas", {initial.name: part})
+
+
+def _list_lanes(shape: Any, lanes: Any) -> Iterator[tuple[tuple[Any, ...], int, Any]]:
+    for key, value in lanes.entries().items():
+        if shape.by == LANE:
+            yield (), key, value
+        else:
+            for path, lane, part in _list_lanes(shape.inner, value):
+                yield (key, *path), lane, part
+
+
+def _put(lanes: Any, path: tuple[Any, ...], value: Any) -> Any:
+    first, *rest = path
+    return lanes.set(first, _put(lanes.get(first, Map()), tuple(rest), value) if rest else value)
+
+
+def _write(job: Job, shard: int, kind: str, data: Any) -> Envelope:
+    return shard, RESTORE, job.codec.encode((kind, data))

@@ -1,0 +1,1 @@
+"""A batch of one shard: row shard, columnar shard, root, deferred outputs."""

@@ -1,0 +1,329 @@
+"""A shard that works by columns: the same as `spark.shards.Shard`, without touching single events."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from anabranch.eventtime.ledger import Ledger
+from anabranch.kernels.numpy_columns import Strings
+from anabranch.microbatch.columns.event_tables import (
+    EventTable,
+    concatenate,
+    read_columns,
+    write_columns,
+)
+from anabranch.microbatch.columns.routing import find_homes
+from anabranch.microbatch.columns.window_slices import WindowSlices, count_events, read_slices
+from anabranch.microbatch.exchange.envelopes import Chunk, unpack_chunks
+from anabranch.microbatch.fold.column_folds import Counting, EarlyDelta, Folds, Gathered
+from anabranch.microbatch.fold.window_folds import fold_table
+from anabranch.microbatch.fold.window_rows import describe_windows
+from anabranch.microbatch.ingest.channel_verdicts import Before, Standing, follow_chunks
+from anabranch.microbatch.ingest.early_folds import (
+    Claim,
+    Prefold,
+    holds,
+    read_again,
+    read_claim,
+    read_gathered,
+    read_prefold,
+)
+from anabranch.microbatch.job.column_plan import ColumnPlan
+from anabranch.microbatch.job.job import Job
+from anabranch.microbatch.job.window_plan import WindowPlan
+from anabranch.microbatch.shards.shard_base import ShardBase
+from anabranch.microbatch.store.shard_head import Head
+from anabranch.microbatch.store.slice_book import SliceBook
+from anabranch.microbatch.store.state_store import Store, read_known_page
+from anabranch.model.events import FOREVER, Tag
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
+
+PAGE_EVENTS = 1 << 16
+"""How many pending events a page holds."""
+
+
+class _Letter(NamedTuple):
+    """A table that came, the first sequence of its chunk, and, of late events, how far theirs was."""
+
+    table: EventTable
+    first: int
+    behind: Array | None
+
+
+class _Mail(NamedTuple):
+    """What a batch brings to a shard; with the deltas of keys, how many events went into them."""
+
+    chunks: list[Chunk]
+    letters: list[_Letter]
+    claims: list[Claim]
+    prefolds: list[Prefold]
+    gathered: list[tuple[Gathered, int]]
+    slices: list[WindowSlices]
+
+
+class ColumnShard(ShardBase):
+    """One shard at work on one batch."""
+
+    def __init__(self, job: Job, number: int, store: Store) -> None:
+        super().__init__(job, number, store)
+        assert job.columns is not None
+        self.plan = job.columns
+
+    def process(self, envelopes: Iterable[tuple[str, bytes]], clock_ms: int | None = None) -> None:
+        """Take in a batch; `said` and `deltas` hold what comes of it."""
+        job = self.job
+        counts = dict.fromkeys(Ledger._fields, 0)
+        mail = self._open_all(envelopes, counts)
+        standings = {name: Standing(*s) for name, s in self.head.standings.items()}
+        after, before = follow_chunks(job.sources, standings, mail.chunks)
+        after = self._pass_over(after, mail.chunks, clock_ms)
+        start = Standing()
+        self.standings = {name: after.get(name, start) for name in job.sources}
+        self.frontiers = {name: standing.frontier for name, standing in self.standings.items()}
+        self.frontier = FOREVER if job.ended else min(self.frontiers.values(), default=0)
+        pages = dict(self.head.pages)
+        stable, ahead, gathered = self._settle(mail, before, pages, counts)
+        if self.plan.windows is None:
+            self._fold(stable, ahead, gathered, counts)
+        else:
+            self._fold_windows(self.plan.windows, stable, mail.slices, counts)
+        counts["pending"] = sum(n for _, n in pages.values()) - self.head.ledger[5]
+        ledger = Ledger(
+            *(a + counts[f] for a, f in zip(self.head.ledger, Ledger._fields, strict=True))
+        )
+        kept = {name: tuple(standing) for name, standing in after.items()}
+        self.head = Head(
+            kept, tuple(ledger), pages, self.head.made_by, clock_ms, dict(self.store.held)
+        )
+        self.store.write("head", job.codec.encode(tuple(self.head)))
+
+    def _open_all(self, envelopes: Iterable[tuple[str, bytes]], counts: dict[str, int]) -> _Mail:
+        job, mail = self.job, _Mail([], [], [], [], [], [])
+        for kind, payload in envelopes:
+            if kind == "chunks":
+                mail.chunks.extend(unpack_chunks(job.codec, payload))
+            elif kind in ("table", "late"):
+                mail.letters.append(self._open(payload))
+            elif kind == "claim":
+                mail.claims.append(read_claim(job, payload))
+            elif kind == "folded":
+                mail.prefolds.append(read_prefold(job, payload))
+            elif kind == "gathered":
+                mail.gathered.append(read_gathered(job, payload))
+            elif kind == "slices":
+                assert self.plan.windows is not None
+                mail.slices.append(read_slices(self.plan.windows, payload)[0])
+            else:
+                self._reject_raw(payload, counts)
+        return mail
+
+    def _settle(
+        self,
+        mail: _Mail,
+        before: Before,
+        pages: dict[int, tuple[int, int]],
+        counts: dict[str, int],
+    ) -> tuple[dict[int, list[EventTable]], list[EarlyDelta], list[Gathered]]:
+        """Return what is stable, and what was folded ahead, if all that it took for granted is so."""
+        claimed = {(claim.source, claim.first) for claim in mail.claims}
+        apart = [letter for letter in mail.letters if self._key(letter) in claimed]
+        plain = [letter for letter in mail.letters if self._key(letter) not in claimed]
+        stable = self._release(self._sort_out(plain, before, counts), pages)
+        prefolds, gathered = mail.prefolds, mail.gathered
+        if not self._bears_out(mail.claims, [part for part, _ in gathered], before, stable):
+            # What was foreseen is not what came; so their events are needed after all.
+            prefolds, gathered = [], []
+            mail.slices.clear()
+            apart = [self._open(p) for p in read_again(self.job, mail.claims, self.number)]
+        for tag, tables in self._release(self._sort_out(apart, before, counts), pages).items():
+            stable.setdefault(tag, []).extend(tables)
+        for prefold in prefolds:
+            self.said += prefold.said
+            for name, count in prefold.counts.items():
+                counts[name] += count
+        for _, events in gathered:
+            counts["input"] += events
+            counts["processed"] += events
+        folded = count_events(mail.slices)
+        counts["input"] += folded
+        counts["processed"] += folded
+        ahead = [delta for prefold in prefolds for delta in prefold.deltas]
+        return stable, ahead, [part for part, _ in gathered]
+
+    def _open(self, payload: bytes) -> _Letter:
+        # The tag decides the layout; it stands in the note, which is read with the rest.
+        table, note, more = read_table(self.plan, payload)
+        return _Letter(table, note["first"], more.get("behind"))
+
+    def _key(self, letter: _Letter) -> tuple[str, int]:
+        """Return which chunk a letter is of."""
+        return self.plan.names[int(letter.table.sources[0])], letter.first
+
+    def _bears_out(
+        self,
+        claims: list[Claim],
+        gathered: list[Gathered],
+        before: Before,
+        stable: dict[int, list[EventTable]],
+    ) -> bool:
+        """Say whether all that was claimed is so."""
+        program = self.job.program
+        cuts = {
+            (time, program.ranks[program.tags[tag]])
+            for tag, tables in stable.items()
+            if claims and program.tags[tag] in self.plan.stops
+            for table in tables
+            for time in table.times.tolist()
+        }
+        for part in gathered:
+            # A delta is put before the next cut that was foreseen, so there must be no other.
+            if not cuts <= {*part.cuts, *(cut for cut in cuts if cut[0] >= part.until)}:
+                return False
+        lined = sorted(cuts)
+        return all(
+            holds(
+                claim,
+                _find_standing(before[claim.source], claim.first).frontier,
+                self.frontier,
+                lined,
+            )
+            for claim in claims
+        )
+
+    def _sort_out(
+        self, letters: Iterable[_Letter], before: Before, counts: dict[str, int]
+    ) -> list[EventTable]:
+        """Return the events of letters that are on time; count all, and say which are late."""
+        good = (self._judge(letter, before, counts) for letter in letters)
+        return [table for table in good if len(table)]
+
+    def _judge(self, letter: _Letter, before: Before, counts: dict[str, int]) -> EventTable:
+        import numpy as np
+
+        table = letter.table
+        counted = self._counts_here(table)
+        counts["input"] += _count(counted, len(table))
+        frontier = _find_standing(before[self._key(letter)[0]], letter.first).frontier
+        if letter.behind is None:
+            late = table.times <= frontier
+            if not late.any():
+                return table
+            bounds = np.full(len(table), frontier)
+        else:
+            late = np.ones(len(table), np.bool_)
+            bounds = np.maximum(letter.behind, frontier)
+        shown = late if counted is None else late & counted
+        counts["late"] += int(shown.sum())
+        events = table.take(shown).events(self.plan.names)
+        for event, bound in zip(events, bounds[shown].tolist(), strict=True):
+            self.said.append(self._describe_late(event, bound - event.time))
+        return table.take(~late)
+
+    def _counts_here(self, table: EventTable) -> Array | None:
+        """Say which events of a table this shard counts; None if it counts them all."""
+        wiring = self.job.wiring
+        tag: Tag = self.job.program.tags[table.tag]
+        if wiring.way in ("sequential", "keyed") or tag not in wiring.cuts or wiring.shards == 1:
+            return None
+        return find_homes(wiring, table, self.plan.names) == self.number
+
+    def _release(
+        self, good: list[EventTable], pages: dict[int, tuple[int, int]]
+    ) -> dict[int, list[EventTable]]:
+        """Return what is stable, by tag; put the rest into pages, by time."""
+        tables = list(good)
+        for page in [page for page, (first, _) in pages.items() if first <= self.frontier]:
+            data = read_known_page(self.store, "pending", str(page))
+            tables.append(read_table(self.plan, data)[0])
+            self.store.write_page("pending", str(page), None)
+            del pages[page]
+        stable: dict[int, list[EventTable]] = {}
+        for table in tables:
+            ripe = table.times <= self.frontier
+            if ripe.all():
+                stable.setdefault(table.tag, []).append(table)
+                continue
+            if ripe.any():
+                stable.setdefault(table.tag, []).append(table.take(ripe))
+            self.put_off(table.take(~ripe), pages)
+        return stable
+
+    def put_off(self, waiting: EventTable, pages: dict[int, tuple[int, int]]) -> None:
+        """Put events that have to wait into pages, by time."""
+        import numpy as np
+
+        waiting = waiting.take(np.argsort(waiting.times, kind="stable"))
+        for start in range(0, len(waiting), PAGE_EVENTS):
+            part = waiting.take(slice(start, start + PAGE_EVENTS))  # type: ignore[arg-type]
+            fresh = max(pages, default=-1) + 1
+            self.store.write_page("pending", str(fresh), write_table(part))
+            counted = _count(self._counts_here(part), len(part))
+            pages[fresh] = (int(part.times[0]), counted)
+
+    def _fold(
+        self,
+        stable: dict[int, list[EventTable]],
+        ahead: list[EarlyDelta],
+        gathered: list[Gathered],
+        counts: dict[str, int],
+    ) -> None:
+        if not stable and not ahead and not gathered:
+            return
+        # What a root's relay hands on are rows.
+        outputs = None if self.job.wiring.has_root else self.tables
+        counting = Counting(
+            self.number, self.said, counts, self.plan.names, self._counts_here, outputs
+        )
+        strings = Strings()
+        tables = {tag: concatenate(group, strings) for tag, group in stable.items()}
+        self.deltas = Folds(self.job, self.store, counting).fold(tables, ahead, gathered)
+
+    def _fold_windows(
+        self,
+        windows: WindowPlan,
+        stable: dict[int, list[EventTable]],
+        slices: list[WindowSlices],
+        counts: dict[str, int],
+    ) -> None:
+        """Fold what is stable into slices, and say what windows are complete."""
+        strings = Strings()
+        for tables in stable.values():
+            table = concatenate(tables, strings)
+            counts["processed"] += len(table)
+            slices.append(fold_table(windows, table))
+        closed = SliceBook(windows, self.store, self.job.codec).close(slices, self.frontier)
+        if closed is not None and len(closed.starts):
+            rank = self.job.program.ranks[windows.timer]
+            self.tables.append(describe_windows(windows, rank, closed))
+
+
+def write_table(table: EventTable) -> bytes:
+    """Return a table as bytes."""
+    more = {"source": table.sources, "seq": table.seqs}
+    return write_columns(table.columns, more, {"tag": table.tag})
+
+
+def read_table(
+    plan: ColumnPlan, data: bytes
+) -> tuple[EventTable, dict[str, Any], dict[str, Array]]:
+    """Return a table, its note, and the arrays that came with it."""
+    columns, more, note = read_columns(lambda note: plan.layouts[note["tag"]], data)
+    table = EventTable(note["tag"], more.pop("source"), more.pop("seq"), columns)
+    return table, note, more
+
+
+def _count(counted: Array | None, everything: int) -> int:
+    return everything if counted is None else int(counted.sum())
+
+
+def _find_standing(chunks: list[tuple[Chunk, Standing]], first: int) -> Standing:
+    place = bisect_right(chunks, first, key=lambda entry: entry[0].first or 0) - 1
+    chunk, standing = chunks[place]
+    assert place >= 0 and chunk.first == first, f"no chunk begins at sequence {first}"  # noqa: PT018
+    return standing

@@ -1,0 +1,68 @@
+"""Deferred outputs: outputs of leaves that need the state of the root."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from anabranch.eventtime.ledger import Ledger
+from anabranch.microbatch.exchange.result_rows import ResultRow, describe_event, describe_output
+from anabranch.microbatch.job.job import Job
+from anabranch.microbatch.store.state_store import Inventory, Store
+from anabranch.model.events import Event
+from anabranch.model.order import OrderKey
+from anabranch.model.step import describe_failure
+
+
+class DeferredOutputs:
+    """A shard's leaves at their second task: to say what depends on the root's state.
+
+    Leaves are independent of each other, so what one says depends on the state after the last cut
+    before it, and on nothing that came since (law C3).
+    """
+
+    def __init__(self, job: Job, store: Store) -> None:
+        self.job = job
+        data = store.read("ledger")
+        counts = () if data is None else job.codec.decode(data)
+        fields = len(Ledger._fields)
+        self.ledger = Ledger(*counts[:fields])
+        self.store = Inventory(store, *counts[fields:])
+        self.said: list[ResultRow] = []
+
+    def restore(self, state: Any) -> None:
+        """Begin with the state after the last cut."""
+        self.store.write("state", self.job.codec.encode(state))
+        counts = (*self.ledger, dict(self.store.held))
+        self.store.write("ledger", self.job.codec.encode(counts))
+
+    def process(
+        self, unsaid: Iterable[tuple[OrderKey, Event]], states: Iterable[tuple[OrderKey, Any]]
+    ) -> None:
+        """Say what is unsaid, each event on the state that it met."""
+        codec, state_type = self.job.codec, self.job.program.initial
+        cuts = sorted(states, key=lambda pair: pair[0])
+        data = self.store.read("state")
+        state = self.job.program.init if data is None else codec.decode(data)
+        place = rejected = 0
+        for key, event in sorted(unsaid, key=lambda pair: pair[0]):
+            while place < len(cuts) and cuts[place][0] < key:
+                state = cuts[place][1]
+                place += 1
+            try:
+                _, outputs = state_type.step(state, event)
+            except Exception as error:  # noqa: BLE001 - whatever a user's function raises
+                rejected += 1
+                self.said.append(describe_event("rejected", event, describe_failure(event, error)))
+                continue
+            self.said += [describe_output(v, event, i, key) for i, v in enumerate(outputs)]
+        known = set(self.store.held)
+        if cuts:
+            self.store.write("state", codec.encode(cuts[-1][1]))
+        held = dict(self.store.held)
+        if rejected or known != set(held):
+            # The shard had counted it, when it folded it.
+            self.ledger = self.ledger._replace(
+                processed=self.ledger.processed - rejected, rejected=self.ledger.rejected + rejected
+            )
+            self.store.write("ledger", codec.encode((*self.ledger, held)))

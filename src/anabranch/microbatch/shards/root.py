@@ -1,0 +1,88 @@
+"""The root: joins what the shards folded before each event that it runs, and runs these in order.
+
+Whoever had something to say of the root's state hears of it last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from anabranch.eventtime.ledger import Ledger
+from anabranch.microbatch.exchange.deltas import Delta
+from anabranch.microbatch.exchange.result_rows import ResultRow, describe_event, describe_output
+from anabranch.microbatch.job.job import Job
+from anabranch.microbatch.speculative.forked_root import ForkedRootSpeculation
+from anabranch.microbatch.store.state_store import Store, report_missing
+from anabranch.model.order import OrderKey
+from anabranch.model.step import describe_failure
+from anabranch.plan.foldable_leaves import join_deltas
+
+
+class Root:
+    """A root at work on one batch.
+
+    All shards share one frontier, so the deltas that an event waits for arrive together with it.
+    `states` holds the state after each cut, if leaves have something to say of it.
+    """
+
+    def __init__(self, job: Job, store: Store) -> None:
+        self.job = job
+        self.store = store
+        data = store.read("ledger")
+        self._begun = data is not None
+        if not self._begun and store.read("spine") is not None:  # They are written together.
+            raise report_missing(store, "ledger")
+        self.ledger = Ledger() if data is None else Ledger(*job.codec.decode(data))
+        self.said: list[ResultRow] = []
+        self.states: list[tuple[OrderKey, Any]] = []
+
+    def restore(self, spine: Any) -> None:
+        """Begin with a state that was folded elsewhere."""
+        self.store.write("spine", self.job.codec.encode(spine))
+        self.store.write("ledger", self.job.codec.encode(tuple(self.ledger)))
+
+    def process(self, deltas: Iterable[Delta], ahead: Iterable[Delta] = ()) -> None:
+        """Run the events of a batch on the joined state; `ahead` is what is pending and has changed."""
+        waiting: dict[OrderKey, list[Delta]] = {}
+        for delta in deltas:
+            waiting.setdefault(delta.key, []).append(delta)
+        if waiting:
+            self._run(waiting)
+        if self.job.mode == "speculative":
+            program, codec = self.job.program, self.job.codec
+            outlook = ForkedRootSpeculation(program, codec, self.store, begun=self._begun)
+            if not self._begun and not waiting:
+                self.restore(program.init)
+            self.said = outlook.correct(self.said, waiting, ahead)
+
+    def _run(self, waiting: dict[OrderKey, list[Delta]]) -> None:
+        job = self.job
+        program, codec = job.program, job.codec
+        data = self.store.read("spine")
+        if data is None and self._begun:
+            raise report_missing(self.store, "spine")
+        state = program.init if data is None else codec.decode(data)
+        processed = rejected = 0
+        for key in sorted(waiting):
+            # In order of shards: floats in lanes do not mind, and others are exact.
+            parts = sorted(waiting[key], key=lambda delta: delta.shard)
+            for part in parts:
+                state = join_deltas(program, state, part.states)
+            (event,) = [part.event for part in parts if part.event is not None]
+            try:
+                state, outputs = program.initial.step(state, event)
+            except Exception as error:  # noqa: BLE001 - whatever a user's function raises
+                rejected += 1
+                self.said.append(describe_event("rejected", event, describe_failure(event, error)))
+                state = program.initial.set_aside(state, event)
+            else:
+                processed += 1
+                self.said += [describe_output(v, event, i, key) for i, v in enumerate(outputs)]
+            if job.wiring.speaking and type(event.data) in job.wiring.cuts:
+                self.states.append((key, state))
+        self.ledger = self.ledger._replace(
+            processed=self.ledger.processed + processed, rejected=self.ledger.rejected + rejected
+        )
+        self.store.write("spine", codec.encode(state))
+        self.store.write("ledger", codec.encode(tuple(self.ledger)))

@@ -1,0 +1,293 @@
+"""A shard: follows the sources, keeps what is not yet stable, folds the rest in order.
+
+Nothing here knows Spark. A shard is a function of its store and the envelopes of a batch, so that
+any cut of the input into batches can be tried without a cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from anabranch.eventtime.channels import set_time
+from anabranch.eventtime.ledger import Ledger
+from anabranch.eventtime.timers import TimerError, Timetable, is_timer
+from anabranch.microbatch.exchange.deltas import Delta
+from anabranch.microbatch.exchange.envelopes import (
+    Carried,
+    Chunk,
+    pack_events,
+    unpack_chunks,
+    unpack_events,
+)
+from anabranch.microbatch.exchange.result_rows import (
+    describe_event,
+    describe_output,
+)
+from anabranch.microbatch.ingest.channel_verdicts import BatchVerdicts, Standing, judge
+from anabranch.microbatch.shards.shard_base import ShardBase
+from anabranch.microbatch.speculative.forked_shard import ForkedShardSpeculation
+from anabranch.microbatch.speculative.keyed_shard import PendingOutputs
+from anabranch.microbatch.store.row_entries import RowEntries
+from anabranch.microbatch.store.shard_head import Head
+from anabranch.microbatch.store.state_store import read_known_page
+from anabranch.model.events import FOREVER, Event
+from anabranch.model.maps import Map
+from anabranch.model.order import OrderKey, sort_events
+from anabranch.model.program import Program
+from anabranch.model.shapes import EntryShape
+from anabranch.model.slices import field_value
+from anabranch.model.step import describe_failure
+from anabranch.state.sharing import Held
+
+PAGE_EVENTS = 4096
+"""How many pending events a page holds: a batch reads the pages in which something became stable."""
+
+
+class RowShard(ShardBase):
+    """One shard at work on one batch."""
+
+    def process(self, envelopes: Iterable[tuple[str, bytes]], clock_ms: int | None = None) -> None:
+        """Take in a batch; `said`, `deltas` and `unsaid` hold what comes of it."""
+        job = self.job
+        chunks: list[Chunk] = []
+        carried: list[Carried] = []
+        counts = dict.fromkeys(Ledger._fields, 0)
+        for kind, payload in envelopes:
+            if kind == "chunks":
+                chunks += unpack_chunks(job.codec, payload)
+            elif kind == "events":
+                carried += unpack_events(job.codec, job.program.tags, payload)
+            else:
+                self._reject_raw(payload, counts)
+        standings = {name: Standing(*s) for name, s in self.head.standings.items()}
+        judgement = judge(job.sources, standings, chunks, carried)
+        good = list(self._sort_out(carried, judgement, counts))
+        after = self._pass_over(judgement.standings, chunks, clock_ms)
+        frontier = self._frontier(after)
+        stable, waiting = self._release(good, frontier)
+        timers = self._fold(stable, frontier, counts)
+        pages = self.put_off(waiting + timers)
+        if job.mode == "speculative":
+            self._speculate(good, stable, timers, frontier)
+        counts["pending"] = sum(n for _, n in pages.values()) - self.head.ledger[5]
+        ledger = Ledger(
+            *(a + counts[f] for a, f in zip(self.head.ledger, Ledger._fields, strict=True))
+        )
+        kept = {name: tuple(standing) for name, standing in after.items()}
+        self.frontier = frontier
+        start = Standing()
+        self.standings = {name: after.get(name, start) for name in job.sources}
+        self.frontiers = {name: standing.frontier for name, standing in self.standings.items()}
+        self.head = Head(
+            kept, tuple(ledger), pages, self.head.made_by, clock_ms, dict(self.store.held)
+        )
+        self.store.write("head", job.codec.encode(tuple(self.head)))
+
+    def _frontier(self, standings: dict[str, Standing]) -> int:
+        if self.job.ended:
+            return FOREVER
+        start = Standing()
+        return min((standings.get(name, start).frontier for name in self.job.sources), default=0)
+
+    def _counts_here(self, event: Event) -> bool:
+        # A marker comes to every shard and is counted in one; a timer is no input.
+        program = self.job.program
+        if program.timers and is_timer(program, event):
+            return False
+        return self.job.wiring.counts(event, self.number)
+
+    def _sort_out(
+        self, carried: list[Carried], judgement: BatchVerdicts, counts: dict[str, int]
+    ) -> Iterator[Event]:
+        for (event, _, _), verdict in zip(carried, judgement.verdicts, strict=True):
+            here = self._counts_here(event)
+            counts["input"] += here
+            if verdict is None:
+                in_turn = self.job.sources[event.source].in_turn
+                seq = event.seq or 0
+                yield set_time(event, judgement.times[event.source, seq]) if in_turn else event
+            elif here and isinstance(verdict, str):
+                counts["rejected"] += 1
+                self.said.append(describe_event("rejected", event, verdict))
+            elif here:
+                counts["late"] += 1
+                self.said.append(self._describe_late(event, int(verdict)))
+
+    def _release(
+        self, good: list[Event], frontier: int
+    ) -> tuple[list[tuple[OrderKey, Event]], list[Event]]:
+        """Return what is stable, in order, and what of it that was read has to wait."""
+        job, store, pages = self.job, self.store, self.head.pages
+        events = list(good)
+        for page in [page for page, (first, _) in pages.items() if first <= frontier]:
+            data = read_known_page(store, "pending", str(page))
+            events += [
+                carried.event for carried in unpack_events(job.codec, job.program.tags, data)
+            ]
+            store.write_page("pending", str(page), None)
+            del pages[page]
+        stable = (event for event in events if event.time <= frontier)
+        waiting = [event for event in events if event.time > frontier]
+        return sort_events(job.program.ranks, stable), waiting
+
+    def put_off(self, waiting: list[Event]) -> dict[int, tuple[int, int]]:
+        """Put events that have to wait into pages, by time; return all pages there are."""
+        pages = self.head.pages
+        fresh = max(pages, default=-1) + 1
+        self._ends: dict[int, int] = {}
+        waiting = sorted(waiting, key=lambda event: event.time)
+        for number, start in enumerate(range(0, len(waiting), PAGE_EVENTS)):
+            part = waiting[start : start + PAGE_EVENTS]
+            self.store.write_page("pending", str(fresh + number), self._pack(part))
+            counted = sum(self._counts_here(event) for event in part)
+            pages[fresh + number] = (part[0].time, counted)
+            self._ends[fresh + number] = part[-1].time
+        return pages
+
+    def _speculate(
+        self,
+        good: list[Event],
+        stable: list[tuple[OrderKey, Event]],
+        timers: list[Event],
+        frontier: int,
+    ) -> None:
+        """Say what pending events have to say, and what was wrong; or let the root do so."""
+        job, pages = self.job, self.head.pages
+        if job.wiring.has_root:
+            ahead = ForkedShardSpeculation(
+                job.program, job.wiring, job.codec, self.store, self.number
+            )
+            letters = ahead.take(good, frontier, pages, self._ends)
+            self.ahead = [Delta(key, self.number, found, home, 0) for key, found, home in letters]
+            self.said = ahead.correct(self.said, good, stable)
+            return
+        memory = PendingOutputs(job.program, job.codec, job.wiring, self.store)
+        fresh = [event for event in good if event.time > frontier]
+        self.said = memory.correct(
+            self.said,
+            touched={memory.name(event) for event in good},
+            settled={memory.name(event) for _, event in stable},
+            waiting=[*fresh, *timers] if memory.by_key or not good else memory.read_pending(pages),
+            state=self._load_state() if good else None,
+            frontier=frontier,
+            counts_here=self._counts_here,
+        )
+
+    def _pack(self, events: list[Event]) -> bytes:
+        carried = (Carried(event, None, None) for event in events)
+        return pack_events(self.job.codec, self.job.program.tags, carried)
+
+    def _fold(
+        self, stable: list[tuple[OrderKey, Event]], frontier: int, counts: dict[str, int]
+    ) -> list[Event]:
+        """Fold what is stable; return the timers that states have set beyond the frontier."""
+        wiring = self.job.wiring
+        rooted = wiring.way == "forked"
+        apart = [pair for pair in stable if rooted or wiring.is_hot(pair[1])]
+        if wiring.has_root:
+            self._fold_deltas(apart, counts)
+        if rooted:
+            return []
+        here = [pair for pair in stable if not wiring.is_hot(pair[1])] if apart else stable
+        return self._fold_state(here, frontier, counts)
+
+    def _fold_state(
+        self, stable: list[tuple[OrderKey, Event]], frontier: int, counts: dict[str, int]
+    ) -> list[Event]:
+        program = self.job.program
+        events, wakes = stable, []
+        if program.timers:
+            events = [pair for pair in stable if not is_timer(program, pair[1])]
+            wakes = [event for _, event in stable if is_timer(program, event)]
+        timetable = Timetable(program, self._load_state(), events, frontier, wakes)
+        for key, event in timetable:
+            woken = is_timer(program, event)
+            here = woken or self._counts_here(event)
+            try:
+                outputs = timetable.step(event)
+            except TimerError:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever a user's function raises
+                timetable.set_aside(event)
+                if here:
+                    # A timer is no input; only one that fails is counted.
+                    counts["input"] += woken
+                    self._set_aside(event, error, counts)
+                continue
+            if here:
+                counts["processed"] += not woken
+                self.said += [describe_output(v, event, i, key) for i, v in enumerate(outputs)]
+        self._keep_state(timetable.state, changed=bool(stable))
+        return timetable.left
+
+    def _set_aside(self, event: Event, error: Exception, counts: dict[str, int]) -> None:
+        counts["rejected"] += 1
+        self.said.append(describe_event("rejected", event, describe_failure(event, error)))
+
+    def _load_state(self) -> Any:
+        job = self.job
+        if job.wiring.way == "keyed":
+            shape = job.program.initial.shape
+            assert isinstance(shape, EntryShape)
+            return RowEntries(self.store, job.codec, job.wiring.shards)
+        data = self.store.read("state")
+        if job.wiring.way == "shared":
+            common = job.program.init.common if data is None else job.codec.decode(data)
+            return Held(common, RowEntries(self.store, job.codec, job.wiring.shards))
+        return job.program.init if data is None else job.codec.decode(data)
+
+    def _keep_state(self, state: Any, *, changed: bool) -> None:
+        if isinstance(state, Held) and isinstance(state.each, RowEntries):
+            self._keep_state(state.each, changed=changed)
+            state = state.common
+        if isinstance(state, RowEntries):
+            state.flush()
+        elif changed:
+            self.store.write("state", self.job.codec.encode(state))
+
+    def _fold_deltas(self, stable: list[tuple[OrderKey, Event]], counts: dict[str, int]) -> None:
+        """Fold leaves from zero; hand what lies before a cut, and what is no leaf, to the root."""
+        if not stable:
+            return
+        program, codec, wiring = self.job.program, self.job.codec, self.job.wiring
+        data = self.store.read("deltas")
+        deltas: dict[str, Any] = {} if data is None else codec.decode(data)
+        for key, event in stable:
+            tag = type(event.data)
+            if tag not in wiring.leaves:
+                before = _take(program, deltas, event) if tag in wiring.cuts else {}
+                # The root counts the event, when it has run it.
+                home = event if self._counts_here(event) else None
+                if before or home:
+                    self.deltas.append(Delta(key, self.number, before, home, wiring.root(event)))
+                continue
+            state_type = program.state_type(wiring.leaves[tag])
+            delta = deltas.get(state_type.name, state_type.shape.zero)
+            try:
+                deltas[state_type.name], outputs = state_type.step_delta(delta, event)
+            except Exception as error:  # noqa: BLE001 - whatever a user's function raises
+                self._set_aside(event, error, counts)
+                continue
+            counts["processed"] += 1
+            if tag in wiring.speaking:
+                self.unsaid.append((key, event))
+            else:
+                self.said += [describe_output(v, event, i, key) for i, v in enumerate(outputs)]
+        self.store.write("deltas", codec.encode(deltas))
+
+
+def _take(program: Program, deltas: dict[str, Any], event: Event) -> dict[str, Any]:
+    """Take out of a shard's deltas what an event has to wait for."""
+    taken: dict[str, Any] = {}
+    for name in list(deltas):
+        shape = program.state_type(name).shape
+        if shape.by is None or shape.by not in program.initial.handlers[event.tag].enters:
+            taken[name] = deltas.pop(name)
+            continue
+        # A marker that names its entry leaves the others as they are.
+        value = field_value(event, shape.by, None)
+        if value in deltas[name]:
+            taken[name] = Map({value: deltas[name][value]})
+            deltas[name] = deltas[name].remove(value)
+    return taken

@@ -1,0 +1,1 @@
+"""Speculative mode: pending segments, and the retractions that follow a change."""

@@ -1,0 +1,169 @@
+"""Ahead: a shard's part in the speculation over a forked program.
+
+It says what leaves say as soon as they come, and tells the root what segments of pending events come to.
+Nothing here knows Spark.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from anabranch.microbatch.exchange.envelopes import unpack_events
+from anabranch.microbatch.exchange.result_rows import ResultRow, describe_output
+from anabranch.microbatch.speculative.keyed_shard import compare
+from anabranch.microbatch.speculative.segment_deltas import Placed, SegmentDeltas
+from anabranch.microbatch.store.ordered_pages import OrderedPages
+from anabranch.microbatch.store.state_store import Inventory, read_known_page
+from anabranch.model.events import Event
+from anabranch.model.order import OrderKey, bound_after, order_key
+from anabranch.model.program import Program
+from anabranch.plan.layouts import Layout
+from anabranch.state.durable.codec import Codec
+
+
+class Span(NamedTuple):
+    """The times that a page of pending events reaches from and to."""
+
+    first: int
+    last: int
+
+
+class Letter(NamedTuple):
+    """What a shard's leaves come to before a pending event; the event itself, if it is at home there."""
+
+    key: OrderKey
+    states: dict[str, Any]
+    event: Event | None
+
+
+class ForkedShardSpeculation:
+    """A forked shard's pending events at work on one batch, after what is stable has been folded."""
+
+    def __init__(
+        self, program: Program, wiring: Layout, codec: Codec, store: Inventory, number: int
+    ) -> None:
+        self._program = program
+        self._wiring = wiring
+        self._codec = codec
+        self._store = store
+        self._number = number
+        self._segments = SegmentDeltas(program, wiring, codec, store)
+        types = {tag: program.state_type(name) for tag, name in wiring.leaves.items()}
+        self._speaking = {tag for tag, kind in types.items() if kind.handlers[tag].output}
+        self._spans: dict[int, Span] = {}
+        self._read: dict[int, list[Placed]] = {}
+        self._early: list[Placed] = []
+
+    def take(
+        self,
+        good: Iterable[Event],
+        frontier: int,
+        pages: Mapping[int, tuple[int, int]],
+        ends: Mapping[int, int],
+    ) -> list[Letter]:
+        """Take in a batch's events; return what the root has to know of those that are pending.
+
+        `pages` are all pages of pending events there are now, `ends` the last times of new ones.
+        """
+        self._follow_pages(pages, ends)
+        placed = sorted(self._place(good, frontier), key=lambda pair: pair[0])
+        leaves = [pair for pair in placed if type(pair[1].data) in self._wiring.leaves]
+        cuts = [key for key, event in placed if type(event.data) in self._wiring.cuts]
+        waiting = [pair for pair in placed if pair[1].time > frontier]
+        self._early = [pair for pair in waiting if type(pair[1].data) in self._speaking]
+        events = {key: event for key, event in waiting if self._is_at_home(event)}
+        changed = self._segments.take(cuts, leaves, frontier, self._read_stretch)
+        letters = (
+            Letter(key, changed.get(key, {}), events.get(key))
+            for key in sorted(changed.keys() | events.keys())
+        )
+        known = set(cuts)
+        return [one for one in letters if one.states or one.event or one.key not in known]
+
+    def correct(
+        self, rows: list[ResultRow], good: Iterable[Event], stable: Iterable[Placed]
+    ) -> list[ResultRow]:
+        """Return a batch's rows, with what new leaves say, and without what settles as it was said.
+
+        What a leaf said is what it says on its own. Should it settle otherwise, it is corrected.
+        """
+        order, speaking = self._program.order, self._speaking
+        fresh = Counter(order(event) for event in good if type(event.data) in speaking)
+        before: dict[str, ResultRow] = {}
+        # Of events that can't be told apart, those that came last are the last.
+        for key, event in reversed([p for p in stable if type(p[1].data) in speaking]):
+            if fresh[order(event)]:
+                fresh[order(event)] -= 1
+            else:
+                before |= {row.id: row for row in self._say(key, event)}
+        outputs = [row for row in rows if row.kind == "output"]
+        early = [row for key, event in self._early for row in self._say(key, event)]
+        return [
+            *(row for row in rows if row.kind != "output"),
+            *compare(before, [*outputs, *early]),
+        ]
+
+    def _say(self, key: OrderKey, event: Event) -> list[ResultRow]:
+        state_type = self._program.state_type(self._wiring.leaves[type(event.data)])
+        try:
+            _, outputs = state_type.step_delta(state_type.shape.zero, event)
+        except Exception:  # noqa: BLE001 - whatever a user's function raises; it is told when it settles
+            return []
+        return [describe_output(value, event, i, key) for i, value in enumerate(outputs)]
+
+    def _is_at_home(self, event: Event) -> bool:
+        wiring = self._wiring
+        return type(event.data) not in wiring.leaves and wiring.counts(event, self._number)
+
+    def _place(self, good: Iterable[Event], frontier: int) -> list[Placed]:
+        """Give every event a place; of equal ones without a sequence, each its own, if it matters."""
+        ranks, leaves = self._program.ranks, self._wiring.leaves.keys() - self._speaking
+        placed = [(order_key(event, ranks), event) for event in good]
+        tied = [e for _, e in placed if e.seq is None and type(e.data) not in leaves]
+        if not tied and "ties" not in self._store.held:
+            return placed
+        ties = OrderedPages(self._store, self._codec, "ties")
+        for place, (key, event) in enumerate(placed):
+            if event.seq is None and type(event.data) not in leaves:
+                count = ties.get(key, 0)
+                ties.put(key, count + 1)
+                placed[place] = ((*key, count) if count else key, event)
+        ties.take_before(bound_after(frontier))
+        ties.flush()
+        return placed
+
+    def _follow_pages(self, pages: Mapping[int, tuple[int, int]], ends: Mapping[int, int]) -> None:
+        data = self._store.read("ends")
+        known = ends if data is None else {**self._codec.decode(data), **ends}
+        self._spans = {page: Span(first, known[page]) for page, (first, _) in pages.items()}
+        kept = {page: span.last for page, span in self._spans.items()}
+        self._store.write("ends", self._codec.encode(kept))
+
+    def _read_stretch(
+        self, start: OrderKey | None, end: OrderKey
+    ) -> tuple[dict[str, Any], list[Placed]]:
+        """Return what settled leaves folded, if a stretch begins with it, and its pending leaves."""
+        first = None if start is None else start[0]
+        leaves = [
+            pair
+            for page, span in self._spans.items()
+            if span.first <= end[0] and (first is None or first <= span.last)
+            for pair in self._read_page(page)
+            if pair[0] < end and (start is None or start < pair[0])
+        ]
+        data = self._store.read("deltas") if start is None else None
+        return {} if data is None else self._codec.decode(data), leaves
+
+    def _read_page(self, page: int) -> list[Placed]:
+        if page not in self._read:
+            program = self._program
+            data = read_known_page(self._store, "pending", str(page))
+            events = (one.event for one in unpack_events(self._codec, program.tags, data))
+            self._read[page] = [
+                (program.order(event), event)
+                for event in events
+                if type(event.data) in self._wiring.leaves
+            ]
+        return self._read[page]

@@ -1,0 +1,158 @@
+"""Speculation in a shard: what is pending is folded too, from the settled state, and said at once.
+
+A shard remembers what it has said of pending events. After a batch it folds again what new events
+touch, and says only the difference. Nothing here knows Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from anabranch.eventtime.timers import is_timer
+from anabranch.microbatch.exchange.envelopes import Carried, pack_events, unpack_events
+from anabranch.microbatch.exchange.result_rows import ResultRow, describe_output
+from anabranch.microbatch.speculative.row_barrier import read_id
+from anabranch.microbatch.store.state_store import Store, read_known_page
+from anabranch.model.events import Event
+from anabranch.model.hashing import hash_stably
+from anabranch.model.maps import Map
+from anabranch.model.program import Program
+from anabranch.model.shapes import MISSING
+from anabranch.plan.layouts import Layout
+from anabranch.speculation.timed import fold_ahead
+from anabranch.state.durable.codec import Codec
+
+PAGES = 256
+"""Pages of what was said, per shard. Fixed, like those of entries."""
+
+_BOOK = "spoken"
+_ALL = "all"
+
+Name = Any
+"""The value of the key by which a shard's events are apart, or None."""
+
+
+class PendingOutputs:
+    """What a shard has said of events that are still pending, in pages of its store.
+
+    `by_key`, it keeps these events there too, so that a batch reads those of the keys that it touches.
+    """
+
+    def __init__(self, program: Program, codec: Codec, wiring: Layout, store: Store) -> None:
+        self._program = program
+        self._codec = codec
+        self._wiring = wiring
+        self._store = store
+        self.by_key = wiring.way == "keyed"
+
+    def name(self, event: Event) -> Name:
+        """Return the key of an event, of which no other key's events have to know."""
+        return self._wiring.key(event) if self.by_key else None
+
+    def read_pending(self, pages: Iterable[int]) -> list[Event]:
+        """Return the pending events that lie in some pages of the store."""
+        found: list[Event] = []
+        for page in pages:
+            data = read_known_page(self._store, "pending", str(page))
+            carried = unpack_events(self._codec, self._program.tags, data)
+            found += [one.event for one in carried]
+        return found
+
+    def correct(
+        self,
+        rows: list[ResultRow],
+        *,
+        touched: set[Name],
+        settled: set[Name],
+        waiting: Iterable[Event],
+        state: Any,
+        frontier: int,
+        counts_here: Callable[[Event], bool],
+    ) -> list[ResultRow]:
+        """Return what there is to say after a batch, and remember it.
+
+        `rows` is what the settled fold of the batch said, and `state` what it left. The `touched` keys
+        got new events, and are folded again; of the `settled` ones something has settled. `waiting`
+        are the new pending events; if they are not kept by key, all that there are.
+        """
+        fresh: dict[Name, list[Event]] = {}
+        for event in waiting:
+            fresh.setdefault(self.name(event), []).append(event)
+        outputs = [row for row in rows if row.kind == "output"]
+        gone = {row.id for row in outputs}
+        before: dict[str, ResultRow] = {}
+        now: list[ResultRow] = []
+        for page, names in self._by_page(touched | settled | fresh.keys()).items():
+            kept = self._read(page)
+            for name in names:
+                old, packed = kept.pop(name, ({}, None))
+                events = self._recall(packed, frontier) + fresh.get(name, [])
+                if name in touched:
+                    start = self._start(state, name) if events else None
+                    said = self._fold(events, start, counts_here)
+                    stays = {row.id: tuple(row) for row in said}
+                    now += said
+                    before |= {i: ResultRow(*row) for i, row in old.items()}
+                else:
+                    # Of a key without new events, what is still pending is what it was.
+                    stays = {i: row for i, row in old.items() if i not in gone}
+                    before |= {i: ResultRow(*row) for i, row in old.items() if i in gone}
+                if stays or (events and self.by_key):
+                    kept[name] = stays, self._pack(events) if self.by_key else None
+            self._store.write_page(_BOOK, page, self._codec.encode(kept) if kept else None)
+        now.sort(key=lambda row: read_id(row.id))
+        return [row for row in rows if row.kind != "output"] + compare(before, [*outputs, *now])
+
+    def _fold(
+        self, events: list[Event], state: Any, counts_here: Callable[[Event], bool]
+    ) -> list[ResultRow]:
+        """Return what pending events say, from the settled state, which stays as it is."""
+        return [
+            describe_output(value, one.event, index, one.key)
+            for one in fold_ahead(self._program, state, events)
+            if counts_here(one.event) or is_timer(self._program, one.event)
+            for index, value in enumerate(one.outputs)
+        ]
+
+    def _recall(self, packed: bytes | None, frontier: int) -> list[Event]:
+        """Return the events of a key that were pending, and still are."""
+        if packed is None:
+            return []
+        carried = unpack_events(self._codec, self._program.tags, packed)
+        return [one.event for one in carried if one.event.time > frontier]
+
+    def _pack(self, events: Iterable[Event]) -> bytes:
+        carried = (Carried(event, None, None) for event in events)
+        return pack_events(self._codec, self._program.tags, carried)
+
+    def _start(self, state: Any, name: Name) -> Any:
+        if not self.by_key:
+            return state
+        entry = state.get(name, MISSING)
+        return Map({} if entry is MISSING else {name: entry})
+
+    def _by_page(self, names: set[Name]) -> dict[str, list[Name]]:
+        found: dict[str, list[Name]] = {}
+        for name in names:
+            number = hash_stably(name) // self._wiring.shards % PAGES
+            page = str(number) if self.by_key else _ALL
+            found.setdefault(page, []).append(name)
+        return found
+
+    def _read(self, page: str) -> dict[Name, tuple[dict[str, tuple[Any, ...]], bytes | None]]:
+        data = self._store.read_page(_BOOK, page)
+        return {} if data is None else self._codec.decode(data)  # type: ignore[no-any-return]
+
+
+def compare(before: dict[str, ResultRow], now: list[ResultRow]) -> list[ResultRow]:
+    """Return the retractions and rows that lead from one to the other."""
+    standing = {row.id for row in now}
+    vanished = sorted((i for i in before if i not in standing), key=read_id)
+    rows = [before[i]._replace(op=-1) for i in vanished]
+    for row in now:
+        old = before.get(row.id)
+        if old is not None and old.value == row.value:
+            continue
+        rows += [row] if old is None else [old._replace(op=-1), row]
+    return rows

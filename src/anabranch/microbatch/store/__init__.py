@@ -1,0 +1,1 @@
+"""Where a shard keeps its state between batches: pages behind one interface."""

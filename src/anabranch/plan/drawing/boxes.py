@@ -1,0 +1,204 @@
+"""Figures: the boxes of a drawn plan, where subtrees that look alike are one figure of many.
+
+A plan of a hundred workers is drawn as the ten that differ. Only workers that own nothing are left
+out: they join what is then shown as a stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from anabranch.plan.duties import Duty, name_rate, name_slices
+from anabranch.plan.rates import Load
+from anabranch.plan.tree import Worker
+
+MOST_COLUMNS = 8
+"""More leaves than this side by side can't be read on a slide."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One or more workers that play the same part, and what stands below them.
+
+    `hidden` are the workers that only join these into one.
+    """
+
+    duties: tuple[Duty, ...]
+    children: tuple[Figure, ...] = ()
+    hidden: tuple[Duty, ...] = ()
+
+    @property
+    def worker(self) -> Worker:
+        """Return the first of the workers."""
+        return self.duties[0].worker
+
+    @property
+    def count(self) -> int:
+        """Return how many workers are drawn as one."""
+        return len(self.duties)
+
+    @property
+    def bare(self) -> bool:
+        """Say whether these workers only join and fork."""
+        return not len(self.worker.slices)
+
+    @property
+    def rate(self) -> float:
+        """Return the events per second of all of them together."""
+        return sum(duty.rate for duty in self.duties)
+
+    @property
+    def busy(self) -> float:
+        """Return the busiest one's share of time."""
+        return max(duty.busy for duty in self.duties)
+
+    @property
+    def machines(self) -> tuple[str, ...]:
+        """Return the machines that they stand on, in order."""
+        found = (duty.worker.machine for duty in self.duties)
+        return tuple(dict.fromkeys(machine for machine in found if machine))
+
+    @property
+    def paths(self) -> str:
+        """Return the paths of all workers that this figure stands for, hidden ones too."""
+        return " ".join(duty.path for duty in (*self.duties, *self.hidden))
+
+    def walk(self) -> Iterator[Figure]:
+        """Yield this figure and all below."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    def columns(self) -> int:
+        """Return how many leaves stand side by side."""
+        return sum(child.columns() for child in self.children) or 1
+
+    def lines(self) -> list[tuple[str, str]]:
+        """Return what is written in the box: tags, and how they are cut."""
+        if self.count == 1:
+            return name_slices(self.worker.slices)
+        named: dict[str, list[str]] = {}
+        for duty in self.duties:
+            for tag, cut in name_slices(duty.worker.slices):
+                named.setdefault(tag, []).append(cut)
+        return [(tag, _name_range(cuts)) for tag, cuts in named.items()]
+
+    def describe_rate(self) -> str:
+        """Return the events per second, each and together."""
+        if self.count == 1:
+            return name_rate(self.rate)
+        rates = [duty.rate for duty in self.duties]
+        alike = max(rates) - min(rates) <= 0.01 * max(rates)
+        return f"{name_rate(rates[0])} each" if alike else f"{name_rate(self.rate)} in all"
+
+
+def _name_range(cuts: list[str]) -> str:
+    """Name many cuts at once: what they share as it is, what differs from first to last.
+
+    >>> _name_range(["key 1, from a", "key 2, from a", "key 3, from a"])
+    'key 1 … 3, from a'
+    """
+    words = [cut.split(", ") for cut in dict.fromkeys(cuts)]
+    if len({len(row) for row in words}) > 1:
+        return f"{', '.join(words[0])} …"
+    return ", ".join(_name_run(list(dict.fromkeys(column))) for column in zip(*words, strict=True))
+
+
+def _name_run(values: list[str]) -> str:
+    first, last = values[0], values[-1]
+    if len(values) == 1:
+        return first
+    name = first.rpartition(" ")[0] + " "
+    bare = last.removeprefix(name) if all(value.startswith(name) for value in values) else last
+    return f"{first}, {bare}" if len(values) == 2 else f"{first} … {bare}"
+
+
+def build_figures(duties: Mapping[str, Duty], path: str = "0") -> Figure:
+    """Return the figures of a plan, one per worker, then stacked until they can be read."""
+    figure = _build(duties, path)
+    while figure.columns() > MOST_COLUMNS:
+        heights = [_height(f) for f in figure.walk() if _can_stack(f)]
+        if not heights:
+            break
+        figure = _stack(figure, min(heights))
+    return figure
+
+
+def _build(duties: Mapping[str, Duty], path: str) -> Figure:
+    sides = range(len(duties[path].worker.children))
+    return Figure((duties[path],), tuple(_build(duties, f"{path}.{side}") for side in sides))
+
+
+def _can_stack(figure: Figure) -> bool:
+    if not figure.bare or not figure.children:
+        return False
+    left, right = figure.children
+    return _looks(left) == _looks(right)
+
+
+def _looks(figure: Figure) -> object:
+    """Return what two figures must share to be drawn as one: all but the values they are cut by."""
+    cuts = frozenset(
+        (part.tag, tuple(name for name, _ in part.where), part.source is None)
+        for part in figure.worker.slices
+    )
+    return figure.worker.state, cuts, tuple(_looks(child) for child in figure.children)
+
+
+def _stack(figure: Figure, height: int) -> Figure:
+    """Stack what can be stacked at one height, all of it, so that a drawing stays even."""
+    if _height(figure) == height and _can_stack(figure):
+        left, right = figure.children
+        both = _merge(left, right)
+        return Figure(both.duties, both.children, (*both.hidden, *figure.duties, *figure.hidden))
+    children = tuple(_stack(child, height) for child in figure.children)
+    return Figure(figure.duties, children, figure.hidden)
+
+
+def _merge(left: Figure, right: Figure) -> Figure:
+    pairs = zip(left.children, right.children, strict=True)
+    below = tuple(_merge(a, b) for a, b in pairs)
+    return Figure(left.duties + right.duties, below, left.hidden + right.hidden)
+
+
+def _height(figure: Figure) -> int:
+    return 1 + max((_height(child) for child in figure.children), default=0)
+
+
+@dataclass(frozen=True)
+class IncomingArrow:
+    """An arrow into a worker: what comes, from where, and how often."""
+
+    name: str
+    rate: float
+    machine: str
+
+
+def list_arrivals(figure: Figure, most: int) -> list[IncomingArrow]:
+    """Return what arrives at a figure, the most frequent first if there is not room for all."""
+    loads = [load for duty in figure.duties for load in duty.loads]
+    if figure.count > 1:
+        return [_sum_up(loads, "")] if loads else []
+    sources = [load.slice.source for load in loads]
+    rest: list[Load] = []
+    if len(loads) > most:
+        loads.sort(key=lambda load: -load.rate)
+        loads, rest = loads[: most - 1], loads[most - 1 :]
+    arrivals = [
+        _name_arrival(load, with_tag=sources.count(load.slice.source) > 1) for load in loads
+    ]
+    return [*arrivals, _sum_up(rest, "+")] if rest else arrivals
+
+
+def _name_arrival(load: Load, *, with_tag: bool) -> IncomingArrow:
+    name = load.slice.source or load.slice.tag.__name__
+    if with_tag and load.slice.source:
+        name = f"{load.slice.tag.__name__} {load.slice.source}"
+    return IncomingArrow(name, load.rate, load.machine)
+
+
+def _sum_up(loads: list[Load], sign: str) -> IncomingArrow:
+    machines = {load.machine for load in loads}
+    machine = machines.pop() if len(machines) == 1 else ""
+    return IncomingArrow(f"{sign}{len(loads)} slices", sum(load.rate for load in loads), machine)

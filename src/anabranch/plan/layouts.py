@@ -1,0 +1,263 @@
+"""Wiring: how a program is laid over a fixed number of shards in a micro-batch engine.
+
+Five ways, the best that the program allows:
+
+* `keyed`: a key's events meet in one shard; keys never meet. Keys that are known to be hot are
+  spread all the same, as if each of them were a forked program of its own.
+* `replicated`: only markers change the state. Every shard follows the markers itself, so all other
+  events may go anywhere.
+* `shared`: a key's events meet in one shard, and all of them see a common part that only control events
+  change. These come to every shard, which follows them itself.
+* `forked`: leaves fold what lies between two markers from `zero`, each shard for itself; the root
+  joins these deltas and runs the markers. What leaves have to say of the state, they say when the
+  root has told them the state after each marker.
+* `sequential`: one shard does everything, because nothing less would be right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from anabranch.model.events import LANE, SOURCE, Event, Tag, spread
+from anabranch.model.hashing import hash_stably
+from anabranch.model.program import Program
+from anabranch.model.shapes import MISSING
+from anabranch.plan.foldable_leaves import find_leaf_types
+from anabranch.plan.structure import Structure, read_structure
+
+Way = Literal["keyed", "replicated", "shared", "forked", "sequential"]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which events go to which shards, and who folds them.
+
+    `cuts` come to every shard (of a hot key's, if `keys` separate). `leaves` are folded from zero, each
+    by the state type it is mapped to; what is neither goes through its home shard to the root.
+    `speaking` leaves say something of the state. `entries` names the field by which a leaf's state has
+    entries: one of them is folded in one shard, unless it is among the `hot` ones, which are spread.
+    """
+
+    way: Way
+    shards: int
+    keys: tuple[str, ...]
+    cuts: frozenset[Tag]
+    reasons: tuple[str, ...]
+    leaves: Mapping[Tag, str] = field(default_factory=dict)
+    speaking: frozenset[Tag] = frozenset()
+    entries: Mapping[Tag, str] = field(default_factory=dict)
+    hot: frozenset[Any] = frozenset()
+    lanes: int | None = None
+
+    @property
+    def has_root(self) -> bool:
+        """Say whether shards hand deltas to a root."""
+        return self.way == "forked" or bool(self.hot)
+
+    def route(self, event: Event) -> range:
+        """Return the shards an event goes to."""
+        if self.way == "sequential":
+            return range(1)
+        spreads = self.way not in ("keyed", "shared") or self.is_hot(event)
+        if (spreads or self.way == "shared") and type(event.data) in self.cuts:
+            return range(self.shards)
+        number = self._place(event) if spreads else self.home(event)
+        return range(number, number + 1)
+
+    def _place(self, event: Event) -> int:
+        """Return the shard of an event that could go anywhere."""
+        if self.lanes is not None and type(event.data) in self.leaves:
+            return spread(event) % self.lanes % self.shards
+        by = self.entries.get(type(event.data))
+        value = None if by is None else getattr(event.data, by)
+        if by is None or value in self.hot:
+            return spread(event) % self.shards
+        return hash_stably(value) % self.shards
+
+    def home(self, event: Event) -> int:
+        """Return the one shard that counts an event which comes to several."""
+        if self.way == "sequential":
+            return 0
+        return self._hash(event) % self.shards
+
+    def counts(self, event: Event, shard: int) -> bool:
+        """Say whether a shard is the one that counts an event which came to it."""
+        reached = self.route(event)
+        return len(reached) == 1 or self.home(event) == shard
+
+    def is_hot(self, event: Event) -> bool:
+        """Say whether an event is of a key that is spread."""
+        return bool(self.hot) and self.key(event) in self.hot
+
+    def key(self, event: Event) -> Any:
+        """Return what an event is routed by, where keys separate."""
+        values = tuple(getattr(event.data, key) for key in self.keys)
+        return values[0] if len(values) == 1 else values
+
+    def root(self, event: Event) -> int:
+        """Return the number of the root that runs an event."""
+        return self._hash(event) % self.shards if self.way == "keyed" else 0
+
+    def _hash(self, event: Event) -> int:
+        if not self.keys or (self.way == "shared" and type(event.data) in self.cuts):
+            return spread(event)
+        return hash_stably(self.key(event))
+
+
+def choose_layout(program: Program, shards: int, hot: Iterable[Any] = ()) -> Layout:
+    """Choose the best way for a program. `hot` are the values of its key that are spread."""
+    structure = read_structure(program)
+    refused: list[str] = []
+    if hasattr(program.initial.shape, "find_part"):
+        found = _wire_shared(program, shards, frozenset(hot), refused)
+    elif program.timers:
+        # Whom a timer wakes, and when, only the whole of its entry can tell.
+        refused.append(f"forked: {program.timers[0].tag.__name__} is a timer, and needs the state")
+        found = _wire_keyed(program, structure, shards, frozenset(), refused)
+    else:
+        found = (
+            _wire_replicated(program, structure, shards, refused)
+            or _wire_forked(program, structure, shards, frozenset(hot), refused)
+            or _wire_keyed(program, structure, shards, frozenset(hot), refused)
+        )
+    return found or Layout("sequential", 1, (), frozenset(), tuple(refused))
+
+
+def _wire_keyed(
+    program: Program, structure: Structure, shards: int, hot: frozenset[Any], refused: list[str]
+) -> Layout | None:
+    keys = structure.levels[0].keys if structure.levels else ()
+    shape = program.initial.shape
+    if not keys:
+        refused.append("keyed: some events depend on each other whatever their fields are")
+        return None
+    if shape.by not in keys:
+        refused.append(
+            f"keyed: the state is not kept per {keys[0]}; use MapOf(..., by={keys[0]!r})"
+        )
+        return None
+    whole = [h.tag.__name__ for h in program.initial.handlers.values() if shape.by not in h.enters]
+    if whole:
+        refused.append(f"keyed: {', '.join(whole)} sees the whole state")
+        return None
+    reasons = [f"different values of {shape.by} never meet"]
+    if not hot:
+        return Layout("keyed", shards, (shape.by,), frozenset(), tuple(reasons))
+    leaves = find_leaf_types(program)
+    speaking = [tag.__name__ for tag in _find_speaking(structure) if tag in leaves]
+    if not leaves or speaking:
+        why = f"what {speaking[0]} says depends on it" if speaking else "no events are free in it"
+        reasons.append(f"a hot {shape.by} is not spread: {why}")
+        return Layout("keyed", shards, (shape.by,), frozenset(), tuple(reasons))
+    names = ", ".join(tag.__name__ for tag in leaves)
+    reasons.append(f"{names} of a hot {shape.by} folds apart, from zero")
+    cuts = _find_cuts(program, leaves)
+    return Layout(
+        "keyed", shards, (shape.by,), cuts, tuple(reasons), leaves, hot=hot, lanes=program.lanes
+    )
+
+
+def _wire_shared(
+    program: Program, shards: int, hot: frozenset[Any], refused: list[str]
+) -> Layout | None:
+    # A handler can't change but its own part, so what events depend on each other does not matter.
+    handlers, by = program.initial.handlers.values(), program.initial.shape.by
+    assert by is not None
+    whole = [handler.tag.__name__ for handler in handlers if handler.whole]
+    if whole:
+        refused.append(f"shared: {', '.join(whole)} sees the whole state")
+        return None
+    cuts = frozenset(handler.tag for handler in handlers if by not in handler.enters)
+    names = " and ".join(tag.__name__ for tag in program.tags if tag in cuts) or "nothing"
+    reasons = [f"{names} changes what all see, in every shard; different values of {by} never meet"]
+    if hot:
+        reasons.append(f"a hot {by} is not spread: its entry is changed in order")
+    return Layout("shared", shards, (by,), cuts, tuple(reasons))
+
+
+def _wire_replicated(
+    program: Program, structure: Structure, shards: int, refused: list[str]
+) -> Layout | None:
+    handlers = program.initial.handlers
+    writers = [tag for tag in program.tags if handlers[tag].update is not None]
+    markers = frozenset(program.markers)
+    free = [role for role in structure.roles if role.role == "free" and not role.tied]
+    if not free or not writers or not set(writers) <= markers:
+        refused.append("replicated: events other than markers change the state")
+        return None
+    if any(role.role == "ordered" for role in structure.roles):
+        refused.append("replicated: some events that are no markers keep an order")
+        return None
+    names = ", ".join(tag.__name__ for tag in writers)
+    return Layout("replicated", shards, (), markers, (f"only {names} changes the state",))
+
+
+def _wire_forked(
+    program: Program, structure: Structure, shards: int, hot: frozenset[Any], refused: list[str]
+) -> Layout | None:
+    if structure.levels and structure.levels[0].keys:
+        refused.append("forked: keys separate before any marker does")
+        return None
+    leaves = find_leaf_types(program)
+    speaking = {tag for tag in _find_speaking(structure) if tag in leaves}
+    # Whoever speaks of a large state would have to be told all of it after every marker.
+    silent = {tag for tag in speaking if not _is_small(program, leaves[tag])}
+    leaves = {tag: name for tag, name in leaves.items() if tag not in silent}
+    speaking -= silent
+    if not leaves:
+        refused.append(_refuse_leaves(program, silent))
+        return None
+    cuts = _find_cuts(program, leaves)
+    rest = " and ".join(tag.__name__ for tag in program.tags if tag not in leaves)
+    names = " and ".join(tag.__name__ for tag in leaves)
+    reasons = [f"apart, from zero: {names}; at the root: {rest or 'nothing'}"]
+    reasons += [
+        f"what {tag.__name__} says depends on the state, so it speaks when the root has"
+        for tag in leaves
+        if tag in speaking
+    ]
+    return Layout(
+        "forked",
+        shards,
+        (),
+        cuts,
+        tuple(reasons),
+        leaves,
+        frozenset(speaking),
+        _find_entries(program, leaves),
+        hot,
+        program.lanes,
+    )
+
+
+def _find_speaking(structure: Structure) -> list[Tag]:
+    """Return the tags whose outputs look at the state: folded from zero, they would see too little."""
+    return [role.tag for role in structure.roles if role.speaks and role.reads_state]
+
+
+def _find_cuts(program: Program, leaves: Mapping[Tag, str]) -> frozenset[Tag]:
+    """Return what a leaf's fold stops at: the tags that depend on what leaves fold."""
+    restrictions = program.dependence.restrictions
+    others = [tag for tag in program.tags if tag not in leaves]
+    return frozenset(tag for tag in others if any(restrictions(tag, leaf) for leaf in leaves))
+
+
+def _find_entries(program: Program, leaves: Mapping[Tag, str]) -> dict[Tag, str]:
+    shapes = {tag: program.state_type(name).shape for tag, name in leaves.items()}
+    return {tag: s.by for tag, s in shapes.items() if s.by not in (None, LANE, SOURCE)}
+
+
+def _is_small(program: Program, name: str) -> bool:
+    shape = program.state_type(name).shape
+    return name == program.initial.name and shape.by in (None, LANE)
+
+
+def _refuse_leaves(program: Program, silent: set[Tag]) -> str:
+    if silent:
+        names = ", ".join(tag.__name__ for tag in program.tags if tag in silent)
+        return f"forked: what {names} says depends on a state with many entries"
+    if all(state_type.shape.zero is MISSING for state_type in program.state_types):
+        return "forked: the state has no fork, join and zero to fold deltas from"
+    return "forked: no events are free of each other and of a state that can be folded from zero"

@@ -1,0 +1,107 @@
+"""As-of joins: each event with the latest of another type at or before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from anabranch.eventtime.windows.window_types import check_whole
+from anabranch.model.dependence import depends
+from anabranch.model.events import FOREVER, Tag
+from anabranch.model.handlers import Handler
+from anabranch.model.handlers import on as handle
+from anabranch.model.locations import locate_caller
+from anabranch.model.program import Program
+from anabranch.model.shapes import Shape, WrittenShape
+from anabranch.query.join_pairs import (
+    LEFT,
+    Pairing,
+    Select,
+    check_key,
+    check_sides,
+    check_word,
+    make_timer,
+    read_pairing,
+)
+from anabranch.state.collections import MapOf, Replicated
+
+TIES = ("right_first", "left_first")
+
+
+def asof_join(
+    left: Tag,
+    right: Tag,
+    /,
+    *,
+    on: str,
+    how: str = "inner",
+    within: int | None = None,
+    ties: str = "right_first",
+    select: Select | None = None,
+    name: str = "program",
+) -> Program:
+    """Join each left event with the latest right event of equal `on` at or before it.
+
+    It is said when the left event comes: `Matched(left, right)`, or what `select(left, right)` returns, if
+    that is not None. With how="left", a left event that finds nothing is said with None. At equal times
+    the right event comes first and is found; with ties="left_first" it is not. Of several right events
+    of one time, the last in the order of sources and their sequences is found.
+
+    A right event is a marker of its key and left ones are free, so those of one key may run apart. With
+    `within`, a right event is found for that long only, and then forgotten; the timer that does this
+    keeps a key in one place.
+    """
+    where = locate_caller()
+    check_sides("asof_join", left, right, where)
+    check_key("asof_join", on, (left, right), where)
+    check_word("asof_join", "ties", ties, TIES, where)
+    pairing = read_pairing("asof_join", how, select, where, hows=("inner", "left"))
+    timers: list[Handler] = []
+    state: Shape = Replicated()
+    if within is not None:
+        check_whole("within of asof_join", within, least=0, where=where)
+        memory = Memory(within)
+        timer = make_timer(left, right, on)
+        timers.append(handle(timer, due=memory.find_due, update=_forget))
+        state = WrittenShape(None)
+    return Program(
+        handle(left, output=AsOfJoin(pairing).say),
+        handle(right, update=_remember),
+        *timers,
+        depends(right, left, right, same=on),
+        state=MapOf(state, by=on, sparse=True),
+        rank=(right, left) if ties == "right_first" else (left, right),
+        name=name,
+    )
+
+
+@dataclass(frozen=True)
+class AsOfJoin:
+    """What an as-of join says of a left event. The state of a key is the latest right one."""
+
+    pairing: Pairing
+
+    def say(self, latest: Any, event: Any) -> list[Any]:
+        """Say a left event with what is known when it comes."""
+        if latest is None and not self.pairing.keeps(LEFT):
+            return []
+        return self.pairing.say([(event, latest)])
+
+
+@dataclass(frozen=True)
+class Memory:
+    """How long a right event is remembered."""
+
+    within: int
+
+    def find_due(self, latest: Any) -> int | None:
+        """Return when it is to be forgotten: after all that may find it."""
+        return None if latest is None else min(latest.time + self.within, FOREVER - 1)
+
+
+def _remember(latest: Any, event: Any) -> Any:
+    return event
+
+
+def _forget(latest: Any, timer: Any) -> None:
+    return None

@@ -1,0 +1,155 @@
+"""Interval joins: events of two types that lie within a stretch of time of each other."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from anabranch.model.dependence import depends
+from anabranch.model.events import Tag
+from anabranch.model.handlers import on as handle
+from anabranch.model.locations import locate_caller
+from anabranch.model.program import Program
+from anabranch.model.shapes import WrittenShape
+from anabranch.query.join_pairs import (
+    LEFT,
+    RIGHT,
+    Interval,
+    Pair,
+    Pairing,
+    Select,
+    WaitingEvent,
+    check_key,
+    check_sides,
+    make_pair,
+    make_timer,
+    read_interval,
+    read_pairing,
+)
+from anabranch.state.collections import MapOf
+
+
+class Sides(NamedTuple):
+    """What waits, of both sides of a key; each in the order of time, for so events come."""
+
+    lefts: tuple[WaitingEvent, ...] = ()
+    rights: tuple[WaitingEvent, ...] = ()
+
+
+def interval_join(
+    left: Tag,
+    right: Tag,
+    /,
+    *,
+    on: str,
+    lower: int,
+    upper: int,
+    how: str = "inner",
+    select: Select | None = None,
+    name: str = "program",
+) -> Program:
+    """Join events of equal `on` with `lower <= right.time - left.time <= upper`.
+
+    A pair is said when the later of the two comes: `Matched(left, right)`, or what `select(left, right)`
+    returns, if that is not None. With how="left", "right" or "full", an event of that side, or of
+    either, that finds no partner is said with None in the other's place, once the frontier shows that
+    none can come. An event is kept just as long as a partner may come.
+    """
+    where = locate_caller()
+    check_sides("interval_join", left, right, where)
+    check_key("interval_join", on, (left, right), where)
+    interval = read_interval("interval_join", lower, upper, where)
+    join = IntervalJoin(interval, read_pairing("interval_join", how, select, where))
+    return Program(
+        handle(left, output=join.say_left, update=join.take_left),
+        handle(right, output=join.say_right, update=join.take_right),
+        handle(
+            make_timer(left, right, on), due=join.find_due, output=join.say_alone, update=join.prune
+        ),
+        depends(left, left, right, same=on),
+        depends(right, right, same=on),
+        state=MapOf(WrittenShape(Sides()), by=on, sparse=True),
+        name=name,
+    )
+
+
+@dataclass(frozen=True)
+class IntervalJoin:
+    """What an interval join does on each event of a key."""
+
+    interval: Interval
+    pairing: Pairing
+
+    def say_left(self, sides: Sides, event: Any) -> list[Any]:
+        """Say the pairs of a left event."""
+        return self._say(LEFT, sides, event)
+
+    def say_right(self, sides: Sides, event: Any) -> list[Any]:
+        """Say the pairs of a right event."""
+        return self._say(RIGHT, sides, event)
+
+    def take_left(self, sides: Sides, event: Any) -> Sides:
+        """Keep a left event, and note whose partner it is."""
+        rights, held = self._take(LEFT, sides, event)
+        return Sides(sides.lefts + held, rights)
+
+    def take_right(self, sides: Sides, event: Any) -> Sides:
+        """Keep a right event, and note whose partner it is."""
+        lefts, held = self._take(RIGHT, sides, event)
+        return Sides(lefts, sides.rights + held)
+
+    def find_due(self, sides: Sides) -> int | None:
+        """Return when the first of those that wait need not wait any longer."""
+        # The earliest of a side is the first, and the first to go.
+        firsts = ((side, held[0]) for side, held in enumerate(sides) if held)
+        return min((self.interval.expire(s, held.event.time) for s, held in firsts), default=None)
+
+    def say_alone(self, sides: Sides, timer: Any) -> list[Any]:
+        """Say those that have waited in vain."""
+        return self.pairing.say(self._find_alone(sides, timer.time))
+
+    def prune(self, sides: Sides, timer: Any) -> Sides:
+        """Let go of those that nobody can come for."""
+        gone = (self._count_expired(side, held, timer.time) for side, held in enumerate(sides))
+        return Sides(*(held[count:] for held, count in zip(sides, gone, strict=True)))
+
+    def _find(self, side: int, sides: Sides, event: Any) -> tuple[int, int]:
+        """Return from where to where the partners of an event stand on the other side."""
+        first, last = self.interval.reach(side, event.time)
+        others = sides[1 - side]
+        start = bisect_left(others, first, key=_time)
+        return start, bisect_right(others, last, lo=start, key=_time)
+
+    def _say(self, side: int, sides: Sides, event: Any) -> list[Any]:
+        start, end = self._find(side, sides, event)
+        partners = [held.event for held in sides[1 - side][start:end]]
+        if not partners and self.pairing.keeps(side) and not self.interval.waits(side):
+            partners = [None]
+        return self.pairing.say(make_pair(side, event, partner) for partner in partners)
+
+    def _take(
+        self, side: int, sides: Sides, event: Any
+    ) -> tuple[tuple[WaitingEvent, ...], tuple[WaitingEvent, ...]]:
+        """Return the other side, and what is kept of the event."""
+        start, end = self._find(side, sides, event)
+        others: tuple[WaitingEvent, ...] = sides[1 - side]
+        if self.pairing.keeps(1 - side):
+            met = (WaitingEvent(held.event, True) for held in others[start:end])
+            others = (*others[:start], *met, *others[end:])
+        held = WaitingEvent(event, start < end and self.pairing.keeps(side))
+        return others, (held,) if self.interval.waits(side) else ()
+
+    def _find_alone(self, sides: Sides, now: int) -> Iterator[Pair]:
+        for side, held in enumerate(sides):
+            if self.pairing.keeps(side):
+                expired = held[: self._count_expired(side, held, now)]
+                yield from (make_pair(side, h.event, None) for h in expired if not h.matched)
+
+    def _count_expired(self, side: int, held: tuple[WaitingEvent, ...], now: int) -> int:
+        return bisect_right(held, now, key=lambda h: self.interval.expire(side, h.event.time))
+
+
+def _time(held: WaitingEvent) -> int:
+    return held.event.time  # type: ignore[no-any-return]

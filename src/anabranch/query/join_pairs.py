@@ -1,0 +1,169 @@
+"""Pairs: what a join says, what it may be asked for, and the timers it sets."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+from anabranch.errors import Location, ProgramError
+from anabranch.eventtime.windows.window_types import check_whole
+from anabranch.model.events import FOREVER, Tag, check_event_type, field_names, field_types
+from anabranch.model.handlers import check_arity
+
+HOWS = ("inner", "left", "right", "full")
+LEFT, RIGHT = 0, 1
+
+Select = Callable[[Any, Any], Any]
+Pair = tuple[Any, Any]
+
+
+class Matched(NamedTuple):
+    """What a join says: two events that belong together, or one and None if it has no partner."""
+
+    left: Any
+    right: Any
+
+
+class WaitingEvent(NamedTuple):
+    """An event that waits for partners, and whether it has had one, if that makes a difference."""
+
+    event: Any
+    matched: bool = False
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """Which pairs are said, and as what."""
+
+    how: str = "inner"
+    select: Select = Matched
+
+    def keeps(self, side: int) -> bool:
+        """Say whether events of a side are said even if they have no partner."""
+        return self.how in ("full", HOWS[1 + side])
+
+    def say(self, pairs: Iterable[Pair]) -> list[Any]:
+        """Return what is said of some pairs."""
+        said = (self.select(left, right) for left, right in pairs)
+        return [one for one in said if one is not None]
+
+
+def make_pair(side: int, event: Any, partner: Any) -> Pair:
+    """Return an event of a side and its partner, the left one first."""
+    return (event, partner) if side == LEFT else (partner, event)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """How far apart partners may be: right.time - left.time lies in [lower, upper]."""
+
+    lower: int
+    upper: int
+
+    def reach(self, side: int, time: int) -> tuple[int, int]:
+        """Return from when to when the partners of an event lie."""
+        if side == LEFT:
+            return time + self.lower, time + self.upper
+        return time - self.upper, time - self.lower
+
+    def waits(self, side: int) -> bool:
+        """Say whether partners may come after an event: those of its own time may."""
+        return self.reach(side, 0)[1] >= 0
+
+    def expire(self, side: int, time: int) -> int:
+        """Return when no partner of an event can come any more."""
+        return min(self.reach(side, time)[1], FOREVER - 1)
+
+
+def read_interval(join: str, lower: object, upper: object, where: Location | None) -> Interval:
+    """Return how far apart partners may be, or refuse it."""
+    check_whole(f"lower of {join}", lower, where=where)
+    check_whole(f"upper of {join}", upper, where=where)
+    interval = Interval(lower, upper)  # type: ignore[arg-type]  # they have just been checked
+    if interval.lower > interval.upper:
+        raise ProgramError(
+            f"{join} can't match anything",
+            where=where,
+            expected="lower <= right.time - left.time <= upper, so lower of at most upper",
+            got=f"lower={lower}, upper={upper}",
+            cure="exchange them, or the two sides",
+        )
+    return interval
+
+
+def read_pairing(
+    join: str, how: str, select: Any, where: Location | None, hows: tuple[str, ...] = HOWS
+) -> Pairing:
+    """Return which pairs are said, or refuse it."""
+    check_word(join, "how", how, hows, where)
+    if select is None:
+        return Pairing(how)
+    check_arity(f"select of {join}", select, ("left", "right"), where)
+    return Pairing(how, select)
+
+
+def check_word(
+    join: str, name: str, word: object, known: tuple[str, ...], where: Location | None
+) -> None:
+    """Refuse a word that an option does not know."""
+    if word not in known:
+        raise ProgramError(
+            f"{join} does not know {name}={word!r}",
+            where=where,
+            expected=f"one of {', '.join(map(repr, known))}",
+            got=repr(word),
+        )
+
+
+def check_sides(join: str, left: Tag, right: Tag, where: Location | None) -> None:
+    """Refuse what can't be the two sides of a join."""
+    check_event_type(left, where)
+    check_event_type(right, where)
+    if left is right:
+        raise ProgramError(
+            f"{join} can't tell its sides apart",
+            where=where,
+            expected="two event types",
+            got=f"{left.__name__} twice",
+            cure=f"read the events a second time as another type: class Other{left.__name__}",
+        )
+
+
+def check_field(join: str, name: str, field: object, tag: Tag, where: Location | None) -> None:
+    """Refuse a field that an event type does not have."""
+    if field not in field_names(tag):
+        raise ProgramError(
+            f"{join} looks for {name}={field!r}, which {tag.__name__} does not have",
+            where=where,
+            expected="the name of a field",
+            got=f"{tag.__name__} has {', '.join(field_names(tag))}",
+            cure=f"give {tag.__name__} the field" if name == "on" else None,
+        )
+
+
+def check_key(join: str, on: object, tags: Iterable[Tag], where: Location | None) -> None:
+    """Refuse a key that not all of some event types have."""
+    for tag in tags:
+        check_field(join, "on", on, tag, where)
+    if on == "time":
+        raise ProgramError(
+            f"{join} can't have the time as its key",
+            where=where,
+            expected="a field that both sides have, besides time",
+            got="on='time'",
+            cure="name the field that pairs agree in; without one there is band_join",
+        )
+
+
+@cache
+def make_timer(left: Tag, right: Tag, *fields: str) -> Any:
+    """Return the type of the timers that a join of two event types sets."""
+    name = f"{left.__name__}{right.__name__}Expiry"
+    # The name and the fields are data here.
+    timer: Any = namedtuple(name, ("time", *fields))  # type: ignore[misc]  # noqa: PYI024
+    kinds = {field: field_types(left)[field] for field in fields}
+    timer.__annotations__ = {"time": int, **kinds}
+    return timer

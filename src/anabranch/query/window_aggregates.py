@@ -1,0 +1,330 @@
+"""Windowed aggregation as a program: what each window of each key holds, said by its trigger.
+
+A program's log has one clock, the `time` of its events. Windows are cut by the field `at`. If that is
+the clock itself, events come in the order of time, and a window is complete once the clock has passed
+it: nothing is early or late. If it is another field, the clock says when events came, as it was
+recorded, and `delay` how far the frontier of `at` lies behind it; then windows may speak early, and
+late. Either way the answer is a function of the log, so a replay gives the same panes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, is_dataclass, replace
+from typing import Any, NamedTuple
+
+from anabranch.errors import ProgramError
+from anabranch.eventtime.windows.panes import RECORDS, VALUES, Dropped, Pane, Windowing, WindowState
+from anabranch.eventtime.windows.trigger_machine import (
+    find_next_clock,
+    find_next_frontier,
+    is_idle,
+    take_clock,
+    take_elements,
+    take_frontier,
+)
+from anabranch.eventtime.windows.window_types import Assigner, check_whole
+from anabranch.model.dependence import depends
+from anabranch.model.events import FOREVER, Tag, check_event_type, field_names, field_types
+from anabranch.model.handlers import on
+from anabranch.model.locations import locate_caller
+from anabranch.model.program import Program
+from anabranch.model.shapes import MISSING
+from anabranch.state import MapOf
+from anabranch.state.combined import Several
+
+Step = tuple[WindowState, tuple[Pane, ...], tuple[Dropped, ...]]
+"""The state after a step, what was said, and what was not taken."""
+
+
+_BEGINNING = WindowState()
+
+
+class Result(NamedTuple):
+    """What a window says: `value` of `[start, end)`, for a key.
+
+    `timing` is early, on_time or late. `index` counts a window's panes from 0, and `settled_index`
+    those that are not early; it is -1 for an early one. `op` is -1 where a pane is taken back.
+    """
+
+    key: Any
+    start: int
+    end: int
+    value: Any
+    time: int
+    timing: str
+    index: int  # type: ignore[assignment]  # a pane's, not the tuple's
+    settled_index: int
+    first: bool
+    last: bool
+    op: int = 1
+
+
+class Missed(NamedTuple):
+    """An event that no window took, or events that a window never said, with the reason."""
+
+    key: Any
+    time: int
+    value: Any
+    start: int | None
+    end: int | None
+    reason: str
+    events: int = 1
+
+
+@dataclass(frozen=True)
+class Panes:
+    """The state of one key's windows. It has no fork: whoever splits a key must know its windows.
+
+    `reads` says by which field, and how far behind the clock, windows are cut.
+    """
+
+    windowing: Windowing
+    reads: str = ""
+    by: None = None
+    init: WindowState = WindowState()  # noqa: RUF009 - frozen, so one for all will do
+    zero: Any = MISSING
+    fork: None = None
+    join: None = None
+
+    def same(self, a: WindowState, b: WindowState) -> bool:
+        """Compare exactly."""
+        return a == b
+
+    @property
+    def records(self) -> tuple[type, ...]:
+        """Return the records of states and outputs, as far as the fold tells of them."""
+        fold: Any = self.windowing.fold
+        starts = (fold.zero, *fold.zero) if isinstance(fold.zero, tuple) else (fold.zero,)
+        found = (
+            type(start) for start in starts if hasattr(start, "_fields") or is_dataclass(start)
+        )
+        return (*RECORDS, Result, Missed, *getattr(fold, "records", ()), *found)
+
+    @property
+    def meaning(self) -> str:
+        """Return what a stored state depends on, as text that is the same in every process."""
+        w = self.windowing
+        spoken = (w.accumulation, w.lateness, w.output_time, w.closing, w.shares)
+        text = f"{w.window} {w.trigger} {' '.join(map(str, spoken))} {w.fold} {self.reads}"
+        return re.sub(r" at 0x[0-9a-fA-F]+", "", text)
+
+    @property
+    def functions(self) -> tuple[Callable[..., Any], ...]:
+        """Return the user's own functions, which a stored state depends on too."""
+        fold: Any = self.windowing.fold
+        found = [getattr(self.windowing.window, "function", None), fold.add, fold.join]
+        for part in getattr(fold, "parts", {}).values():
+            state, read = part if isinstance(part, tuple) else (part, None)
+            found += [read, getattr(state, "add", None), getattr(state, "join", None)]
+        # What is ours is known by its name, and may be written better in the next release.
+        return tuple(
+            function
+            for function in found
+            if callable(function) and not str(function.__module__).startswith("anabranch.")
+        )
+
+
+class Windows:
+    """A windowing at work on the log of one key: the handlers of a program."""
+
+    def __init__(self, windowing: Windowing, key: str | None, at: str, delay: int | None) -> None:
+        self.windowing = windowing
+        self.key = key
+        self.at = at
+        self.delay = delay
+        # What an event says and what it changes come of one step: the second to ask is told.
+        self._last: tuple[Any, Any, Step] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Windows, (self.windowing, self.key, self.at, self.delay)
+
+    def add(self, state: WindowState, event: Any) -> Any:
+        """Return the state after an event."""
+        return self._keep(self._step(state, event, brings=True)[0])
+
+    def say(self, state: WindowState, event: Any) -> list[Result | Missed]:
+        """Return what an event lets the windows say."""
+        return self._describe(event, *self._step(state, event, brings=True)[1:])
+
+    def wake(self, state: WindowState, timer: Any) -> Any:
+        """Return the state after being woken."""
+        return self._keep(self._step(state, timer, brings=False)[0])
+
+    def speak(self, state: WindowState, timer: Any) -> list[Result | Missed]:
+        """Return what the windows say on being woken."""
+        return self._describe(timer, *self._step(state, timer, brings=False)[1:])
+
+    def due(self, state: WindowState) -> int | None:
+        """Return when the clock reaches the next frontier, or reading, that a window waits for."""
+        frontier = find_next_frontier(self.windowing, state)
+        times = [find_next_clock(self.windowing, state)]
+        if frontier is not None:
+            times.append(min(FOREVER, frontier + self._behind()))
+        return min((time for time in times if time is not None), default=None)
+
+    def _behind(self) -> int:
+        return 0 if self.delay is None else self.delay
+
+    def _keep(self, state: WindowState) -> Any:
+        # A key with nothing left to say is as it began, and need not be kept.
+        return _BEGINNING if is_idle(self.windowing, state) else state
+
+    def _describe(
+        self, event: Any, panes: tuple[Pane, ...], dropped: tuple[Dropped, ...]
+    ) -> list[Result | Missed]:
+        key = None if self.key is None else getattr(event, self.key)
+        results = [_describe_pane(self.windowing, key, pane) for pane in panes]
+        return [*results, *(_describe_missed(self.windowing, key, one) for one in dropped)]
+
+    def _step(self, state: WindowState, event: Any, *, brings: bool) -> Step:
+        if self._last is not None and self._last[0] is state and self._last[1] is event:
+            return self._last[2]
+        done = self._take(state, event, brings=brings)
+        self._last = (state, event, done)
+        return done
+
+    def _take(self, state: WindowState, event: Any, *, brings: bool) -> Step:
+        windowing, time = self.windowing, event.time
+        # When a time is over, what is still on time lies after it, less the delay. A timer comes then;
+        # an event comes before, so one exactly `delay` behind the clock is on time.
+        reached = time - self._behind() - brings
+        if not brings and time >= FOREVER - 1:
+            # No event comes any more, so windows without an end are complete, and closed.
+            reached = FOREVER
+        ticked = take_clock(windowing, state, time)
+        moved = take_frontier(windowing, ticked.state, reached)
+        panes, dropped = ticked.panes + moved.panes, ticked.dropped + moved.dropped
+        if not brings:
+            return moved.state, panes, dropped
+        said = take_elements(windowing, moved.state, [(getattr(event, self.at), event)])
+        return said.state, panes + said.panes, dropped + said.dropped
+
+
+def aggregate(
+    tag: Tag,
+    over: Windowing | Assigner,
+    *,
+    per: str | None = None,
+    at: str = "time",
+    delay: int | None = None,
+    name: str = "windows",
+    **folds: Any,
+) -> Program:
+    """Return the program that says what each window holds: `aggregate(Bid, Tumbling(60), n=Count())`.
+
+    `over` is a window, or a `Windowing` with its trigger and the rest. With `per`, each value of that
+    field has windows of its own. Each of `folds` is a ready-made state or a `Fold`, fed with the event;
+    or a pair of it and the field, or function of the event, that it is fed with:
+    `top=(Max(), "price")`. Without any, windows hold the events themselves.
+
+    With `at`, windows are cut by another field than the clock, which then says when events came, and
+    `delay` is how far an event may lie behind the clock and still be on time.
+    """
+    where = locate_caller()
+    check_event_type(tag, where)
+    _check_per(per, tag, where)
+    _check_at(at, tag, where)
+    _check_delay(at, delay, where)
+    windowing = _read_windowing(over, folds, where)
+    windows = Windows(windowing, per, at, delay)
+    timer = _make_timer(tag, per)
+    shape: Any = Panes(windowing, f"{at} {delay}")
+    same = () if per is None else (per,)
+    program = Program(
+        on(tag, update=windows.add, output=windows.say),
+        on(timer, due=windows.due, update=windows.wake, output=windows.speak),
+        depends(tag, tag, same=same),
+        state=shape if per is None else MapOf(shape, by=per, sparse=True),
+        name=name,
+    )
+    object.__setattr__(program, "where", where)
+    return program
+
+
+def _make_timer(tag: Tag, per: str | None) -> Tag:
+    fields = [("time", int)]
+    if per is not None:
+        fields.append((per, field_types(tag)[per]))
+    made: Tag = NamedTuple(f"{tag.__name__}Window", fields)  # type: ignore[misc]
+    return made
+
+
+def _read_windowing(over: Any, folds: dict[str, Any], where: Any) -> Windowing:
+    windowing = over if isinstance(over, Windowing) else Windowing(over)
+    if folds and windowing.fold is not VALUES:
+        raise ProgramError(
+            "windows have one fold",
+            where=where,
+            expected="a Windowing without fold=, or nothing but it",
+            got=f"fold={windowing.fold!r} and {', '.join(folds)}",
+            cure="write the windowing's fold as one of the others, under a name",
+        )
+    if folds:
+        windowing = replace(windowing, fold=Several(**folds))
+    if windowing.fold.zero is MISSING:
+        raise ProgramError(
+            "windows start from nothing, and a fold has no zero",
+            where=where,
+            expected="states with a zero",
+            got=repr(windowing.fold),
+        )
+    return windowing
+
+
+def _read_value(windowing: Windowing, folded: Any) -> Any:
+    read = getattr(windowing.fold, "value", None)
+    return folded if read is None else read(folded)
+
+
+def _describe_pane(windowing: Windowing, key: Any, pane: Pane) -> Result:
+    return Result(
+        key, pane.window.start, pane.window.end, _read_value(windowing, pane.value), pane.time,
+        pane.timing, pane.index, pane.nonspeculative_index, pane.first, pane.last, pane.op,
+    )  # fmt: skip
+
+
+def _describe_missed(windowing: Windowing, key: Any, dropped: Dropped) -> Missed:
+    start, end = dropped.window or (None, None)
+    # What was never said is not an event, but what the window held.
+    unsaid = dropped.reason == "unsaid"
+    value = _read_value(windowing, dropped.value) if unsaid else dropped.value
+    return Missed(key, dropped.time, value, start, end, dropped.reason, dropped.events)
+
+
+def _check_per(per: str | None, tag: Tag, where: Any) -> None:
+    # Windows per time would hold an instant each; and a timer's fields start with a letter.
+    fields = [name for name in field_names(tag) if name != "time" and name[0] != "_"]
+    if per is not None and per not in fields:
+        raise ProgramError(
+            f"{tag.__name__} can't have windows per {per!r}",
+            where=where,
+            expected=f"one of its fields, not its time nor one with _ in front: {', '.join(fields)}",
+            got=repr(per),
+        )
+
+
+def _check_at(at: str, tag: Tag, where: Any) -> None:
+    kinds = field_types(tag)
+    fields = [field for field in kinds if kinds[field] in (int, Any)]
+    if at not in fields:
+        raise ProgramError(
+            f"windows of {tag.__name__} can't be cut at {at!r}",
+            where=where,
+            expected=f"at= one of its fields that are integers: {', '.join(fields)}",
+            got=repr(at),
+        )
+
+
+def _check_delay(at: str, delay: int | None, where: Any) -> None:
+    if (at == "time") != (delay is None):
+        raise ProgramError(
+            "windows by the clock itself have no delay" if at == "time" else "the delay is missing",
+            where=where,
+            expected="at=, the field by which windows are cut, and delay=, how far it may lie behind",
+            got=f"at={at!r}, delay={delay!r}",
+            cure="leave both out if events come in the order of time; a source's lateness sees to that",
+        )
+    if delay is not None:
+        check_whole("the delay of windows", delay, least=0)

@@ -1,0 +1,233 @@
+"""Files of events and of outputs: JSON lines, Parquet and CSV.
+
+One row is one event: its fields, and beside them `tag`, `source` and `seq`. What may be left out:
+the tag where the program has one only, the source (then the file's stem), the sequence number (then
+the row's place in its source). A row `{"heartbeat": 5, "source": "a1"}` is a heartbeat. Where an
+event type has a field of its own called `tag`, `source`, `seq` or `heartbeat`, the word is the
+field's, and `@tag`, `@source`, `@seq`, `@heartbeat` say what stands beside it.
+
+A row that is no event becomes `Malformed`, with the file, the row and the reason.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from anabranch.errors import InputError
+from anabranch.model.events import Event, Heartbeat, Item, Malformed, Tag, field_names
+from anabranch.model.fields import Unfit, encode_value, read_fields, read_text, read_value
+from anabranch.model.program import Program
+from anabranch.reference.rows import STANDARD, Row, find_format, read_rows
+from anabranch.reference.sequential import Output
+from anabranch.speculation.spoken import Spoken
+
+Read = Callable[[Any, Any], Any]
+"""A way to read a value by its type: from a CSV cell, or from anything else."""
+
+
+def read_items(
+    program: Program, files: Iterable[str], after: Mapping[str, int] = MappingProxyType({})
+) -> list[Item]:
+    """Read files of events; whatever is wrong with a row, the row is in the result.
+
+    `after` is the last number that an earlier run has read of a source: rows that have none count on.
+    """
+    drafts: list[_DraftItem] = []
+    for file in files:
+        stem = "input" if file == STANDARD else Path(file).stem
+        drafts += _settle([_read_row(program, stem, file, row) for row in read_rows(file)])
+    return _number(drafts, after)
+
+
+def _settle(drafts: list[_DraftItem]) -> list[_DraftItem]:
+    """Count a row that does not tell its source with the row before it, or else the first.
+
+    A source of its own would never promise anything, and hold everybody back.
+    """
+    source = next((draft.item.source for draft in drafts if draft.sure), None)
+    settled = []
+    for draft in drafts:
+        if draft.sure:
+            source = draft.item.source
+        elif source is not None:
+            draft = draft._replace(item=draft.item._replace(source=source))  # noqa: PLW2901
+        settled.append(draft)
+    return settled
+
+
+class _DraftItem(NamedTuple):
+    """An item before its number is known, the row it comes from, and whether its source is sure."""
+
+    item: Item
+    place: str
+    sure: bool = True
+
+
+def _read_row(program: Program, stem: str, file: str, row: Row) -> _DraftItem:
+    place = f"{'standard input' if file == STANDARD else file}:{row.number}"
+    if isinstance(row.columns, str):
+        return _DraftItem(Malformed(row.raw, f"{place}: {row.columns}", stem), place, sure=False)
+    kind = find_format(file)
+    columns = dict(row.columns)
+    if kind == "parquet":
+        columns = {name: value for name, value in columns.items() if value is not None}
+    text = kind == "csv"
+    read = read_text if text else read_value
+    source, seq, sure = stem, None, False
+    try:
+        beats = _is_heartbeat(program, columns)
+        tag = None if beats else _find_tag(program, columns)
+        source = _beside(tag, columns, "source", str, read, stem)
+        sure = True
+        seq = _beside(tag, columns, "seq", int, read, None)
+        if tag is None:
+            time = _beside(None, columns, "heartbeat", int, read, None)
+            return _DraftItem(Heartbeat(time, source, seq), place)
+        data = read_fields(tag, columns, text=text, sparse=kind != "jsonl")
+        return _DraftItem(Event(data, source, seq), place)
+    except Unfit as error:
+        named = columns.get("@source", columns.get("source"))
+        if not sure and isinstance(named, str):
+            source, sure = named, True
+        return _DraftItem(Malformed(row.raw, f"{place}: {error}", source, seq), place, sure)
+
+
+def _is_heartbeat(program: Program, columns: Mapping[str, Any]) -> bool:
+    if "@heartbeat" in columns:
+        return True
+    return "heartbeat" in columns and not any("heartbeat" in field_names(t) for t in program.inputs)
+
+
+def _find_tag(program: Program, columns: Mapping[str, Any]) -> Tag:
+    known = ", ".join(tag.__name__ for tag in program.inputs)
+    named = columns.get("@tag", columns.get("tag"))
+    for tag in program.inputs:
+        own = "tag" in field_names(tag) and "@tag" not in columns
+        if (len(program.inputs) == 1 and (named is None or own)) or tag.__name__ == named:
+            return tag
+    if named is None:
+        raise Unfit(f"tag is missing; the program knows {known}")
+    raise Unfit(f"unknown tag {encode_value(named)!r}; the program knows {known}")
+
+
+def _beside(
+    tag: Tag | None, columns: Mapping[str, Any], name: str, kind: type, read: Read, default: Any
+) -> Any:
+    own = tag is not None and name in field_names(tag)
+    column = f"@{name}" if f"@{name}" in columns else None if own else name
+    if column is None or column not in columns:
+        return default
+    try:
+        return read(columns[column], kind)
+    except Unfit as error:
+        raise Unfit(f"{column}: {error}") from None
+
+
+def _number(drafts: Iterable[_DraftItem], after: Mapping[str, int]) -> list[Item]:
+    """Give every item its number, source by source; what can't have one is malformed."""
+    drafts = list(drafts)
+    numbering = {
+        draft.item.source
+        for draft in drafts
+        if isinstance(draft.item, Event) and draft.item.seq is not None
+    }
+    counts: dict[str, int] = dict(after)
+    taken: dict[tuple[str, int], str] = {}
+    orphans: list[int] = []
+    items: list[Item] = []
+    for item, place, _ in drafts:
+        source = item.source
+        if source not in numbering:
+            seq = counts[source] = counts.get(source, -1) + 1
+            items.append(item._replace(seq=seq))
+            continue
+        if isinstance(item, Heartbeat):
+            last = counts.get(source, -1) if item.seq is None else item.seq
+            items.append(item._replace(seq=last))
+            continue
+        reason = None
+        if item.seq is None:
+            reason = f"seq is missing, and other rows of source {source!r} have one"
+        elif (source, item.seq) in taken:
+            reason = (
+                f"seq {item.seq} of source {source!r} came before, at {taken[source, item.seq]}"
+            )
+        if reason is None and item.seq is not None:
+            taken[source, item.seq] = place
+            counts[source] = item.seq
+        else:
+            orphans.append(len(items))
+            if not isinstance(item, Malformed):
+                item = Malformed(encode_value(item.data), f"{place}: {reason}", source)  # noqa: PLW2901
+        items.append(item)
+    _number_orphans(items, orphans, taken)
+    return items
+
+
+def _number_orphans(
+    items: list[Item], orphans: Iterable[int], taken: Mapping[tuple[str, int], str]
+) -> None:
+    # What is rejected moves no frontier, so any free number will do; it only must be its own.
+    free: dict[str, int] = {}
+    for source, seq in taken:
+        free[source] = max(free.get(source, 0), seq + 1)
+    for place in orphans:
+        source = items[place].source
+        seq = free.get(source, 0)
+        items[place] = items[place]._replace(seq=seq)
+        free[source] = seq + 1
+
+
+def encode_item(item: Item) -> Any:
+    """Return an item as a row of a file of events."""
+    if isinstance(item, Malformed):
+        return item.raw
+    beside: dict[str, Any] = {"source": item.source}
+    if item.seq is not None:
+        beside["seq"] = item.seq
+    if isinstance(item, Heartbeat):
+        return {"heartbeat": item.time, **beside}
+    fields = encode_value(item.data)
+    beside["tag"] = item.tag.__name__
+    clear = {f"@{name}" if name in fields else name: value for name, value in beside.items()}
+    tag = "@tag" if "@tag" in clear else "tag"
+    return {tag: clear.pop(tag), **fields, **clear}
+
+
+def encode_output(output: Output) -> dict[str, Any]:
+    """Return an output as a row: what was said, and the event on which it was said."""
+    event = output.event
+    return {
+        "time": event.time,
+        "tag": event.tag.__name__,
+        "source": event.source,
+        "seq": event.seq,
+        "index": output.index,
+        "value": encode_value(output.value),
+        "event": encode_value(event.data),
+    }
+
+
+def encode_spoken(row: Spoken) -> dict[str, Any]:
+    """Return what a speculative run said as a row: that of the output, and `op`, -1 to take it back."""
+    output = Output(row.value, row.event, row.id[1], row.id[0])
+    return {"op": row.op, **encode_output(output)}
+
+
+def decode_event(program: Program, row: Mapping[str, Any]) -> Event:
+    """Return the event on which an output of a file was said."""
+    try:
+        tag = program.tag(row["tag"])
+        data = read_fields(tag, row["event"], text=False, sparse=False)
+    except (KeyError, TypeError, Unfit) as error:
+        raise InputError(
+            f"an output does not tell the event of {program.name} that caused it",
+            expected="rows as `anabranch run --output` writes them: time, tag, source, seq, event",
+            got=f"{error.args[0]} in {json.dumps(row, default=str)[:100]}",
+            cure="compare with --key FIELD, --ordered or --unordered",
+        ) from None
+    return Event(data, row.get("source", "input"), row.get("seq"))

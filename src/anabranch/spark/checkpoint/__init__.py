@@ -1,0 +1,1 @@
+"""Checkpoints: locks, integrity, and the files that Spark keeps in them."""

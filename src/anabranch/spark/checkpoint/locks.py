@@ -1,0 +1,85 @@
+"""Locks: a checkpoint belongs to one driver at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anabranch.errors import AnabranchError
+from anabranch.spark.checkpoint.ownership import LOCK, PATIENCE_S
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+class BusyError(AnabranchError, RuntimeError):
+    """Another driver runs a query on this checkpoint; nothing was started."""
+
+
+class Lock:
+    """Hold a checkpoint for this driver, until it is released or the process ends."""
+
+    def __init__(self, checkpoint: Path, *, patience_s: float = PATIENCE_S) -> None:
+        checkpoint.mkdir(parents=True, exist_ok=True)
+        self._file = os.open(checkpoint / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            self._wait(checkpoint, time.monotonic() + patience_s)
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, _name_driver().encode(), 0)
+        except BaseException:
+            os.close(self._file)
+            raise
+
+    def release(self) -> None:
+        """Let others have it."""
+        os.close(self._file)
+
+    def release_after(
+        self, query: StreamingQuery, finish: Callable[[], None] = lambda: None
+    ) -> None:
+        """Let others have it when a query has ended, however it ends, and all is finished."""
+
+        def wait() -> None:
+            with contextlib.suppress(Exception):
+                query.awaitTermination()
+            with contextlib.suppress(Exception):  # The lock must not stay for its sake.
+                finish()
+            self.release()
+
+        threading.Thread(target=wait, name="anabranch-lock", daemon=True).start()
+
+    def _wait(self, checkpoint: Path, deadline: float) -> None:
+        while not _try_lock(self._file):
+            holder = os.pread(self._file, 200, 0).decode("utf-8", "replace")
+            # A query of our own that has just ended is about to let go.
+            if holder != _name_driver() or time.monotonic() > deadline:
+                mine = holder == _name_driver()
+                raise BusyError(
+                    f"a query is running on the checkpoint {checkpoint}",
+                    expected="one driver for a checkpoint",
+                    got="a query of this process" if mine else holder or "another process",
+                    cure="stop that query, or give this one a checkpoint and a folder of its own",
+                )
+            time.sleep(0.05)
+
+
+def _try_lock(file: int) -> bool:
+    try:
+        import fcntl
+    except ImportError:  # Not on this system: Spark notices two drivers, though late.
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _name_driver() -> str:
+    return f"process {os.getpid()} on {socket.gethostname()}"

@@ -1,0 +1,176 @@
+"""Checkpoints: the values in their state stores at a committed batch, and what batches changed of them.
+
+Spark keeps the state of each batch as a version of its own, and its reader takes all shards at one of
+them. So what is read is one consistent cut, also while the query goes on, here or in another process.
+Nothing here changes a checkpoint.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anabranch.microbatch.inspect.stored_state import ContentsError
+from anabranch.spark.checkpoint.ownership import find_local
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+VARIABLE = "data"
+"""The one state variable that all operators have: `stores.SparkStore` makes it."""
+
+_CHANGE = re.compile(r"^(\d+)(?:_[\w-]+)?\.changelog$")
+_SNAPSHOT = re.compile(r"^(\d+)(?:_[\w-]+)?\.zip$")
+
+
+VALUES = "operator int, key int, name string, data binary"
+"""A value of a checkpoint's state: which operator and group hold it, its name, and its bytes."""
+
+
+def find_commits(checkpoint: str | Path) -> list[int]:
+    """Return the committed batches, in order, whatever is left of their state."""
+    return _numbers(_list(f"{str(checkpoint).rstrip('/')}/commits"))
+
+
+def find_batches(checkpoint: str | Path) -> list[int]:
+    """Return the committed batches whose state is still there, in order.
+
+    Spark keeps the last hundred, unless `spark.sql.streaming.minBatchesToRetain` says otherwise.
+    """
+    place = str(checkpoint).rstrip("/")
+    stores = [
+        _find_versions(_list(f"{place}/state/{operator}/{partition}"))
+        for operator in find_operators(checkpoint)
+        for partition in _numbers(_list(f"{place}/state/{operator}"))
+    ]
+    # The state after a batch is the version of the next number.
+    return [batch for batch in find_commits(checkpoint) if _is_kept(batch + 1, stores)]
+
+
+def find_batch(checkpoint: str | Path, batch: int | None = None) -> int:
+    """Return a batch that can be looked at: the one asked for, or the last that is committed."""
+    known = find_batches(checkpoint)
+    if not known:
+        raise ContentsError(
+            f"{checkpoint} has no committed batch",
+            expected="the folder that a query was given as its checkpoint",
+            cure="look at the name; or wait for the first batch to end",
+        )
+    if batch is not None and batch not in known:
+        raise ContentsError(
+            f"the state of batch {batch} is not there",
+            where=str(checkpoint),
+            expected=f"one of {known[0]} to {known[-1]}",
+            got=str(batch),
+            cure="Spark keeps the last 100, or spark.sql.streaming.minBatchesToRetain of them",
+        )
+    return known[-1] if batch is None else batch
+
+
+def read_values(spark: SparkSession, checkpoint: str | Path, batch: int | None = None) -> DataFrame:
+    """Return all values at a committed batch: operator, key, name, data, as `contents.sort_stores` takes them."""
+    chosen = find_batch(checkpoint, batch)
+    return _unite(
+        _read(spark, checkpoint, operator, batchId=chosen)
+        .selectExpr(str(operator), "key.*", "user_map_key.name", "user_map_value.data")
+        .toDF("operator", "key", "name", "data")
+        for operator in find_operators(checkpoint)
+    ).where("key >= 0")  # Below zero are relays.
+
+
+def read_changes(spark: SparkSession, checkpoint: str | Path, first: int, last: int) -> DataFrame:
+    """Return what the batches from `first` to `last` wrote: batch, operator, key, name, data.
+
+    The data of a value that was removed is null. A batch may write a value more than once; rows are in
+    the order in which each shard wrote them, until they are shuffled.
+    """
+    return _unite(
+        _read(
+            spark, checkpoint, operator,
+            readChangeFeed="true", changeStartBatchId=first, changeEndBatchId=last,
+        ).selectExpr(
+            "batch_id",
+            str(operator),
+            "key.*",
+            "user_map_key.name",
+            "if(change_type = 'update', user_map_value.data, null)",
+        ).toDF("batch", "operator", "key", "name", "data")
+        for operator in find_operators(checkpoint)
+    ).where("key >= 0")  # fmt: skip
+
+
+def find_operators(checkpoint: str | Path) -> list[int]:
+    """Return the numbers of a query's operators with state."""
+    return _numbers(_list(f"{str(checkpoint).rstrip('/')}/state"))
+
+
+def _read(spark: SparkSession, checkpoint: str | Path, operator: int, **options: Any) -> DataFrame:
+    reader = spark.read.format("statestore").option("operatorId", operator)
+    reader = reader.option("stateVarName", VARIABLE)
+    for name, value in options.items():
+        reader = reader.option(name, value)
+    return reader.load(str(checkpoint))
+
+
+def _unite(frames: Iterable[DataFrame]) -> DataFrame:
+    return reduce(lambda a, b: a.union(b), frames)
+
+
+def _find_versions(names: Iterable[str]) -> set[int]:
+    """Return the versions that can be made of a store's files: a snapshot, and the changes after it."""
+    names = list(names)
+    changes = {int(found[1]) for name in names if (found := _CHANGE.match(name))}
+    kept = {int(found[1]) for name in names if (found := _SNAPSHOT.match(name))}
+    if 1 in changes:
+        kept.add(1)
+    for version in sorted(changes):
+        if version - 1 in kept:
+            kept.add(version)
+    return kept
+
+
+def _is_kept(version: int, stores: list[set[int]]) -> bool:
+    # A partition that has ended before is one too many: the query was given fewer of them.
+    asked = [versions for versions in stores if max(versions, default=-1) >= version]
+    return bool(asked) and all(version in versions for versions in asked)
+
+
+def _numbers(names: Iterable[str]) -> list[int]:
+    return sorted(int(name) for name in names if name.isdecimal())
+
+
+def _list(folder: str) -> list[str]:
+    """Return the names in a folder, wherever it is; none if it is not there."""
+    session: Any = find_running_session()
+    local = find_local(folder, "file:///" if session is None else find_file_system(session))
+    if local is not None:
+        return [path.name for path in local.iterdir()] if local.is_dir() else []
+    if session is None:
+        raise ContentsError(
+            f"{folder} is not on this machine, and there is no Spark session to look into it",
+            cure="spark = anabranch.spark.start_session()",
+        )
+    path = session._jvm.org.apache.hadoop.fs.Path(folder)
+    system = path.getFileSystem(session._jsc.hadoopConfiguration())
+    if not system.exists(path):
+        return []
+    return [status.getPath().getName() for status in system.listStatus(path)]
+
+
+def find_file_system(session: Any) -> str:
+    """Return the file system on which Spark looks for a place that names none."""
+    return str(session._jsc.hadoopConfiguration().get("fs.defaultFS"))
+
+
+def find_running_session() -> Any:
+    """Return the session of this process, in whatever thread; without loading Spark for it."""
+    if "pyspark.sql" not in sys.modules:
+        return None
+    from pyspark.sql import SparkSession
+
+    found: Any = SparkSession
+    return found._instantiatedSession

@@ -1,0 +1,1 @@
+"""The state of a query as frames, SQL, history, HTTP and Parquet."""

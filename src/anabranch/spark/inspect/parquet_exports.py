@@ -1,0 +1,113 @@
+"""Exports: the state of each committed batch as Parquet, for dashboards and notebooks.
+
+`FOLDER/batch=N` holds the whole state of a batch and appears by one rename; `FOLDER/latest` is a link to
+the newest, and is moved by another. Names of files are never used twice, so a reader that meets a move
+finds a file missing, and never rows of two batches. A crash leaves a draft behind, which the next one removes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anabranch.spark.checkpoint.state_values import find_batches
+from anabranch.spark.inspect.follower import POLL_S
+from anabranch.spark.inspect.state_frames import StateView, find_checkpoint
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+LATEST = "latest"
+STAND = "_view.json"
+"""Beside the rows: the batch they are of, and its frontier."""
+KEEP = 2
+"""How many batches stay: somebody may still read the last but one."""
+
+
+class Export:
+    """Exports in a thread of their own."""
+
+    def __init__(
+        self, query: str | Path | StreamingQuery, folder: Path, keep: int, spark: SparkSession
+    ) -> None:
+        self._query = None if isinstance(query, str | Path) else query
+        self._checkpoint = find_checkpoint(query)
+        self._folder, self._keep, self._spark = folder, keep, spark
+        self._stop = threading.Event()
+        self._failures: list[BaseException] = []
+        self._thread = threading.Thread(target=self._follow, name="anabranch-export", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        """Say whether it goes on."""
+        return self._thread.is_alive()
+
+    def stop(self) -> None:
+        """Publish what is committed, then end."""
+        self._stop.set()
+        self.wait()
+
+    def wait(self) -> None:
+        """Wait until the query has ended and its last batch is published; fail if an export did."""
+        self._thread.join()
+        for failure in self._failures:
+            raise failure
+
+    def _follow(self) -> None:
+        try:
+            over = False
+            while not over:
+                # Asked before looking, so that nothing is committed between the last look and the end.
+                over = self._stop.wait(POLL_S) or (
+                    self._query is not None and not self._query.isActive
+                )
+                publish_view(self._spark, self._checkpoint, self._folder, keep=self._keep)
+        except Exception as error:  # noqa: BLE001 - kept for whoever waits
+            self._failures.append(error)
+
+
+def publish_view(
+    spark: SparkSession, checkpoint: str, folder: Path, *, keep: int = KEEP
+) -> int | None:
+    """Publish the state of the last committed batch, unless it is published; return its number."""
+    known = find_batches(checkpoint)
+    if not known:
+        return None
+    batch = known[-1]
+    final, draft = folder / f"batch={batch}", folder / f".batch={batch}"
+    if not final.is_dir():
+        shutil.rmtree(draft, ignore_errors=True)
+        view = StateView(spark, checkpoint, batch)
+        if not view.has_state:
+            return None
+        view.state().write.parquet(str(draft.absolute()))
+        stand = {"batch": batch, "frontier": view.frontier}
+        (draft / STAND).write_text(json.dumps(stand) + "\n", encoding="utf-8")
+        draft.rename(final)
+    if _read_latest(folder) != final.name:
+        link = folder / f".{LATEST}"
+        link.unlink(missing_ok=True)
+        link.symlink_to(final.name)
+        link.replace(folder / LATEST)
+        _tidy(folder, keep)
+    return batch
+
+
+def _read_latest(folder: Path) -> str | None:
+    try:
+        return os.readlink(folder / LATEST)
+    except OSError:
+        return None
+
+
+def _tidy(folder: Path, keep: int) -> None:
+    """Remove old batches, and drafts that a crash has left."""
+    done = sorted(folder.glob("batch=*"), key=lambda path: int(path.name.partition("=")[2]))
+    for path in [*done[:-keep], *folder.glob(".batch=*")]:
+        shutil.rmtree(path, ignore_errors=True)

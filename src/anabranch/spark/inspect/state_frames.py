@@ -1,0 +1,234 @@
+"""Views: the state of a query as frames, at a committed batch, while it runs or after.
+
+What is read is one batch across all shards. Pages are decoded in tasks, each shard's where Spark has read
+them; the driver sees nothing but what the columns are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anabranch.microbatch.exchange.result_rows import encode_json
+from anabranch.microbatch.inspect.state_tables import (
+    Relation,
+    describe_state,
+    describe_store,
+    tabulate_store,
+    unify_relations,
+)
+from anabranch.microbatch.inspect.stored_state import (
+    Overview,
+    read_overview,
+    read_pending,
+    sort_stores,
+)
+from anabranch.microbatch.job.description import Description
+from anabranch.spark.checkpoint.ownership import find_local
+from anabranch.spark.checkpoint.state_values import (
+    find_batch,
+    find_file_system,
+    find_running_session,
+    read_values,
+)
+from anabranch.state.durable.kinds import UNKNOWN
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    Batches = Iterator[pa.RecordBatch]
+
+Value = tuple[int, int, str, bytes]
+
+SMALL = "name rlike '^((shard|root|speaker):)?(head|description|ledger|windows)$'"
+PENDING = "name rlike '^(shard:)?(pending/.*|head|description)$'"
+STATE = "not name rlike '^(shard:)?(pending/.*|deltas)$'"
+
+
+@dataclass(frozen=True)
+class StateView:
+    """A checkpoint at a committed batch."""
+
+    spark: SparkSession
+    checkpoint: str
+    batch: int
+
+    @classmethod
+    def open(
+        cls,
+        query: str | Path | StreamingQuery,
+        batch: int | None = None,
+        spark: SparkSession | None = None,
+    ) -> StateView:
+        """Choose the batch: from here on it is the same for everything that is read."""
+        checkpoint = find_checkpoint(query)
+        return cls(spark or find_session(), checkpoint, find_batch(checkpoint, batch))
+
+    @cached_property
+    def overview(self) -> Overview:
+        """Return what is known without reading pages."""
+        return read_overview(sort_stores(self._collect(SMALL)))
+
+    @property
+    def has_state(self) -> bool:
+        """Say whether any shard has been heard yet."""
+        return bool(read_values(self.spark, self.checkpoint, self.batch).take(1))
+
+    @property
+    def frontier(self) -> int:
+        """Return how far all of the sources had come."""
+        return min(standing.frontier for standing in self.overview.standings.values())
+
+    def state(self) -> DataFrame:
+        """Return the state's rows."""
+        description = self.overview.description
+        values = read_values(self.spark, self.checkpoint, self.batch).where(STATE)
+        told = description.write()
+        relation = describe_state(description) or self._look_through(values, description)
+        return map_stores(values, relation.schema, _make_tabulator(told, relation.write()))
+
+    def sources(self) -> DataFrame:
+        """Return how far each source has come."""
+        schema = "name string, frontier long, largest long, last long, silence_ms long, waived long"
+        rows = [
+            (name, s.frontier, s.largest, s.last, s.silence_ms, s.waived)
+            for name, s in sorted(self.overview.standings.items())
+        ]
+        return self.spark.createDataFrame(rows, schema)
+
+    def ledger(self) -> DataFrame:
+        """Return what became of all events so far."""
+        ledger = self.overview.ledger
+        schema = ", ".join(f"{name} long" for name in ledger._fields)
+        return self.spark.createDataFrame([tuple(ledger)], schema)
+
+    def pending(self) -> DataFrame:
+        """Return the events that wait for the frontier; `event` is JSON."""
+        import pyarrow as pa
+
+        values = read_values(self.spark, self.checkpoint, self.batch).where(PENDING)
+        columns = {"time": pa.int64(), "tag": pa.string(), "source": pa.string(), "seq": pa.int64()}
+        schema = pa.schema(list((columns | {"event": pa.string()}).items()))
+        told = self.overview.description.write()
+
+        def list_pending(rows: Iterable[Value]) -> Iterator[pa.Table]:
+            description = Description.read(told)
+            for address, store in sort_stores(rows).items():
+                if address.role == "shard":
+                    events = read_pending(description, address.number, store)
+                    found = [
+                        (e.time, type(e.data).__name__, e.source, e.seq, encode_json(e.data))
+                        for e in events
+                    ]
+                    yield pa.Table.from_pylist(
+                        [dict(zip(schema.names, row, strict=True)) for row in found], schema
+                    )
+
+        return map_stores(values, schema, list_pending)
+
+    def _collect(self, condition: str) -> list[Value]:
+        frame = read_values(self.spark, self.checkpoint, self.batch).where(condition)
+        return collect_values(frame)
+
+    def _look_through(self, values: DataFrame, known: Description) -> Relation:
+        """Find out what the values are: objects say it only themselves; the program, if there are none."""
+        told = known.write()
+
+        def describe(batches: Batches) -> Batches:
+            import pyarrow as pa
+
+            description = Description.read(told)
+            stores = sort_stores(list_rows(batches))
+            found = (describe_store(description, a, store) for a, store in stores.items())
+            texts = [json.dumps(relation.write()) for relation in found]
+            yield pa.RecordBatch.from_pydict({"relation": pa.array(texts, pa.string())})
+
+        rows = values.mapInArrow(describe, "relation string").collect()
+        found = unify_relations(Relation.read(json.loads(row.relation)) for row in rows)
+        said = known.said.state
+        return Relation(said.key, said.entry) if found.entry == UNKNOWN else found
+
+
+def _make_tabulator(
+    told: bytes, kinds: dict[str, Any]
+) -> Callable[[Iterable[Value]], Iterator[pa.Table]]:
+    def tabulate(rows: Iterable[Value]) -> Iterator[pa.Table]:
+        description, relation = Description.read(told), Relation.read(kinds)
+        for address, store in sort_stores(rows).items():
+            yield tabulate_store(relation, description, address, store)
+
+    return tabulate
+
+
+def map_stores(
+    values: DataFrame, schema: pa.Schema, make: Callable[[Iterable[Value]], Iterator[pa.Table]]
+) -> DataFrame:
+    """Return tables that are made of stores, in tasks: all values of a store are in one partition."""
+    from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+    fitting = widen_schema(schema)
+    spoken = from_arrow_schema(fitting)
+    expected = to_arrow_schema(spoken, timezone="UTC")
+
+    def map_batches(batches: Batches) -> Batches:
+        for table in make(list_rows(batches)):
+            yield from table.cast(fitting).cast(expected).to_batches()
+
+    return values.mapInArrow(map_batches, spoken)
+
+
+def list_rows(batches: Batches) -> Iterator[Value]:
+    """Yield the values in batches of operator, key, name and data."""
+    for batch in batches:
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+def collect_values(frame: DataFrame) -> list[Any]:
+    """Return the rows of a frame of values."""
+    columns = [column.to_pylist() for column in frame.toArrow().columns]
+    return list(zip(*columns, strict=True))
+
+
+def widen_schema(schema: pa.Schema) -> pa.Schema:
+    """Return a schema with types that Spark has, too: it has no numbers without a sign."""
+    import pyarrow as pa
+
+    return pa.schema([field.with_type(_widen(field.type)) for field in schema])
+
+
+def _widen(kind: pa.DataType) -> pa.DataType:
+    import pyarrow as pa
+
+    signed = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64()}
+    if kind == pa.uint64():
+        return pa.decimal128(20, 0)
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_widen(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(_widen(kind.value_type))
+    if pa.types.is_map(kind):
+        return pa.map_(_widen(kind.key_type), _widen(kind.item_type))
+    return signed.get(kind, kind)
+
+
+def find_checkpoint(query: str | Path | StreamingQuery) -> str:
+    """Return where the checkpoint of a query is."""
+    if isinstance(query, str | Path):
+        local = find_local(query, find_file_system(find_session()))
+        # Spark's own folder may be another one than ours.
+        return str(query) if local is None else str(local.absolute())
+    found: Any = query
+    return str(found._jsq.streamingQuery().resolvedCheckpointRoot())
+
+
+def find_session() -> SparkSession:
+    """Return the session of this process, or start one."""
+    from anabranch.spark.session.startup import start_session
+
+    return find_running_session() or start_session()

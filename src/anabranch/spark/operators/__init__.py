@@ -1,0 +1,1 @@
+"""The stateful operators that Spark runs."""

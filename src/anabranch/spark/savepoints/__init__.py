@@ -1,0 +1,1 @@
+"""Savepoints of checkpoints: create, restore, rescale."""

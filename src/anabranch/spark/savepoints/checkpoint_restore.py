@@ -1,0 +1,274 @@
+"""Restores: a checkpoint made of a savepoint, for the same program or one that can take over its state.
+
+All is made aside, and put in place at the end. Until then nothing has changed, and after a crash the
+restore can be tried again.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anabranch.errors import AnabranchError, InputError
+from anabranch.microbatch.ingest.row_reader import MAX_RECORD_BYTES
+from anabranch.microbatch.job.job import Job
+from anabranch.model.program import Program
+from anabranch.savepoints.collection import find_savepoint
+from anabranch.savepoints.folders import Savepoint, open_savepoint
+from anabranch.savepoints.manifest import SavepointError
+from anabranch.savepoints.objects import check_windows
+from anabranch.savepoints.paths import SOURCES
+from anabranch.spark.checkpoint.file_manifest import MANIFEST
+from anabranch.spark.checkpoint.hadoop_checksums import name_sums
+from anabranch.spark.checkpoint.integrity import renew_manifest
+from anabranch.spark.checkpoint.ownership import (
+    PAIR,
+    Begin,
+    check_apart,
+    find_last,
+    find_local,
+    write_begin,
+)
+from anabranch.spark.runs import find_session, fold_envelopes, make_job
+from anabranch.spark.savepoints.creation import NOTHING_READ
+from anabranch.spark.session.partitions import check_partitions, set_partitions
+from anabranch.spark.sinks.directory import find_retained, publish, read_ledger
+from anabranch.spark.sinks.part_files import Format, check_format
+from anabranch.spark.sinks.progress import explain_failure
+from anabranch.spark.sources.feeds import Feed
+from anabranch.spark.sources.source_positions import Origin, list_origins, move_log
+from anabranch.state.evolution.migration import Migration
+from anabranch.state.evolution.schemas import read_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def restore_savepoint(  # noqa: PLR0913 - what `run` and `write_directory` take
+    savepoint: str | Path,
+    program: Program,
+    feeds: Iterable[Feed],
+    folder: str | Path,
+    checkpoint: str | Path,
+    *,
+    shards: int | None = None,
+    hot: Iterable[Any] = (),
+    columns: bool = True,
+    partitions: int | None = None,
+    format: Format = "parquet",  # noqa: A002 - Spark's own word
+    max_record_bytes: int = MAX_RECORD_BYTES,
+) -> None:
+    """Make a new checkpoint that goes on where a savepoint was made; `write_directory` then runs it.
+
+    The program may differ from the one that was saved, as far as its `changes` say how; shards, hot keys
+    and Spark's partitions are free. `folder` is new, or the one in which the savepoint's batch is the
+    last: then its batches are counted on, and the checkpoint that made them no longer fits it.
+    """
+    opened = open_savepoint(find_savepoint(savepoint).absolute())
+    migration = check_restore(
+        opened, program, folder, checkpoint, partitions=partitions, format=format
+    )
+    target, place = Path(folder).absolute(), _find_new(checkpoint).absolute()
+    feeds = list(feeds)
+    job = make_job(
+        program, feeds, shards=shards, hot=hot, columns=columns, max_record_bytes=max_record_bytes
+    )
+    _check_feeds(opened, job, feeds)
+    first = _find_first(target, opened)
+    with _making(place) as draft:
+        spark = find_session(feeds)
+        with set_partitions(spark, partitions):
+            _seed(spark, job, opened, migration, draft, first, format)
+        _go_on_from(opened, draft / "checkpoint", list_origins(feeds))
+        write_begin(draft / "checkpoint", Begin(first, opened.manifest.id, job.wiring.shards))
+        _put_in_place(draft, place, target, first)
+        renew_manifest(place, find_retained(spark))
+
+
+def check_restore(
+    savepoint: Savepoint,
+    program: Program,
+    folder: str | Path,
+    checkpoint: str | Path,
+    *,
+    partitions: int | None = None,
+    format: Format = "parquet",  # noqa: A002 - Spark's own word
+) -> Migration:
+    """Refuse what can't go on from a savepoint, as far as that needs no Spark; nothing is touched."""
+    check_partitions(partitions)
+    check_apart(Path(folder), _find_new(checkpoint))
+    check_format(Path(folder), format)
+    _find_first(Path(folder), savepoint)
+    check_windows(savepoint.manifest, program)
+    return Migration(read_schema(savepoint.manifest.schema), program)
+
+
+def describe_place(place: Path) -> str:
+    """Say what is where a checkpoint should be."""
+    if place.is_dir():
+        return "a folder without commits"
+    return "a file" if place.exists() else "nothing"
+
+
+def _find_new(checkpoint: str | Path) -> Path:
+    place = find_local(checkpoint)
+    if place is None or place.is_file() or (place.exists() and any(place.iterdir())):
+        there = "a file" if place and place.is_file() else "a folder that holds something"
+        raise InputError(
+            f"{checkpoint} can't become the checkpoint of a restored query",
+            expected="a new folder on a file system of this machine",
+            got="another file system" if place is None else there,
+            cure="publish into another folder, or name another checkpoint",
+        )
+    return place
+
+
+def _check_feeds(savepoint: Savepoint, job: Job, feeds: Sequence[Feed]) -> None:
+    """Refuse feeds that can't go on, before anything is touched."""
+    manifest = savepoint.manifest
+    if job.ended:
+        raise InputError("a savepoint goes on as a stream", expected="streaming feeds", got="batch")
+    saved = bool(manifest.fingerprint.get("windows")) and manifest.fingerprint.get("state")
+    windows = job.columns is not None and job.columns.windows is not None
+    if windows != (saved == "in columns") and manifest.fingerprint.get("windows"):
+        raise SavepointError(
+            "windows that are open were kept in another form",
+            expected=f"a run whose windows are {saved or 'in objects'}",
+            got="windows in columns" if windows else "windows in objects",
+            cure="run with columns=False" if windows else "run with columns, on numbered sources",
+        )
+    asked = len(list_origins(feeds))
+    if manifest.offsets and len(manifest.offsets) != asked:
+        raise SavepointError(
+            "the savepoint has read from another number of Spark's sources",
+            expected=f"{len(manifest.offsets)} of them, in the same order",
+            got=str(asked),
+            cure="give it the feeds that it had",
+        )
+
+
+def _find_first(folder: Path, savepoint: Savepoint) -> int:
+    """Return the number under which the seeding batch is published."""
+    last, batch = find_last(folder, "batch=*"), savepoint.manifest.batch
+    if last == -1:
+        return 0
+    if last != batch:
+        raise InputError(
+            f"{folder} is not where the savepoint was made",
+            expected="a new folder, or one whose last batch is that of the savepoint",
+            got=f"batch {last} as its last; the savepoint is of {_name_batch(batch)}",
+            cure="publish into a new folder; what was said since would be said twice",
+        )
+    ledger, saved = read_ledger(folder / f"batch={last}"), savepoint.manifest.list_ledger()
+    if ledger != saved:
+        raise InputError(
+            f"{folder} is not where the savepoint was made",
+            expected=f"a new folder, or one that came to: {saved}",
+            got=str(ledger),
+            cure="publish into a new folder; this one is of another query",
+        )
+    return last + 1
+
+
+def _name_batch(batch: int | None) -> str:
+    return "a run without Spark" if batch is None else f"batch {batch}"
+
+
+@contextmanager
+def _making(place: Path) -> Iterator[Path]:
+    """Have a folder beside a checkpoint's place, in which it is made."""
+    draft = place.with_name(f".{place.name}.restore")
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir(parents=True)
+    try:
+        yield draft
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _seed(
+    spark: SparkSession,
+    job: Job,
+    savepoint: Savepoint,
+    migration: Migration,
+    draft: Path,
+    first: int,
+    format: Format,  # noqa: A002 - Spark's own word
+) -> None:
+    """Run the seeding batch into a new checkpoint."""
+    from anabranch.spark.savepoints.first_batch import Seed, make_seeding_source
+
+    name = f"anabranch_{uuid.uuid4().hex}"
+    spark.dataSource.register(make_seeding_source(Seed(job, savepoint, migration), name))
+    result = fold_envelopes(job, spark.readStream.format(name).load())
+    published = draft / "published"
+    published.mkdir()
+    writer = result.writeStream.outputMode("append").trigger(availableNow=True)
+
+    def take(frame: DataFrame, _: int) -> None:
+        publish(frame, first, published, format)
+
+    writer = writer.foreachBatch(take)
+    query = writer.option("checkpointLocation", str(draft / "checkpoint")).start()
+    try:
+        query.awaitTermination()
+    except AnabranchError:
+        raise
+    except Exception as error:
+        raise explain_failure(str(error)) from error
+    finally:
+        query.stop()
+
+
+def _go_on_from(savepoint: Savepoint, checkpoint: Path, origins: Sequence[Origin]) -> None:
+    """Let the sources go on where the savepoint was made, not where the seeding batch was."""
+    manifest = savepoint.manifest
+    # What has not been read on Spark begins where it begins.
+    offsets = manifest.offsets or [NOTHING_READ] * len(origins)
+    file = checkpoint / "offsets" / "0"
+    version, settings, *_ = file.read_text(encoding="utf-8").splitlines()
+    file.write_text("\n".join([version, settings, *offsets]), encoding="utf-8")
+    name_sums(file).unlink(missing_ok=True)
+    shutil.rmtree(checkpoint / SOURCES, ignore_errors=True)
+    for relative in manifest.files:
+        if relative.startswith(f"{SOURCES}/"):
+            target = checkpoint / relative
+            target.parent.mkdir(parents=True, exist_ok=True)
+            data = (savepoint.path / relative).read_bytes()
+            folder = origins[int(relative.split("/")[1])].folder
+            target.write_bytes(data if folder is None else move_log(data.decode(), folder).encode())
+
+
+def move_checkpoint(made: Path, place: Path) -> None:
+    """Move a checkpoint. Spark notes in it where the schemas of its state are, with the whole path.
+
+    Its manifest is to be renewed; until then it has none.
+    """
+    (made / MANIFEST).unlink(missing_ok=True)
+    for file in made.glob("state/*/_metadata/v2/[0-9]*"):
+        text = file.read_text(encoding="utf-8")
+        moved = text.replace(str(made.absolute()), str(place.absolute()))
+        file.write_text(moved, encoding="utf-8")
+        name_sums(file).unlink(missing_ok=True)
+    made.rename(place)
+
+
+def _put_in_place(draft: Path, place: Path, folder: Path, first: int) -> None:
+    """Put the checkpoint in its place, and let it and the folder belong together, and to nobody else."""
+    made = draft / "checkpoint"
+    pair = json.dumps({"id": uuid.uuid4().hex}) + "\n"
+    (made / PAIR).write_text(pair, encoding="utf-8")
+    folder.mkdir(parents=True, exist_ok=True)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if place.exists():
+        place.rmdir()
+    move_checkpoint(made, place)
+    unsure = folder / f"{PAIR}.draft"
+    unsure.write_text(pair, encoding="utf-8")
+    unsure.replace(folder / PAIR)
+    (draft / "published" / f"batch={first}").rename(folder / f"batch={first}")

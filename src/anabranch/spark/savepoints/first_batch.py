@@ -1,0 +1,235 @@
+"""Seeding: the first batch of a query that goes on from a savepoint.
+
+A new checkpoint begins with a batch whose input is the savepoint: tasks read its tables and deal them out
+to the shards, which write them into Spark's own state. Then the batch's offsets are made to be those of the
+savepoint, and the query goes on from there, with as many shards and partitions as this batch had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from anabranch.microbatch.columns.arrow_columns import arrow_to_columns, describe_layout
+from anabranch.microbatch.columns.window_slices import WindowSlices
+from anabranch.microbatch.exchange.envelopes import SCHEMA, make_batch
+from anabranch.microbatch.job.job import Job
+from anabranch.microbatch.restore.shares import (
+    Envelope,
+    deal_columns,
+    deal_heads,
+    deal_objects,
+    deal_pending,
+    deal_slices,
+    deal_state,
+    keeps_book,
+)
+from anabranch.model.events import Event
+from anabranch.model.maps import Map
+from anabranch.plan.foldable_leaves import join_deltas
+from anabranch.savepoints.folders import Savepoint
+from anabranch.savepoints.objects import place_deltas, place_events, read_pending
+from anabranch.savepoints.paths import STATE
+from anabranch.state.durable.kinds import STR, Record
+from anabranch.state.durable.row_tables import from_table
+from anabranch.state.evolution.changes import Rekey
+from anabranch.state.evolution.migration import Migration
+from anabranch.state.evolution.verdicts import SAME
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Seed(NamedTuple):
+    """A savepoint on its way into the shards of a job."""
+
+    job: Job
+    savepoint: Savepoint
+    migration: Migration
+
+    @property
+    def tables(self) -> list[str]:
+        """Return the tables of the state."""
+        return self.savepoint.list_tables(STATE)
+
+    @property
+    def holds_slices(self) -> bool:
+        """Say whether the state is slices of windows."""
+        made_by = self.savepoint.manifest.fingerprint
+        return bool(made_by.get("windows")) and made_by.get("state") == "in columns"
+
+    @property
+    def is_dealt_by_table(self) -> bool:
+        """Say whether each table can be dealt out by itself: if entries neither meet nor are joined."""
+        moved = any(isinstance(change, Rekey) for change in self.job.program.changes)
+        deltas = read_names(self.savepoint, place_deltas(self.migration.old).values())
+        return self.job.wiring.way == "keyed" and not moved and not deltas
+
+    def deal_rest(self) -> Iterator[Envelope]:
+        """Deal out all but the state's tables, or these too where they have to be one."""
+        manifest, job = self.savepoint.manifest, self.job
+        yield from deal_heads(
+            job, manifest.list_standings(), manifest.list_ledger(), manifest.clock_ms
+        )
+        yield from deal_pending(job, self.read_pending())
+        if self.holds_slices or self.is_dealt_by_table:
+            return
+        yield from deal_state(job, self.read_state())
+
+    def deal_table(self, relative: str) -> Iterator[Envelope]:
+        """Deal out one of the state's tables."""
+        table = self.savepoint.read_table(relative)
+        if self.holds_slices:
+            yield from deal_slices(self.job, _read_slices(table), self._find_closed())
+        elif self._fits_columns():
+            yield from deal_columns(self.job, *self._read_columns(table))
+        else:
+            old = self.migration.old.state
+            pairs = from_table(
+                old.key, old.entry, table, self.migration.records, self.migration.codec
+            )
+            state = self.migration.migrate_state(Map(pairs))
+            yield from deal_objects(self.job, state.entries().items())
+
+    def read_pending(self) -> Iterator[Event]:
+        """Read the events that wait, as the program knows them."""
+        old, migration = self.migration.old, self.migration
+        for tag, place in place_events(old).items():
+            for event in read_pending(self.savepoint, place, old.events[tag], migration.codec):
+                yield event._replace(data=migration.migrate_event(event.data))
+
+    def read_state(self) -> Any:
+        """Read the whole state, with what leaves had folded beside it."""
+        migration, program = self.migration, self.job.program
+        state = migration.migrate_state(
+            migration.read_state(self.savepoint.read_table(name) for name in self.tables)
+        )
+        for name, place in place_deltas(migration.old).items():
+            for relative in self.savepoint.list_tables(place):
+                delta = migration.read_delta(name, [self.savepoint.read_table(relative)])
+                state = join_deltas(program, state, {name: migration.migrate_delta(name, delta)})
+        return state
+
+    def _find_closed(self) -> int:
+        # Windows are closed up to the frontier, in every batch.
+        return self.savepoint.manifest.frontier
+
+    def _fits_columns(self) -> bool:
+        """Say whether a table's columns are those of the job, so that no entry need be touched."""
+        if not keeps_book(self.job) or self.job.wiring.hot:
+            return False
+        assert self.job.columns is not None
+        layout = self.job.columns.kernels[self.job.program.initial.name].layout
+        same = all(verdict.status == SAME for verdict in self.migration.verdicts)
+        return same and describe_layout(layout) == self.migration.old.state.entry
+
+    def _read_columns(self, table: pa.Table) -> tuple[Any, Any, Any]:
+        import numpy as np
+        import pyarrow as pa
+
+        assert self.job.columns is not None
+        layout = self.job.columns.kernels[self.job.program.initial.name].layout
+        table = table.combine_chunks()
+        entry = self.migration.old.state.entry
+        parts = [_one_chunk(table.column(name)) for name in table.column_names[1:]]
+        array = parts[0]
+        if isinstance(entry, Record) and entry.fields:
+            array = pa.StructArray.from_arrays(parts, [name for name, _ in entry.fields])
+        columns = arrow_to_columns(layout, array)
+        line = _one_chunk(table.column(0))
+        if self.migration.old.state.key == STR:
+            return columns.strings.codes(line.to_pylist()), columns.strings, columns
+        keys = line.to_numpy(zero_copy_only=False)
+        return np.ascontiguousarray(keys, np.int64), None, columns
+
+
+def read_names(savepoint: Savepoint, places: Any) -> list[str]:
+    """Return the tables below some folders of a savepoint."""
+    return [name for place in places for name in savepoint.list_tables(place)]
+
+
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    import pyarrow as pa
+
+    found = column.combine_chunks()
+    return found.chunk(0) if isinstance(found, pa.ChunkedArray) else found
+
+
+def _read_slices(table: pa.Table) -> WindowSlices:
+    import numpy as np
+
+    from anabranch.kernels.numpy_columns import Strings
+
+    names = table.column_names
+    keyed = names[0] == "key"
+    arrays = [table.column(name).to_numpy() for name in names[keyed:]]
+    starts, events, *parts = (np.ascontiguousarray(array, np.int64) for array in arrays)
+    if not keyed:
+        return WindowSlices(np.zeros(len(table), np.int64), starts, events, tuple(parts))
+    line = table.column("key").to_pylist()
+    if any(isinstance(key, str) for key in line):
+        strings = Strings()
+        return WindowSlices(strings.codes(line), starts, events, tuple(parts), strings)
+    return WindowSlices(np.array(line, np.int64), starts, events, tuple(parts))
+
+
+def make_seeding_source(seed: Seed, name: str) -> type[DataSource]:
+    """Return the source of a seeding batch; Spark knows a source by its class."""
+
+    class SeedingSource(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return name
+
+        def schema(self) -> str:
+            return SCHEMA
+
+        def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
+            return SeedingReader(seed)
+
+    return SeedingSource
+
+
+class _SeedPart(InputPartition):
+    """One table of the state, or None for everything else."""
+
+    def __init__(self, table: str | None) -> None:
+        super().__init__(table)
+        self.table = table
+
+
+class SeedingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Brings a savepoint, once."""
+
+    def __init__(self, seed: Seed) -> None:
+        self._seed = seed
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Begin with nothing."""
+        return {"seeded": 0}
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Have nothing to prepare: there is one batch."""
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """End with everything."""
+        return {"seeded": 1}
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """Give each table of the state to a task, if tables can be dealt out apart."""
+        apart = self._seed.holds_slices or self._seed.is_dealt_by_table
+        tables = self._seed.tables if apart else []
+        return [_SeedPart(None), *map(_SeedPart, tables)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read a task's share of the savepoint into letters."""
+        assert isinstance(partition, _SeedPart)
+        seed, shards = self._seed, self._seed.job.wiring.shards
+        rest = partition.table is None
+        letters = seed.deal_rest() if rest else seed.deal_table(partition.table or "")
+        for letter in letters:
+            yield make_batch([letter], shards)

@@ -1,0 +1,166 @@
+"""Start a local Spark session with the settings that Anabranch relies on."""
+
+import os
+import re
+import socket
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anabranch.errors import AnabranchError, InputError, MissingExtraError
+from anabranch.spark.session.java import describe_search, find_java
+from anabranch.spark.session.jvm import launch_jvm
+from anabranch.spark.session.signals import keep_handlers
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOOPBACK = "127.0.0.1"
+_LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
+
+_FORKING = "-Djdk.lang.Process.launchMechanism=VFORK"
+"""Hadoop starts a `chmod` for each file that it writes on a local disk; this halves what that costs."""
+
+_STACK = "-Xss4m"
+"""Spark strips comments from the code it generates by a regular expression that recurs with their length."""
+
+_PATIENCE_S = 5.0
+_HOST = r"(?:[\w.-]+|\[[\da-fA-F:]+\]):\d+"
+_MASTER = re.compile(
+    r"local(\[(?:[1-9]\d*|\*)(?:\s*,\s*\d+)?\])?|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]|"
+    rf"spark://{_HOST}(?:,{_HOST})*|yarn|k8s://\S+"
+)
+
+
+class SessionError(AnabranchError, RuntimeError):
+    """Spark could not be started."""
+
+
+DEFAULT_SETTINGS = {
+    # Stateful Python operators need RocksDB; Spark's default keeps state on the JVM heap.
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    # Without it every batch uploads whole RocksDB files, and the change feed cannot be read.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # Fixed at the first batch of a query, so it is set where the session starts.
+    "spark.sql.shuffle.partitions": "2",
+    # Time is microseconds UTC; the zone of the machine must not show in an answer.
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # A local session talks to itself: no name lookup, nothing open to the network.
+    "spark.driver.host": _LOOPBACK,
+    "spark.driver.bindAddress": _LOOPBACK,
+}
+
+
+LOCAL_SETTINGS = {
+    # On a local disk, the usual one starts a `readlink` for each file of a checkpoint: a third of the
+    # time of an empty batch.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+}
+"""For a `local` master only: on a cluster, Spark itself finds out which one a file system needs."""
+
+
+def start_session(
+    name: str = "anabranch", master: str = "local[2]", **settings: str
+) -> "SparkSession":
+    """Start a Spark session, or return the one that already runs in this process.
+
+    `settings` are Spark's own, and win over `DEFAULT_SETTINGS`:
+    `start_session(**{"spark.ui.enabled": "true"})`.
+    """
+    try:
+        from pyspark import SparkConf, SparkContext
+        from pyspark.sql import SparkSession
+    except ImportError as missing:
+        raise MissingExtraError(
+            "Spark is not installed",
+            expected="PySpark 4.3",
+            cure="pip install 'anabranch[spark]'",
+        ) from missing
+    check_master(master)
+    java_home = _require_java()
+    _prepare_environment()
+    merged = _merge_settings(master, settings)
+    builder = SparkSession.builder.appName(name).master(master)
+    for setting, value in merged.items():
+        builder = builder.config(setting, value)
+    try:
+        with keep_handlers():
+            # One JVM serves all sessions of a process, one after the other.
+            if SparkContext._gateway is None:
+                conf = SparkConf().setAppName(name).setMaster(master).setAll(list(merged.items()))
+                launch_jvm(conf, java_home)
+            session = builder.getOrCreate()
+    except Exception as error:
+        raise SessionError(
+            "Spark could not be started",
+            where=f"master {master}",
+            got=next(iter(str(error).splitlines()), type(error).__name__),
+            cure="what Spark printed above says more; `--master local[2]` needs no cluster",
+        ) from error
+    # A session that was already there was started with someone else's logging.
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def check_master(master: str) -> None:
+    """Refuse a master that Spark can't have, or that does not answer, before a JVM starts."""
+    if not _MASTER.fullmatch(master):
+        raise InputError(
+            f"{master!r} is no master of Spark",
+            expected="local[2], local[*], spark://host:7077, yarn or k8s://https://host:port",
+            got=master,
+        )
+    hosts = master.removeprefix("spark://").split(",") if master.startswith("spark://") else []
+    failures = [failure for host in hosts if (failure := _try_to_reach(host)) is not None]
+    if hosts and len(failures) == len(hosts):
+        raise InputError(
+            f"no master of Spark answers at {master}",
+            expected="a standalone cluster that is up",
+            got="; ".join(failures),
+            cure="start it, or look at its address, on top of its web page; "
+            "`--master local[2]` needs no cluster",
+        )
+
+
+def _try_to_reach(place: str) -> str | None:
+    host, _, port = place.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE_S):
+            return None
+    except (OSError, OverflowError) as error:
+        return f"{place}: {error}"
+
+
+def _require_java() -> Path:
+    java_home = find_java()
+    if java_home is None:
+        raise MissingExtraError(
+            "Spark needs Java, and none that it runs on was found",
+            expected="Java 17 or 21",
+            got=describe_search(),
+            cure="pip install 'anabranch[java]', or set JAVA_HOME to a Java 17 or 21",
+        )
+    return java_home
+
+
+def _prepare_environment() -> None:
+    # The JVM and the Python workers it forks read these, and only from the environment. By
+    # default workers take whatever python3 is first on the PATH.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = _LOOPBACK
+
+
+def _merge_settings(master: str, settings: dict[str, str]) -> dict[str, str]:
+    local = LOCAL_SETTINGS if master.startswith("local") else {}
+    merged = DEFAULT_SETTINGS | local | settings
+    java_options = "spark.driver.extraJavaOptions"
+    quiet = f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}"
+    merged[java_options] = f"{quiet} {_FORKING} {_STACK} {merged.get(java_options, '')}".strip()
+    return merged

@@ -1,0 +1,1 @@
+"""Sinks and result frames, and the progress of a query."""

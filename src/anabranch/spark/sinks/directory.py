@@ -1,0 +1,332 @@
+"""Sinks that take each batch once, whatever is replayed.
+
+Spark replays a batch after a crash with the same id and, because a program's answer is a function of
+its input, with the same rows. So a batch is published by one rename, and a replay of a published
+batch is read to its end, as Spark's state needs it to be, and dropped.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from anabranch.errors import InputError
+from anabranch.eventtime.channels import NEVER
+from anabranch.eventtime.held_back import Stand
+from anabranch.eventtime.idleness import record
+from anabranch.eventtime.ledger import Ledger
+from anabranch.eventtime.tolerance import Sample, Tolerance, explain_excess, read_tolerance
+from anabranch.microbatch.exchange.result_rows import COLUMNS
+from anabranch.model.events import Heartbeat
+from anabranch.spark.checkpoint.integrity import guard_checkpoint, refuse_damage
+from anabranch.spark.checkpoint.locks import Lock
+from anabranch.spark.checkpoint.ownership import (
+    PairingError,
+    check_pair,
+    find_local,
+    read_begin,
+    write_pair,
+)
+from anabranch.spark.session.partitions import spare_partitions
+from anabranch.spark.sinks.packed_frames import find_packed
+from anabranch.spark.sinks.part_files import Format, check_format, write_nothing, write_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+Bearable = float | str | Tolerance
+"""How many events may be rejected: 100, "1%" or 0.01."""
+MOST_SAMPLES = 10_000
+"""Of how many rejected rows the reasons are counted."""
+LEDGER = "_ledger.json"
+"""Beside the rows of a batch; Spark does not take a name with an underscore for data."""
+FRONTIERS = "_frontiers.json"
+"""How far the program and each of its sources had come with the batch."""
+
+
+class Frontiers(NamedTuple):
+    """The program's frontier, that of each source, and the batch in which each moved last.
+
+    `about` has what else is known of each source, as `eventtime.holding.Stand` says it.
+    """
+
+    program: int
+    sources: dict[str, int]
+    since: dict[str, int] | None = None
+    about: dict[str, dict[str, Any]] | None = None
+
+    @property
+    def stands(self) -> dict[str, Stand]:
+        """Return what is known of each source."""
+        about = self.about or {}
+        return {name: Stand(time, **about.get(name, {})) for name, time in self.sources.items()}
+
+
+def write_directory(
+    result: DataFrame,
+    folder: str | Path,
+    checkpoint: str | Path,
+    *,
+    format: Format = "parquet",  # noqa: A002 - Spark's own word
+    trigger: dict[str, Any] | None = None,
+    most_rejected: Bearable | None = None,
+) -> StreamingQuery:
+    """Start a query that publishes each batch as `folder/batch=N/kind=…`, exactly once.
+
+    `spark.read.parquet(folder)` reads it all; each batch also has a `_ledger.json` and a
+    `_frontiers.json`. `trigger` is Spark's, and defaults to `availableNow`: take what there is, then stop.
+    If more events are rejected than `most_rejected`, a count or a share such as "1%", the query stops
+    with `RejectionError`, after it has published them. A folder belongs to one checkpoint, and a
+    checkpoint to one driver at a time; anything else is refused.
+    """
+    if format not in ("json", "parquet"):
+        raise InputError(f"{format!r} is no format", expected="json or parquet", got=repr(format))
+    tolerance = None if most_rejected is None else read_tolerance(most_rejected)
+    target = Path(folder)
+    session = result.sparkSession
+    local = _find_local(session, checkpoint)
+    check_format(target, format)
+    if local is not None:
+        _check_pair(target, local)  # Before the lock, which would leave a new checkpoint behind.
+
+    def accept() -> None:
+        if local is not None:
+            _check_pair(target, local)
+        last = find_last_batch(target)
+        if tolerance is not None and last is not None:
+            judge_batch(session, last, format, tolerance)
+        target.mkdir(parents=True, exist_ok=True)
+        if local is not None:
+            write_pair(target, local)
+
+    def take(frame: DataFrame, batch: int) -> None:
+        publish(frame, batch, target, format)
+        if tolerance is not None:
+            judge_batch(frame.sparkSession, target / f"batch={batch}", format, tolerance)
+
+    return _start(find_packed(result), checkpoint, take, trigger, accept)
+
+
+def for_each_batch(
+    result: DataFrame,
+    function: Callable[[DataFrame, int], Any],
+    checkpoint: str | Path | None,
+    *,
+    trigger: dict[str, Any] | None = None,
+    most_rejected: Bearable | None = None,
+) -> StreamingQuery:
+    """Start a query that hands each batch of rows to a function; it must consume the frame.
+
+    After a crash a batch may come again, with the same number and the same `id`s. If more events are
+    rejected than `most_rejected`, the query stops after the function has had the batch. Without a
+    checkpoint it starts from the beginning each time, to try something out.
+    """
+    tolerance = None if most_rejected is None else read_tolerance(most_rejected)
+    if tolerance is None:
+        return _start(result, checkpoint, function, trigger)
+
+    def take(frame: DataFrame, batch: int) -> None:
+        kept = frame.persist()
+        try:
+            function(kept, batch)
+            counts = _count(kept)
+            if counts and tolerance.is_exceeded(_sum_up(counts)):
+                place = "the rows of kind 'rejected' of this batch"
+                raise explain_excess(
+                    _sum_up(counts), tolerance, _sample(kept), f"batch {batch}", place
+                )
+        finally:
+            kept.unpersist()
+
+    return _start(result, checkpoint, take, trigger)
+
+
+def publish(frame: DataFrame, batch: int, folder: Path, format: Format) -> bool:  # noqa: A002
+    """Write a batch and make it visible by one rename; say whether it was not there before."""
+    final = folder / f"batch={batch}"
+    if final.exists():
+        frame.write.format("noop").mode("overwrite").save()
+        return False
+    draft = folder / f".batch={batch}"
+    shutil.rmtree(draft, ignore_errors=True)
+    counts = write_rows(frame, draft, format)
+    balance, frontiers = _sum_up(counts), _find_frontiers(counts)
+    before = find_last_batch(folder, before=batch)
+    if before is None and not any(draft.glob("kind=*")):
+        write_nothing(draft, format)
+    if not counts and before is not None:
+        # Not one row came in, so no shard was heard; what they have counted still stands.
+        balance, frontiers = read_ledger(before), read_frontiers(before)
+    frontiers = _note_since(frontiers, None if before is None else read_frontiers(before), batch)
+    (draft / LEDGER).write_text(json.dumps(balance._asdict()) + "\n", encoding="utf-8")
+    text = json.dumps(frontiers._asdict(), sort_keys=True)
+    (draft / FRONTIERS).write_text(text + "\n", encoding="utf-8")
+    balance.check(f"batch {batch}")
+    draft.rename(final)
+    return True
+
+
+def judge_batch(
+    session: SparkSession,
+    batch: Path,
+    format: Format,  # noqa: A002 - Spark's own word
+    tolerance: Tolerance,
+    *,
+    ended: bool = False,
+) -> None:
+    """Stop a run if more was rejected, up to a published batch, than it may bear."""
+    ledger = read_ledger(batch)
+    if not tolerance.is_exceeded(ledger, ended=ended):
+        return
+    reader = session.read.schema(f"{COLUMNS}, batch int").format(format)
+    samples = _sample(reader.load(str(batch.parent)))
+    place = f"{batch.parent}/batch=*/kind=rejected"
+    raise explain_excess(ledger, tolerance, samples, batch.name.replace("=", " "), place)
+
+
+def read_ledger(batch: Path) -> Ledger:
+    """Return the ledger that was published with a batch."""
+    return Ledger(**json.loads((batch / LEDGER).read_text(encoding="utf-8")))
+
+
+def read_frontiers(batch: Path) -> Frontiers:
+    """Return the frontiers that were published with a batch."""
+    return Frontiers(**json.loads((batch / FRONTIERS).read_text(encoding="utf-8")))
+
+
+def read_waivers(folder: str | Path) -> list[Heartbeat]:
+    """Return what a query decided by its clock: heartbeats on behalf of sources that were idle.
+
+    With them the reference says of the same input what the query said of it.
+    """
+    found: list[tuple[str, int, int | None]] = []
+    known: dict[str, int] = {}
+    for batch in sorted(Path(folder).glob("batch=*"), key=_number):
+        for name, stand in read_frontiers(batch).stands.items():
+            if stand.waived is not None and known.get(name) != stand.waived:
+                known[name] = stand.waived
+                found.append((name, stand.waived, stand.last))
+    return record(found)
+
+
+def _number(batch: Path) -> int:
+    return int(batch.name.partition("=")[2])
+
+
+def find_last_batch(folder: str | Path, before: int | None = None) -> Path | None:
+    """Return the last batch that was published into a folder, or the last before another."""
+    numbers = {_number(path): path for path in Path(folder).glob("batch=*")}
+    known = [number for number in numbers if before is None or number < before]
+    return numbers[max(known)] if known else None
+
+
+def _count(frame: DataFrame) -> list[dict[str, Any]]:
+    rows = frame.where("kind = 'ledger'").select("value").collect()
+    return [json.loads(row.value) for row in rows]
+
+
+def _sum_up(counts: list[dict[str, Any]]) -> Ledger:
+    return Ledger(*(sum(count[name] for count in counts) for name in Ledger._fields))
+
+
+def _find_frontiers(counts: list[dict[str, Any]]) -> Frontiers:
+    # All shards that were heard know the same; those with nothing to say are not heard.
+    least = min((count["frontier"] for count in counts if "frontier" in count), default=NEVER)
+    found: dict[str, int] = {}
+    for count in counts:
+        for name, time in count.get("sources", {}).items():
+            found[name] = min(time, found.get(name, time))
+    about = next((count["about"] for count in counts if "about" in count), None)
+    return Frontiers(least, found, about=about)
+
+
+def _note_since(frontiers: Frontiers, before: Frontiers | None, batch: int) -> Frontiers:
+    """Note of each source the batch in which its frontier moved last, and in which it was heard."""
+    old = Frontiers(NEVER, {}) if before is None else before
+    stood = {
+        name: (old.since or {}).get(name, batch)
+        for name, time in frontiers.sources.items()
+        if old.sources.get(name) == time
+    }
+    about = None
+    if frontiers.about is not None:
+        stands, known = frontiers.stands, old.stands
+        about = {
+            name: {**told, "heard": _find_heard(stands[name], known.get(name), batch)}
+            for name, told in frontiers.about.items()
+        }
+    since = dict.fromkeys(frontiers.sources, batch) | stood
+    return frontiers._replace(since=since, about=about)
+
+
+def _find_heard(stand: Stand, before: Stand | None, batch: int) -> int | None:
+    old = Stand(NEVER) if before is None else before
+    own = stand.frontier if stand.frontier != stand.waived else old.frontier
+    moved = (stand.largest, stand.last, own) != (old.largest, old.last, old.frontier)
+    return batch if moved else old.heard
+
+
+def _sample(rows: DataFrame) -> list[Sample]:
+    found = rows.where("kind = 'rejected'").select("reason", "event").limit(MOST_SAMPLES).collect()
+    return [Sample(row.reason, row.event) for row in found]
+
+
+def _check_pair(folder: Path, checkpoint: Path) -> None:
+    try:
+        check_pair(folder, checkpoint)
+    except PairingError:
+        refuse_damage(checkpoint)  # If files are missing, that is what to say.
+        raise
+
+
+def _find_local(session: SparkSession, checkpoint: str | Path) -> Path | None:
+    context: Any = session.sparkContext
+    return find_local(checkpoint, str(context._jsc.hadoopConfiguration().get("fs.defaultFS")))
+
+
+def _start(
+    result: DataFrame,
+    checkpoint: str | Path | None,
+    function: Callable[[DataFrame, int], Any],
+    trigger: dict[str, Any] | None,
+    accept: Callable[[], None] = lambda: None,
+) -> StreamingQuery:
+    """Start a query, if no other driver has its checkpoint and all is as it should be."""
+    writer = result.writeStream.outputMode("append").trigger(**(trigger or {"availableNow": True}))
+
+    def begin(take: Callable[[DataFrame, int], Any]) -> StreamingQuery:
+        with spare_partitions(result):
+            return writer.foreachBatch(take).start()
+
+    if checkpoint is None:
+        return begin(function)
+    writer = writer.option("checkpointLocation", str(checkpoint))
+    local = _find_local(result.sparkSession, checkpoint)
+    if local is None:
+        accept()
+        return begin(function)
+    lock = Lock(local)
+    first = read_begin(local).first
+    try:
+        accept()
+        keeper = guard_checkpoint(local, find_retained(result.sparkSession))
+
+        def take(frame: DataFrame, batch: int) -> None:
+            function(frame, batch + first)
+            keeper.note(batch)
+
+        query = begin(take)
+    except BaseException:
+        lock.release()
+        raise
+    lock.release_after(query, keeper.seal)
+    return query
+
+
+def find_retained(session: SparkSession) -> int:
+    """Return how many batches of a checkpoint Spark keeps at least."""
+    return int(str(session.conf.get("spark.sql.streaming.minBatchesToRetain", "100")))

@@ -1,0 +1,78 @@
+"""Previews: sinks to try a program out with. They keep nothing, and start from the beginning."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from anabranch.spark.sinks.directory import for_each_batch
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+MOST_OUTPUTS = 20
+"""How many outputs of a batch are printed."""
+
+
+def write_memory(
+    result: DataFrame, name: str, *, trigger: dict[str, Any] | None = None
+) -> StreamingQuery:
+    """Start a query that keeps all rows in the driver's memory, as the table `name`.
+
+    `select_outputs(spark.table(name))` reads it, also while the query runs. It has no checkpoint:
+    Spark can't take up a table in memory again, so each start reads the input from its beginning.
+    """
+    return (
+        result.writeStream.format("memory")
+        .queryName(name)
+        .outputMode("append")
+        .trigger(**(trigger or {"availableNow": True}))
+        .start()
+    )
+
+
+def write_console(
+    result: DataFrame,
+    tell: Callable[[str], Any] = print,
+    *,
+    most: int = MOST_OUTPUTS,
+    trigger: dict[str, Any] | None = None,
+) -> StreamingQuery:
+    """Start a query that prints the outputs of each batch, and how many rows of other kinds it has."""
+
+    def show(frame: DataFrame, batch: int) -> None:
+        kept = frame.persist()
+        try:
+            counts = {row.kind: row["count"] for row in kept.groupBy("kind").count().collect()}
+            outputs = kept.where("kind = 'output'").orderBy("time", "id").limit(most).collect()
+        finally:
+            kept.unpersist()
+        rows = [(row.time, row.tag, row.source, json.loads(row.value)) for row in outputs]
+        tell(describe_outputs(batch, rows, counts))
+
+    return for_each_batch(result, show, None, trigger=trigger)
+
+
+def describe_outputs(
+    batch: int, rows: Iterable[tuple[int, str, str, Any]], counts: dict[str, int]
+) -> str:
+    """Return the outputs of a batch as people read them.
+
+    >>> print(describe_outputs(3, [(5, "Read", "reads", [7, 3])], {"output": 2, "late": 1}))
+    batch 3  2 outputs, 1 late, 0 rejected
+      time  tag   source  output
+         5  Read  reads   [7, 3]
+      … and 1 more
+    """
+    said = counts.get("output", 0)
+    rest = f"{counts.get('late', 0):,} late, {counts.get('rejected', 0):,} rejected"
+    lines = [f"batch {batch}  {said:,} output{'' if said == 1 else 's'}, {rest}"]
+    table = [("time", "tag", "source", "output"), *(tuple(map(str, row)) for row in rows)]
+    if len(table) > 1:
+        first, second, third = (max(len(row[place]) for row in table) for place in range(3))
+        lines += [f"  {a:>{first}}  {b:<{second}}  {c:<{third}}  {d}" for a, b, c, d in table]
+    if said >= len(table):
+        lines.append(f"  … and {said - len(table) + 1:,} more")
+    return "\n".join(lines)

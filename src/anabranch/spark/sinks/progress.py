@@ -1,0 +1,214 @@
+"""Progress: one line per batch of a running query, and why a query failed.
+
+Everything is read: what Spark keeps of a query's last batches, and what the directory sink publishes
+with each of them. Nothing is registered with the session, and nothing slows the query down.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from anabranch.errors import AnabranchError, ConservationError, RejectionError
+from anabranch.eventtime.held_back import explain_hold, find_holders, name_time
+from anabranch.eventtime.ledger import Ledger
+from anabranch.model.events import FOREVER
+from anabranch.spark.session.signals import hold_signals
+from anabranch.spark.sinks.directory import Frontiers, read_frontiers, read_ledger
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+INTERVAL_S = 1
+
+_OURS = re.compile(r"^\s*(?:\w+: )*anabranch\.[\w.]*?(\w+Error): (.*)$")
+_THEIRS = re.compile(r"^\s*(?:at \S+\(|Traceback|File \"|\.\.\. \d+ more|Caused by|JVM stacktrace)")
+
+
+class QueryError(AnabranchError, RuntimeError):
+    """A query on Spark stopped; what it had published before stays."""
+
+
+class Batch(NamedTuple):
+    """What a batch did. Ledger and frontiers are there once `write_directory` has published it."""
+
+    number: int
+    rows: int
+    rows_per_s: float
+    state_rows: int
+    state_bytes: int
+    ledger: Ledger | None = None
+    frontiers: Frontiers | None = None
+
+
+def describe_progress(query: StreamingQuery, folder: str | Path | None = None) -> str:
+    """Say what a query's last batch did; `folder` is where `write_directory` publishes it."""
+    recent = query.recentProgress
+    return describe_batch(read_batch(recent[-1], folder)) if recent else "no batch yet"
+
+
+def follow(
+    query: StreamingQuery,
+    tell: Callable[[str], Any],
+    folder: str | Path | None = None,
+    *,
+    interval_s: int = INTERVAL_S,
+) -> None:
+    """Wait for a query to end, and tell of each batch, in one line, when it is done.
+
+    A query that fails ends in `QueryError`, in `ConservationError` if events went missing, or in
+    `RejectionError` if too many were rejected. Ctrl-C and SIGTERM stop the query first, and then do what
+    they always do: Ctrl-C ends in KeyboardInterrupt. A second one kills this process and its JVM.
+    """
+    for batch in watch(query, folder, interval_s=interval_s):
+        tell(describe_batch(batch))
+
+
+def watch(
+    query: StreamingQuery, folder: str | Path | None = None, *, interval_s: int = INTERVAL_S
+) -> Iterator[Batch]:
+    """Yield each batch of a query when it is done, until the query ends; fail as `follow` does."""
+    from pyspark.errors import StreamingQueryException
+
+    told = -1
+    over = False
+    recent: list[Any] = []
+    while not over:
+        with hold_signals(query.stop):
+            try:
+                over = bool(query.awaitTermination(interval_s))
+            except StreamingQueryException as error:
+                raise explain_failure(str(error)) from error
+            recent = query.recentProgress
+        for progress in recent:
+            if progress["batchId"] > told:
+                told = progress["batchId"]
+                yield read_batch(progress, folder)
+
+
+def read_batch(progress: Mapping[str, Any], folder: str | Path | None = None) -> Batch:
+    """Return what a batch did, from Spark's progress of it and from what was published with it."""
+    operators = progress.get("stateOperators") or ()
+    place = None if folder is None else Path(folder) / f"batch={progress['batchId']}"
+    published = place if place is not None and place.is_dir() else None
+    return Batch(
+        progress["batchId"],
+        progress["numInputRows"],
+        progress.get("processedRowsPerSecond") or 0.0,
+        sum(operator.get("numRowsTotal", 0) for operator in operators),
+        sum(operator.get("memoryUsedBytes", 0) for operator in operators),
+        None if published is None else read_ledger(published),
+        None if published is None else read_frontiers(published),
+    )
+
+
+def describe_batch(batch: Batch) -> str:
+    """Say what a batch did: rows, rates, the ledger, the state, the frontier and who holds it back.
+
+    The ledger counts everything since the query's first start.
+    """
+    rate = batch.rows_per_s
+    parts = [f"batch {batch.number}", f"{batch.rows:,} rows"]
+    if rate:
+        parts[-1] += f", {rate:,.0f}/s" if rate >= 10 else f", {rate:.1f}/s"
+    if batch.ledger is not None:
+        parts.append(_describe_ledger(batch.ledger))
+    if batch.state_rows:
+        size = f", {name_size(batch.state_bytes)}" if batch.state_bytes else ""
+        parts.append(f"state {batch.state_rows:,} rows{size}")
+    if batch.frontiers is not None:
+        parts.append(describe_frontiers(batch.frontiers, batch.number))
+    return "  ".join(parts)
+
+
+def describe_frontiers(frontiers: Frontiers, batch: int | None = None) -> str:
+    """Say how far the sources have come, who holds the others back, why, and since which batch.
+
+    >>> describe_frontiers(Frontiers(4, {"north": 9, "south": 4}))
+    'frontier 4, held back by south; north 9'
+    >>> describe_frontiers(Frontiers(4, {"north": 9, "south": 4}, {"north": 7, "south": 5}), 7)
+    'frontier 4, held back by south since batch 5; north 9'
+    >>> describe_frontiers(Frontiers(9, {"north": 9, "south": 9}))
+    'frontier 9'
+    """
+    least, sources, since, about = frontiers
+    slow = find_slowest(frontiers)
+    stands = frontiers.stands
+    fast = [
+        f"{name} {'idle' if stands[name].idle else name_time(sources[name])}"
+        for name in sorted(sources)
+        if name not in slow
+    ]
+    if not fast or least == FOREVER:
+        return f"frontier {name_time(least)}"
+    stood = {name: number for name, number in (since or {}).items() if number != batch}
+    held = []
+    for name in slow:
+        why = "" if about is None else explain_hold(stands[name], batch)
+        if why.startswith("silent"):
+            held.append(f"{name}, {why}")
+            continue
+        when = f" since batch {stood[name]}" if batch is not None and name in stood else ""
+        held.append(f"{name}{when} ({why})" if why else f"{name}{when}")
+    # The others are ahead, so whoever is not among them has not been heard of.
+    names = ", ".join(held) or "a source that has brought nothing yet"
+    return f"frontier {name_time(least)}, held back by {names}; {', '.join(fast)}"
+
+
+def find_slowest(frontiers: Frontiers) -> list[str]:
+    """Return the sources that hold the program's frontier back."""
+    return find_holders(frontiers.program, frontiers.stands)
+
+
+def explain_failure(text: str) -> AnabranchError:
+    """Find in what Spark says of a failed query what a user has to know.
+
+    An error of ours comes wrapped in stack traces of Python and of the JVM; it is the last one.
+    """
+    lines = text.splitlines()
+    for place in range(len(lines) - 1, -1, -1):
+        ours = _OURS.match(lines[place])
+        if ours is not None:
+            kind, what = ours.groups()
+            rest = _read_on(lines[place + 1 :])
+            return _FAILURES.get(kind, QueryError)("\n".join([what, *rest]))
+    kept = [line for line in lines if line.strip() and not _THEIRS.match(line)]
+    return QueryError(
+        "the query failed", got=kept[0].strip() if kept else "no reason given", cure=_LOOK
+    )
+
+
+_FAILURES: dict[str, type[AnabranchError]] = {
+    "ConservationError": ConservationError,
+    "RejectionError": RejectionError,
+}
+
+_LOOK = "run it again without --master: the reference names the event and the line of your program"
+
+
+def _read_on(lines: list[str]) -> list[str]:
+    """Return the rows of our own error: at, expected, got, to do."""
+    rows: list[str] = []
+    for line in lines:
+        if not re.match(r"^\s+(?:at|expected|got|to do):|^ {12}\S", line):
+            break
+        rows.append(line.rstrip())
+    return rows
+
+
+def _describe_ledger(ledger: Ledger) -> str:
+    counts = {"processed": ledger.processed, "late": ledger.late, "rejected": ledger.rejected}
+    counts |= {"shed": ledger.shed} if ledger.shed else {}
+    counts["pending"] = ledger.pending
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items())
+
+
+def name_size(size: float) -> str:
+    """Return a number of bytes as a person would say it."""
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:,.0f} {unit}"
+        size /= 1000
+    return f"{size:,.1f} GB"

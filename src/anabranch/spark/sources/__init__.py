@@ -1,0 +1,1 @@
+"""The Spark side of sources: the data source that reads files, frames, clocks."""

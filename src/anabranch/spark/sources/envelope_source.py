@@ -1,0 +1,143 @@
+"""The fused source: all folders of a run as one source of Spark's, which brings envelopes.
+
+Spark asks it what is new, and for tasks; each task reads its files with Arrow and sends them to the shards
+as columns. No row is ever built in between.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from anabranch.microbatch.columns.allocator import keep_freed
+from anabranch.microbatch.exchange.envelopes import SCHEMA, make_batch
+from anabranch.microbatch.ingest.early_folds import begin_gathering, fold_file, is_foldable
+from anabranch.microbatch.ingest.file_rows import read_rows, take_in_rows
+from anabranch.microbatch.ingest.look_ahead import Forecast, Forecaster, Foreseen, can_foresee
+from anabranch.microbatch.job.job import Job
+from anabranch.sources.files import Found, Taken, check_taken, list_batch, list_files
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def make_source(job: Job, tasks: int, name: str) -> type[DataSource]:
+    """Return the source of a job's folders; Spark knows a source by its class."""
+
+    class FusedSource(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return name
+
+        def schema(self) -> str:
+            return SCHEMA
+
+        def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
+            return FusedReader(job, tasks)
+
+    return FusedSource
+
+
+class _FilePart(InputPartition):
+    """The files that one task reads, by folder, and what it may rely on."""
+
+    def __init__(self, files: dict[int, list[Found]], forecast: Forecast | None) -> None:
+        super().__init__(files)
+        self.files = files
+        self.forecast = forecast
+
+
+class FusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans batches of files on the driver, and reads them in tasks."""
+
+    def __init__(self, job: Job, tasks: int) -> None:
+        self._job = job
+        self._folders = job.folders
+        self._tasks = tasks
+        self._checked = False
+        self._until: list[str] | None = None
+        self._forecaster = Forecaster(job) if can_foresee(job) else None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Begin before the first file."""
+        return _write([Taken() for _ in self._folders], Foreseen({}))
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Remember what there is now: nothing beyond it will be read."""
+        names = [list_files(folder.files, Taken()) for folder in self._folders]
+        self._until = [found[-1].name if found else "" for found in names]
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Return the next files of each folder, as many as a batch takes."""
+        taken, foreseen = _read(start)
+        if not self._checked:
+            for folder, so_far in zip(self._folders, taken, strict=True):
+                check_taken(folder.files, so_far)
+            self._checked = True
+        until: list[str | None] = [None] * len(taken)
+        if self._until is not None:
+            until = list(self._until)
+        files = {
+            place: list_files(folder.files, so_far, last)[: folder.files.files_per_batch]
+            for place, (folder, so_far, last) in enumerate(
+                zip(self._folders, taken, until, strict=True)
+            )
+        }
+        if self._forecaster is not None:
+            foreseen = self._forecaster.advance(foreseen, files)
+        return _write([so_far.after(files[n]) for n, so_far in enumerate(taken)], foreseen)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """Deal a batch's files out to tasks, the largest first."""
+        (before, known), (after, foreseen) = _read(start), _read(end)
+        files = {
+            place: list_batch(folder.files, a, b)
+            for place, (folder, a, b) in enumerate(zip(self._folders, before, after, strict=True))
+        }
+        forecast = None
+        if self._forecaster is not None:
+            forecast = self._forecaster.forecast(known, foreseen, files)
+        lined = [(found, place) for place in files for found in files[place]]
+        lined.sort(key=lambda pair: (-pair[0].size, pair[1], pair[0].number))
+        loads = [(0, task) for task in range(min(self._tasks, len(lined)))]
+        dealt: list[dict[int, list[Found]]] = [{} for _ in loads]
+        for found, place in lined:
+            load, task = heapq.heappop(loads)
+            dealt[task].setdefault(place, []).append(found)
+            heapq.heappush(loads, (load + found.size, task))
+        return [_FilePart(part, forecast) for part in dealt]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read a task's files into envelopes."""
+        assert isinstance(partition, _FilePart)
+        keep_freed()
+        shards = self._job.wiring.shards
+        gathering = None
+        if partition.forecast is not None:
+            gathering = begin_gathering(self._job, partition.forecast.foresight)
+        for place, files in partition.files.items():
+            folder = self._folders[place]
+            if partition.forecast is not None and is_foldable(self._job, folder):
+                for found in files:
+                    folded = fold_file(self._job, place, found, partition.forecast, gathering)
+                    yield make_batch(folded, shards)
+                continue
+            for batches in read_rows(self._job, folder, files):
+                yield make_batch(take_in_rows(self._job, folder, batches), shards)
+        if gathering is not None:
+            yield make_batch(gathering.send(), shards)
+
+
+def _write(taken: list[Taken], foreseen: Foreseen) -> dict[str, Any]:
+    files = {str(place): so_far._asdict() for place, so_far in enumerate(taken)}
+    return {**files, "foreseen": foreseen.write()}
+
+
+def _read(offset: dict[str, Any]) -> tuple[list[Taken], Foreseen]:
+    taken = [Taken(**offset[str(place)]) for place in range(len(offset) - 1)]
+    return taken, Foreseen.read(offset["foreseen"])

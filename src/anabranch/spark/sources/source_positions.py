@@ -1,0 +1,60 @@
+"""Origins: the sources that Spark sees in feeds, and where the files of each are now.
+
+A source of files notes the whole path of each file that it has read. If its folder has moved, to another
+machine say, what it has noted must move too, or it would look for them where they are not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from anabranch.sources.files import Files
+from anabranch.spark.checkpoint.ownership import find_local
+from anabranch.spark.sources.feeds import Feed
+
+
+class Origin(NamedTuple):
+    """One of Spark's sources: the folder of files that it reads, if it is one on this machine."""
+
+    folder: Path | None
+
+
+def list_origins(feeds: Sequence[Feed]) -> list[Origin]:
+    """Return the sources in Spark's order: each stream of a frame, then all `Files` as one."""
+    found = [
+        origin
+        for feed in feeds
+        if not isinstance(feed.frame, Files)
+        for origin in _look_into(feed.frame)
+    ]
+    return found + [Origin(None)] * any(isinstance(feed.frame, Files) for feed in feeds)
+
+
+def _look_into(frame: Any) -> Iterator[Origin]:
+    leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
+    for place in range(leaves.size()):
+        leaf = leaves.apply(place)
+        kind = leaf.getClass().getSimpleName()
+        if kind == "StreamingRelation":
+            path = leaf.dataSource().options().get("path")
+            yield Origin(find_local(path.get()) if path.isDefined() else None)
+        elif kind.startswith("StreamingRelation"):
+            yield Origin(None)
+
+
+def move_log(text: str, folder: Path) -> str:
+    r"""Return the log of a source of files as if they had been read from another folder.
+
+    >>> move_log('v1\n{"path":"file:///old/a.json","batchId":0}', Path("/new"))
+    'v1\n{"path":"file:///new/a.json","batchId":0}'
+    """
+    version, *lines = text.split("\n")
+    paths = {json.loads(line)["path"].rpartition("/")[0] for line in lines if line}
+    if len(paths) != 1:
+        return text  # Files of several folders: who is to say which of them has moved where?
+    (old,) = paths
+    new = folder.absolute().as_uri()
+    return "\n".join([version, *(line.replace(f'"{old}/', f'"{new}/', 1) for line in lines)])

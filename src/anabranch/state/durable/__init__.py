@@ -1,0 +1,1 @@
+"""Values as bytes and columns that outlive their program."""

@@ -1,0 +1,252 @@
+"""Durable bytes for states and events: MessagePack, self-describing, never pickle.
+
+Plain values are written as they are. Everything else is a list whose first element names its kind.
+Records (`NamedTuple`s, dataclasses) are written by name and read back only if the program knows a
+record of that name: bytes from elsewhere can't choose a class.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Any, get_args, get_type_hints
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from anabranch.model.maps import Map
+from anabranch.model.program import Program
+from anabranch.model.shapes import MISSING
+from anabranch.state.durable.durable_names import (
+    CodecError,
+    fields_of,
+    find_zone,
+    is_array,
+    is_pickle,
+    is_record,
+    is_scalar,
+    name_record,
+    read_array,
+    read_integer,
+    read_zone,
+    refuse_value,
+    write_array,
+    write_integer,
+)
+
+__all__ = ["Codec", "CodecError", "make_codec", "name_record"]
+
+_SMALL = 1 << 63
+_PLAIN = frozenset({int, str, float, bytes, bool, type(None)})
+
+
+class Codec:
+    """Write and read values that may contain a known set of records."""
+
+    def __init__(self, records: Iterable[type] = ()) -> None:
+        self._records: dict[str, type] = {}
+        for record in records:
+            self._learn(record)
+
+    @property
+    def records(self) -> Mapping[str, type]:
+        """Return the records and enums it knows, by the names they are stored under."""
+        return MappingProxyType(self._records)
+
+    def encode(self, value: Any) -> bytes:
+        """Return a value as bytes; equal values of equal types give equal bytes."""
+        return msgspec.msgpack.encode(self._lower(value))
+
+    def decode(self, data: bytes) -> Any:
+        """Return the value that was written."""
+        try:
+            return self._lift(msgspec.msgpack.decode(data))
+        except (msgspec.DecodeError, LookupError, TypeError, ValueError, RecursionError) as error:
+            raise _explain(data, error) from error
+
+    def _learn(self, record: type) -> None:
+        name = name_record(record)
+        if name in self._records:
+            return
+        self._records[name] = record
+        if record.__name__ != "Struct":
+            for found in _records_in(_hints(record).values()):
+                self._learn(found)
+
+    def _lower(self, value: Any) -> Any:
+        kind = type(value)
+        if kind in (str, bytes, float, bool) or value is None:
+            return value
+        if kind is int:
+            return value if -_SMALL <= value < _SMALL else ["i", write_integer(value)]
+        lower = _LOWERS.get(kind)
+        if lower is not None:
+            return lower(self, value)
+        if isinstance(value, Enum) and name_record(kind) in self._records:
+            if value.name not in kind.__members__:  # Several members of a flag at once.
+                return ["f", name_record(kind), self._lower(value.value)]
+            return ["e", name_record(kind), value.name]
+        if is_record(kind) and name_record(kind) in self._records:
+            return ["n", name_record(kind), *map(self._lower, fields_of(value))]
+        if is_array(value):
+            return ["A", *write_array(value)]
+        if is_scalar(value):
+            return ["N", *write_array(value)]
+        raise refuse_value(value)
+
+    def _lift(self, data: Any) -> Any:
+        if type(data) is list:
+            return _LIFTS[data[0]](self, data[1:])
+        if type(data) not in _PLAIN:
+            raise CodecError("stored bytes can't be read", got=f"a {type(data).__name__}")
+        return data
+
+    def _sorted(self, values: Iterable[Any]) -> list[Any]:
+        # Sets and maps have no order of their own; bytes must.
+        return sorted(map(self._lower, values), key=msgspec.msgpack.encode)
+
+    def _lift_record(self, data: list[Any]) -> Any:
+        record = self._records.get(data[0])
+        if record is None:
+            raise CodecError(f"stored bytes name a record {data[0]!r}, which the program has not")
+        return record(*map(self._lift, data[1:]))
+
+    def _lift_enum(self, data: list[Any]) -> Any:
+        return self._find_enum(data[0])[data[1]]
+
+    def _lift_flags(self, data: list[Any]) -> Any:
+        return self._find_enum(data[0])(self._lift(data[1]))
+
+    def _find_enum(self, name: str) -> Any:
+        if name not in self._records:
+            raise CodecError(f"stored bytes name an enum {name!r}, which the program has not")
+        return self._records[name]
+
+
+def make_codec(program: Program) -> Codec:
+    """Return the codec that knows the records of a program: its events, and what states start as.
+
+    A shape whose states come to hold other records than they start with names them as `records`.
+    """
+    found: list[type] = list(program.tags)
+    for state_type in program.state_types:
+        found += find_records(state_type.shape)
+    return Codec(found)
+
+
+def find_records(shape: Any) -> tuple[type, ...]:
+    """Return the records that a shape's states may hold, as far as it says."""
+    found: list[type] = []
+    while shape is not None:
+        found += getattr(shape, "records", ())
+        for start in (shape.init, shape.zero):
+            if start is not MISSING:
+                found += _records_of(start)
+        shape = getattr(shape, "inner", None)
+    return tuple(found)
+
+
+def list_records(hint: Any) -> tuple[type, ...]:
+    """Return the records in an annotation, such as `Order` or `dict[str, Order | None]`."""
+    return tuple(_records_in([hint]))
+
+
+def _hints(record: type) -> dict[str, Any]:
+    try:
+        return get_type_hints(record)
+    except (NameError, TypeError):
+        return {}
+
+
+def _records_in(types: Iterable[Any]) -> list[type]:
+    found: list[type] = []
+    for hint in types:
+        if isinstance(hint, type) and (is_record(hint) or issubclass(hint, Enum)):
+            found.append(hint)
+        found += _records_in(get_args(hint))
+    return found
+
+
+def _records_of(value: Any) -> list[type]:
+    kind = type(value)
+    found = [kind] if is_record(kind) or isinstance(value, Enum) else []
+    if isinstance(value, tuple | list | frozenset | set):
+        inner: Iterable[Any] = value
+    elif isinstance(value, dict | Map):
+        inner = [*value, *value.values()]
+    else:
+        inner = fields_of(value) if dataclasses.is_dataclass(kind) else ()
+    return found + [record for part in inner for record in _records_of(part)]
+
+
+def _write_time(value: Any) -> list[Any]:
+    """Return a time as text; with its zone and fold beside it, where the text does not say them."""
+    zone = find_zone(value.tzinfo)
+    if type(value.tzinfo) is ZoneInfo:
+        return [value.replace(tzinfo=None).isoformat(), zone, value.fold]
+    return [value.isoformat(), "", 1] if value.fold else [value.isoformat()]
+
+
+def _read_time(kind: Any, text: str, zone: str = "", fold: int = 0) -> Any:
+    value = kind.fromisoformat(text)
+    return value.replace(tzinfo=read_zone(zone) if zone else value.tzinfo, fold=fold)
+
+
+def _explain(data: bytes, error: Exception) -> CodecError:
+    if isinstance(error, CodecError):
+        return error
+    if is_pickle(data):
+        return CodecError(
+            "stored bytes are a pickle, which may run anything when it is read",
+            expected="MessagePack, as this codec writes it",
+            got=f"{len(data)} bytes of a pickle",
+            cure="read it where you trust it, and write the values again",
+        )
+    return CodecError("stored bytes can't be read", got=str(error))
+
+
+_Lower = Callable[[Codec, Any], Any]
+_Lift = Callable[[Codec, list[Any]], Any]
+
+_LOWERS: dict[type, _Lower] = {
+    tuple: lambda codec, value: ["t", *map(codec._lower, value)],
+    list: lambda codec, value: ["l", *map(codec._lower, value)],
+    frozenset: lambda codec, value: ["s", *codec._sorted(value)],
+    set: lambda codec, value: ["S", *codec._sorted(value)],
+    dict: lambda codec, value: ["d", *codec._sorted(map(tuple, value.items()))],
+    Map: lambda codec, value: ["m", *codec._sorted(map(tuple, value.entries().items()))],
+    Decimal: lambda codec, value: ["D", str(value)],
+    Fraction: lambda codec, value: ["F", str(value.numerator), str(value.denominator)],
+    datetime: lambda codec, value: ["T", *_write_time(value)],
+    time: lambda codec, value: ["H", *_write_time(value)],
+    timedelta: lambda codec, value: ["P", value.days, value.seconds, value.microseconds],
+    UUID: lambda codec, value: ["U", value.bytes],
+    date: lambda codec, value: ["Y", value.isoformat()],
+}
+_LIFTS: dict[str, _Lift] = {
+    "i": lambda codec, data: read_integer(data[0]),
+    "t": lambda codec, data: tuple(map(codec._lift, data)),
+    "l": lambda codec, data: [codec._lift(part) for part in data],
+    "s": lambda codec, data: frozenset(map(codec._lift, data)),
+    "S": lambda codec, data: set(map(codec._lift, data)),
+    "d": lambda codec, data: dict(map(codec._lift, data)),
+    "m": lambda codec, data: Map(map(codec._lift, data)),
+    "n": Codec._lift_record,
+    "e": Codec._lift_enum,
+    "f": Codec._lift_flags,
+    "D": lambda codec, data: Decimal(data[0]),
+    "F": lambda codec, data: Fraction(int(data[0]), int(data[1])),
+    "T": lambda codec, data: _read_time(datetime, *data),
+    "H": lambda codec, data: _read_time(time, *data),
+    "P": lambda codec, data: timedelta(*data),
+    "U": lambda codec, data: UUID(bytes=data[0]),
+    "A": lambda codec, data: read_array(*data),
+    "N": lambda codec, data: read_array(*data)[()],
+    "Y": lambda codec, data: date.fromisoformat(data[0]),
+}

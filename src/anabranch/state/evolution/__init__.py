@@ -1,0 +1,1 @@
+"""State of an older program, carried into a newer one."""

@@ -1,0 +1,265 @@
+"""Schemas: what a snapshot holds, and what a program says its state will be.
+
+A savepoint keeps `describe_snapshot(...)` as its `schema`: the kinds of what was found, by which columns
+are read back, and in `declared` what the program that made it said. Programs are compared by what they say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from anabranch.model.events import LANE, field_names, field_types
+from anabranch.model.maps import Map
+from anabranch.model.program import Program, StateType
+from anabranch.model.shapes import MISSING
+from anabranch.state.collections import Struct
+from anabranch.state.durable.codec import Codec, make_codec
+from anabranch.state.durable.durable_names import is_record
+from anabranch.state.durable.kind_trees import VERSION, align, is_number, read_version
+from anabranch.state.durable.kinds import (
+    ANY,
+    INT,
+    NUMBER,
+    UNKNOWN,
+    Fixed,
+    Kind,
+    KindError,
+    Mapped,
+    Record,
+    Sequence,
+    describe_type,
+    describe_value,
+    describe_values,
+    read_kind,
+    unify,
+    unify_all,
+    write_kind,
+)
+from anabranch.state.durable.value_columns import sort_items
+from anabranch.state.evolution.changes import Identity
+from anabranch.state.numbers import Count
+
+
+@dataclass(frozen=True)
+class EntryKinds:
+    """The kinds of a state: of its keys, if it has entries `by` fields, and of an entry.
+
+    The key is that of the first field; where there are more, the entry is a map in turn. Innermost are
+    the lanes, if it has any.
+    """
+
+    by: tuple[str, ...]
+    lanes: int | None
+    key: Kind | None
+    entry: Kind
+
+    @property
+    def keys(self) -> tuple[Kind, ...]:
+        """Return the kinds of the keys, outermost first."""
+        found = [] if self.key is None else [self.key]
+        inner = self.entry
+        for _ in self.by[1:]:
+            found.append(inner.key if isinstance(inner, Mapped) else UNKNOWN)
+            inner = inner.value if isinstance(inner, Mapped) else UNKNOWN
+        return tuple(found)
+
+    @property
+    def leaf(self) -> Kind:
+        """Return the kind of the innermost state, or of a lane of it."""
+        inner = self.entry
+        for _ in range(max(len(self.by) - 1, 0) + (self.lanes is not None)):
+            inner = inner.value if isinstance(inner, Mapped) else UNKNOWN
+        return inner
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What a snapshot holds, or what a program says: its state, deltas, events and records."""
+
+    state: EntryKinds
+    deltas: Mapping[str, EntryKinds] = field(default_factory=dict)
+    events: Mapping[str, Kind] = field(default_factory=dict)
+    records: Mapping[str, Kind] = field(default_factory=dict)
+    changes: tuple[Identity, ...] = ()
+    declared: Schema | None = None
+
+    @property
+    def promise(self) -> Schema:
+        """Return what the program said."""
+        return self.declared or self
+
+
+def describe_program(program: Program) -> Schema:
+    """Return what a program says of its state, as far as its shapes and annotations do."""
+    records = {name: describe_type(record) for name, record in make_codec(program).records.items()}
+    return Schema(
+        state=_describe_state(program.initial),
+        deltas={one.name: _describe_state(one) for one in program.state_types},
+        events={tag.__name__: describe_type(tag) for tag in program.inputs},
+        records=records,
+        changes=tuple(change.identity for change in program.changes),
+    )
+
+
+def describe_snapshot(
+    program: Program, state: Any, deltas: Mapping[str, Any], events: Iterable[Any]
+) -> Schema:
+    """Return what was found in a snapshot, and what its program says; `events` are the pending data."""
+    said, codec = describe_program(program), make_codec(program)
+    by_tag: dict[str, list[Any]] = {}
+    for event in events:
+        by_tag.setdefault(type(event).__name__, []).append(event)
+    return Schema(
+        state=describe_entries(said.state, list_entries(said.state, state, codec)),
+        deltas={
+            name: describe_entries(said.deltas[name], list_entries(said.deltas[name], delta, codec))
+            for name, delta in sorted(deltas.items())
+        },
+        events={
+            name: align(describe_values(some), said.events.get(name, ANY))
+            for name, some in sorted(by_tag.items())
+        },
+        declared=said,
+    )
+
+
+def describe_entries(said: EntryKinds, pairs: Iterable[tuple[Any, Any]]) -> EntryKinds:
+    """Return the kinds of pairs of key and entry, in the form that the program says."""
+    found = list(pairs)
+    key = describe_values(key for key, _ in found) if said.by else None
+    entry = align(describe_values(entry for _, entry in found), said.entry)
+    return EntryKinds(said.by, said.lanes, key, entry)
+
+
+def unify_entries(a: EntryKinds, b: EntryKinds) -> EntryKinds:
+    """Return the kinds of both: of a state that is looked through part by part."""
+    key = None if a.key is None or b.key is None else unify(a.key, b.key)
+    return EntryKinds(a.by, a.lanes, key, unify(a.entry, b.entry))
+
+
+def list_entries(entries: EntryKinds, state: Any, codec: Codec) -> list[tuple[Any, Any]]:
+    """Return a state as pairs of key and entry, in the order of keys; one without a key if it has none."""
+    if not entries.by:
+        return [(None, state)]
+    found = state.entries()
+    return [(key, found[key]) for key in sort_items(found, codec)]
+
+
+def make_state(entries: EntryKinds, pairs: Iterable[tuple[Any, Any]]) -> Any:
+    """Undo `list_entries`."""
+    return Map(pairs) if entries.by else next(iter(pairs))[1]
+
+
+def _describe_state(state_type: StateType) -> EntryKinds:
+    by: list[str] = []
+    keys: list[Kind] = []
+    lanes = None
+    shape: Any = state_type.shape
+    # A state of which keys share a part is one value, with its entries in it.
+    while shape.by is not None and not hasattr(shape, "find_part"):
+        if shape.by == LANE:
+            lanes = shape.lanes
+        else:
+            by.append(shape.by)
+            keys.append(_describe_key(state_type, shape.by))
+        shape = shape.inner
+    kind = describe_shape(shape)
+    if lanes is not None:
+        kind = Mapped("Map", INT, kind)
+    for key in reversed(keys[1:]):
+        kind = Mapped("Map", key, kind)
+    return EntryKinds(tuple(by), lanes, keys[0] if keys else None, kind)
+
+
+def _describe_key(state_type: StateType, by: str) -> Kind:
+    tags = [tag for tag in state_type.handlers if by in field_names(tag)]
+    return unify_all(describe_type(field_types(tag)[by]) for tag in tags)
+
+
+def describe_shape(shape: Any) -> Kind:
+    """Return what a shape without entries says of its states: what they start from, weakly."""
+    if isinstance(shape, Count):
+        return INT
+    inner = getattr(shape, "states", shape)
+    if isinstance(inner, Struct):
+        fields = ((name, describe_shape(one)) for name, one in inner.fields.items())
+        return Record(f"Struct({','.join(inner.fields)})", tuple(fields))
+    starts = [start for start in (shape.init, shape.zero) if start is not MISSING]
+    return unify_all(map(describe_start, starts))
+
+
+def describe_start(value: Any) -> Kind:
+    """Return what a state that starts from a value may become: a number of any kind from a number."""
+    if is_record(type(value)):
+        return _describe_start_of_record(value)
+    match value:
+        case tuple() if value:
+            return Fixed(tuple(map(describe_start, value)))
+        case tuple() | list() | set() | frozenset():
+            return Sequence(type(value).__name__, unify_all(map(describe_start, value)))
+        case dict() | Map():
+            keys, entries = map(describe_value, value), map(describe_start, value.values())
+            return Mapped(type(value).__name__, unify_all(keys), unify_all(entries))
+    kind = describe_value(value)
+    return NUMBER if is_number(kind) else kind
+
+
+def _describe_start_of_record(value: Any) -> Kind:
+    """Return what a record's annotations say; of a `Struct`, which has none, what it starts from."""
+    said = describe_type(type(value))
+    assert isinstance(said, Record)
+    annotated = getattr(type(value), "__annotations__", {})
+    fields = [
+        (name, kind if name in annotated else describe_start(getattr(value, name)))
+        for name, kind in said.fields
+    ]
+    return Record(said.name, tuple(fields))
+
+
+def write_schema(schema: Schema) -> dict[str, Any]:
+    """Return a schema as JSON."""
+    return {
+        "version": VERSION,
+        "by": list(schema.state.by) or None,
+        "lanes": schema.state.lanes,
+        "state": _write_entries(schema.state),
+        "deltas": {name: _write_entries(entries) for name, entries in schema.deltas.items()},
+        "events": {name: write_kind(kind) for name, kind in schema.events.items()},
+        "records": {name: write_kind(kind) for name, kind in schema.records.items()},
+        "changes": [list(identity) for identity in schema.changes],
+        "declared": None if schema.declared is None else write_schema(schema.declared),
+    }
+
+
+def read_schema(data: Any) -> Schema:
+    """Return the schema that was written; refuse anything else."""
+    if not isinstance(data, dict):
+        raise KindError("a schema can't be read", expected="an object", got=repr(data)[:80])
+    read_version(data)
+    try:
+        return Schema(
+            state=_read_entries(data["state"]),
+            deltas={str(name): _read_entries(one) for name, one in data["deltas"].items()},
+            events={str(name): read_kind(kind) for name, kind in data["events"].items()},
+            records={str(name): read_kind(kind) for name, kind in data["records"].items()},
+            changes=tuple(tuple(map(str, identity)) for identity in data["changes"]),
+            declared=None if data["declared"] is None else read_schema(data["declared"]),
+        )
+    except (AttributeError, LookupError, TypeError) as error:
+        raise KindError("a schema can't be read", got=f"{type(error).__name__}: {error}") from error
+
+
+def _write_entries(entries: EntryKinds) -> dict[str, Any]:
+    return {
+        "by": list(entries.by),
+        "lanes": entries.lanes,
+        "key": None if entries.key is None else write_kind(entries.key),
+        "entry": write_kind(entries.entry),
+    }
+
+
+def _read_entries(data: Any) -> EntryKinds:
+    key = None if data["key"] is None else read_kind(data["key"])
+    return EntryKinds(tuple(map(str, data["by"])), data["lanes"], key, read_kind(data["entry"]))

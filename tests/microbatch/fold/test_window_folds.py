@@ -1,0 +1,237 @@
+"""Windows by columns against the program that they are: the same rows, ids and counts."""
+
+import json
+import random
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from anabranch import Event
+from anabranch.eventtime.channels import Source, end_sources
+from anabranch.eventtime.windows.panes import Windowing
+from anabranch.eventtime.windows.triggers import AfterCount, AtFrontier, Repeatedly
+from anabranch.eventtime.windows.window_types import Global, Sessions, Sliding, Tumbling
+from anabranch.microbatch.columns.event_tables import OutgrownStateError
+from anabranch.microbatch.columns.session_pieces import find_pieces
+from anabranch.microbatch.fold import window_folds as columnar
+from anabranch.microbatch.job.column_plan import plan_columns
+from anabranch.plan.layouts import choose_layout
+from anabranch.query.window_aggregates import aggregate
+from anabranch.reference.sequential import run
+from anabranch.state import Count, Max, Mean, Min, Sum, TopK
+from tests.microbatch.test_microbatches import Engine, cut, expected_rows, said_rows, to_row
+
+
+class Bid(NamedTuple):
+    time: int
+    auction: int
+    price: int
+
+
+class Ping(NamedTuple):
+    time: int
+    at: int
+    host: int
+
+
+class Offer(NamedTuple):
+    time: int
+    auction: str
+    price: int
+
+
+SOURCES = (Source("a", lateness=2), Source("b"))
+NAMES = ["x", "y's", 'a "b" \\ é\n']
+
+
+def draw_bids(rng, tag, count):
+    items = []
+    for name in "ab":
+        time = rng.randint(-20, 20)
+        for seq in range(count):
+            time += rng.choice((0, 0, 1, 1, 2, 30 if rng.random() < 0.05 else 0))
+            at = time - rng.randint(0, 3) if name == "a" else time
+            auction = rng.randint(-1, 2)
+            key = auction if tag is Bid else NAMES[auction]
+            items.append(Event(tag(at, key, rng.randint(-99, 99)), name, seq))
+    return items
+
+
+@pytest.mark.parametrize("per", ["auction", None])
+@pytest.mark.parametrize("tag", [Bid, Offer])
+def test_differential_windows_by_columns_say_what_the_program_says(tag, per, monkeypatch):
+    said = 0
+    for seed in range(40):
+        rng = random.Random(seed)
+        # Pairs of a key and a slice have a place of their own, or none.
+        monkeypatch.setattr(columnar, "_DENSE", rng.choice([-1 << 40, 1 << 22]))
+        size = rng.randint(1, 12)
+        every, offset = rng.randint(1, size), rng.randint(-3, 5)
+        window = rng.choice(
+            [Tumbling(size, offset), Sliding(size, every, offset), Sessions(rng.randint(1, 6))]
+        )
+        program = aggregate(
+            tag, window, per=per,
+            n=Count(), top=(Max(), "price"), low=(Min(), "price"), sum=(Sum(), "price"),
+            mean=(Mean(), "price"),
+        )  # fmt: skip
+        items = draw_bids(rng, tag, 50)
+        items = end_sources(items, SOURCES) if rng.random() < 0.5 else items
+        answer = run(program, items, SOURCES)
+        engine = Engine(program, SOURCES, rng.choice([1, 3]), columns=True)
+        assert engine.columns.windows is not None
+        for batch in cut(rng, items):
+            engine.batch(batch)
+        assert said_rows(engine) == expected_rows(answer), seed
+        assert engine.ledger == answer.ledger
+        said += len(answer.outputs)
+    assert said > 500
+
+
+def test_differential_triggers_that_speak_once_say_the_same_by_columns():
+    said = 0
+    for seed in range(30):
+        rng = random.Random(seed)
+        window = rng.choice([Tumbling(5), Sliding(6, every=2), Sessions(3)])
+        trigger = AtFrontier(late=rng.choice([AfterCount(1), Repeatedly(AfterCount(2))]))
+        way = rng.choice(["discarding", "accumulating", "retracting"])
+        over = Windowing(window, trigger, accumulation=way)
+        program = aggregate(Bid, over, per="auction", n=Count(), sum=(Sum(), "price"))
+        items = end_sources(draw_bids(rng, Bid, 30), SOURCES)
+        answer = run(program, items, SOURCES)
+        engine = Engine(program, SOURCES, 2, columns=True)
+        assert engine.columns.windows is not None
+        for batch in cut(rng, items):
+            engine.batch(batch)
+        assert said_rows(engine) == expected_rows(answer), seed
+        said += len(answer.outputs)
+    assert said > 500
+
+
+def test_slices_that_no_open_window_needs_are_forgotten():
+    program = aggregate(Bid, Sliding(10, every=5), per="auction", n=Count())
+    engine = Engine(program, (Source("b", strict=True),), 1, columns=True)
+    for time in range(0, 4000, 4):
+        engine.batch([[to_row(Event(Bid(time, time % 3, 1), "b", time))]])
+    assert len(engine.stores[0].pages) < 20
+    rows = [s for s in engine.said if s.kind == "output"]
+    assert len(rows) == len(
+        run(
+            program,
+            [Event(Bid(t, t % 3, 1), "b", t) for t in range(0, 4000, 4)],
+            (Source("b", strict=True),),
+        ).outputs
+    )
+
+
+def test_differential_keys_far_apart_in_time_have_slices_of_their_own():
+    program = aggregate(Bid, Tumbling(3), per="auction", n=Count(), top=(Max(), "price"))
+    far = [-(1 << 60), -(1 << 59), 0, 1 << 59, 1 << 60]
+    bids = [Bid(time + key % 2, key, key) for time in far for key in range(9)]
+    items = end_sources([Event(bid, "b", seq) for seq, bid in enumerate(bids)])
+    engine = Engine(program, (Source("b", lateness=2),), 1, columns=True)
+    engine.batch([[to_row(item) for item in items]])
+    assert said_rows(engine) == expected_rows(run(program, items, (Source("b", lateness=2),)))
+
+
+def test_pages_of_a_long_window_stay_few():
+    program = aggregate(Bid, Tumbling(100_000), per="auction", n=Count())
+    engine = Engine(program, (Source("b", strict=True),), 1, columns=True)
+    for time in range(300):
+        engine.batch([[to_row(Event(Bid(time, time % 90, 1), "b", time))]])
+    assert len(engine.stores[0].pages) < 12
+    engine.batch([[to_row(Event(Bid(200_000, 0, 1), "b", 200_000))]])
+    counts = [json.loads(row.value)["value"]["n"] for row in engine.said if row.kind == "output"]
+    assert (len(counts), sum(counts)) == (90, 300)
+
+
+@pytest.mark.parametrize(("over", "folds", "reason"), [
+    (Global(), {"n": Count()}, "Global windows do not lie on a grid"),
+    (Tumbling(5), {"k": (TopK(2), "price")}, "k is not counted, added up or compared by whole numbers"),
+    (Tumbling(5), {"n": (Sum(), len)}, "n is not counted, added up or compared by whole numbers"),
+    (Windowing(Tumbling(5), Repeatedly(AfterCount(1))), {"n": Count()}, "windows speak more than once"),
+    (Windowing(Tumbling(5), lateness=3), {"n": Count()}, "windows speak more than once"),
+    (Windowing(Tumbling(5), output_time="latest"), {"n": Count()},
+     "panes have a time of their own, or are said in any case"),
+    (Tumbling(5), {}, "windows hold what a user's own fold makes of events"),
+])  # fmt: skip
+def test_what_does_not_fit_columns_says_why(over, folds, reason):
+    program = aggregate(Bid, over, per="auction", **folds)
+    assert (
+        plan_columns(program, choose_layout(program, 2), {"b": Source("b")}, numbered=True)
+        == reason
+    )
+
+
+def test_a_trigger_that_only_names_the_frontier_fits_columns():
+    program = aggregate(
+        Bid, Windowing(Tumbling(5), AtFrontier(late=AfterCount(1))), per="auction", n=Count()
+    )
+    plan = plan_columns(program, choose_layout(program, 2), {"b": Source("b")}, numbered=True)
+    assert plan.windows.parts == (columnar.Part("count"),)
+
+
+@pytest.mark.parametrize(("bids", "message"), [
+    ([Bid(1, 0, 1 << 62), Bid(2, 0, 1 << 62)], "a sum of a window may not fit into 64 bits"),
+    ([Bid(1, 0, 1 << 62), Bid(7, 0, 1 << 62), Bid(30, 0, 0)], "may not fit into 64 bits"),
+    ([Bid(1 << 62, 0, 1)], "a time is too far away for windows by columns"),
+])  # fmt: skip
+def test_what_outgrows_64_bits_stops_and_tells_the_cure(bids, message):
+    program = aggregate(Bid, Sliding(10, every=5), per="auction", sum=(Sum(), "price"))
+    engine = Engine(program, (Source("b", strict=True),), 1, columns=True)
+    rows = [to_row(Event(bid, "b", seq)) for seq, bid in enumerate(bids)]
+    for row in rows[:-1]:
+        engine.batch([[row]])
+    with pytest.raises(OutgrownStateError, match=message):
+        engine.batch([rows[-1:]])
+
+
+def test_differential_sessions_far_apart_in_time_are_found_all_the_same():
+    far = 1 << 60
+    for seed in range(100):
+        rng = random.Random(seed)
+        rows = [(rng.randint(0, 2), rng.randint(0, 9), rng.randint(0, 4)) for _ in range(12)]
+        keys, firsts = (np.array([row[n] for row in rows]) for n in (0, 1))
+        lasts = firsts + np.array([row[2] for row in rows])
+        near = find_pieces(keys, firsts, lasts, 3)
+        # One more key, at the other end of time, makes the numbers too large for a running maximum.
+        wide = find_pieces(np.append(keys, 9), np.append(firsts, -far), np.append(lasts, far), 3)
+        assert [part[: len(near[n])].tolist() for n, part in enumerate(wide)] == [
+            part.tolist() for part in near
+        ]
+
+
+def test_differential_events_taken_in_turn_give_the_same_panes_however_batches_are_cut():
+    speaking = AtFrontier(early=Repeatedly(AfterCount(2)), late=AfterCount(1))
+    over = Windowing(Tumbling(10), speaking, lateness=8, accumulation="retracting")
+    program = aggregate(Ping, over, per="host", at="at", delay=2, n=Count())
+    sources = (Source("a", in_turn=True), Source("b", in_turn=True))
+    timings = set()
+    for seed in range(40):
+        rng = random.Random(seed)
+        items = []
+        for name in "ab":
+            for seq in range(40):
+                at = seq + rng.randint(-12 if rng.random() < 0.3 else -1, 1)
+                items.append(Event(Ping(at, at, rng.randint(0, 2)), name, seq))
+        items = end_sources(items, sources) if seed % 2 else items
+        answer = run(program, items, sources)
+        assert answer.ledger.late == 0
+        engine = Engine(program, sources, 3)
+        for batch in cut(rng, items):
+            engine.batch(batch)
+        assert said_rows(engine) == expected_rows(answer), seed
+        assert engine.ledger == answer.ledger
+        timings |= {getattr(value, "timing", "missed") for value in answer.values}
+    assert timings == {"early", "on_time", "late", "missed"}
+
+
+def test_the_time_of_an_event_that_comes_in_turn_is_its_sources_clock():
+    program = aggregate(Ping, Tumbling(100), at="at", delay=0)
+    pings = [Ping(5, 5, 0), Ping(3, 3, 0), Ping(9, 9, 0), Ping(4, 4, 0)]
+    items = end_sources([Event(ping, "a", seq) for seq, ping in enumerate(pings)])
+    (said,) = run(program, items, (Source("a", in_turn=True),)).values
+    assert said.value == (Ping(5, 5, 0), Ping(5, 3, 0), Ping(9, 9, 0), Ping(9, 4, 0))
+    with pytest.raises(ValueError, match="come in turn, and so none of them is late"):
+        Source("a", lateness=3, in_turn=True)

@@ -1,0 +1,273 @@
+"""Leaves folded where they are read: the same answer, also where the forecast was wrong."""
+
+import dataclasses
+import random
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from anabranch import Event, Heartbeat, Malformed, Program, depends, load, on
+from anabranch.eventtime.channels import Source
+from anabranch.eventtime.windows.window_types import Sessions, Sliding, Tumbling
+from anabranch.microbatch.ingest import early_folds, look_ahead
+from anabranch.microbatch.ingest.file_rows import Folder
+from anabranch.microbatch.ingest.look_ahead import can_foresee
+from anabranch.microbatch.ingest.row_reader import Reading
+from anabranch.query.window_aggregates import aggregate
+from anabranch.reference.sequential import run
+from anabranch.sources import files as file_source
+from anabranch.sources.files import Files
+from anabranch.spark.sources.envelope_source import FusedReader
+from anabranch.state import Count, MapOf, Max, Min, Sum
+from tests.microbatch.test_microbatches import Engine, expected_rows, said_rows
+from tests.spark.sources.test_envelope_source import follow
+
+value_barrier = load("examples/value_barrier.py")
+key_counter = load("examples/key_counter.py")
+
+
+class Sale(NamedTuple):
+    time: int
+    shop: str
+    amount: int
+
+
+class Report(NamedTuple):
+    time: int
+
+
+def report(sales, report):
+    return sorted(sales.entries().items())
+
+
+sales = Program(
+    on(Sale, update=lambda total, sale: total + sale.amount),
+    on(Report, output=report),
+    depends(Report, Sale, Report),
+    state=MapOf(Sum(), by="shop"),
+    name="sales",
+)
+
+
+def draw(rng, tag, name, source, count):
+    """Draw the items of one source, some of them late and some of them broken."""
+    items, time = [], 0
+    for seq in range(count):
+        time += rng.choice([0, 1, 1, 2])
+        at = max(
+            0, time - (rng.randint(0, 2 * (source.lateness or 0) + 2) if rng.random() < 0.2 else 0)
+        )
+        fields = {"time": at}
+        for field in tag._fields[1:]:
+            fields[field] = (
+                rng.choice("xyz") if tag.__annotations__[field] is str else rng.randint(0, 9)
+            )
+        if rng.random() < 0.02 and len(tag._fields) > 1:
+            fields[tag._fields[-1]] = None
+        items.append((seq, fields))
+    return items
+
+
+def promise(rng, items):
+    """Turn most events of a source into heartbeats: what could stop a key is rare then."""
+    for _, fields in items:
+        if rng.random() < 0.8:
+            fields["beat"] = fields["time"]
+            fields.update(dict.fromkeys(set(fields) - {"beat"}))
+
+
+def read_item(tag, fields, source, seq):
+    if fields.get("beat") is not None:
+        return Heartbeat(fields["beat"], source, seq)
+    if None in fields.values():
+        return Malformed(fields, "broken", source, seq)
+    return Event(tag(**fields), source, seq)
+
+
+def write_files(rng, folder, tag, items):
+    """Cut a source into files, and give each row the sequence that its place gives it."""
+    folder.mkdir(parents=True)
+    numbered, types = [], {int: pa.int64(), str: pa.string()}
+    columns = [(f, types[tag.__annotations__[f]]) for f in tag._fields]
+    schema = pa.schema([*columns, ("beat", pa.int64())])
+    number = 0
+    while items:
+        part = [items.pop(0) for _ in range(min(len(items), rng.randint(1, 12)))]
+        pq.write_table(
+            pa.Table.from_pylist([fields for _, fields in part], schema),
+            folder / f"{number:03}.parquet",
+        )
+        numbered += [((number << 32) + place, fields) for place, (_, fields) in enumerate(part)]
+        number += 1
+    return numbered
+
+
+class Ask(NamedTuple):
+    time: int
+    shop: str
+
+
+shop_totals = Program(
+    on(Sale, update=lambda total, sale: total + sale.amount),
+    on(Ask, output=lambda total, ask: (ask.shop, total)),
+    depends(Ask, Sale, Ask, same="shop"),
+    state=MapOf(Sum(), by="shop"),
+    name="shop_totals",
+)
+sales_windows = aggregate(
+    Sale, Sliding(6, every=2), per="shop", n=Count(), most=(Max(), "amount"), sum=(Sum(), "amount")
+)
+visits = aggregate(Sale, Sessions(3), per="shop", n=Count(), least=(Min(), "amount"))
+all_sales = aggregate(Sale, Tumbling(4), sum=(Sum(), "amount"))
+CASES = {
+    "sales_windows": (sales_windows, {"a": "Sale", "b": "Sale"}),
+    "visits": (visits, {"a": "Sale", "b": "Sale"}),
+    "all_sales": (all_sales, {"a": "Sale", "b": "Sale"}),
+    "value_barrier": (value_barrier, {"a": "Value", "b": "Value", "m": "Barrier"}),
+    "sales": (sales, {"a": "Sale", "b": "Sale", "m": "Report"}),
+    "key_counter": (key_counter, {"a": "Inc", "b": "Inc", "m": "Read"}),
+    "shop_totals": (shop_totals, {"a": "Sale", "b": "Sale", "m": "Ask"}),
+}
+
+
+@pytest.fixture
+def watched(monkeypatch):
+    """Count what was folded where it was read, and what had to be read again."""
+    seen = {"folded": 0, "again": 0}
+    fold, again, add = early_folds._fold, early_folds.read_again, early_folds.Gathering.add
+
+    def count_add(gathering, table, claim):
+        seen["folded"] += len(table)
+        return add(gathering, table, claim)
+
+    add_slices = early_folds.SliceGathering.add
+
+    def count_slices(gathering, table, claim):
+        seen["folded"] += len(table)
+        return add_slices(gathering, table, claim)
+
+    def count_fold(job, table, cuts):
+        seen["folded"] += len(table)
+        return fold(job, table, cuts)
+
+    def count_again(job, claims, shard):
+        seen["again"] += 1
+        return again(job, claims, shard)
+
+    monkeypatch.setattr(early_folds, "_fold", count_fold)
+    monkeypatch.setattr(early_folds.Gathering, "add", count_add)
+    monkeypatch.setattr(early_folds.SliceGathering, "add", count_slices)
+    monkeypatch.setattr("anabranch.microbatch.shards.columnar_shard.read_again", count_again)
+    monkeypatch.setattr(look_ahead, "_FEWEST_EVENTS", 0)
+    monkeypatch.setattr(file_source, "BLOCK_ROWS", 5)
+    return seen
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize("case", CASES)
+def test_differential_prefolded_files_give_the_sequential_answer(
+    tmp_path, watched, monkeypatch, case, shards
+):
+    program, tags = CASES[case]
+    for seed in range(12):
+        rng = random.Random(f"{case} {shards} {seed}")
+        # Of many markers in a file, none is read ahead; of many that wait, none is remembered.
+        monkeypatch.setattr(look_ahead, "MOST_WAITING", rng.choice([2, 4, 10_000]))
+        lateness = rng.choice([0, 3])
+        sources = [Source(name, 0 if name == "m" else lateness) for name in tags]
+        items, folders = [], []
+        for source in sources:
+            tag = program.tag(tags[source.name])
+            place = tmp_path / f"{seed}" / source.name
+            drawn = draw(rng, tag, source.name, source, 12 if source.name == "m" else 60)
+            if source.name == "m" and rng.random() < 0.3:
+                promise(rng, drawn)
+            for seq, fields in write_files(rng, place, tag, drawn):
+                items.append(read_item(tag, fields, source.name, seq))
+            reading = Reading(tag=tag.__name__, source=source.name, heartbeat="beat")
+            folders.append(Folder(Files(place, files_per_batch=rng.randint(1, 4)), reading))
+        engine = Engine(program, sources, shards, columns=True)
+        engine.job = dataclasses.replace(engine.job, folders=tuple(folders))
+        assert can_foresee(engine.job)
+        follow(FusedReader(engine.job, 2), engine)
+        answer = run(program, items, sources)
+        assert said_rows(engine) == expected_rows(answer)
+        kept = engine.ledger
+        assert (kept.late, kept.rejected) == (len(answer.late), len(answer.rejected))
+        assert kept.processed == answer.ledger.processed
+        assert kept.pending == answer.ledger.pending
+    assert watched["folded"] > 30
+
+
+def write_values(folder, name, values):
+    folder.mkdir(exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(values), folder / name)
+
+
+def run_barriers(tmp_path, before=lambda: None):
+    """Run two sources to their end; the first file of values is what is in the folder already."""
+    values, barriers = tmp_path / "a", tmp_path / "m"
+    for number in range(1, 3):
+        write_values(
+            values,
+            f"{number}.parquet",
+            [{"time": 10 * number + n, "value": 1} for n in range(10)],
+        )
+    write_values(barriers, "0.parquet", [{"time": t} for t in (5, 15, 25, 40)])
+    sources = [Source("a"), Source("m")]
+    folders = (
+        Folder(Files(values, files_per_batch=1), Reading(tag="Value", source="a")),
+        Folder(Files(barriers, files_per_batch=9), Reading(tag="Barrier", source="m")),
+    )
+    engine = Engine(value_barrier, sources, 1, columns=True)
+    engine.job = dataclasses.replace(engine.job, folders=folders)
+    before()
+    follow(FusedReader(engine.job, 2), engine)
+    return engine
+
+
+def test_a_forecast_that_holds_is_never_read_again(tmp_path, watched):
+    write_values(tmp_path / "a", "0.parquet", [{"time": n, "value": 1} for n in range(10)])
+    engine = run_barriers(tmp_path)
+    assert [row.value for row in engine.said if row.kind == "output"] == ["5", "15", "25"]
+    assert (watched["folded"], watched["again"]) == (27, 0)
+
+
+def test_a_rejected_event_makes_the_forecast_wrong_and_the_files_are_read_again(tmp_path, watched):
+    # The footer tells of a time that no good event has.
+    broken = {"time": 22, "value": None}
+    first = [{"time": n, "value": 1} for n in range(10)]
+    write_values(tmp_path / "a", "0.parquet", [*first, broken])
+    engine = run_barriers(tmp_path)
+    assert [row.value for row in engine.said if row.kind == "output"] == ["5", "15", "25"]
+    assert (engine.ledger.rejected, engine.ledger.late) == (1, 0)
+    assert watched["again"] > 0
+
+
+def test_cuts_that_are_too_many_to_be_kept_are_waited_for(tmp_path, watched, monkeypatch):
+    monkeypatch.setattr(look_ahead, "MOST_WAITING", 2)
+    write_values(tmp_path / "a", "0.parquet", [{"time": n, "value": 1} for n in range(10)])
+    engine = run_barriers(tmp_path)
+    assert [row.value for row in engine.said if row.kind == "output"] == ["5", "15", "25"]
+    assert watched["again"] == 0
+
+
+def test_a_stop_that_nobody_foresaw_is_noticed_wherever_it_lies(tmp_path, watched, monkeypatch):
+    write_values(tmp_path / "a", "0.parquet", [{"time": t, "key": 1} for t in (1, 2, 8, 9)])
+    write_values(tmp_path / "m", "0.parquet", [{"time": t, "key": 1} for t in (5, 12)])
+    # A driver that sees no markers: the stop at 5 lies between two blocks, and in neither of them.
+    monkeypatch.setattr(file_source, "BLOCK_ROWS", 2)
+    monkeypatch.setattr(look_ahead.Forecaster, "_list_cuts", lambda *_: [])
+    folders = (
+        Folder(Files(tmp_path / "a"), Reading(tag="Inc", source="a")),
+        Folder(Files(tmp_path / "m"), Reading(tag="Read", source="m")),
+    )
+    engine = Engine(
+        key_counter, [Source("a", strict=True), Source("m", strict=True)], 1, columns=True
+    )
+    engine.job = dataclasses.replace(engine.job, folders=folders)
+    follow(FusedReader(engine.job, 1), engine)
+    assert [row.value for row in engine.said if row.kind == "output"] == ["[1,2]"]
+    assert watched["again"] == 1

@@ -1,0 +1,195 @@
+"""What a run holds, dealt out to another number of shards, in another form: it goes on as it would have."""
+
+import random
+
+import pytest
+
+from anabranch import load
+from anabranch.eventtime.channels import Source, end_sources
+from anabranch.microbatch.exchange.partition_keys import find_keys
+from anabranch.microbatch.inspect.stored_state import (
+    read_all_slices,
+    read_columns,
+    read_objects,
+    read_overview,
+    read_pending,
+    sort_stores,
+)
+from anabranch.microbatch.restore.shard_restore import RESTORE, restore_shard
+from anabranch.microbatch.restore.shares import (
+    deal_columns,
+    deal_heads,
+    deal_pending,
+    deal_slices,
+    deal_state,
+    keeps_book,
+)
+from anabranch.microbatch.shards.deferred_outputs import DeferredOutputs
+from anabranch.microbatch.shards.root import Root
+from anabranch.microbatch.store.column_entries import forget_tables
+from anabranch.microbatch.store.state_store import MemoryStore
+from anabranch.model.maps import Map
+from anabranch.model.targets import load_module
+from anabranch.plan.foldable_leaves import join_deltas
+from anabranch.reference.sequential import run
+from anabranch.state.sharing import Held
+from tests.microbatch.programs import PROGRAMS
+from tests.microbatch.test_microbatches import (
+    EXAMPLES,
+    Engine,
+    cut,
+    draw_items,
+    expected_rows,
+    said_rows,
+)
+
+
+def list_values(engine):
+    """Yield the values of an engine's stores as Spark's reader of a checkpoint yields them."""
+    keys = find_keys(engine.job.wiring.shards)
+    stores = [(0, keys[n], store) for n, store in enumerate(engine.stores)]
+    stores += [(1, n, store) for n, store in enumerate(engine.root_stores)]
+    stores += [(2, n, store) for n, store in enumerate(engine.speaker_stores)]
+    for operator, key, store in stores:
+        for name, data in store.values.items():
+            yield operator, key, name, data
+        for (book, page), data in store.pages.items():
+            yield operator, key, f"{book}/{page}", data
+
+
+def deal(engine, stores):
+    """Deal out what the stores of one engine hold to the shards of another."""
+    job = engine.job
+    overview = read_overview(stores)
+    description, codec = overview.description, job.codec
+    own = description.codec
+
+    def lift(value):  # From stand-ins to the program's own records.
+        return codec.decode(own.encode(value))
+
+    yield from deal_heads(job, overview.standings, overview.ledger, overview.clock_ms)
+    shards = {a.number: store for a, store in stores.items() if a.role == "shard"}
+    for number, store in shards.items():
+        found = read_pending(description, number, store)
+        tags = {tag.__name__: tag for tag in job.program.tags}
+        events = [e._replace(data=tags[type(e.data).__name__](*e.data)) for e in found]
+        yield from deal_pending(job, events)
+    if description.form == "windows":
+        for store in shards.values():
+            yield from deal_slices(job, read_all_slices(description, store), overview.closed)
+        return
+    if description.keeps_book:
+        alike = description.plan.way == "replicated"
+        for store in list(shards.values())[: 1 if alike else None]:
+            keys, texts, states = read_columns(description, store)
+            if keeps_book(job):
+                layout = job.columns.kernels[job.program.initial.name].layout
+                states = type(states)(layout, states.arrays, states.length, states.strings)
+                yield from deal_columns(job, keys, texts, states)
+            else:
+                named = keys.tolist() if texts is None else [texts[k] for k in keys.tolist()]
+                entries = dict(zip(named, map(lift, states.unpack()), strict=True))
+                yield from deal_state(job, Map(entries))
+        return
+    yield from deal_state(job, gather_state(job.program, overview, shards.values(), lift))
+
+
+def gather_state(program, overview, shards, lift):
+    """Put the whole state together that shards and roots hold."""
+    plan = overview.description.plan
+    state = lift(overview.state)
+    if plan.has_root:
+        state = lift(overview.spines[0]) if overview.spines else program.init
+        for more in overview.spines[1:]:
+            state = Map({**state, **lift(more)})
+    pairs = [pair for store in shards for pair in read_objects(overview.description, store)]
+    entries = {lift(key): lift(entry) for key, entry in pairs}
+    if plan.way == "shared":
+        state = Held(program.init.common if state is None else state, Map(entries))
+    elif plan.way == "keyed":
+        state = Map({**({} if state is None else dict(state)), **entries})
+    elif state is None:
+        state = program.init
+    for name, several in overview.deltas.items():
+        for delta in several:
+            state = join_deltas(program, state, {name: lift(delta)})
+    return state
+
+
+def take_up(old, new):
+    """Let an engine go on from what another holds."""
+    stores = sort_stores(list_values(old))
+    letters = list(deal(new, stores))
+    random.Random(len(letters)).shuffle(letters)
+    new.stores = [MemoryStore() for _ in new.stores]
+    spines = {}
+    for number, store in enumerate(new.stores):
+        mine = (data for to, kind, data in letters if to == number and kind == RESTORE)
+        spines |= restore_shard(new.job, number, store, mine).spines
+    for root, spine in spines.items():
+        Root(new.job, new.root_stores[root]).restore(spine)
+        for store in new.speaker_stores if new.job.wiring.speaking else ():
+            DeferredOutputs(new.job, store).restore(spine)
+    new.said = list(old.said)
+
+
+def go_on(items, engine, other, seed):
+    """Run with one engine, then another, cut at random; return the last one."""
+    rng = random.Random(seed)
+    batches = cut(rng, items)
+    change = rng.randint(1, len(batches))
+    for batch in batches[:change]:
+        engine.batch(batch)
+    take_up(engine, other)
+    forget_tables()
+    for batch in batches[change:]:
+        other.batch(batch)
+    if change == len(batches):
+        other.batch([])
+    return other
+
+
+SHARDS = [(1, 4), (8, 3), (4, 8)]
+FORMS = pytest.mark.parametrize(
+    "forms", [(False, False), (True, True), (False, True), (True, False)],
+    ids=["objects", "columns", "into columns", "into objects"],
+)  # fmt: skip
+
+
+@FORMS
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_differential_another_number_of_shards_goes_on_with_the_same_answer(name, forms):
+    module = load_module(f"examples/{name}.py")
+    program = load(f"examples/{name}.py")
+    items = end_sources(module.events, module.sources)
+    answer = run(program, items, module.sources)
+    for seed, shards in enumerate(SHARDS):
+        first, second = (
+            Engine(program, module.sources, n, columns=c)
+            for n, c in zip(shards, forms, strict=True)
+        )
+        if program.timers and (first.columns is None) != (second.columns is None):
+            pytest.skip("slices of windows stay slices")
+        engine = go_on(items, first, second, seed)
+        assert said_rows(engine) == expected_rows(answer), f"seed {seed}"
+        assert engine.ledger == answer.ledger
+
+
+@FORMS
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_differential_any_program_goes_on_to_the_bit_also_with_other_hot_keys(name, forms):
+    program = PROGRAMS[name]
+    sources = tuple(Source(name) for name in "abc")
+    for seed, shards in enumerate(SHARDS):
+        rng = random.Random(seed)
+        items = end_sources(draw_items(rng, program, 40), sources)
+        answer = run(program, items, sources)
+        hots = [rng.choice(((), (1, 2), (2, 3))) if not c else () for c in forms]
+        engine = go_on(
+            items,
+            Engine(program, sources, shards[0], hots[0], columns=forms[0]),
+            Engine(program, sources, shards[1], hots[1], columns=forms[1]),
+            seed,
+        )
+        assert said_rows(engine) == expected_rows(answer), f"seed {seed}"
+        assert engine.ledger == answer.ledger

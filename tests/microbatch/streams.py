@@ -1,0 +1,113 @@
+"""Inputs as files and frames, for tests on Spark."""
+
+import dataclasses
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from anabranch import Heartbeat, Program
+from anabranch.eventtime.channels import Source, end_sources
+from anabranch.microbatch.exchange.result_rows import encode_json, identify
+from anabranch.model.events import Item, Malformed, field_types
+from anabranch.model.targets import load, load_module
+from anabranch.reference.sequential import run as fold
+from anabranch.spark.sources.feeds import Feed
+
+SQL_TYPES = {int: "long", float: "double", str: "string", bool: "boolean"}
+
+
+class Stream:
+    """What a program's sources bring, as rows of one table."""
+
+    def __init__(self, program: Program, sources: Sequence[Source], items: Sequence[Item]) -> None:
+        self.program = program
+        self.sources = tuple(sources)
+        self.items = list(items)
+
+    @property
+    def numbered(self) -> bool:
+        """Say whether the sources have a sequence; a table has one for all of them or for none."""
+        return all(item.seq is not None for item in self.items if not isinstance(item, Heartbeat))
+
+    @property
+    def schema(self) -> str:
+        types = {"source": "string", "tag": "string", "seq": "long", "heartbeat": "long"}
+        for tag in self.program.inputs:
+            types |= {name: SQL_TYPES[hint] for name, hint in field_types(tag).items()}
+        return ", ".join(f"{name} {kind}" for name, kind in types.items())
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [to_row(item) for item in self.items]
+
+    def feed(self, frame) -> list[Feed]:
+        return [
+            Feed(
+                frame,
+                tag_column="tag",
+                source_column="source",
+                sources=self.sources,
+                seq="seq" if self.numbered else None,
+                heartbeat="heartbeat",
+            )
+        ]
+
+    def write(self, folder: Path, parts: Sequence[Sequence[Item]], start: int = 0) -> None:
+        """Write parts of the input as files that Spark reads in this order."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for number, part in enumerate(parts, start):
+            file = folder / f"{number:04}.json"
+            file.write_text("".join(json.dumps(to_row(item)) + "\n" for item in part))
+            # Spark's file source goes by the time of change.
+            os.utime(file, (1_700_000_000 + number, 1_700_000_000 + number))
+
+    def cut(self, rng, most: int) -> list[list[Item]]:
+        """Cut the input into parts, each source in its own order, interleaved at random."""
+        queues: dict[str, list[Item]] = {}
+        for item in self.items:
+            queues.setdefault(item.source, []).append(item)
+        if self.numbered:
+            for queue in queues.values():
+                queue.sort(key=lambda item: (item.seq, isinstance(item, Heartbeat)))
+        parts: list[list[Item]] = []
+        while any(queues.values()):
+            last = len(parts) == most - 1
+            part = []
+            for queue in queues.values():
+                size = len(queue) if last else rng.randint(0, len(queue))
+                part += queue[:size]
+                del queue[:size]
+            if part:
+                parts.append(part)
+        return parts
+
+
+class Story(Stream):
+    """An example, its input, and the answer that every runtime must give."""
+
+    def __init__(self, name: str) -> None:
+        module = load_module(f"examples/{name}.py")
+        items = end_sources(module.events, module.sources)
+        super().__init__(load(f"examples/{name}.py"), module.sources, items)
+        self.answer = fold(self.program, self.items, self.sources)
+
+    def expected(self) -> list[tuple[str, str]]:
+        outputs = self.answer.outputs
+        return sorted((f"{identify(o.key)}#{o.index}", encode_json(o.value)) for o in outputs)
+
+
+def to_row(item: Item) -> dict[str, Any]:
+    """Return an item as a row: of a heartbeat the time it promises, of an event its fields."""
+    if isinstance(item, Malformed):
+        return dict(item.raw)
+    row = {"source": item.source, "seq": item.seq}
+    if isinstance(item, Heartbeat):
+        return row | {"heartbeat": item.time}
+    data = item.data
+    fields = dataclasses.asdict(data) if dataclasses.is_dataclass(data) else data._asdict()
+    return row | {"tag": type(data).__name__} | fields
+
+
+def outputs_of(rows) -> list[tuple[str, str]]:
+    return sorted((row.id, row.value) for row in rows if row.kind == "output")

@@ -1,0 +1,309 @@
+"""Shards and roots against the fold, under any cut into batches and tasks; no Spark is needed."""
+
+import json
+import random
+
+import pyarrow as pa
+import pytest
+
+from anabranch import Event, Heartbeat, load
+from anabranch.eventtime.channels import Source, end_sources
+from anabranch.eventtime.disorder import Estimated
+from anabranch.eventtime.ledger import Ledger
+from anabranch.microbatch.exchange.result_rows import ResultRow, identify
+from anabranch.microbatch.ingest.column_reader import take_in_columns
+from anabranch.microbatch.ingest.row_reader import Reading, take_in
+from anabranch.microbatch.job.column_plan import plan_columns
+from anabranch.microbatch.job.job import Job
+from anabranch.microbatch.shards.columnar_shard import ColumnShard
+from anabranch.microbatch.shards.deferred_outputs import DeferredOutputs
+from anabranch.microbatch.shards.root import Root
+from anabranch.microbatch.shards.row_shard import RowShard
+from anabranch.microbatch.store.column_entries import forget_tables
+from anabranch.microbatch.store.state_store import MemoryStore
+from anabranch.model.fields import encode_value
+from anabranch.model.targets import load_module
+from anabranch.plan.layouts import choose_layout
+from anabranch.reference.sequential import run
+from anabranch.state.durable.codec import make_codec
+from tests.microbatch.programs import PROGRAMS
+
+EXAMPLES = [
+    "busy_airports", "card_watch", "click_through", "ewma", "exchange", "fraud", "inc_dec", "key_counter",
+    "max_temperature",
+    "page_view",
+    "smart_home", "taxi_tips", "value_barrier",
+]  # fmt: skip
+READING = Reading(
+    tag_column="tag", source_column="source", seq="seq", heartbeat="heartbeat", time="time"
+)
+
+
+class Engine:
+    """What Spark does with shards and a root, in a few lines."""
+
+    def __init__(self, program, sources, shards, hot=(), *, columns=False):
+        wiring = choose_layout(program, shards, hot)
+        known = {s.name: s for s in sources}
+        plan = plan_columns(program, wiring, known, numbered=True)
+        self.columns = plan if columns and not isinstance(plan, str) else None
+        self.job = Job(program, wiring, known, make_codec(program), columns=self.columns)
+        self.stores, self.root_stores, self.speaker_stores = (
+            [MemoryStore() for _ in range(wiring.shards)] for _ in range(3)
+        )
+        self.said = []
+
+    def take_in(self, rows):
+        if self.columns is None:
+            return take_in(self.job, READING, rows)
+        names = {name: None for row in rows for name in row}
+        columns = {name: pa.array([row.get(name) for row in rows]) for name in names}
+        return take_in_columns(self.job, READING, [pa.record_batch(columns)])
+
+    def batch(self, tasks, clock_ms=None):
+        self.batch_of([e for rows in tasks for e in self.take_in(rows)], clock_ms)
+
+    def batch_of(self, envelopes, clock_ms=None):
+        random.Random(len(self.said)).shuffle(envelopes)
+        deltas, ledgers, unsaid, states = [], [], {}, []
+        for number, store in enumerate(self.stores):
+            shard = (ColumnShard if self.columns else RowShard)(self.job, number, store)
+            mine = [(kind, data) for to, kind, data in envelopes if to == number]
+            shard.process(mine, clock_ms)
+            self.frontier, self.standings = shard.frontier, shard.standings
+            self.said += shard.said
+            self.said += [ResultRow(**row) for table in shard.tables for row in table.to_pylist()]
+            deltas += shard.deltas
+            unsaid[number] = shard.unsaid
+            ledgers.append(shard.ledger)
+        for number, store in enumerate(self.root_stores):
+            root = Root(self.job, store)
+            root.process([delta for delta in deltas if delta.root == number])
+            self.said += root.said
+            states += root.states
+            ledgers.append(root.ledger)
+        for number, store in enumerate(self.speaker_stores):
+            speaker = DeferredOutputs(self.job, store)
+            speaker.process(unsaid[number], states)
+            self.said += speaker.said
+            ledgers.append(speaker.ledger)
+        self.ledger = Ledger(*map(sum, zip(*ledgers, strict=True)))
+        assert self.ledger.balanced, self.ledger
+
+
+def to_row(item):
+    row = {"source": item.source, "seq": item.seq, "heartbeat": None, "time": None}
+    if isinstance(item, Heartbeat):
+        return row | {"heartbeat": item.time}
+    return row | {"tag": type(item.data).__name__} | item.data._asdict()
+
+
+def cut(rng, items):
+    """Cut each source at random places, as batches and tasks would, and keep its order."""
+    queues = {}
+    for item in items:
+        queues.setdefault(item.source, []).append(to_row(item))
+    batches = []
+    while any(queues.values()):
+        tasks = []
+        for rows in queues.values():
+            for _ in range(rng.randint(0, 2)):
+                size = rng.randint(0, max(1, len(rows) // 2))
+                tasks.append([rows.pop(0) for _ in range(min(size, len(rows)))])
+        rng.shuffle(tasks)
+        # A task may hold parts of several sources, in any order of rows.
+        if rng.random() < 0.3 and len(tasks) > 1:
+            merged = tasks.pop() + tasks.pop()
+            by_source = {row["source"] for row in merged}
+            if len(by_source) == 2:
+                rng.shuffle(merged)
+            tasks.append(merged)
+        batches.append([task for task in tasks if task])
+    return [batch for batch in batches if batch]
+
+
+def numbered(items):
+    return [item for item in items if item.seq is not None] == list(items)
+
+
+def expected_rows(answer):
+    return sorted(
+        (f"{identify(o.key)}#{o.index}", json.dumps(encode_value(o.value), sort_keys=True))
+        for o in answer.outputs
+    )
+
+
+def said_rows(engine):
+    return sorted(
+        (s.id, json.dumps(json.loads(s.value), sort_keys=True))
+        for s in engine.said
+        if s.kind == "output"
+    )
+
+
+WAYS = pytest.mark.parametrize("columns", [False, True], ids=["events", "columns"])
+
+
+@WAYS
+@pytest.mark.parametrize("shards", [1, 2, 7])
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_differential_any_cut_into_batches_gives_the_sequential_answer(name, shards, columns):
+    module = load_module(f"examples/{name}.py")
+    program = load(f"examples/{name}.py")
+    items = end_sources(module.events, module.sources)
+    assert numbered(items)
+    answer = run(program, items, module.sources)
+    for seed in range(8 if columns else 25):
+        engine = Engine(program, module.sources, shards, columns=columns)
+        for batch in cut(random.Random(seed), items):
+            engine.batch(batch)
+        assert said_rows(engine) == expected_rows(answer), f"seed {seed}"
+        assert engine.ledger == answer.ledger
+
+
+def draw_items(rng, program, count):
+    """Draw events of every tag, most of them of the first, with times that often coincide."""
+    first, *others = program.inputs
+    items = []
+    for name in ("a", "b", "c"):
+        time = 0
+        for seq in range(count):
+            time += rng.choice((0, 0, 1, 1, 2))
+            tag = rng.choice(others) if others and rng.random() < 0.15 else first
+            values = [rng.randint(0, 3), rng.randint(0, 999)]
+            fields = tag._fields[1:]
+            data = tag(time, *(values[field != "meter"] for field in fields))
+            items.append(Event(data, name, seq))
+    return items
+
+
+@WAYS
+@pytest.mark.parametrize("shards", [1, 3, 8])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_differential_random_events_give_the_sequential_answer_to_the_bit(name, shards, columns):
+    program = PROGRAMS[name]
+    sources = tuple(Source(name) for name in "abc")
+    said = set()
+    for seed in range(8 if columns else 20):
+        rng = random.Random(seed)
+        items = end_sources(draw_items(rng, program, 40), sources)
+        answer = run(program, items, sources)
+        hot = [1, 2] if seed % 2 and not columns else ()
+        engine = Engine(program, sources, shards, hot, columns=columns)
+        for batch in cut(rng, items):
+            engine.batch(batch)
+            if rng.random() < 0.3:
+                forget_tables()  # As a new worker would not know them.
+        assert said_rows(engine) == expected_rows(answer), f"seed {seed}"
+        assert engine.ledger == answer.ledger
+        rejected = sorted(s.reason for s in engine.said if s.kind == "rejected")
+        assert rejected == sorted(r.reason for r in answer.rejected)
+        said |= {o.event.tag for o in answer.outputs}
+    assert {tag for tag in program.tags if program.initial.handlers[tag].output} >= said
+    assert said
+
+
+@WAYS
+@pytest.mark.parametrize("source", [
+    Source("a", lateness=3), Source("a", lateness=0), Source("a", strict=True),
+    Source("a", lateness=None), Source("a", lateness=2, ahead=9),
+    Source("a", lateness=Estimated(0.9, within=12, most=6)),
+    Source("a", lateness=Estimated(0.75, within=None), ahead=30),
+])  # fmt: skip
+def test_differential_what_is_late_does_not_depend_on_batches(source, columns):
+    module = load_module("examples/value_barrier.py")
+    program = load("examples/value_barrier.py")
+    value, barrier = program.tag("Value"), program.tag("Barrier")
+    for seed in range(20 if columns else 60):
+        rng = random.Random(seed)
+        times = [
+            max(1, n + rng.randint(-4, 4) + (50 if rng.random() < 0.05 else 0)) for n in range(40)
+        ]
+        items = [Event(value(t, t), "a", n) for n, t in enumerate(times)]
+        items += [Event(barrier(t), "b", t) for t in range(5, 40, 7)]
+        items = end_sources(items)
+        sources = (source, Source("b"))
+        answer = run(program, items, sources)
+        engine = Engine(program, sources, 3, columns=columns)
+        for batch in cut(rng, items):
+            engine.batch(batch)
+        assert said_rows(engine) == expected_rows(answer)
+        assert engine.ledger == answer.ledger
+        late = sorted((s.source, s.seq) for s in engine.said if s.kind == "late")
+        assert late == sorted((x.event.source, x.event.seq) for x in answer.late)
+    assert module.expected
+
+
+def test_differential_files_packed_into_tasks_out_of_order_change_nothing():
+    program = load("examples/value_barrier.py")
+    value, barrier = program.tag("Value"), program.tag("Barrier")
+    rng = random.Random(0)
+    times = [max(1, n + rng.randint(-3, 3)) for n in range(200)]
+    items = [Event(value(t, t), "a", n) for n, t in enumerate(times)]
+    items += [Event(barrier(t), "b", t) for t in range(10, 200, 10)]
+    items = end_sources(items)
+    sources = (Source("a", lateness=2), Source("b"))
+    answer = run(program, items, sources)
+    assert answer.ledger.late > 5
+    files = [[to_row(i) for i in items if i.source == "a"][n : n + 20] for n in range(0, 220, 20)]
+    others = [to_row(item) for item in items if item.source == "b"]
+    engine = Engine(program, sources, 3)
+    engine.batch([files[0] + files[3] + files[5], files[4] + files[1], files[2], others[:9]])
+    engine.batch([others[9:], files[8] + files[6] + files[10], files[9] + files[7]])
+    assert said_rows(engine) == expected_rows(answer)
+    assert engine.ledger == answer.ledger
+
+
+def test_a_batch_reads_only_the_pages_it_touches():
+    program = load("examples/key_counter.py")
+    inc = program.tag("Inc")
+    sources = (Source("s", strict=True),)
+    engine = Engine(program, sources, 1)
+    store = engine.stores[0]
+    engine.batch([[to_row(Event(inc(n + 1, n), "s", n)) for n in range(2000)]])
+    everything = len(store.pages)
+    before = store.reads
+    engine.batch([[to_row(Event(inc(3000, 7), "s", 3000))]])
+    assert everything > 100
+    assert store.reads - before <= 4
+
+
+def test_a_source_that_goes_back_in_its_sequence_is_refused():
+    program = load("examples/key_counter.py")
+    inc = program.tag("Inc")
+    engine = Engine(program, (Source("s"),), 2)
+    engine.batch([[to_row(Event(inc(1, 1), "s", 5))]])
+    with pytest.raises(ValueError, match="went back in its sequence: 4 after 5"):
+        engine.batch([[to_row(Event(inc(2, 1), "s", 4))]])
+
+
+def test_a_batch_of_bad_rows_alone_still_counts_everything_so_far():
+    program = load("examples/key_counter.py")
+    inc = program.tag("Inc")
+    engine = Engine(program, (Source("s", strict=True),), 4)
+    engine.batch([[to_row(Event(inc(n + 1, n), "s", n)) for n in range(20)]])
+    bad = to_row(Event(inc(30, 1), "s", 30)) | {"tag": "Nope"}
+    heard = {shard for shard, _, _ in take_in(engine.job, READING, [bad])}
+    assert heard == {0, 1, 2, 3}
+    engine.batch([[bad]])
+    assert (engine.ledger.input, engine.ledger.processed, engine.ledger.rejected) == (21, 20, 1)
+
+
+@pytest.mark.parametrize(("change", "reason"), [
+    ({"tag": "Nope"}, "unknown tag 'Nope'"),
+    ({"time": None}, "time 'time' is null or missing"),
+    ({"time": "noon"}, 'field \'time\' of Inc: expected int, got "noon" (text)'),
+    ({"key": 1.5}, "field 'key' of Inc: expected int, got 1.5 (float)"),
+    ({"source": "elsewhere"}, "unknown source 'elsewhere'; declared are s"),
+    ({"seq": None}, "sequence 'seq' is None, not an integer"),
+    ({"time": 1 << 70}, f"time {1 << 70} does not fit into 64 bits"),
+])  # fmt: skip
+def test_a_bad_row_is_rejected_with_its_reason_and_counted(change, reason):
+    program = load("examples/key_counter.py")
+    inc = program.tag("Inc")
+    engine = Engine(program, (Source("s"),), 2)
+    good = to_row(Event(inc(1, 1), "s", 5))
+    engine.batch([[good, good | {"seq": 6} | change]])
+    rejected = [s for s in engine.said if s.kind == "rejected"]
+    assert [s.reason for s in rejected] == [reason]
+    assert (engine.ledger.input, engine.ledger.rejected) == (2, 1)

@@ -1,0 +1,199 @@
+"""Which way a program is wired, and where its events go."""
+
+from typing import NamedTuple
+
+import pytest
+
+from anabranch import Event, Program, depends, load, on
+from anabranch.plan.layouts import choose_layout
+from anabranch.state import Count, MapOf, Replicated, Sum
+
+
+class Value(NamedTuple):
+    time: int
+    key: int
+    amount: int
+
+
+class Mark(NamedTuple):
+    time: int
+    key: int
+
+
+@pytest.mark.parametrize(("name", "way"), [
+    ("ewma", "keyed"), ("key_counter", "keyed"), ("click_through", "keyed"),
+    ("page_view", "replicated"), ("exchange", "shared"),
+    ("value_barrier", "forked"), ("max_temperature", "forked"), ("taxi_tips", "forked"),
+    ("fraud", "forked"), ("inc_dec", "forked"), ("smart_home", "forked"),
+])  # fmt: skip
+def test_each_example_is_wired_its_best_way(name, way):
+    assert choose_layout(load(f"examples/{name}.py"), 8).way == way
+
+
+def test_a_sequential_program_says_what_stood_in_the_way_of_each_other_way():
+    program = Program(
+        on(Value, output=lambda s, e: s, update=lambda s, e: s + e.amount),
+        on(Mark, output=lambda s, e: s),
+        depends(Mark, Value, Mark),
+        depends(Value, Value),
+        init=0,
+    )
+    assert choose_layout(program, 8).reasons == (
+        "replicated: events other than markers change the state",
+        "forked: the state has no fork, join and zero to fold deltas from",
+        "keyed: some events depend on each other whatever their fields are",
+    )
+
+
+def names(tags):
+    return sorted(tag.__name__ for tag in tags)
+
+
+def test_leaves_that_speak_of_the_state_wait_for_the_root():
+    wiring = choose_layout(load("examples/fraud.py"), 8)
+    assert (names(wiring.leaves), names(wiring.cuts), names(wiring.speaking)) == (
+        ["Txn"], ["Rule"], ["Txn"],
+    )  # fmt: skip
+    assert wiring.reasons == (
+        "apart, from zero: Txn; at the root: Rule",
+        "what Txn says depends on the state, so it speaks when the root has",
+    )
+
+
+def test_of_two_tags_that_order_each_other_one_cuts_the_other():
+    wiring = choose_layout(load("examples/inc_dec.py"), 8)
+    assert (names(wiring.leaves), names(wiring.cuts)) == (["Inc"], ["Dec", "Mark"])
+
+
+def test_what_is_independent_of_the_leaves_runs_at_the_root_and_cuts_nothing():
+    program = load("examples/smart_home.py")
+    wiring = choose_layout(program, 8)
+    assert {tag.__name__: name for tag, name in wiring.leaves.items()} == {"Temp": "rooms"}
+    assert names(wiring.cuts) == ["Minute"]
+    pressure = Event(program.tag("Pressure")(1, 1000), "gauge", 3)
+    assert len(wiring.route(pressure)) == 1
+    assert wiring.root(pressure) == 0
+
+
+def test_events_of_one_key_meet_in_one_shard():
+    wiring = choose_layout(load("examples/key_counter.py"), 8)
+    program = load("examples/key_counter.py")
+    inc, read = program.tag("Inc"), program.tag("Read")
+    for key in range(50):
+        shards = {
+            shard
+            for n, tag in enumerate((inc, read, inc))
+            for shard in wiring.route(Event(tag(n, key), f"s{n}", n))
+        }
+        assert len(shards) == 1
+
+
+def test_markers_go_to_every_shard_and_are_at_home_in_one():
+    program = load("examples/value_barrier.py")
+    wiring = choose_layout(program, 5)
+    marker = Event(program.tag("Barrier")(3), "b", 0)
+    assert list(wiring.route(marker)) == [0, 1, 2, 3, 4]
+    assert wiring.home(marker) in range(5)
+
+
+def test_values_of_one_hot_key_use_every_shard():
+    program = load("examples/value_barrier.py")
+    wiring = choose_layout(program, 4)
+    value = program.tag("Value")
+    used = {s for n in range(100) for s in wiring.route(Event(value(n, n), "a", n))}
+    assert used == {0, 1, 2, 3}
+
+
+def test_a_state_that_is_not_kept_per_key_is_told_how_it_could_be():
+    program = Program(
+        on(Value, update=lambda s, e: {**s, e.key: e.amount}),
+        depends(Value, Value, same="key"),
+        init={},
+    )
+    wiring = choose_layout(program, 4)
+    assert wiring.way == "sequential"
+    assert "keyed: the state is not kept per key; use MapOf(..., by='key')" in wiring.reasons
+
+
+def test_a_handler_that_sees_the_whole_map_keeps_keys_together():
+    program = Program(
+        on(Value, update=lambda s, e: s + e.amount),
+        on(Mark, output=lambda s, e: len(s), whole=True),
+        depends(Mark, Value, Mark, same="key"),
+        depends(Value, Value, same="key"),
+        state=MapOf(Sum(), by="key"),
+    )
+    assert choose_layout(program, 4).way == "sequential"
+
+
+def test_events_of_one_lane_meet_in_one_shard():
+    program = Program(
+        on(Value, update=lambda s, e: s + e.amount),
+        on(Mark, output=lambda s, e: s),
+        depends(Mark, Value, Mark),
+        state=Sum(0.0),
+        lanes=4,
+    )
+    wiring = choose_layout(program, 8)
+    assert wiring.way == "forked"
+    used = [wiring.route(Event(Value(n, 1, n), "a", n)) for n in range(100)]
+    assert used[:4] == used[4:8]
+    assert {shard for shards in used for shard in shards} == {0, 1, 2, 3}
+
+
+def test_a_hot_key_is_spread_and_its_markers_go_everywhere():
+    program = load("examples/key_counter.py")
+    inc, read = program.tag("Inc"), program.tag("Read")
+    wiring = choose_layout(program, 8, hot=[2])
+
+    def shards(tag, key):
+        return {s for n in range(100) for s in wiring.route(Event(tag(n, key), "a", n))}
+
+    assert (shards(inc, 2), shards(read, 2)) == (set(range(8)), set(range(8)))
+    assert len(shards(inc, 1) | shards(read, 1)) == 1
+    assert wiring.reasons[-1] == "Inc of a hot key folds apart, from zero"
+
+
+def test_a_hot_key_whose_events_keep_an_order_is_not_spread_and_says_so():
+    wiring = choose_layout(load("examples/ewma.py"), 8, hot=["a"])
+    assert wiring.hot == frozenset()
+    assert wiring.reasons[-1] == "a hot sensor is not spread: no events are free in it"
+
+
+def test_an_entry_is_folded_in_one_shard_unless_it_is_hot():
+    program = load("examples/taxi_tips.py")
+    tip = program.tag("Tip")
+    for hot, expected in (((), 1), ((1,), 8)):
+        wiring = choose_layout(program, 8, hot=hot)
+        used = {s for n in range(100) for s in wiring.route(Event(tip(n, 1, n), "a", n))}
+        assert len(used) == expected
+
+
+def test_who_speaks_of_a_state_with_many_entries_is_not_folded_apart():
+    program = Program(
+        on(Value, output=lambda s, e: s, update=lambda s, e: s + e.amount),
+        on(Mark, output=lambda s, e: len(s), whole=True),
+        depends(Mark, Value, Mark),
+        state=MapOf(Sum(), by="key"),
+    )
+    wiring = choose_layout(program, 4)
+    assert wiring.way == "sequential"
+    assert "forked: what Value says depends on a state with many entries" in wiring.reasons
+
+
+def test_what_reads_a_copy_that_only_markers_write_goes_anywhere():
+    program = Program(
+        on(Value, output=lambda s, e: s),
+        on(Mark, update=lambda s, e: e.time),
+        depends(Mark, Value, Mark, same="key"),
+        state=MapOf(Replicated(), by="key"),
+    )
+    wiring = choose_layout(program, 4)
+    assert wiring.way == "replicated"
+    used = {s for n in range(100) for s in wiring.route(Event(Value(n, 1, n), "a", n))}
+    assert used == {0, 1, 2, 3}
+
+
+def test_a_program_without_markers_or_keys_is_sequential():
+    program = Program(on(Value, update=lambda s, e: s + 1), depends(Value, Value), state=Count())
+    assert choose_layout(program, 4).way == "sequential"

@@ -1,0 +1,258 @@
+"""Savepoints, restores and rescaling on Spark: the answer is what it would have been without them."""
+
+import itertools
+import json
+import os
+import random
+from dataclasses import replace
+
+import pytest
+
+from anabranch import Event
+from anabranch.errors import InputError
+from anabranch.eventtime.channels import Source, end_sources
+from anabranch.reference.sequential import run as fold
+from anabranch.savepoints.manifest import SavepointError
+from anabranch.savepoints.objects import read_snapshot
+from tests.microbatch.programs import PROGRAMS
+from tests.microbatch.streams import Story, Stream, outputs_of
+from tests.microbatch.test_microbatches import draw_items
+
+pytestmark = pytest.mark.spark
+
+ALL = os.environ.get("ANABRANCH_RESCALES") == "all"
+
+
+class Run:
+    """A query on a folder of files, in its places below a folder."""
+
+    def __init__(self, spark, base, story):
+        self.spark, self.base, self.story = spark, base, story
+        self.folder = base / "in"
+        self.files = 0
+
+    def add(self, parts):
+        self.story.write(self.folder, parts, self.files)
+        self.files += len(parts)
+
+    def feeds(self):
+        reader = self.spark.readStream.schema(self.story.schema).option("maxFilesPerTrigger", 1)
+        return self.story.feed(reader.json(str(self.folder)))
+
+    def go(self, name="run", **options):
+        from anabranch.spark.runs import run
+        from anabranch.spark.sinks.directory import write_directory
+
+        result = run(self.story.program, self.feeds(), **options)
+        write_directory(result, *self.places(name)).awaitTermination()
+
+    def places(self, name="run"):
+        return self.base / name, self.base / f"{name}.checkpoint"
+
+    def save(self, name="run", **options):
+        from anabranch.spark.savepoints.creation import create_savepoint
+
+        target = self.base / f"savepoint-{random.randrange(10**9)}"
+        return create_savepoint(self.spark, self.places(name)[1], target, **options)
+
+    def restore(self, savepoint, name, program=None, **options):
+        from anabranch.spark.savepoints.checkpoint_restore import restore_savepoint
+
+        chosen = self.story.program if program is None else program
+        restore_savepoint(savepoint, chosen, self.feeds(), *self.places(name), **options)
+
+    def rescale(self, **options):
+        from anabranch.spark.savepoints.rescaling import rescale
+
+        rescale(self.story.program, self.feeds(), *self.places(), **options)
+
+    def outputs(self, *names):
+        from anabranch.microbatch.exchange.result_rows import COLUMNS
+
+        reader = self.spark.read.schema(f"{COLUMNS}, batch int")
+        return outputs_of(
+            row for name in names for row in reader.parquet(str(self.base / name)).collect()
+        )
+
+    def ledger(self, name="run"):
+        from anabranch.spark.sinks.directory import find_last_batch, read_ledger
+
+        return read_ledger(find_last_batch(self.base / name))
+
+
+def cut_in_two(story, seed, most=3):
+    parts = story.cut(random.Random(seed), most)
+    return parts[: max(1, len(parts) // 2)], parts[max(1, len(parts) // 2) :]
+
+
+def make_floats(seed):
+    program = PROGRAMS["floats_per_meter"]
+    sources = tuple(Source(name) for name in "abc")
+    items = end_sources(draw_items(random.Random(seed), program, 60), sources)
+    stream = Stream(program, sources, items)
+    stream.answer = fold(program, items, sources)
+    stream.expected = lambda: Story.expected(stream)
+    return stream
+
+
+@pytest.mark.parametrize(
+    ("name", "columns"),
+    [
+        ("key_counter", True), ("value_barrier", True), ("floats", False),
+        *([("page_view", True), ("fraud", False), ("busy_airports", True)] if ALL else []),
+    ],
+)  # fmt: skip
+def test_differential_a_restored_query_goes_on_with_other_shards_and_partitions(
+    spark, tmp_path, name, columns
+):
+    story = make_floats(1) if name == "floats" else Story(name)
+    before, after = cut_in_two(story, 5)
+    query = Run(spark, tmp_path, story)
+    query.add(before)
+    query.go(shards=3, columns=columns)
+    savepoint = query.save()
+    if name == "value_barrier":  # As on another machine.
+        query.folder = query.folder.rename(tmp_path / "elsewhere")
+    query.restore(savepoint, "copy", shards=5, partitions=3, columns=columns)
+    assert query.ledger("copy") == query.ledger("run")
+    query.add(after)
+    query.go("copy", shards=5, columns=columns)
+    assert query.outputs("run", "copy") == story.expected()
+    assert query.ledger("copy") == story.answer.ledger
+    if name == "key_counter":  # The query that was saved does not know of it.
+        query.go("run", shards=3, columns=columns)
+        assert query.outputs("run") == story.expected()
+
+
+@pytest.mark.parametrize("name", ["key_counter", "value_barrier"])
+def test_differential_the_reference_goes_on_from_a_savepoint_of_spark(spark, tmp_path, name):
+    story = Story(name)
+    before, after = cut_in_two(story, 3)
+    query = Run(spark, tmp_path, story)
+    query.add(before)
+    query.go(shards=2)
+    snapshot = read_snapshot(query.save(), story.program)
+    answer = fold(story.program, [i for part in after for i in part], story.sources, snapshot)
+    assert answer.state == story.answer.state
+    assert answer.ledger == story.answer.ledger
+    said = [(o.key, o.index, o.value) for o in answer.outputs]
+    known = [(o.key, o.index, o.value) for o in story.answer.outputs]
+    assert said == known[len(known) - len(said) :]
+
+
+EVERY_PAIR = (1, 2, 1, 4, 1, 8, 2, 4, 2, 8, 4, 8)
+"""Closed to a ring, each of four numbers comes once before each of the others."""
+
+
+def list_changes():
+    """Return numbers of shards and of partitions, of which each comes after each."""
+    if not ALL:
+        return [(4, 1), (1, 8)]
+    ring = [*EVERY_PAIR, EVERY_PAIR[0]]
+    assert len(set(itertools.pairwise(ring))) == 12
+    return list(zip(ring, [*EVERY_PAIR[5:], *EVERY_PAIR[:6]], strict=True))
+
+
+@pytest.mark.parametrize("name", ["floats", *(["key_counter", "value_barrier"] if ALL else [])])
+def test_differential_a_query_is_rescaled_in_place_again_and_again(spark, tmp_path, name):
+    story = make_floats(2) if name == "floats" else Story(name)
+    columns = name != "floats"
+    changes = list_changes()
+    parts = story.cut(random.Random(1), 2 * len(changes) + 2)
+    query = Run(spark, tmp_path, story)
+    shards = partitions = None
+    for shards, partitions in changes:
+        query.add([parts.pop(0)] if len(parts) > 1 else [])
+        if query.places()[1].exists():
+            query.rescale(shards=shards, partitions=partitions, columns=columns)
+        query.go(shards=shards, columns=columns)
+    query.add(parts)
+    query.go(shards=shards, columns=columns)
+    assert query.outputs("run") == story.expected()
+    assert query.ledger() == story.answer.ledger
+    numbers = sorted(
+        int(path.name.partition("=")[2]) for path in (tmp_path / "run").glob("batch=*")
+    )
+    assert numbers == list(range(len(numbers)))
+    assert json.loads((tmp_path / "run" / "_pair.json").read_text())["id"]
+
+
+def test_differential_other_partitions_alone_are_dealt_out_by_spark(spark, tmp_path, monkeypatch):
+    from anabranch.spark.savepoints import rescaling
+
+    story = Story("value_barrier")
+    before, after = cut_in_two(story, 5)
+    query = Run(spark, tmp_path, story)
+    query.add(before)
+    query.go(shards=3)
+    monkeypatch.setattr(rescaling, "create_savepoint", None)  # It would be in vain.
+    for partitions in (3, 3, 1):
+        query.rescale(partitions=partitions)
+    query.add(after)
+    query.go(shards=3)
+    assert query.outputs("run") == story.expected()
+    assert query.ledger() == story.answer.ledger
+
+
+def test_a_savepoint_is_taken_at_a_batch_or_a_frontier_while_the_query_runs(spark, tmp_path):
+    from anabranch.spark.runs import run
+    from anabranch.spark.sinks.directory import write_directory
+
+    story = Story("key_counter")
+    tag = story.program.tag("Inc")
+    story.items = [Event(tag(10 * n + k, k), "a", 10 * n + k) for n in range(4) for k in range(10)]
+    story.sources = (Source("a"),)
+    query = Run(spark, tmp_path, story)
+    query.add([story.items[n : n + 10] for n in range(0, 40, 10)])
+    trigger = {"processingTime": "0 seconds"}
+    result = run(story.program, query.feeds(), shards=2)
+    started = write_directory(result, *query.places(), trigger=trigger)
+    try:
+        started.processAllAvailable()
+        second = read_snapshot(query.save(batch=1), story.program)
+        assert (second.ledger.input, second.frontier) == (20, 18)
+        assert read_snapshot(query.save(at=15), story.program).frontier == 18
+        assert read_snapshot(query.save(at=38), story.program).ledger.input == 40
+        with pytest.raises(SavepointError, match="has not come to 39"):
+            query.save(at=39)
+        assert started.isActive
+    finally:
+        started.stop()
+    for batch, inputs in ((0, 10), (3, 40)):
+        snapshot = read_snapshot(query.save(batch=batch), story.program)
+        answer = fold(story.program, story.items[:inputs], story.sources)
+        assert snapshot.state == answer.state
+        assert snapshot.ledger == answer.ledger
+        assert list(snapshot.pending) == answer.pending
+
+
+def test_what_does_not_fit_is_refused_before_anything_is_touched(spark, tmp_path, message):
+    from anabranch.spark.savepoints.checkpoint_restore import restore_savepoint
+
+    story = Story("key_counter")
+    before, after = cut_in_two(story, 3)
+    query = Run(spark, tmp_path, story)
+    query.add(before)
+    query.go(shards=2)
+    savepoint = query.save()
+    with pytest.raises(InputError, match="holds something"):
+        query.restore(savepoint, "run", shards=2)
+    other = Story("fraud").program
+    with pytest.raises(ValueError, match="can't be carried"):
+        query.restore(savepoint, "other", other, shards=2)
+    (feed,) = query.feeds()
+    feeds = [feed, replace(feed, sources=(Source("one more"),))]
+    with pytest.raises(SavepointError) as error:
+        restore_savepoint(savepoint, story.program, feeds, *query.places("other"))
+    message("restoring_on_other_sources", str(error.value))
+    assert not (tmp_path / "other").exists()
+    query.add(after)
+    query.go(shards=2)
+    places = tmp_path / "run", tmp_path / "new.checkpoint"
+    with pytest.raises(InputError, match="is not where the savepoint was made"):
+        restore_savepoint(savepoint, story.program, query.feeds(), *places)
+    assert query.outputs("run") == story.expected()
+    query.go("said", shards=2, mode="speculative")
+    with pytest.raises(SavepointError) as error:
+        query.save("said")
+    message("saving_what_may_be_taken_back", str(error.value))

@@ -1,0 +1,258 @@
+"""Sinks end to end: published batches, thresholds, empty batches, previews, and the sides of a result."""
+
+import json
+import os
+from typing import NamedTuple
+
+import pytest
+
+from anabranch import Program, depends, on
+from anabranch.errors import RejectionError
+from anabranch.eventtime.channels import NEVER, Source
+from anabranch.eventtime.ledger import Ledger
+from anabranch.model.events import FOREVER
+from anabranch.spark.sinks.directory import Frontiers, _note_since, read_frontiers, read_ledger
+from anabranch.state import MapOf, Sum
+
+pytestmark = pytest.mark.spark
+
+
+class Put(NamedTuple):
+    time: int
+    text: str
+
+
+def add_length(total, put):
+    if put.text == "poison":
+        raise ValueError("this text can't be swallowed")
+    return total + len(put.text)
+
+
+lengths = Program(
+    on(Put, update=add_length, output=lambda total, put: total), depends(Put, Put), state=Sum()
+)
+counts = Program(
+    on(Put, update=lambda seen, put: seen + 1, output=lambda seen, put: seen),
+    depends(Put, Put, same="text"),
+    state=MapOf(Sum(), by="text"),
+)
+SOURCES = [Source("s"), Source("quiet")]
+END = [{"source": name, "seq": 99, "heartbeat": FOREVER} for name in ("s", "quiet")]
+
+
+def put(seq, time, text="x", source="s"):
+    return {"tag": "Put", "source": source, "seq": seq, "time": time, "text": text}
+
+
+def write(folder, *files, first=0):
+    folder.mkdir(exist_ok=True)
+    for number, rows in enumerate(files, first):
+        lines = (row if isinstance(row, str) else json.dumps(row) for row in rows)
+        file = folder / f"{number:03}.jsonl"
+        file.write_text("".join(f"{line}\n" for line in lines))
+        os.utime(file, (1_700_000_000 + number, 1_700_000_000 + number))
+
+
+def connect(spark, home, **limits):
+    from anabranch.spark import feed_directory, run
+
+    feed = feed_directory(spark, lengths, str(home / "in"), SOURCES)
+    return run(lengths, [feed], shards=2, **limits)
+
+
+def outputs(rows):
+    return sorted((row.seq, json.loads(row.value)) for row in rows if row.kind == "output")
+
+
+def test_a_stream_is_published_as_json_and_taken_up_again(spark, tmp_path):
+    from anabranch.spark import write_directory
+
+    write(tmp_path / "in", [put(0, 1), put(1, 2, "yy")])
+    for more in ([[put(2, 3, "ü"), "nonsense"]], [END]):
+        result = connect(spark, tmp_path)
+        query = write_directory(result, tmp_path / "out", tmp_path / "state", format="json")
+        query.awaitTermination()
+        write(tmp_path / "in", *more, first=len(list((tmp_path / "in").iterdir())))
+    result = connect(spark, tmp_path)
+    write_directory(result, tmp_path / "out", tmp_path / "state", format="json").awaitTermination()
+
+    lines = [
+        json.loads(line)
+        for file in (tmp_path / "out").glob("batch=*/kind=*/*.json")
+        for line in file.read_text(encoding="utf-8").splitlines()
+    ]
+    said = sorted((line["seq"], line["value"]) for line in lines if "value" in line)
+    assert said == [(0, "0"), (1, "1"), (2, "3")]
+    assert [(line["event"], line["reason"]) for line in lines if "reason" in line] == [
+        ("nonsense", "not JSON: Expecting value: line 1 column 1 (char 0)")
+    ]
+    rows = spark.read.json(str(tmp_path / "out")).collect()
+    assert outputs(rows) == [(0, 0), (1, 1), (2, 3)]
+    assert read_ledger(tmp_path / "out" / "batch=2") == Ledger(4, 3, 0, 1)
+
+
+@pytest.mark.parametrize(("shards", "partitions"), [(1, 1), (3, 3), (8, 4)])
+def test_a_new_query_has_no_more_partitions_than_shards(spark, tmp_path, shards, partitions):
+    from anabranch.spark import feed_directory, run, write_directory
+
+    session = spark.newSession()
+    session.conf.set("spark.sql.shuffle.partitions", "4")
+    write(tmp_path / "in", [put(0, 1), put(1, 2), put(2, 3, "y"), *END])
+    feed = feed_directory(session, counts, str(tmp_path / "in"), SOURCES)
+    result = run(counts, [feed], shards=shards)
+    write_directory(result, tmp_path / "out", tmp_path / "ck").awaitTermination()
+    settings = json.loads((tmp_path / "ck/offsets/0").read_text().splitlines()[1])["conf"]
+    assert settings["spark.sql.shuffle.partitions"] == str(partitions)
+    assert session.conf.get("spark.sql.shuffle.partitions") == "4"
+    found = outputs(session.read.parquet(str(tmp_path / "out")).collect())
+    assert found == [(0, 0), (1, 1), (2, 0)]
+
+
+def test_a_batch_without_a_row_carries_the_ledger_on(spark, tmp_path):
+    from anabranch.spark import write_directory
+
+    write(tmp_path / "in", [], [put(0, 1), put(1, 5)], [], ["", "  "], END)
+    result = connect(spark, tmp_path)
+    write_directory(result, tmp_path / "out", tmp_path / "state").awaitTermination()
+    places = [tmp_path / "out" / f"batch={number}" for number in range(5)]
+    assert [read_ledger(place) for place in places] == [
+        Ledger(), *[Ledger(2, pending=2)] * 3, Ledger(2, 2),
+    ]  # fmt: skip
+    frontiers = [read_frontiers(place) for place in places]
+    assert frontiers[0].program == NEVER
+    assert frontiers[2] == frontiers[3] == frontiers[1]
+    assert frontiers[1].sources == {"s": 4, "quiet": NEVER}
+
+
+def test_a_silent_source_is_named_with_the_batch_since_which_it_is_silent(spark, tmp_path):
+    from anabranch.spark import follow, write_directory
+
+    late = {"source": "quiet", "seq": 0, "heartbeat": 2}
+    write(tmp_path / "in", [put(0, 1), late], [put(1, 5)], [put(2, 9)])
+    lines = []
+    result = connect(spark, tmp_path)
+    follow(
+        write_directory(result, tmp_path / "out", tmp_path / "state"),
+        lines.append,
+        tmp_path / "out",
+    )
+    assert [line.partition("frontier ")[2] for line in lines] == [
+        "0, held back by s (in order); quiet 2",
+        "2, held back by quiet, silent since batch 0; s 4",
+        "2, held back by quiet, silent since batch 0; s 8",
+    ]
+
+
+def test_since_is_the_batch_of_the_last_move():
+    first = _note_since(Frontiers(1, {"a": 1, "b": 5}), None, 0)
+    second = _note_since(Frontiers(1, {"a": 1, "b": 6}), first, 1)
+    third = _note_since(Frontiers(3, {"a": 3, "b": 6}), second, 2)
+    assert [f.since for f in (first, second, third)] == [
+        {"a": 0, "b": 0}, {"a": 0, "b": 1}, {"a": 2, "b": 1},
+    ]  # fmt: skip
+
+
+BAD = [[put(0, 1), "nonsense"], [put(1, 2, 5), put(2, 3, "poison"), put(3, 4)], [put(4, 5), *END]]
+
+
+def test_too_many_rejected_stop_the_query_after_they_are_published(spark, tmp_path):
+    from anabranch.spark import follow, select_rejected, write_directory
+
+    write(tmp_path / "in", *BAD)
+    out, state = tmp_path / "out", tmp_path / "state"
+    query = write_directory(connect(spark, tmp_path), out, state, most_rejected=1)
+    with pytest.raises(RejectionError, match="too many events are rejected: 2 of 5") as stopped:
+        follow(query, lambda line: None, out)
+    assert "at:       batch 1" in str(stopped.value)
+    assert "once: field 'text' of Put: expected str, got 5 (int)" in str(stopped.value)
+    assert f"look at {out}/batch=*/kind=rejected" in str(stopped.value)
+    assert len(select_rejected(spark.read.parquet(str(out))).collect()) == 2
+
+    # The count stands: the same tolerance stops it before it starts.
+    with pytest.raises(RejectionError, match="2 of 5"):
+        write_directory(connect(spark, tmp_path), out, state, most_rejected=1)
+    query = write_directory(connect(spark, tmp_path), out, state, most_rejected=3)
+    query.awaitTermination()
+    rows = spark.read.parquet(str(out)).collect()
+    assert outputs(rows) == [(0, 0), (3, 1), (4, 2)]
+    assert sorted(row.event for row in rows if row.kind == "rejected") == sorted(
+        ["nonsense", json.dumps(BAD[1][0]), '{"text":"poison","time":3}']
+    )
+    assert read_ledger(out / "batch=2") == Ledger(6, 3, 0, 3)
+
+
+def test_a_share_is_judged_when_there_is_enough_to_judge_by(spark, tmp_path):
+    from anabranch.spark import follow, write_directory
+
+    write(tmp_path / "in", BAD[0], ["nonsense"] * 15)
+    query = write_directory(
+        connect(spark, tmp_path), tmp_path / "out", tmp_path / "state", most_rejected="1.5%"
+    )
+    with pytest.raises(RejectionError, match="16 of 17") as stopped:
+        follow(query, lambda line: None, tmp_path / "out")
+    assert "16 times: not JSON" in str(stopped.value)
+    assert (tmp_path / "out" / "batch=0").is_dir(), "half of the first batch was no reason to stop"
+
+
+def test_a_function_has_a_batch_before_too_many_rejected_stop_the_query(spark, tmp_path):
+    from anabranch.spark import follow, for_each_batch
+
+    write(tmp_path / "in", *BAD)
+    seen = []
+    query = for_each_batch(
+        connect(spark, tmp_path),
+        lambda frame, batch: seen.append((batch, len(frame.where("kind = 'rejected'").collect()))),
+        tmp_path / "state",
+        most_rejected=1,
+    )
+    with pytest.raises(RejectionError, match="too many events are rejected: 2 of 5"):
+        follow(query, lambda line: None)
+    assert seen == [(0, 1), (1, 1)]
+
+
+def test_a_table_in_memory_starts_anew_each_time(spark, tmp_path):
+    from anabranch.spark import select_outputs, select_rejected, write_memory
+
+    write(tmp_path / "in", *BAD)
+    for _ in range(2):
+        write_memory(connect(spark, tmp_path), "tried").awaitTermination()
+        table = spark.table("tried")
+        said = select_outputs(table, "bigint").orderBy("seq").collect()
+        assert [(row.seq, row.value) for row in said] == [(0, 0), (3, 1), (4, 2)]
+        assert select_rejected(table).count() == 3
+
+
+def test_the_console_shows_outputs_and_counts_the_rest(spark, tmp_path):
+    from anabranch.spark import write_console
+
+    write(tmp_path / "in", *BAD)
+    told = []
+    write_console(connect(spark, tmp_path), told.append, most=2).awaitTermination()
+    assert told[:2] == [f"batch {number}  0 outputs, 0 late, 1 rejected" for number in (0, 1)]
+    assert told[2].splitlines() == [
+        "batch 2  3 outputs, 0 late, 1 rejected",
+        "  time  tag  source  output",
+        "     1  Put  s       0",
+        "     4  Put  s       1",
+        "  … and 1 more",
+    ]
+
+
+def test_the_sides_of_a_result_have_columns_of_their_own(spark):
+    from anabranch.spark import Feed, run, select_late, select_outputs, select_rejected
+
+    rows = [(0, 10, "ab"), (1, 3, "late"), (2, None, "no time"), (3, 12, "c")]
+    frame = spark.createDataFrame(rows, "seq long, time long, text string").coalesce(1)
+    result = run(lengths, [Feed(frame, "s", tag=Put, seq="seq")], shards=2)
+    said = select_outputs(result, "bigint").orderBy("seq").collect()
+    assert [(row.time, row.value, json.loads(row.event)["text"]) for row in said] == [
+        (10, 0, "ab"), (12, 2, "c"),
+    ]  # fmt: skip
+    (late,) = select_late(result).collect()
+    assert (late.seq, late.distance, json.loads(late.event)) == (1, 6, {"time": 3, "text": "late"})
+    (bad,) = select_rejected(result).collect()
+    assert bad.reason == "time 'time' is null or missing"
+    assert json.loads(bad.raw) == {"seq": 2, "time": None, "text": "no time"}
+    assert select_outputs(result).schema["value"].dataType.simpleString() == "string"
+    with pytest.raises(Exception, match="FAILFAST"):  # A null would be a silent one.
+        select_outputs(result, "array<bigint>").collect()

@@ -1,0 +1,87 @@
+"""Idle sources and estimated lateness on Spark: the recorded time of a batch decides, also on a retry."""
+
+import json
+import shutil
+
+import pytest
+
+from anabranch import Event
+from anabranch.eventtime.channels import Source
+from anabranch.eventtime.disorder import Estimated
+from anabranch.reference.sequential import run as fold
+from anabranch.spark.checkpoint.file_manifest import MANIFEST
+from anabranch.spark.sinks.directory import read_frontiers, read_ledger, read_waivers
+from tests.spark.sinks.test_directory import Put, lengths, outputs, put, write
+
+pytestmark = pytest.mark.spark
+
+# What lies between two batches counts for half at the most, so two without it make a source idle.
+SOURCES = [Source("s"), Source("quiet", idle_after_s=0.002)]
+FILES = [
+    [put(0, 1), put(0, 1, source="quiet")],
+    [put(1, 10)],
+    [put(2, 20)],
+    [put(3, 30)],
+    [put(4, 40), put(1, 5, "yy", "quiet"), put(2, 35, "zzz", "quiet")],
+]
+
+
+def start(spark, home, sources):
+    from anabranch.spark import feed_directory, run, write_directory
+
+    feed = feed_directory(spark, lengths, str(home / "in"), sources)
+    result = run(lengths, [feed], shards=2)
+    write_directory(result, home / "out", home / "state").awaitTermination()
+
+
+def test_the_reference_with_what_was_recorded_says_what_the_query_said(spark, tmp_path):
+    write(tmp_path / "in", *FILES)
+    start(spark, tmp_path, SOURCES)
+    places = [tmp_path / "out" / f"batch={number}" for number in range(5)]
+    frontiers = [read_frontiers(place) for place in places]
+    assert [f.program for f in frontiers] == [0, 0, 19, 29, 34]
+    assert [f.stands["quiet"].idle for f in frontiers] == [False, False, True, True, False]
+    rows = spark.read.parquet(str(tmp_path / "out")).collect()
+    assert [(row.seq, row.reason) for row in rows if row.kind == "late"] == [
+        (1, "24 behind the frontier, which went on while its source was silent")
+    ]
+    told = [row for rows in FILES for row in rows]
+    items = [Event(Put(row["time"], row["text"]), row["source"], row["seq"]) for row in told]
+    answer = fold(lengths, [*items, *read_waivers(tmp_path / "out")], SOURCES)
+    assert outputs(rows) == sorted((o.event.seq, o.value) for o in answer.outputs)
+    assert read_ledger(places[-1]) == answer.ledger
+    assert (answer.ledger.late, answer.ledger.pending) == (1, 2)
+
+
+def test_a_repeated_batch_decides_by_its_recorded_time(spark, tmp_path):
+    sources = [Source("s"), Source("quiet", idle_after_s=1000)]
+    write(tmp_path / "in", *FILES[:3])
+    start(spark, tmp_path, sources)
+    last = tmp_path / "out" / "batch=2"
+    before = read_frontiers(last)
+    # The driver dies after it has planned the batch, and before anybody has heard of it.
+    shutil.rmtree(last)
+    for file in ("2", ".2.crc"):
+        (tmp_path / "state" / "commits" / file).unlink(missing_ok=True)
+    (tmp_path / "state" / MANIFEST).unlink()  # It was written after that moment.
+    start(spark, tmp_path, sources)
+    after = read_frontiers(last)
+    assert after == before
+    assert 0 < after.stands["quiet"].silence_ms < 600_000
+
+
+def test_an_estimate_goes_on_from_batch_to_batch(spark, tmp_path):
+    times = [3 * n - 7 * (n % 5 == 4) for n in range(60)]
+    write(tmp_path / "in", *([put(n, times[n]) for n in range(a, a + 20)] for a in (0, 20, 40)))
+    sources = [Source("s", lateness=Estimated(0.75, within=10))]
+    start(spark, tmp_path, sources)
+    items = [Event(Put(time, "x"), "s", n) for n, time in enumerate(times)]
+    answer = fold(lengths, items, sources)
+    assert answer.ledger.late > 5
+    last = tmp_path / "out" / "batch=2"
+    assert read_ledger(last) == answer.ledger
+    assert read_frontiers(last).sources == answer.frontiers
+    stand = read_frontiers(last).stands["s"]
+    assert (stand.rule, stand.delay) == ("estimated for 75%", 0)
+    said = json.loads((last / "_frontiers.json").read_text())["about"]["s"]
+    assert said["last"] == 59

@@ -1,0 +1,108 @@
+"""What a query does beside its answer: replays, refusals, late and bad rows.
+
+That it gives the fold's answer, as a batch and as a stream, is shown in `tests/runtimes`.
+"""
+
+import json
+import random
+
+import pytest
+
+from anabranch.errors import InputError
+from anabranch.eventtime.ledger import Ledger
+from tests.microbatch.streams import Story
+
+pytestmark = pytest.mark.spark
+
+
+def test_a_replayed_batch_is_consumed_and_dropped(spark, tmp_path):
+    from anabranch.spark.sinks.directory import publish
+
+    rows = [
+        ("output", "a#0", "1"),
+        ("ledger", "ledger:shard:0", json.dumps(Ledger(1, 1)._asdict())),
+    ]
+    frame = spark.createDataFrame(rows, "kind string, id string, value string")
+    assert publish(frame, 7, tmp_path, "json") is True
+    before = sorted(path.name for path in tmp_path.rglob("*"))
+    assert publish(frame, 7, tmp_path, "json") is False
+    assert sorted(path.name for path in tmp_path.rglob("*")) == before
+
+
+def test_a_ledger_that_does_not_balance_stops_the_query_before_anything_is_published(
+    spark, tmp_path
+):
+    from anabranch.spark.sinks.directory import publish
+
+    rows = [("ledger", "ledger:shard:0", json.dumps(Ledger(2, 1)._asdict()))]
+    frame = spark.createDataFrame(rows, "kind string, id string, value string")
+    with pytest.raises(AssertionError, match="events are not conserved"):
+        publish(frame, 0, tmp_path, "json")
+    assert not (tmp_path / "batch=0").exists()
+
+
+def test_a_restart_with_another_number_of_shards_is_refused(spark, tmp_path):
+    from pyspark.errors import StreamingQueryException
+
+    from anabranch.spark.runs import run
+    from anabranch.spark.sinks.directory import write_directory
+
+    story = Story("key_counter")
+    for shards, count in ((2, 1), (3, 2)):
+        story.write(tmp_path / "in", story.cut(random.Random(0), most=2)[:count])
+        frame = spark.readStream.schema(story.schema).option("maxFilesPerTrigger", 1)
+        result = run(story.program, story.feed(frame.json(str(tmp_path / "in"))), shards=shards)
+        query = write_directory(result, tmp_path / "out", tmp_path / "checkpoint")
+        if shards == 2:
+            query.awaitTermination()
+        else:
+            with pytest.raises(StreamingQueryException, match="made with other shards"):
+                query.awaitTermination()
+
+
+def test_late_and_bad_rows_come_out_beside_the_outputs(spark):
+    from anabranch.spark.runs import run
+
+    story = Story("key_counter")
+    row = {"source": story.sources[0].name, "tag": "Inc", "key": 1}
+    rows = [
+        row | {"seq": 0, "time": 10},
+        row | {"seq": 1, "time": 3},
+        row | {"seq": 2, "time": None},
+        row | {"seq": 3, "time": 11, "tag": "Dec"},
+    ]
+    frame = spark.createDataFrame(rows, story.schema).coalesce(1)
+    said = run(story.program, story.feed(frame), shards=2).collect()
+    reasons = {(r.kind, r.seq): r.reason for r in said if r.kind in ("late", "rejected")}
+    frontier = 10 if story.sources[0].strict else 9
+    assert reasons == {
+        ("late", 1): f"{frontier - 3} behind its source's frontier",
+        ("rejected", 2): "time 'time' is null or missing",
+        ("rejected", 3): "unknown tag 'Dec'",
+    }
+
+
+def test_a_column_that_is_not_there_is_named_with_those_that_are(spark):
+    from anabranch.spark.runs import run
+    from anabranch.spark.sources.feeds import Feed
+
+    story = Story("key_counter")
+    frame = spark.createDataFrame([], story.schema)
+    with pytest.raises(InputError, match="column 'offset' is not found"):
+        run(story.program, [Feed(frame, "s", tag="Inc", seq="offset")])
+    with pytest.raises(InputError, match="column 'line' is not found"):
+        run(story.program, [Feed(frame, "s", tag="Inc", seq="offset", json_column="line")])
+    both = Feed(frame, "s", tag="Inc", json_column="tag", corrupt_column="source")
+    with pytest.raises(InputError, match="reads JSON, and leaves it to another reader"):
+        run(story.program, [both])
+
+
+def test_a_run_that_said_nothing_can_still_be_read(spark, tmp_path):
+    from anabranch.spark.sinks.directory import publish
+
+    rows = [("ledger", "ledger:shard:0", json.dumps(Ledger(0, 0)._asdict()))]
+    frame = spark.createDataFrame(rows, "kind string, id string, value string")
+    assert publish(frame, 0, tmp_path, "parquet") is True
+    found = spark.read.parquet(str(tmp_path))
+    assert found.count() == 0
+    assert {"kind", "id", "time", "value", "batch"} <= set(found.columns)
