@@ -16,6 +16,7 @@ from anabranch.microbatch.columns.event_tables import OutgrownStateError
 from anabranch.microbatch.columns.session_pieces import find_pieces
 from anabranch.microbatch.fold import window_folds as columnar
 from anabranch.microbatch.job.column_plan import plan_columns
+from anabranch.microbatch.job.window_plan import SlicePart
 from anabranch.plan.layouts import choose_layout
 from anabranch.query.window_aggregates import aggregate
 from anabranch.reference.sequential import run
@@ -169,7 +170,7 @@ def test_a_trigger_that_only_names_the_frontier_fits_columns():
         Bid, Windowing(Tumbling(5), AtFrontier(late=AfterCount(1))), per="auction", n=Count()
     )
     plan = plan_columns(program, choose_layout(program, 2), {"b": Source("b")}, numbered=True)
-    assert plan.windows.parts == (columnar.Part("count"),)
+    assert plan.windows.parts == (SlicePart("count"),)
 
 
 @pytest.mark.parametrize(("bids", "message"), [

@@ -45,6 +45,7 @@ class WindowSlices(NamedTuple):
 
 
 def check_reach(largest: int, events: int) -> None:
+    """Refuse a sum that may leave 64 bits."""
     if largest * events >= 1 << _BITS:
         raise OutgrownStateError(
             "a sum of a window may not fit into 64 bits",

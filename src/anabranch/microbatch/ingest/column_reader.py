@@ -357,7 +357,7 @@ def _cut_at_gaps(stretch: Stretch) -> Iterator[Stretch]:
     bounds = [0, *jumps.tolist(), len(stretch.seqs)]
     for start, end in pairwise(bounds):
         cut = [part[start:end] for part in stretch[1:]]
-        yield Stretch(stretch.tables, *cut)  # type: ignore[arg-type]
+        yield Stretch(stretch.tables, *cut)
 
 
 def describe_stretch(source: str, part: Stretch) -> Chunk:

@@ -231,7 +231,8 @@ class ColumnShard(ShardBase):
         tag: Tag = self.job.program.tags[table.tag]
         if wiring.way in ("sequential", "keyed") or tag not in wiring.cuts or wiring.shards == 1:
             return None
-        return find_homes(wiring, table, self.plan.names) == self.number
+        here: Array = find_homes(wiring, table, self.plan.names) == self.number
+        return here
 
     def _release(
         self, good: list[EventTable], pages: dict[int, tuple[int, int]]

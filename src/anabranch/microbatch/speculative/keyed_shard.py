@@ -142,7 +142,7 @@ class PendingOutputs:
 
     def _read(self, page: str) -> dict[Name, tuple[dict[str, tuple[Any, ...]], bytes | None]]:
         data = self._store.read_page(_BOOK, page)
-        return {} if data is None else self._codec.decode(data)  # type: ignore[no-any-return]
+        return {} if data is None else self._codec.decode(data)
 
 
 def compare(before: dict[str, ResultRow], now: list[ResultRow]) -> list[ResultRow]:

@@ -1,1 +1,0 @@
-"""Columns all the way: events that lie in columns are read, sent, kept and folded as columns."""
