@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, Protocol
 
-from anabranch.savepoints.drafts import begin_draft, check_is_free, sync
+from anabranch.publication import publish_file
+from anabranch.savepoints.drafts import begin_draft, check_is_free
 from anabranch.savepoints.folders import (
     DamagedSavepointError,
     ForbiddenFileError,
@@ -83,16 +84,11 @@ def export_archive(savepoint: Savepoint, file: Path | str) -> Path:
     kind = find_kind(file)
     check_is_free(file)
     check_files(savepoint.path, savepoint.manifest)
-    partial = file.with_name(f".{file.name}.partial")
     try:
-        with partial.open("wb") as raw:
+        with publish_file(file, durable=True) as partial, partial.open("wb") as raw:
             (_pack_tar if kind == "tar" else _pack_zip)(savepoint, raw)
-        sync(partial)
-        partial.rename(file)
     except OSError as error:
         raise SavepointError(f"{file} can't be written", got=str(error)) from error
-    finally:
-        partial.unlink(missing_ok=True)
     return file
 
 

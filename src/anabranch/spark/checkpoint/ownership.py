@@ -14,6 +14,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from anabranch.errors import AnabranchError
+from anabranch.publication import publish_file
 
 PAIR = "_pair.json"
 """In a checkpoint and in the folder it publishes into: the id of the two."""
@@ -92,9 +93,8 @@ def write_pair(folder: Path, checkpoint: Path) -> None:
     for place, old in zip((folder, checkpoint), found, strict=True):
         if old != name:
             place.mkdir(parents=True, exist_ok=True)
-            draft = place / f"{PAIR}.draft"
-            draft.write_text(json.dumps({"id": name}) + "\n", encoding="utf-8")
-            draft.replace(place / PAIR)
+            with publish_file(place / PAIR) as partial:
+                partial.write_text(json.dumps({"id": name}) + "\n", encoding="utf-8")
 
 
 class Begin(NamedTuple):
@@ -126,8 +126,8 @@ def read_begin(checkpoint: Path) -> Begin:
 
 def write_begin(checkpoint: Path, begin: Begin) -> None:
     """Note how a checkpoint began."""
-    text = json.dumps(begin._asdict()) + "\n"
-    (checkpoint / BEGIN).write_text(text, encoding="utf-8")
+    with publish_file(checkpoint / BEGIN) as partial:
+        partial.write_text(json.dumps(begin._asdict()) + "\n", encoding="utf-8")
 
 
 def find_last(folder: Path, pattern: str) -> int:

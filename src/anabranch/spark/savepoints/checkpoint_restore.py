@@ -18,6 +18,7 @@ from anabranch.errors import AnabranchError, InputError
 from anabranch.microbatch.ingest.row_reader import MAX_RECORD_BYTES
 from anabranch.microbatch.job.job import Job
 from anabranch.model.program import Program
+from anabranch.publication import publish_file
 from anabranch.savepoints.collection import find_savepoint
 from anabranch.savepoints.folders import Savepoint, open_savepoint
 from anabranch.savepoints.manifest import SavepointError
@@ -268,7 +269,6 @@ def _put_in_place(draft: Path, place: Path, folder: Path, first: int) -> None:
     if place.exists():
         place.rmdir()
     move_checkpoint(made, place)
-    unsure = folder / f"{PAIR}.draft"
-    unsure.write_text(pair, encoding="utf-8")
-    unsure.replace(folder / PAIR)
+    with publish_file(folder / PAIR) as partial:
+        partial.write_text(pair, encoding="utf-8")
     (draft / "published" / f"batch={first}").rename(folder / f"batch={first}")
