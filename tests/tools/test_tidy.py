@@ -74,8 +74,10 @@ def test_a_folder_may_have_14_modules_but_not_15():
     modules = {f"src/anabranch/plan/rule{n}.py": "" for n in range(14)}
     assert explain_package({**modules, "src/anabranch/plan/__init__.py": ""}) == []
     assert explain_package({**modules, "src/anabranch/plan/more.py": ""}) == [
-        "src/anabranch/plan:1: 15 modules, more than 14. "
-        "Cure: give what belongs together a folder of its own."
+        (
+            "src/anabranch/plan:1: 15 modules, more than 14. "
+            "Cure: give what belongs together a folder of its own."
+        )
     ]
 
 
