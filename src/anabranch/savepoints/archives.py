@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, Protocol
 
+from anabranch.paths import strip_scheme
 from anabranch.savepoints.drafts import begin_draft, check_is_free, sync
 from anabranch.savepoints.folders import (
     DamagedSavepointError,
@@ -79,7 +80,7 @@ class _Member(NamedTuple):
 
 def export_archive(savepoint: Savepoint, file: Path | str) -> Path:
     """Pack a savepoint into a .tar.gz or .zip file; the same savepoint gives the same bytes."""
-    file = Path(file)
+    file = Path(strip_scheme(file, "savepoint"))
     kind = find_kind(file)
     check_is_free(file)
     check_files(savepoint.path, savepoint.manifest)
@@ -142,7 +143,7 @@ def _pack_zip(savepoint: Savepoint, raw: IO[bytes]) -> None:
 
 def import_archive(file: Path | str, folder: Path | str, limits: Limits = LIMITS) -> Path:
     """Unpack an archive into a new savepoint; whatever is wrong with it, nothing of it stays."""
-    file, folder = Path(file), Path(folder)
+    file, folder = (Path(strip_scheme(place, "savepoint")) for place in (file, folder))
     kind = find_kind(file)
     if not file.is_file():
         raise SavepointError(f"there is no file {file}", expected="an archive of a savepoint")

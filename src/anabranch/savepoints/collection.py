@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from anabranch.paths import strip_scheme
 from anabranch.savepoints.folders import (
     NoSavepointError,
     Savepoint,
@@ -26,6 +27,9 @@ class SavepointCollection:
     """A folder of savepoints, each under the name of its folder."""
 
     root: Path
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "root", Path(strip_scheme(self.root, "savepoint")))
 
     def list_savepoints(self) -> tuple[list[Savepoint], dict[str, SavepointError]]:
         """Return the savepoints, oldest first, and those that can't be opened with the reason.
@@ -101,7 +105,7 @@ class SavepointCollection:
 
 def find_savepoint(path: Path | str) -> Path:
     """Return the folder that a path stands for; `shelf/latest` is the one that was made last."""
-    place = Path(path)
+    place = Path(strip_scheme(path, "savepoint"))
     return SavepointCollection(place.parent).find(LATEST) if place.name == LATEST else place
 
 

@@ -11,6 +11,7 @@ from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from anabranch.paths import strip_scheme
 from anabranch.savepoints.folders import (
     ForbiddenFileError,
     import_parquet,
@@ -158,6 +159,7 @@ def remove_abandoned(target: Path) -> None:
 
 def check_is_free(target: Path) -> None:
     """Refuse to put a savepoint where there is something."""
+    target = Path(strip_scheme(target, "savepoint"))
     if target.exists() or target.is_symlink():
         raise SavepointExistsError(
             f"{target} is already there",

@@ -28,13 +28,8 @@ from anabranch.microbatch.inspect.stored_state import (
     sort_stores,
 )
 from anabranch.microbatch.job.description import Description
-from anabranch.spark.checkpoint.ownership import find_local
-from anabranch.spark.checkpoint.state_values import (
-    find_batch,
-    find_file_system,
-    find_running_session,
-    read_values,
-)
+from anabranch.paths import resolve_path
+from anabranch.spark.checkpoint.state_values import find_batch, find_running_session, read_values
 from anabranch.state.durable.kinds import UNKNOWN
 
 if TYPE_CHECKING:
@@ -220,9 +215,8 @@ def _widen(kind: pa.DataType) -> pa.DataType:
 def find_checkpoint(query: str | Path | StreamingQuery) -> str:
     """Return where the checkpoint of a query is."""
     if isinstance(query, str | Path):
-        local = find_local(query, find_file_system(find_session()))
         # Spark's own folder may be another one than ours.
-        return str(query) if local is None else str(local.absolute())
+        return str(resolve_path(query, "checkpoint"))
     found: Any = query
     return str(found._jsq.streamingQuery().resolvedCheckpointRoot())
 
