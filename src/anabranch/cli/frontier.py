@@ -11,7 +11,6 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from anabranch.cli.flags import Inputs, Json, Lateness, Strict
-from anabranch.cli.run_spark import list_files
 from anabranch.cli.screen import GOOD, Screen, count_things
 from anabranch.cli.target_module import declare_sources, load_items, load_material
 from anabranch.errors import InputError
@@ -80,8 +79,7 @@ def frontier(
         _show(screen, read_published(Path(target)), json=json)
         return GOOD
     material = load_material(target)
-    files = [file for name in input for file in _expand(name)]
-    items = load_items(material, tuple(files))
+    items = load_items(material, input)
     delay = None if lateness is None else read_lateness(lateness)
     declared = declare_sources(material, items, delay, strict=strict)
     known, brought = read_sources(items, declared)
@@ -90,10 +88,6 @@ def frontier(
     else:
         _show(screen, survey(known, brought, material.program.inputs), json=json)
     return GOOD
-
-
-def _expand(name: str) -> list[str]:
-    return list_files(name) if Path(name).is_dir() else [name]
 
 
 def _refuse_flags(target: str, **flags: Any) -> None:

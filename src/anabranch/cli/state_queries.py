@@ -153,11 +153,9 @@ def export(
 
 def _check_checkpoint(checkpoint: str) -> None:
     """Refuse a folder that is none before Spark starts."""
-    from anabranch.spark.checkpoint.ownership import find_local
     from anabranch.spark.checkpoint.state_values import find_batch
 
-    if find_local(checkpoint) is not None:
-        find_batch(checkpoint)
+    find_batch(checkpoint)
 
 
 def _start(master: str) -> Any:

@@ -1,8 +1,8 @@
 """Files of events and of outputs: JSON lines, Parquet and CSV.
 
 One row is one event: its fields, and beside them `tag`, `source` and `seq`. What may be left out:
-the tag where the program has one only, the source (then the file's stem), the sequence number (then
-the row's place in its source). A row `{"heartbeat": 5, "source": "a1"}` is a heartbeat. Where an
+the tag where the program has one only, the source (then the file's stem, or the folder's name), the sequence number (then
+that of the row's file and its place in it). A row `{"heartbeat": 5, "source": "a1"}` is a heartbeat. Where an
 event type has a field of its own called `tag`, `source`, `seq` or `heartbeat`, the word is the
 field's, and `@tag`, `@source`, `@seq`, `@heartbeat` say what stands beside it.
 
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -21,9 +20,13 @@ from anabranch.errors import InputError
 from anabranch.model.events import Event, Heartbeat, Item, Malformed, Tag, field_names
 from anabranch.model.fields import Unfit, encode_value, read_fields, read_text, read_value
 from anabranch.model.program import Program
-from anabranch.reference.rows import STANDARD, Row, find_format, read_rows
+from anabranch.paths import resolve_path
+from anabranch.reference.rows import STANDARD, Row, find_format, list_inputs, read_rows
 from anabranch.reference.sequential import Output
 from anabranch.speculation.spoken import Spoken
+
+ROW_BITS = 32
+"""A row's number is that of its file, then so many bits for its place in it."""
 
 Read = Callable[[Any, Any], Any]
 """A way to read a value by its type: from a CSV cell, or from anything else."""
@@ -32,15 +35,36 @@ Read = Callable[[Any, Any], Any]
 def read_items(
     program: Program, files: Iterable[str], after: Mapping[str, int] = MappingProxyType({})
 ) -> list[Item]:
-    """Read files of events; whatever is wrong with a row, the row is in the result.
+    """Read files of events, and folders of them; whatever is wrong with a row, the row is in the result.
 
-    `after` is the last number that an earlier run has read of a source: rows that have none count on.
+    A row that has no number gets that of its file and its place in it, as on Spark. Files are counted among
+    those of one folder, of one name, or that name their sources. `after` is the last number that an
+    earlier run has read of a source: rows count on from there, as if all were one file.
     """
+    counts: dict[str, int] = {}
     drafts: list[_DraftItem] = []
-    for file in files:
-        stem = "input" if file == STANDARD else Path(file).stem
-        drafts += _settle([_read_row(program, stem, file, row) for row in read_rows(file)])
-    return _number(drafts, after)
+    for name in files:
+        parts = list_inputs(name)
+        stem = "input" if name == STANDARD else name_channel(name)
+        for file in parts:
+            found = _settle([_read_row(program, stem, file, row) for row in read_rows(file)])
+            named = any(draft.named for draft in found)
+            group = "/" if named else stem
+            number = counts[group] = counts.get(group, -1) + 1
+            last = max(after.values(), default=-1) if named else after.get(stem, -1)
+            start = last + 1 + (number << ROW_BITS)
+            drafts += [draft._replace(number=start + n) for n, draft in enumerate(found)]
+    return _number(drafts)
+
+
+def name_channel(place: str) -> str:
+    """Return the channel of rows that name none: the name of their folder, or of their file.
+
+    >>> name_channel("in/north"), name_channel("in/north.jsonl")
+    ('north', 'north')
+    """
+    path = resolve_path(place, "input")
+    return path.name if path.is_dir() else path.stem
 
 
 def _settle(drafts: list[_DraftItem]) -> list[_DraftItem]:
@@ -60,11 +84,16 @@ def _settle(drafts: list[_DraftItem]) -> list[_DraftItem]:
 
 
 class _DraftItem(NamedTuple):
-    """An item before its number is known, the row it comes from, and whether its source is sure."""
+    """An item before its number is known, and the row it comes from.
+
+    Of its source: whether it is sure, and whether the row names it. `number` is that of its file and row.
+    """
 
     item: Item
     place: str
     sure: bool = True
+    named: bool = False
+    number: int = 0
 
 
 def _read_row(program: Program, stem: str, file: str, row: Row) -> _DraftItem:
@@ -73,7 +102,7 @@ def _read_row(program: Program, stem: str, file: str, row: Row) -> _DraftItem:
         return _DraftItem(Malformed(row.raw, f"{place}: {row.columns}", stem), place, sure=False)
     kind = find_format(file)
     columns = dict(row.columns)
-    if kind == "parquet":
+    if kind in ("parquet", "arrow"):
         columns = {name: value for name, value in columns.items() if value is not None}
     text = kind == "csv"
     read = read_text if text else read_value
@@ -81,18 +110,18 @@ def _read_row(program: Program, stem: str, file: str, row: Row) -> _DraftItem:
     try:
         beats = _is_heartbeat(program, columns)
         tag = None if beats else _find_tag(program, columns)
-        source = _beside(tag, columns, "source", str, read, stem)
-        sure = True
+        told = _beside(tag, columns, "source", str, read, None)
+        source, named, sure = (stem, False, True) if told is None else (told, True, True)
         seq = _beside(tag, columns, "seq", int, read, None)
         if tag is None:
             time = _beside(None, columns, "heartbeat", int, read, None)
-            return _DraftItem(Heartbeat(time, source, seq), place)
+            return _DraftItem(Heartbeat(time, source, seq), place, named=named)
         data = read_fields(tag, columns, text=text, sparse=kind != "jsonl")
-        return _DraftItem(Event(data, source, seq), place)
+        return _DraftItem(Event(data, source, seq), place, named=named)
     except Unfit as error:
-        named = columns.get("@source", columns.get("source"))
-        if not sure and isinstance(named, str):
-            source, sure = named, True
+        guess = columns.get("@source", columns.get("source"))
+        if not sure and isinstance(guess, str):
+            source, sure = guess, True
         return _DraftItem(Malformed(row.raw, f"{place}: {error}", source, seq), place, sure)
 
 
@@ -127,7 +156,7 @@ def _beside(
         raise Unfit(f"{column}: {error}") from None
 
 
-def _number(drafts: Iterable[_DraftItem], after: Mapping[str, int]) -> list[Item]:
+def _number(drafts: Iterable[_DraftItem]) -> list[Item]:
     """Give every item its number, source by source; what can't have one is malformed."""
     drafts = list(drafts)
     numbering = {
@@ -135,15 +164,14 @@ def _number(drafts: Iterable[_DraftItem], after: Mapping[str, int]) -> list[Item
         for draft in drafts
         if isinstance(draft.item, Event) and draft.item.seq is not None
     }
-    counts: dict[str, int] = dict(after)
+    counts: dict[str, int] = {}
     taken: dict[tuple[str, int], str] = {}
     orphans: list[int] = []
     items: list[Item] = []
-    for item, place, _ in drafts:
+    for item, place, *_, number in drafts:
         source = item.source
         if source not in numbering:
-            seq = counts[source] = counts.get(source, -1) + 1
-            items.append(item._replace(seq=seq))
+            items.append(item._replace(seq=number))
             continue
         if isinstance(item, Heartbeat):
             last = counts.get(source, -1) if item.seq is None else item.seq

@@ -15,15 +15,16 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
 
 from anabranch.errors import InputError, MissingExtraError
+from anabranch.paths import strip_scheme
 
-Format = Literal["jsonl", "parquet", "csv"]
+Format = Literal["jsonl", "parquet", "csv", "arrow"]
 
 STANDARD = "-"
 """The name of standard input and output, which hold JSON lines."""
 
 _SUFFIXES: Mapping[str, Format] = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl",
-    ".parquet": "parquet", ".pq": "parquet", ".csv": "csv",
+    ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".arrow": "arrow", ".feather": "arrow",
 }  # fmt: skip
 
 
@@ -39,6 +40,7 @@ def find_format(file: str) -> Format:
     """Tell a file's format from its name."""
     if file == STANDARD:
         return "jsonl"
+    strip_scheme(file, "input")
     suffix = Path(file).suffix.lower()
     if suffix not in _SUFFIXES:
         raise InputError(
@@ -52,15 +54,17 @@ def find_format(file: str) -> Format:
 
 def read_rows(file: str) -> Iterator[Row]:
     """Read the rows of a file, as they are."""
+    if file != STANDARD:
+        file = strip_scheme(file, "input")
+        if not Path(file).is_file():
+            raise InputError(
+                f"there is no file {file!r}",
+                expected="a file of events or outputs: JSON lines, Parquet, Arrow or CSV",
+                got="a folder" if Path(file).is_dir() else "nothing of that name",
+            )
     kind = find_format(file)
-    if file != STANDARD and not Path(file).is_file():
-        raise InputError(
-            f"there is no file {file!r}",
-            expected="a file of events or outputs: JSON lines, Parquet or CSV",
-            got="a folder" if Path(file).is_dir() else "nothing of that name",
-        )
-    if kind == "parquet":
-        yield from _read_parquet(file)
+    if kind in ("parquet", "arrow"):
+        yield from _read_table(file, kind)
     else:
         with _open_input(file) as stream:
             yield from (_read_csv if kind == "csv" else _read_lines)(stream)
@@ -119,12 +123,31 @@ def _read_csv(stream: BinaryIO) -> Iterator[Row]:
             yield Row(",".join(cells), columns, reader.line_num)
 
 
-def _read_parquet(file: str) -> Iterator[Row]:
+def list_inputs(place: str) -> list[str]:
+    """Return the files that an input stands for: those of a folder by name, or the file itself."""
+    if place == STANDARD:
+        return [place]
+    place = strip_scheme(place, "input")
+    folder = Path(place)
+    if not folder.is_dir():
+        return [place]
+    names = (path for path in folder.iterdir() if path.is_file() and path.name[0] not in "._")
+    files = sorted(str(path) for path in names)
+    if not files:
+        raise InputError(
+            f"there are no files in {place!r}",
+            expected="files of events: JSON lines, Parquet, Arrow or CSV",
+            got="an empty folder",
+        )
+    return files
+
+
+def _read_table(file: str, kind: Format) -> Iterator[Row]:
     arrow, parquet = _import_arrow()
     try:
-        table = parquet.read_table(file)
+        table = parquet.read_table(file) if kind == "parquet" else _open_arrow(arrow, file)
     except (OSError, arrow.ArrowException) as error:
-        raise InputError(f"{file!r} is not a Parquet file", got=str(error)) from error
+        raise InputError(f"{file!r} is not a {kind.title()} file", got=str(error)) from error
     spelled = set()
     for place, field in enumerate(table.schema):
         if arrow.types.is_timestamp(field.type):
@@ -138,6 +161,15 @@ def _read_parquet(file: str) -> Iterator[Row]:
         yield Row(columns, columns, number)
 
 
+def _open_arrow(arrow: Any, file: str) -> Any:
+    with arrow.OSFile(file) as source:
+        try:
+            return arrow.ipc.open_file(source).read_all()
+        except arrow.ArrowInvalid:
+            source.seek(0)
+            return arrow.ipc.open_stream(source).read_all()
+
+
 def _iterate(table: Any) -> Iterator[dict[str, Any]]:
     for batch in table.to_batches(max_chunksize=10_000):
         yield from batch.to_pylist()
@@ -145,10 +177,11 @@ def _iterate(table: Any) -> Iterator[dict[str, Any]]:
 
 def write_rows(file: str, rows: Iterable[Any], kind: Format | None = None) -> None:
     """Write rows as JSON lines or Parquet; a text among JSON lines is written as it is."""
+    file = file if file == STANDARD else strip_scheme(file, "output")
     kind = kind or find_format(file)
-    if kind == "csv":
+    if kind in ("csv", "arrow"):
         raise InputError(
-            "outputs have an event inside, which CSV can't hold",
+            f"outputs can't be written as {kind.upper()}",
             expected="a name that ends in .jsonl or .parquet",
             got=file,
         )

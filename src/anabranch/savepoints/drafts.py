@@ -11,7 +11,9 @@ from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from anabranch.paths import strip_scheme
 from anabranch.publication import PARTIAL, publish_file, sync
+from anabranch.savepoints.file_names import MANIFEST, MANIFEST_SUM, find_fault
 from anabranch.savepoints.folders import (
     ForbiddenFileError,
     import_parquet,
@@ -20,7 +22,6 @@ from anabranch.savepoints.folders import (
     sum_manifest,
 )
 from anabranch.savepoints.manifest import Manifest, SavepointError, write_manifest
-from anabranch.savepoints.paths import MANIFEST, MANIFEST_SUM, find_fault
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -155,6 +156,7 @@ def remove_abandoned(target: Path) -> None:
 
 def check_is_free(target: Path) -> None:
     """Refuse to put a savepoint where there is something."""
+    target = Path(strip_scheme(target, "savepoint"))
     if target.exists() or target.is_symlink():
         raise SavepointExistsError(
             f"{target} is already there",

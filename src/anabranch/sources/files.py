@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from anabranch.errors import AnabranchError, InputError
+from anabranch.paths import check_folder, resolve_path
 from anabranch.sources.csv_rows import read_cells
 from anabranch.sources.raw_rows import LINE
 
@@ -45,13 +46,17 @@ class Files:
     Without a sequence column, events have that of the files' names and their places in them.
 
     Files are taken in the order of their names. If that is not theirs, name a `manifest`: a text in the
-    folder, to which you append the name of each file when it is complete, one to a line.
+    folder, to which you append the name of each file when it is complete, one to a line. A name may be an
+    absolute path.
+
+    Files that have `ended` are the whole input: they are read as one batch, after which everything settles.
     """
 
     folder: str | Path
     format: FileFormat = "parquet"
     files_per_batch: int = 16
     manifest: str | None = None
+    ended: bool = False
 
     def __post_init__(self) -> None:
         if self.format not in FORMATS:
@@ -63,7 +68,7 @@ class Files:
         if self.files_per_batch < 1:
             raise InputError("a batch takes no files", expected="files_per_batch=1 or more")
         # A worker may have another current folder.
-        object.__setattr__(self, "folder", str(Path(self.folder).absolute()))
+        object.__setattr__(self, "folder", str(resolve_path(self.folder, "input")))
 
 
 class Taken(NamedTuple):
@@ -92,9 +97,7 @@ class Found(NamedTuple):
 
 def list_files(files: Files, taken: Taken, last: str | None = None) -> list[Found]:
     """Return the files after those taken, up to the one named `last`, in the order of names."""
-    folder = Path(files.folder)
-    if not folder.is_dir():
-        raise InputError(f"there is no folder {files.folder}", expected="a folder of files")
+    folder = check_folder(files.folder)
     if files.manifest is None:
         names = sorted(p.name for p in folder.iterdir() if p.name[0] not in "._" and p.is_file())
         fresh = [name for name in names if name > taken.last and (last is None or name <= last)]

@@ -18,7 +18,7 @@ from anabranch.microbatch.ingest.file_rows import Folder
 from anabranch.microbatch.ingest.row_reader import Reading
 from anabranch.reference.sequential import run
 from anabranch.sources.files import ChangedFilesError, Files, Taken, list_files
-from anabranch.spark.sources.envelope_source import FusedReader
+from anabranch.spark.sources.envelope_source import BatchReader, FusedReader
 from tests.microbatch.test_microbatches import Engine, expected_rows, said_rows
 
 key_counter = load("examples/key_counter.py")
@@ -309,3 +309,32 @@ def test_a_manifest_that_can_not_be_followed_is_refused(tmp_path, text, cause):
     (tmp_path / "files.txt").write_text(text)
     with pytest.raises(ChangedFilesError, match=cause):
         list_files(Files(tmp_path, manifest="files.txt"), Taken())
+
+
+@pytest.mark.parametrize("columns", [False, True], ids=["events", "columns"])
+def test_files_that_have_ended_are_one_batch_of_any_folders(tmp_path, columns):
+    for number, folder in enumerate(("north", "south", "west")):
+        write(tmp_path / folder, "part.parquet", rows_of(1 + 10 * number, 10))
+    names = [str(tmp_path / folder / "part.parquet") for folder in ("north", "south", "west")]
+    (tmp_path / "files.txt").write_text("".join(f"{name}\n" for name in names))
+    engine = Engine(key_counter, [Source("s")], 3, columns=columns)
+    files = Files(tmp_path, files_per_batch=1, manifest="files.txt", ended=True)
+    engine.job = replace(engine.job, folders=(Folder(files, READING),))
+    reader = BatchReader(engine.job, 2)
+    numbers = find_numbers(3)
+    engine.batch_of([
+        (numbers[row["shard"]], row["kind"], row["payload"])
+        for part in reader.partitions()
+        for batch in reader.read(part)
+        for row in batch.to_pylist()
+    ])  # fmt: skip
+    assert [engine.ledger.input, engine.ledger.late] == [33, 0]
+
+
+def test_a_folder_elsewhere_is_refused_when_it_is_named():
+    with pytest.raises(InputError, match="the input s3a://bucket/in is not on a file system"):
+        Files("s3a://bucket/in")
+
+
+def test_a_folder_given_as_a_uri_is_the_folder(tmp_path):
+    assert Files(tmp_path.as_uri()) == Files(tmp_path)

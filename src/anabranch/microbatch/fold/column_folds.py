@@ -585,5 +585,5 @@ def _check_layout(states: Columns, kernel: Kernel, state_type: StateType) -> Non
             f"a state of {state_type.name!r} no longer fits its columns",
             expected="ints of 64 bits, and fields that keep their types",
             got="a larger int, or another type",
-            cure="run with columns=False, on a new checkpoint; any Python value fits there",
+            cure='run with columnar="never", on a new checkpoint; any Python value fits there',
         )

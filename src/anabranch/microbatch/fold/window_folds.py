@@ -79,7 +79,7 @@ def _check_times(times: Array) -> None:
             "a time is too far away for windows by columns",
             expected=f"times between {-_FAR:,} and {_FAR:,}",
             got=f"{low:,} to {high:,}",
-            cure="run with columns=False, where whole numbers have no limit",
+            cure='run with columnar="never", where whole numbers have no limit',
         )
 
 

@@ -88,6 +88,7 @@ def can_foresee(job: Job) -> bool:
     """Say whether batches can be foreseen, so that leaves are folded where they are read."""
     return (
         job.columns is not None
+        and not job.ended
         and bool(job.columns.early)
         and all(
             folder.files.format in ("parquet", "arrow")

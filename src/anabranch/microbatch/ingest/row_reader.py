@@ -62,7 +62,7 @@ def read_row(job: Job, reading: Reading, row: Mapping[str, Any]) -> Event | Hear
 
 def _read(job: Job, reading: Reading, opened: Opened) -> Event | Heartbeat | Malformed:
     beside = opened.beside
-    name = beside.get(reading.source_column) if reading.source_column else reading.source
+    name = _find_source(reading, beside)
     source = str(name)
     seq = beside.get(reading.seq) if reading.seq else None
     if source not in job.sources:
@@ -79,7 +79,8 @@ def _read(job: Job, reading: Reading, opened: Opened) -> Event | Heartbeat | Mal
         if not fits(promised):
             return _spoil(reading, opened, f"heartbeat {promised} does not fit into 64 bits")
         return Heartbeat(promised, source, seq)
-    tag_name = beside.get(reading.tag_column) if reading.tag_column else reading.tag
+    tag_name = beside.get(reading.tag_column) if reading.tag_column else None
+    tag_name = reading.tag if tag_name is None else tag_name
     tag = _find_tag(job, tag_name)
     if tag is None:
         return _spoil(reading, opened, f"unknown tag {tag_name!r}")
@@ -210,10 +211,15 @@ def _plain(value: Any) -> Any:
 
 def _spoil(reading: Reading, opened: Opened, reason: str) -> Malformed:
     beside = opened.beside
-    source = beside.get(reading.source_column) if reading.source_column else reading.source
+    source = _find_source(reading, beside)
     seq = beside.get(reading.seq) if reading.seq else None
     number = seq if _is_integer(seq) and fits(seq) else None
     return Malformed(opened.raw, reason, "" if source is None else str(source), number)
+
+
+def _find_source(reading: Reading, beside: Mapping[str, Any]) -> Any:
+    found = beside.get(reading.source_column) if reading.source_column else None
+    return reading.source if found is None else found
 
 
 def _is_integer(value: Any) -> TypeGuard[int]:

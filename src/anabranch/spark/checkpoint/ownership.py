@@ -11,7 +11,6 @@ import json
 import uuid
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from anabranch.errors import AnabranchError
 from anabranch.publication import publish_file
@@ -30,20 +29,6 @@ PATIENCE_S = 5.0
 
 class PairingError(AnabranchError, ValueError):
     """A checkpoint and an output folder do not belong together; nothing was started."""
-
-
-def find_local(place: str | Path, default: str = "file:///") -> Path | None:
-    """Return a place as a path, if it is on a file system of this machine.
-
-    `default` is the file system on which Spark looks for a place without a scheme.
-
-    >>> find_local("a/b"), find_local("file:/c"), find_local("s3://d"), find_local("e", "hdfs://n")
-    (PosixPath('a/b'), PosixPath('/c'), None, None)
-    """
-    parts = urlsplit(str(place))
-    if parts.scheme == "file":
-        return Path(parts.path)
-    return Path(place) if not parts.scheme and urlsplit(default).scheme == "file" else None
 
 
 def check_pair(folder: Path, checkpoint: Path) -> None:

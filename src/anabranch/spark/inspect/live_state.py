@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import InputError
+from anabranch.paths import resolve_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -89,4 +90,4 @@ def export_view(
 
     if keep < 1:
         raise InputError("at least one batch has to stay", expected="1 or more", got=str(keep))
-    return Export(query, Path(folder), keep, spark or find_session())
+    return Export(query, resolve_path(folder, "output"), keep, spark or find_session())

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anabranch.publication import publish_file, publish_folder
-from anabranch.spark.checkpoint.state_values import find_batches
+from anabranch.spark.checkpoint.state_values import find_batches, find_checkpoint
 from anabranch.spark.inspect.follower import POLL_S
-from anabranch.spark.inspect.state_frames import StateView, find_checkpoint
+from anabranch.spark.inspect.state_frames import StateView
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,12 @@ import heapq
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
@@ -39,6 +44,9 @@ def make_source(job: Job, tasks: int, name: str) -> type[DataSource]:
 
         def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
             return FusedReader(job, tasks)
+
+        def reader(self, schema: StructType) -> DataSourceReader:
+            return BatchReader(job, tasks)
 
     return FusedSource
 
@@ -131,6 +139,24 @@ class FusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 yield make_batch(take_in_rows(self._job, folder, batches), shards)
         if gathering is not None:
             yield make_batch(gathering.send(), shards)
+
+
+class BatchReader(DataSourceReader):
+    """Reads all files of folders that have ended, as one batch."""
+
+    def __init__(self, job: Job, tasks: int) -> None:
+        self._job = job
+        self._inner = FusedReader(job, tasks)
+
+    def partitions(self) -> list[InputPartition]:
+        """Deal all files out to tasks."""
+        files = [list_files(folder.files, Taken()) for folder in self._job.folders]
+        end = _write([Taken().after(found) for found in files], Foreseen({}))
+        return self._inner.partitions(self._inner.initialOffset(), end)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read a task's files into envelopes."""
+        return self._inner.read(partition)
 
 
 def _write(taken: list[Taken], foreseen: Foreseen) -> dict[str, Any]:
