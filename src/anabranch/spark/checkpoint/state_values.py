@@ -20,11 +20,9 @@ import re
 import sys
 from collections.abc import Iterable
 from functools import reduce
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from anabranch.microbatch.inspect.stored_state import ContentsError
-from anabranch.paths import resolve_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
