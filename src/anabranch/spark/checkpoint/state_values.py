@@ -7,25 +7,19 @@ Nothing here changes a checkpoint.
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from anabranch.paths import resolve_path
-
-if TYPE_CHECKING:
-    from pyspark.sql.streaming.query import StreamingQuery
-
-
 import re
 import sys
 from collections.abc import Iterable
 from functools import reduce
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from anabranch.microbatch.inspect.stored_state import ContentsError
+from anabranch.paths import resolve_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 VARIABLE = "data"
 """The one state variable that all operators have: `stores.SparkStore` makes it."""
