@@ -1,5 +1,6 @@
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -260,3 +261,29 @@ def test_rejected_events_are_a_warning_and_too_many_a_failure(program, events, t
 def test_without_a_rejected_event_nothing_is_warned_of(capsys):
     assert run_command(["run", BARRIER, "--most-rejected", "0"]) == 0
     assert capsys.readouterr().err == ""
+
+
+DECLARED = """
+from anabranch.eventtime import Source
+
+sources = [Source("phones", lateness=90)]
+"""
+
+
+def test_a_source_that_is_not_declared_is_rejected_with_a_hint(program, tmp_path, capsys):
+    with Path(program).open("a") as file:
+        file.write(DECLARED)
+    rows = [{"tag": "Temp", "time": time, "degrees": 1, "source": "phone"} for time in (100, 40)]
+    events = tmp_path / "calls.jsonl"
+    events.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert run_command(["run", program, "--input", str(events)]) == 0
+    out, err = capsys.readouterr()
+    assert "2 in = 2 rejected" in out
+    assert (
+        "hint: 2 events rejected, of 1 undeclared source: 'phone' (2). Declared: 'phones'." in err
+    )
+    assert run_command(["run", program, "--input", str(events), "--json"]) == 0
+    assert "Add Source('phone')" in json.loads(capsys.readouterr().out)["hint"]
+    # What the flags declare are all sources that there are.
+    assert run_command(["run", program, "--input", str(events), "--lateness", "90"]) == 0
+    assert "2 in = 2 processed" in capsys.readouterr().out

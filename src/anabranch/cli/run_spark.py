@@ -196,11 +196,9 @@ def _list_sources(
 
 
 def _complete(sources: Iterable[Source], items: Iterable[Any]) -> tuple[Source, ...]:
-    """Return all sources that bring items; one that nobody declared is in order."""
-    found = {source.name: source for source in sources}
-    for item in items:
-        found.setdefault(item.source, Source(item.source))
-    return tuple(found.values())
+    """Return the sources of a run: those that are declared, or else all that bring items, in order."""
+    declared = tuple(sources)
+    return declared or tuple(Source(name) for name in dict.fromkeys(item.source for item in items))
 
 
 def list_files(folder: str) -> list[str]:

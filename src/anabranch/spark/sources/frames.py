@@ -12,7 +12,12 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 
 from anabranch.errors import InputError
-from anabranch.eventtime.channels import Source
+from anabranch.eventtime.channels import (
+    Source,
+    find_fault,
+    find_heartbeat_fault,
+    find_sequence_fault,
+)
 from anabranch.model.events import Event, Heartbeat, Item, Malformed, field_names, field_types
 from anabranch.model.program import Program
 from anabranch.spark.sources.feeds import Feed
@@ -144,7 +149,8 @@ def _find_type(place: str, annotation: Any) -> str:
 
 
 def _lay_out(item: Item, kinds: dict[str, str], beside: dict[str, str]) -> tuple[Any, ...]:
-    row: dict[str, Any] = {beside["source"]: item.source, beside["seq"]: item.seq}
+    seq = item.seq if find_sequence_fault(item.seq) is None else None
+    row: dict[str, Any] = {beside["source"]: item.source, beside["seq"]: seq}
     reason = _lay_out_item(item, kinds, beside, row)
     raw = item.raw if isinstance(item, Malformed) else None
     text = raw if raw is None or isinstance(raw, str) else json.dumps(raw, default=str)
@@ -158,9 +164,13 @@ def _lay_out_item(
     if isinstance(item, Malformed):
         return item.reason
     if isinstance(item, Heartbeat):
-        row[beside["heartbeat"]] = item.time
-        return None
+        fault = find_heartbeat_fault(item)
+        row[beside["heartbeat"]] = item.time if fault is None else None
+        return fault
     assert isinstance(item, Event)
+    fault = find_fault(item, [item.tag])
+    if fault is not None:
+        return fault
     for name in field_names(item.tag):
         value = getattr(item.data, name)
         if kinds.get(name) == "bigint" and isinstance(value, int) and abs(value) > _LARGEST:
