@@ -283,11 +283,10 @@ events = [Inc(1)]
 def test_a_program_that_ends_the_process_is_an_error_with_its_line(tmp_path, capsys):
     file = tmp_path / "exits.py"
     file.write_text(EXITS)
-    assert run_command(["run", str(file), "--json"]) == 1
-    out, err = capsys.readouterr()
-    assert "the program ended the run by sys.exit" in err
-    assert f"{file}:9" in err
-    assert json.loads(out)["error"]["got"] == "SystemExit: 0"
+    assert run_command(["run", str(file), "--json", "--most-rejected", "0"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["ledger"]["rejected"] == 1
+    assert document["rejected"][0]["reason"] == "on Inc: SystemExit: 0 (exits.py:9)"
     at_import = tmp_path / "exits_at_import.py"
     at_import.write_text("import sys\nsys.exit(0)\n")
     assert run_command(["run", str(at_import)]) == 2
@@ -341,3 +340,29 @@ def test_the_reference_reads_all_files_of_a_folder_by_name(program, tmp_path, ca
     document = json.loads(capsys.readouterr().out)
     assert document["ledger"]["processed"] == 2
     assert document["frontiers"] == {"in": "ended"}
+
+
+DECLARED = """
+from anabranch.eventtime import Source
+
+sources = [Source("phones", lateness=90)]
+"""
+
+
+def test_a_source_that_is_not_declared_is_rejected_with_a_hint(program, tmp_path, capsys):
+    with Path(program).open("a") as file:
+        file.write(DECLARED)
+    rows = [{"tag": "Temp", "time": time, "degrees": 1, "source": "phone"} for time in (100, 40)]
+    events = tmp_path / "calls.jsonl"
+    events.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert run_command(["run", program, "--input", str(events)]) == 0
+    out, err = capsys.readouterr()
+    assert "2 in = 2 rejected" in out
+    assert (
+        "hint: 2 events rejected, of 1 undeclared source: 'phone' (2). Declared: 'phones'." in err
+    )
+    assert run_command(["run", program, "--input", str(events), "--json"]) == 0
+    assert "Add Source('phone')" in json.loads(capsys.readouterr().out)["hint"]
+    # What the flags declare are all sources that there are.
+    assert run_command(["run", program, "--input", str(events), "--lateness", "90"]) == 0
+    assert "2 in = 2 processed" in capsys.readouterr().out

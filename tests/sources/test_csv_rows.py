@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from anabranch import Event, Heartbeat, Malformed, Program, depends, on
 from anabranch.errors import InputError
-from anabranch.eventtime.channels import Source, find_fault
+from anabranch.eventtime.channels import Source, describe_stranger, find_fault
 from anabranch.microbatch.ingest.file_rows import list_columns, number_rows
 from anabranch.microbatch.ingest.row_reader import Reading, read_row
 from anabranch.microbatch.job.job import Job
@@ -224,7 +224,7 @@ def test_a_sequence_and_a_tag_may_stand_in_columns(tmp_path, cell):
     assert by_line == bool(cell)
     assert items[:2] == [Event(Put(1, "a", 1.0, True), "s", 7), Heartbeat(4, "s", 8)]
     assert items[2].reason == f"sequence 'seq' is {cell or None!r}, not an integer"
-    assert items[3].reason == "unknown source 't'; declared are s"
+    assert items[3].reason == describe_stranger("t", ["s"])
 
 
 def test_fields_of_other_types_are_read_line_by_line(tmp_path):

@@ -82,7 +82,7 @@ def frontier(
     items = load_items(material, input)
     delay = None if lateness is None else read_lateness(lateness)
     declared = declare_sources(material, items, delay, strict=strict)
-    known, brought = read_sources(items, declared)
+    known, brought, _ = read_sources(items, declared)
     if suggest:
         _suggest(screen, known, brought, material.program.inputs, json=json)
     else:
@@ -114,9 +114,8 @@ def survey(
         verdicts = [watch.see(item, tags) for item in brought[name]]
         good += [verdict for verdict in verdicts if isinstance(verdict, Event)]
         late[name] = sum(isinstance(verdict, Late) for verdict in verdicts)
-        last = brought[name][-1].seq if brought[name] else None
         rule = describe_rule(sources[name])
-        stands[name] = Stand(watch.frontier, watch.largest, last, rule, watch.delay)
+        stands[name] = Stand(watch.frontier, watch.largest, watch.last, rule, watch.delay)
     program = min((stand.frontier for stand in stands.values()), default=FOREVER)
     return ChannelOverview(stands, program, sum(event.time > program for event in good), late)
 

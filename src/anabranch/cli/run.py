@@ -20,6 +20,7 @@ from anabranch.errors import InputError
 from anabranch.eventtime.channels import Source, end_sources
 from anabranch.eventtime.disorder import read_lateness
 from anabranch.eventtime.held_back import name_time
+from anabranch.eventtime.hints import count_strangers, explain_strangers
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.tolerance import Sample, Tolerance, explain_excess, read_tolerance
 from anabranch.model.events import FOREVER
@@ -180,7 +181,8 @@ def _run_here(
     whole = items if unbounded else end_sources(items, sources)
     speech = speak(program, whole, sources) if order.mode == "speculative" else None
     answer = fold(program, whole, sources, start) if speech is None else speech.answer
-    document = describe(answer)
+    hint = explain_strangers(count_strangers(answer.rejected), [s.name for s in sources])
+    document = describe(answer) | ({"hint": hint} if hint else {})
     if speech is not None:
         document["outputs"] = [encode_spoken(row) for row in speech.rows]
         document |= describe_amount(speech.amount, order.mode)
@@ -191,6 +193,7 @@ def _run_here(
         _show_answer(screen, answer, speech, written, unbounded=unbounded)
         if stops.end is not None:
             screen.write(f"savepoint {stops.end}")
+    _give_hint(screen, hint)
     samples = [Sample(entry.reason, str(encode_item(entry.item))) for entry in answer.rejected]
     kept = "FILE.rejected.jsonl, beside --output FILE"
     if output is not None and not to_stdout:
@@ -245,6 +248,11 @@ def _conclude(screen: Screen, verdict: RunVerdict, document: dict[str, Any] | No
     return GOOD
 
 
+def _give_hint(screen: Screen, hint: str | None) -> None:
+    if hint is not None:
+        screen.err.print(Text(f"hint: {hint}", style="yellow"))
+
+
 def _run_on_spark(target: str, order: SparkRequest, start: str | None, *, json: bool) -> int:
     screen = Screen(quiet=json)
     material = load_material(target)
@@ -256,6 +264,7 @@ def _run_on_spark(target: str, order: SparkRequest, start: str | None, *, json: 
         show_report(screen, report)
         for file in written:
             screen.write(f"written   {file}")
+    _give_hint(screen, report.hint)
     samples = [Sample(entry["reason"], str(entry["raw"])) for entry in report.rejected]
     place = "--output DIR, which keeps them all"
     if order.output is not None:

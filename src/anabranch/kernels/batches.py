@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from anabranch.kernels.column_layouts import read_record
 from anabranch.kernels.numpy_columns import Columns, Strings, pack_or_keep
 from anabranch.model.events import Tag
+from anabranch.model.failures import Failed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,7 +76,7 @@ class Folded:
     indexes: Array
     forms: Array
     values: tuple[Columns, ...]
-    failures: tuple[tuple[int, Exception], ...]
+    failures: tuple[tuple[int, Failed], ...]
     stepped: int = 0
 
     def outputs(self) -> list[Any]:

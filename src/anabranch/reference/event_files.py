@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from anabranch.errors import InputError
-from anabranch.model.events import Event, Heartbeat, Item, Malformed, Tag, field_names
+from anabranch.model.events import FOREVER, Event, Heartbeat, Item, Malformed, Tag, field_names
 from anabranch.model.fields import Unfit, encode_value, read_fields, read_text, read_value
 from anabranch.model.program import Program
 from anabranch.paths import resolve_path
@@ -165,7 +165,7 @@ def _number(drafts: Iterable[_DraftItem]) -> list[Item]:
         if isinstance(draft.item, Event) and draft.item.seq is not None
     }
     counts: dict[str, int] = {}
-    taken: dict[tuple[str, int], str] = {}
+    last: dict[str, int] = {}
     orphans: list[int] = []
     items: list[Item] = []
     for item, place, *_, number in drafts:
@@ -174,40 +174,30 @@ def _number(drafts: Iterable[_DraftItem]) -> list[Item]:
             items.append(item._replace(seq=number))
             continue
         if isinstance(item, Heartbeat):
-            last = counts.get(source, -1) if item.seq is None else item.seq
-            items.append(item._replace(seq=last))
+            shared = counts.get(source, -1) if item.seq is None else item.seq
+            items.append(item._replace(seq=shared))
             continue
-        reason = None
-        if item.seq is None:
-            reason = f"seq is missing, and other rows of source {source!r} have one"
-        elif (source, item.seq) in taken:
-            reason = (
-                f"seq {item.seq} of source {source!r} came before, at {taken[source, item.seq]}"
-            )
-        if reason is None and item.seq is not None:
-            taken[source, item.seq] = place
+        if item.seq is not None:
+            last[source] = max(last.get(source, 0), item.seq)
             counts[source] = item.seq
         else:
             orphans.append(len(items))
             if not isinstance(item, Malformed):
-                item = Malformed(encode_value(item.data), f"{place}: {reason}", source)  # noqa: PLW2901
+                reason = f"{place}: seq is missing, and other rows of source {source!r} have one"
+                item = Malformed(encode_value(item.data), reason, source)  # noqa: PLW2901
         items.append(item)
-    _number_orphans(items, orphans, taken)
+    _number_orphans(items, orphans, last)
     return items
 
 
-def _number_orphans(
-    items: list[Item], orphans: Iterable[int], taken: Mapping[tuple[str, int], str]
-) -> None:
+def _number_orphans(items: list[Item], orphans: Iterable[int], last: Mapping[str, int]) -> None:
     # What is rejected moves no frontier, so any free number will do; it only must be its own.
-    free: dict[str, int] = {}
-    for source, seq in taken:
-        free[source] = max(free.get(source, 0), seq + 1)
+    free = {source: min(seq + 1, FOREVER) for source, seq in last.items()}
     for place in orphans:
         source = items[place].source
         seq = free.get(source, 0)
         items[place] = items[place]._replace(seq=seq)
-        free[source] = seq + 1
+        free[source] = min(seq + 1, FOREVER)
 
 
 def encode_item(item: Item) -> Any:

@@ -260,11 +260,15 @@ def _make_mapper(
     shards = job.wiring.shards
 
     def map_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        place = 0 if context is None else context.partitionId()
         if job.columns is None:
             rows = (row for batch in batches for row in read_batch(batch))
-            yield make_batch(take_in(job, reading, rows), shards)
+            yield make_batch(take_in(job, reading, rows, place), shards)
         else:
-            yield make_batch(take_in_columns(job, reading, batches), shards)
+            yield make_batch(take_in_columns(job, reading, batches, place), shards)
 
     return map_rows
 

@@ -56,9 +56,16 @@ def take_in_rows(
 ) -> Iterator[tuple[int, str, bytes]]:
     """Yield the envelopes of rows: (shard, kind, payload)."""
     reading = number_rows(folder.reading, batches[0].schema.names)
+    place = find_place(batches)
     if job.columns is not None:
-        return take_in_columns(job, reading, batches)
-    return iter(take_in(job, reading, (row for batch in batches for row in read_batch(batch))))
+        return take_in_columns(job, reading, batches, place)
+    rows = (row for batch in batches for row in read_batch(batch))
+    return iter(take_in(job, reading, rows, place))
+
+
+def find_place(batches: Iterable[pa.RecordBatch]) -> int:
+    """Return where the first row stands among all rows of a folder: the same whenever it is read."""
+    return next((batch.column(ROW)[0].as_py() for batch in batches if batch.num_rows), 0)
 
 
 def number_rows(reading: Reading, columns: Iterable[str] = ()) -> Reading:

@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from anabranch.eventtime.channels import Source
+from anabranch.eventtime.channels import (
+    Source,
+)
 from anabranch.model.events import field_names
 from anabranch.model.program import Program
 from anabranch.sources.files import FileFormat, Files
