@@ -76,6 +76,23 @@ def make_frame(session: SparkSession, program: Program, items: Iterable[Item]) -
     return session.createDataFrame(rows, derive_schema(program, BROKEN, MALFORMED)).coalesce(1)
 
 
+def feed_items(
+    session: SparkSession, program: Program, items: Iterable[Item], sources: Sequence[Source]
+) -> Feed:
+    """Return items in memory as a feed that has ended."""
+    names = name_columns(program)
+    return Feed(
+        make_frame(session, program, items),
+        tag_column=names["tag"],
+        source_column=names["source"],
+        seq=names["seq"],
+        heartbeat=names["heartbeat"],
+        sources=sources,
+        corrupt_column=BROKEN,
+        reason_column=MALFORMED,
+    )
+
+
 def feed_directory(
     session: SparkSession,
     program: Program,
