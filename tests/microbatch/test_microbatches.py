@@ -30,10 +30,10 @@ from anabranch.state.durable.codec import make_codec
 from tests.microbatch.programs import PROGRAMS
 
 EXAMPLES = [
-    "busy_airports", "card_watch", "click_through", "ewma", "exchange", "fraud", "inc_dec", "key_counter",
-    "max_temperature",
+    "busy_airports", "card_watch", "click_through", "energy_forecast", "ewma", "exchange", "fraud", "inc_dec", "key_counter",
+    "max_temperature", "outlier_detection",
     "page_view",
-    "smart_home", "taxi_tips", "value_barrier",
+    "smart_home", "taxi_tips", "trending_words", "value_barrier",
 ]  # fmt: skip
 READING = Reading(
     tag_column="tag", source_column="source", seq="seq", heartbeat="heartbeat", time="time"

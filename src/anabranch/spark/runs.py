@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import reduce
@@ -34,6 +33,7 @@ from anabranch.sources.raw_rows import read_batch
 from anabranch.spark.checkpoint.provenance import note_fingerprint
 from anabranch.spark.session.partitions import note_shards
 from anabranch.spark.session.settings import check_settings
+from anabranch.spark.session.shipping import ship_by_value
 from anabranch.spark.sinks.packed_frames import attach_packed
 from anabranch.spark.sources.feeds import Feed
 from anabranch.speculation.spoken import Mode
@@ -148,7 +148,7 @@ def make_job(
             job = make(1)
         elif job.columns is not None and job.columns.windows is not None:
             job = make(FEW_SHARDS)
-    _ship_by_value(program)
+    ship_by_value(program)
     return job
 
 
@@ -305,19 +305,3 @@ def _check_columns(feeds: Sequence[Feed]) -> None:
             raise InputError(
                 f"{what} needs a sequence", expected="seq=, the column of the sequence"
             )
-
-
-def _ship_by_value(program: Program) -> None:
-    """Let workers have the user's own module even where they can't import it."""
-    from pyspark import cloudpickle
-
-    modules = {tag.__module__ for tag in program.tags}
-    for state_type in program.state_types:
-        for handler in state_type.handlers.values():
-            modules |= {getattr(f, "__module__", "") for f in (handler.update, handler.output)}
-    for name in modules:
-        module: Any = sys.modules.get(name)
-        file = getattr(module, "__file__", None) or ""
-        ours = name.partition(".")[0] in ("", "anabranch", "builtins", "__main__")
-        if module is not None and not ours and "site-packages" not in file:
-            cloudpickle.register_pickle_by_value(module)

@@ -40,15 +40,18 @@ def feed_directory(
     *,
     format: FileFormat = "json",  # noqa: A002 - Spark's own word
     files_per_batch: int = 1,
+    ended: bool = False,
 ) -> Feed:
     """Return a folder of files as a feed of `Files`; files come in the order of their names.
+
+    With `ended` the folder is a bounded input, read as one batch.
 
     Each row has its `tag`, `source` and `seq` beside its fields. What is wrong with a line is found as the
     reference finds it, and the line is kept.
     """
     names = name_columns(program)
     return Feed(
-        Files(folder, format, files_per_batch),
+        Files(folder, format, files_per_batch, ended=ended),
         tag_column=names["tag"],
         source_column=names["source"],
         seq=names["seq"],
