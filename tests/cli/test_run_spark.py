@@ -267,11 +267,11 @@ from anabranch import Program, on
 
 class Word(NamedTuple):
     time: int
-    text: str
+    letters: tuple[int, ...]
 
 words = Program(
-    on(Word, update=lambda seen, word: {**seen, word.text: 1}, output=lambda seen, word: len(seen)),
-    init={},
+    on(Word, update=lambda n, word: n + len(word.letters), output=lambda n, word: n),
+    init=0,
 )
 """
 
@@ -280,7 +280,7 @@ words = Program(
 def test_a_program_that_leaves_the_columnar_path_tells_why(spark, tmp_path, capsys, caplog):
     program, events = tmp_path / "words.py", tmp_path / "events.jsonl"
     program.write_text(ROWWISE)
-    events.write_text('{"time": 1, "text": "a"}\n')
+    events.write_text('{"time": 1, "letters": [1, 2]}\n')
     command = ["run", str(program), "--input", str(events), *MASTER]
     assert run_command([*command, "--columnar", "require"]) == 2
     err = capsys.readouterr().err
