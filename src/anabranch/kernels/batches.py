@@ -79,6 +79,19 @@ class Folded:
     failures: tuple[tuple[int, Failed], ...]
     stepped: int = 0
 
+    def find_handled(self, entered: Array, count: int) -> Array | None:
+        """Say which of so many entries some event did enter; None if no event has failed.
+
+        An event on which a function raised leaves the state as it was: it begins no entry.
+        """
+        import numpy as np
+
+        if not self.failures:
+            return None
+        handled = np.zeros(count, np.bool_)
+        handled[np.delete(entered, [place for place, _ in self.failures])] = True
+        return handled
+
     def outputs(self) -> list[Any]:
         """Return what was said, in order, as Python objects."""
         waiting = [iter(columns.unpack()) for columns in self.values]

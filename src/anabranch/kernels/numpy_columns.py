@@ -121,6 +121,11 @@ class Columns:
         ):
             array[row] = new[0]
 
+    def take(self, rows: Array) -> Columns:
+        """Return some of the values: those of a mask, of places, or of a slice."""
+        arrays = tuple(array[rows] for array in self.arrays)
+        return Columns(self.layout, arrays, len(arrays[0]), self.strings)
+
     def recode(self, strings: Strings) -> Columns:
         """Return the same values with the codes of another list of texts."""
         if strings is self.strings or all(column.kind != STR for column in self.columns):

@@ -166,10 +166,10 @@ class Folds:
             folded = kernel.fold(states, batch)
         _check_layout(folded.states, kernel, state_type)
         self._say(lined, folded)
-        handled = _find_handled(folded, entered, len(slots))
+        handled = folded.find_handled(entered, len(slots))
         if handled is not None:
             handled[np.searchsorted(slots, np.concatenate([*deltas, slots[:0]]))] = True
-            slots, folded = slots[handled], replace(folded, states=_take(folded.states, handled))
+            slots, folded = slots[handled], replace(folded, states=folded.states.take(handled))
         entries.keep(slots, folded.states)
 
     def _load_single(self, kernel: Kernel, state_type: StateType, strings: Strings) -> Columns:
@@ -279,11 +279,11 @@ class Folds:
         )
         folded = kernel.fold(_start_from(starts, touched, before, kernel), lined.batch(places))
         self._say(lined, folded)
-        handled = _find_handled(folded, places, len(touched))
+        handled = folded.find_handled(places, len(touched))
         if handled is not None:
             touched, folded = (
                 touched[handled],
-                replace(folded, states=_take(folded.states, handled)),
+                replace(folded, states=folded.states.take(handled)),
             )
         return _put_together(touched, folded, values, opened)
 
@@ -574,26 +574,6 @@ def _start_from(
         if key in before:
             held[place] = before[key]
     return pack_or_keep(kernel.layout, held, starts.strings)
-
-
-def _find_handled(folded: Folded, entered: Array, count: int) -> Array | None:
-    """Say which of so many entries some event did enter; None if no event has failed.
-
-    An event on which a function raised leaves the state as it was: it begins no entry.
-    """
-    import numpy as np
-
-    if not folded.failures:
-        return None
-    failed = [place for place, _ in folded.failures]
-    handled = np.zeros(count, np.bool_)
-    handled[np.delete(entered, failed)] = True
-    return handled
-
-
-def _take(states: Columns, rows: Array) -> Columns:
-    arrays = tuple(array[rows] for array in states.arrays)
-    return Columns(states.layout, arrays, int(rows.sum()), states.strings)
 
 
 def _put_together(
