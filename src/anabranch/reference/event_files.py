@@ -23,6 +23,7 @@ from anabranch.model.fields import Unfit, encode_value, read_fields, read_text, 
 from anabranch.model.program import Program
 from anabranch.reference.rows import STANDARD, Row, find_format, read_rows
 from anabranch.reference.sequential import Output
+from anabranch.sources.event_limits import find_large_number, fits
 from anabranch.speculation.spoken import Spoken
 
 Read = Callable[[Any, Any], Any]
@@ -73,7 +74,7 @@ def _read_row(program: Program, stem: str, file: str, row: Row) -> _DraftItem:
         return _DraftItem(Malformed(row.raw, f"{place}: {row.columns}", stem), place, sure=False)
     kind = find_format(file)
     columns = dict(row.columns)
-    if kind == "parquet":
+    if kind in ("parquet", "arrow"):
         columns = {name: value for name, value in columns.items() if value is not None}
     text = kind == "csv"
     read = read_text if text else read_value
@@ -88,7 +89,7 @@ def _read_row(program: Program, stem: str, file: str, row: Row) -> _DraftItem:
             time = _beside(None, columns, "heartbeat", int, read, None)
             return _DraftItem(Heartbeat(time, source, seq), place)
         data = read_fields(tag, columns, text=text, sparse=kind != "jsonl")
-        return _DraftItem(Event(data, source, seq), place)
+        return _DraftItem(_check_numbers(Event(data, source, seq)), place)
     except Unfit as error:
         named = columns.get("@source", columns.get("source"))
         if not sure and isinstance(named, str):
@@ -97,9 +98,11 @@ def _read_row(program: Program, stem: str, file: str, row: Row) -> _DraftItem:
 
 
 def _is_heartbeat(program: Program, columns: Mapping[str, Any]) -> bool:
-    if "@heartbeat" in columns:
+    if columns.get("@heartbeat") is not None:
         return True
-    return "heartbeat" in columns and not any("heartbeat" in field_names(t) for t in program.inputs)
+    return columns.get("heartbeat") is not None and not any(
+        "heartbeat" in field_names(t) for t in program.inputs
+    )
 
 
 def _find_tag(program: Program, columns: Mapping[str, Any]) -> Tag:
@@ -122,9 +125,19 @@ def _beside(
     if column is None or column not in columns:
         return default
     try:
-        return read(columns[column], kind)
+        value = read(columns[column], kind)
     except Unfit as error:
         raise Unfit(f"{column}: {error}") from None
+    if kind is int and not fits(value):
+        raise Unfit(f"{column} {value} does not fit into 64 bits")
+    return value
+
+
+def _check_numbers(event: Event) -> Event:
+    large = find_large_number(event)
+    if large is not None:
+        raise Unfit(large)
+    return event
 
 
 def _number(drafts: Iterable[_DraftItem], after: Mapping[str, int]) -> list[Item]:

@@ -27,13 +27,14 @@ from anabranch.microbatch.ingest.row_reader import (
     MOST_CHUNKS,
     Reading,
     describe_malformed,
-    fits,
     read_row,
 )
 from anabranch.microbatch.job.column_plan import ColumnPlan
 from anabranch.microbatch.job.job import Job
 from anabranch.model.events import FOREVER, Event, Heartbeat, Malformed, Tag, field_names
-from anabranch.sources.raw_rows import is_blank, read_batch
+from anabranch.sources.arrow_tables import is_spelled, read_batch
+from anabranch.sources.raw_rows import is_blank
+from anabranch.sources.text_blocks import LINE, ROW
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,6 +55,7 @@ class _Found(NamedTuple):
     tables: dict[str, list[EventTable]]
     beats: dict[str, list[Heartbeat]]
     rejected: list[tuple[Any, ...]]
+    bad: dict[str, list[int]]
 
 
 def take_in_columns(
@@ -62,7 +64,7 @@ def take_in_columns(
     """Yield the envelopes of a task: (shard, kind, payload)."""
     plan = job.columns
     assert plan is not None
-    found = _Found({}, {}, [])
+    found = _Found({}, {}, [], {})
     for batch in _gather(batches):
         _read(job, plan, reading, batch, found)
     if found.rejected:
@@ -74,7 +76,7 @@ def take_in_columns(
         stretch = line_up(found.tables.get(source, []), found.beats.get(source, []))
         chunks: list[Chunk] = []
         letters: list[tuple[int, str, bytes]] = []
-        for part in _cut_at_gaps(stretch):
+        for part in _cut_at_gaps(stretch, found.bad.get(source, [])):
             chunks.append(describe_stretch(source, part))
             letters += send_stretch(job, source, part)
         payload = pack_chunks(job.codec, chunks)
@@ -88,7 +90,7 @@ def read_tables(
 ) -> list[EventTable] | None:
     """Return the events of batches, if there is nothing else in them."""
     assert job.columns is not None
-    found = _Found({}, {}, [])
+    found = _Found({}, {}, [], {})
     for batch in _gather(batches):
         _read(job, job.columns, reading, batch, found)
     if found.rejected or found.beats:
@@ -124,37 +126,31 @@ def _read(
     for source, table in plain:
         found.tables.setdefault(source, []).append(table)
     others: dict[tuple[str, Tag], list[Event]] = {}
-    left = batch if rest.all() else batch.filter(_mask(rest)) if rest.any() else None
+    left = _leave(reading, batch)
+    left = left if rest.all() else left.filter(_mask(rest)) if rest.any() else None
     for row in read_batch(left) if left is not None else ():
         if is_blank(row, reading.json_column):
             continue
         item = read_row(job, reading, row)
         if isinstance(item, Malformed):
             found.rejected.append(describe_malformed(item))
+            if item.seq is not None:
+                found.bad.setdefault(item.source, []).append(item.seq)
         elif isinstance(item, Heartbeat):
             found.beats.setdefault(item.source, []).append(item)
         else:
             others.setdefault((item.source, item.tag), []).append(item)
     for (source, tag), events in others.items():
         number = job.program.tags.index(tag)
-        fitting = list(_drop_large(reading, events, found))
-        if fitting:
-            table = make_table(number, plan.layouts[number], fitting, plan.codes)
-            found.tables.setdefault(source, []).append(table)
+        table = make_table(number, plan.layouts[number], events, plan.codes)
+        found.tables.setdefault(source, []).append(table)
 
 
-def _drop_large(reading: Reading, events: list[Event], found: _Found) -> Iterator[Event]:
-    """Reject events with a number that no column holds; only a text can bring one."""
-    for event in events:
-        names = field_names(event.tag)
-        large = [n for n in names if type(v := getattr(event.data, n)) is int and not fits(v)]
-        if large and (reading.json_column or reading.line_column):
-            reason = f"field {large[0]!r} of {event.tag.__name__} does not fit into 64 bits"
-            raw = {name: getattr(event.data, name) for name in names}
-            item = Malformed(raw, reason, event.source, event.seq)
-            found.rejected.append(describe_malformed(item))
-        else:
-            yield event
+def _leave(reading: Reading, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return what a row that is not plain is read from: its line, if there is one."""
+    if LINE not in (reading.json_column, reading.line_column):
+        return batch
+    return batch.select([name for name in (LINE, ROW) if name in batch.schema.names])
 
 
 def _mask(rows: Array) -> pa.Array:
@@ -174,7 +170,7 @@ def _read_plain(
     """Take the plain events of one tag out of a batch."""
     import numpy as np
 
-    if reading.json_column or reading.corrupt_column or reading.reason_column:
+    if reading.json_column not in (None, LINE) or reading.corrupt_column or reading.reason_column:
         return
     tag, layout = job.program.tags[number], plan.layouts[number]
     if reading.tag_column is None and reading.tag != tag.__name__:
@@ -232,6 +228,8 @@ def _find_plain(
     for kind, column in zip(_kinds(layout), columns[:-1], strict=True):
         if kind == STR:
             yield _is_short(column, longest)
+    if reading.json_column == LINE:
+        yield _is_short(batch.column(LINE), reading.max_bytes)
     times = _fill(columns[field_names(tag).index("time")])
     if len(times) and (times.min() <= NEVER or times.max() >= FOREVER):
         yield (times > NEVER) & (times < FOREVER)
@@ -253,10 +251,12 @@ def _find_columns(
         if batch.schema.get_field_index(column_name) < 0:
             return None
         column = batch.column(column_name)
+        if is_spelled(batch.schema.field(column_name)):
+            return None
         if name == "time" and pa.types.is_timestamp(column.type):
-            if column.type.tz is None:
+            if column.type.tz is None or column.type.unit != "us":
                 return None
-            column = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
+            column = column.cast(pa.int64())
         if not _is_kind(column.type, kind):
             return None
         found.append(column)
@@ -270,7 +270,12 @@ def _is_kind(kind: pa.DataType, wanted: str) -> bool:
 
     types = pa.types
     if wanted == INT:
-        return bool(types.is_signed_integer(kind) or types.is_uint32(kind) or types.is_uint16(kind))
+        return bool(
+            types.is_signed_integer(kind)
+            or types.is_uint32(kind)
+            or types.is_uint16(kind)
+            or types.is_uint8(kind)
+        )
     if wanted == FLOAT:
         return bool(types.is_float64(kind) or types.is_float32(kind))
     if wanted == BOOL:
@@ -347,14 +352,22 @@ def line_up(tables: list[EventTable], beats: list[Heartbeat]) -> Stretch:
     return Stretch(merged, *lined)
 
 
-def _cut_at_gaps(stretch: Stretch) -> Iterator[Stretch]:
+def _cut_at_gaps(stretch: Stretch, bad: list[int]) -> Iterator[Stretch]:
     """Cut a stretch where the sequence jumps; see `spark.intake`."""
     import numpy as np
 
-    jumps = np.flatnonzero(stretch.seqs[1:] > stretch.seqs[:-1] + 1) + 1
+    seqs = stretch.seqs
+    # Without a sign, since the distance of two numbers of 64 bits may take 64 bits.
+    steps = seqs[1:].view(np.uint64) - seqs[:-1].view(np.uint64)
+    known = np.ones(len(steps), np.uint64)
+    if bad:
+        rows = np.unique(np.array(bad, np.int64))
+        between = np.searchsorted(rows, seqs[1:]) - np.searchsorted(rows, seqs[:-1], "right")
+        known += np.maximum(between, 0).astype(np.uint64)
+    jumps = np.flatnonzero(steps > known) + 1
     if len(jumps) > MOST_CHUNKS:
         jumps = jumps[:0]
-    bounds = [0, *jumps.tolist(), len(stretch.seqs)]
+    bounds = [0, *jumps.tolist(), len(seqs)]
     for start, end in pairwise(bounds):
         cut = [part[start:end] for part in stretch[1:]]
         yield Stretch(stretch.tables, *cut)  # type: ignore[arg-type]

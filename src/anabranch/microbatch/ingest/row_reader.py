@@ -7,7 +7,8 @@ every shard gets its events, and a chunk for each source the task may have met.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -19,7 +20,9 @@ from anabranch.microbatch.exchange.result_rows import clip, encode_json, name_ro
 from anabranch.microbatch.job.job import Job
 from anabranch.model.events import Event, Heartbeat, Malformed, Tag, field_names
 from anabranch.model.fields import Unfit, read_fields, to_microseconds
+from anabranch.sources.event_limits import find_large_number, fits
 from anabranch.sources.raw_rows import UNREADABLE, Opened, decode, is_blank, open_row
+from anabranch.sources.text_blocks import ROW
 from anabranch.state.durable.codec import CodecError
 
 MOST_CHUNKS = 4096
@@ -46,6 +49,7 @@ class Reading:
     reason_column: str | None = None
     max_bytes: int = MAX_RECORD_BYTES
     line_column: str | None = None
+    header: tuple[str, ...] = ()
 
 
 def read_row(job: Job, reading: Reading, row: Mapping[str, Any]) -> Event | Heartbeat | Malformed:
@@ -92,7 +96,11 @@ def _read(job: Job, reading: Reading, opened: Opened) -> Event | Heartbeat | Mal
         event = Event(data, source, seq)
     except Unfit as error:
         return _spoil(reading, opened, str(error))
-    fault = find_fault(event, job.program.inputs) or _find_excess(job, event, reading.max_bytes)
+    fault = (
+        find_fault(event, job.program.inputs)
+        or find_large_number(event)
+        or _find_excess(job, event, reading.max_bytes)
+    )
     return event if fault is None else _spoil(reading, opened, fault)
 
 
@@ -127,12 +135,15 @@ def take_in(
     """Yield the envelopes of a task: (shard, kind, payload)."""
     items: dict[str, list[Event | Heartbeat]] = {}
     rejected: list[tuple[Any, ...]] = []
+    bad: dict[str, list[int]] = {}
     for row in rows:
         if is_blank(row, reading.json_column):
             continue
         item = read_row(job, reading, row)
         if isinstance(item, Malformed):
             rejected.append(describe_malformed(item))
+            if item.seq is not None:
+                bad.setdefault(item.source, []).append(item.seq)
         else:
             items.setdefault(item.source, []).append(item)
     if rejected:
@@ -145,7 +156,9 @@ def take_in(
         mine = items[source]
         if mine[0].seq is not None:
             mine.sort(key=lambda item: (item.seq, isinstance(item, Heartbeat)))
-        chunks = [_follow(job, source, part, outgoing) for part in _cut_at_gaps(mine)]
+        chunks = [
+            _follow(job, source, part, outgoing) for part in _cut_at_gaps(mine, bad.get(source, ()))
+        ]
         payload = pack_chunks(job.codec, chunks)
         for shard in range(job.wiring.shards):
             yield shard, "chunks", payload
@@ -153,20 +166,29 @@ def take_in(
         yield shard, "events", pack_events(job.codec, job.program.tags, carried)
 
 
-def _cut_at_gaps(items: list[Event | Heartbeat]) -> list[list[Event | Heartbeat]]:
+def _cut_at_gaps(
+    items: list[Event | Heartbeat], bad: Sequence[int]
+) -> list[list[Event | Heartbeat]]:
     """Cut what a task has of a source where its sequence jumps.
 
     Spark packs files into tasks as their sizes fit, so what is missing here may be with another
-    task. A sequence with gaps all over is left whole: it is no packing, it is how it counts.
+    task; only rejected rows, whose numbers are `bad`, are not missing. A sequence with gaps all over is
+    left whole: that is how it counts.
     """
+    rows = sorted({*bad})
     jumps = [
         place
         for place in range(1, len(items))
-        if (items[place].seq or 0) > (items[place - 1].seq or 0) + 1
+        if _is_gap(items[place - 1].seq or 0, items[place].seq or 0, rows)
     ]
     if len(jumps) > MOST_CHUNKS:
         return [items]
     return [items[a:b] for a, b in pairwise((0, *jumps, len(items)))]
+
+
+def _is_gap(before: int, after: int, bad: list[int]) -> bool:
+    missing = after - before - 1
+    return missing > 0 and missing > bisect_left(bad, after) - bisect_right(bad, before)
 
 
 def _follow(
@@ -213,16 +235,14 @@ def _spoil(reading: Reading, opened: Opened, reason: str) -> Malformed:
     source = beside.get(reading.source_column) if reading.source_column else reading.source
     seq = beside.get(reading.seq) if reading.seq else None
     number = seq if _is_integer(seq) and fits(seq) else None
-    return Malformed(opened.raw, reason, "" if source is None else str(source), number)
+    raw = opened.raw
+    if isinstance(raw, Mapping) and ROW in raw:
+        raw = {name: value for name, value in raw.items() if name != ROW}
+    return Malformed(raw, reason, "" if source is None else str(source), number)
 
 
 def _is_integer(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def fits(number: int) -> bool:
-    """Say whether a column holds a number: 64 bits do."""
-    return -(1 << 63) <= number < 1 << 63
 
 
 def _find_tag(job: Job, name: Any) -> Tag | None:
