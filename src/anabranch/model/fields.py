@@ -91,6 +91,7 @@ def read_value(value: Any, annotation: Any) -> Any:
     """
     annotation = _unwrap(annotation)
     if annotation in (Any, object):
+        check_text(value)
         return _settle_zones(value)
     if isinstance(annotation, type) and annotation in _SCALARS:
         return _SCALARS[annotation](value)
@@ -213,6 +214,34 @@ def _read_float(value: Any) -> float:
     raise Unfit(f"expected float, got {_show(value)}")
 
 
+def check_text(value: Any) -> None:
+    """Refuse a text, at any depth, that UTF-8 can't write: one with half of a surrogate pair."""
+    if isinstance(value, str):
+        if value.isascii():
+            return
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            half = ord(value[error.start])
+            if 0xDC80 <= half <= 0xDCFF:  # As Python keeps a byte that is no text.
+                raise Unfit(f"not UTF-8: a byte is {half - 0xDC00:#x}") from None
+            raise Unfit(f"UTF-8 can't write \\u{half:04x}, half of a surrogate pair") from None
+    elif isinstance(value, Mapping):
+        for key, part in value.items():
+            check_text(key)
+            check_text(part)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            check_text(part)
+
+
+def _read_str(value: Any) -> str:
+    if isinstance(value, str):
+        check_text(value)
+        return value
+    raise Unfit(f"expected str, got {_show(value)}")
+
+
 def _reader(kind: type, *spelled: type, parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Return a reader that takes values of a type, and what spells one."""
 
@@ -243,7 +272,7 @@ _SCALARS: dict[type, Callable[[Any], Any]] = {
     int: _read_int,
     float: _read_float,
     bool: _reader(bool, parse=bool),
-    str: _reader(str, parse=str),
+    str: _read_str,
     types.NoneType: _reader(types.NoneType, parse=bool),
     bytes: _reader(bytes, str, parse=lambda text: base64.b64decode(text, validate=True)),
     Decimal: _reader(Decimal, str, int, parse=Decimal),
@@ -265,6 +294,7 @@ def read_text(value: str, annotation: Any) -> Any:
     """
     annotation = _unwrap(annotation)
     if annotation in (str, Any):
+        check_text(value)
         return value
     origin = get_origin(annotation)
     if origin in (Union, types.UnionType):

@@ -17,12 +17,14 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from anabranch.errors import InputError
+from anabranch.eventtime.channels import fits
 from anabranch.model.events import FOREVER, Event, Heartbeat, Item, Malformed, Tag, field_names
 from anabranch.model.fields import Unfit, encode_value, read_fields, read_text, read_value
 from anabranch.model.program import Program
 from anabranch.paths import resolve_path
 from anabranch.reference.rows import STANDARD, Row, find_format, list_inputs, read_rows
 from anabranch.reference.sequential import Output
+from anabranch.sources.event_limits import find_large_number
 from anabranch.speculation.spoken import Spoken
 
 ROW_BITS = 32
@@ -117,7 +119,7 @@ def _read_row(program: Program, stem: str, file: str, row: Row) -> _DraftItem:
             time = _beside(None, columns, "heartbeat", int, read, None)
             return _DraftItem(Heartbeat(time, source, seq), place, named=named)
         data = read_fields(tag, columns, text=text, sparse=kind != "jsonl")
-        return _DraftItem(Event(data, source, seq), place, named=named)
+        return _DraftItem(_check_numbers(Event(data, source, seq)), place, named=named)
     except Unfit as error:
         guess = columns.get("@source", columns.get("source"))
         if not sure and isinstance(guess, str):
@@ -126,9 +128,11 @@ def _read_row(program: Program, stem: str, file: str, row: Row) -> _DraftItem:
 
 
 def _is_heartbeat(program: Program, columns: Mapping[str, Any]) -> bool:
-    if "@heartbeat" in columns:
+    if columns.get("@heartbeat") is not None:
         return True
-    return "heartbeat" in columns and not any("heartbeat" in field_names(t) for t in program.inputs)
+    return columns.get("heartbeat") is not None and not any(
+        "heartbeat" in field_names(t) for t in program.inputs
+    )
 
 
 def _find_tag(program: Program, columns: Mapping[str, Any]) -> Tag:
@@ -151,9 +155,19 @@ def _beside(
     if column is None or column not in columns:
         return default
     try:
-        return read(columns[column], kind)
+        value = read(columns[column], kind)
     except Unfit as error:
         raise Unfit(f"{column}: {error}") from None
+    if kind is int and not fits(value):
+        raise Unfit(f"{column} {value} does not fit into 64 bits")
+    return value
+
+
+def _check_numbers(event: Event) -> Event:
+    large = find_large_number(event)
+    if large is not None:
+        raise Unfit(large)
+    return event
 
 
 def _number(drafts: Iterable[_DraftItem]) -> list[Item]:

@@ -1,4 +1,4 @@
-"""Rows: what a file holds, line by line, in JSON lines, CSV or Parquet.
+"""Rows: what a file holds, in JSON lines, CSV, Parquet or Arrow.
 
 A file that can't be opened or is of another format is refused. A row that can't be read is not:
 it is returned as it is, with the reason.
@@ -6,16 +6,19 @@ it is returned as it is, with the reason.
 
 from __future__ import annotations
 
-import csv
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple
+from typing import Any, BinaryIO, Literal
 
 from anabranch.errors import InputError, MissingExtraError
 from anabranch.paths import strip_scheme
+from anabranch.sources.arrow_tables import read_arrow_blocks, read_batch, read_parquet_blocks
+from anabranch.sources.single_rows import Row, read_csv_rows, read_json_rows
+
+__all__ = ["STANDARD", "Format", "Row", "find_format", "list_inputs", "read_rows", "write_rows"]
 
 Format = Literal["jsonl", "parquet", "csv", "arrow"]
 
@@ -24,16 +27,13 @@ STANDARD = "-"
 
 _SUFFIXES: Mapping[str, Format] = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl",
-    ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".arrow": "arrow", ".feather": "arrow",
+    ".parquet": "parquet", ".pq": "parquet", ".csv": "csv",
+    ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow",
 }  # fmt: skip
 
 
-class Row(NamedTuple):
-    """A row as a file holds it: its columns, or the reason why it has none."""
-
-    raw: Any
-    columns: Mapping[str, Any] | str
-    number: int
+_BLOCK_ROWS = 10_000
+"""So many rows of a file in columns are read at once."""
 
 
 def find_format(file: str) -> Format:
@@ -64,10 +64,13 @@ def read_rows(file: str) -> Iterator[Row]:
             )
     kind = find_format(file)
     if kind in ("parquet", "arrow"):
-        yield from _read_table(file, kind)
-    else:
-        with _open_input(file) as stream:
-            yield from (_read_csv if kind == "csv" else _read_lines)(stream)
+        yield from _read_blocks(file, kind)
+        return
+    with _open_input(file) as stream:
+        rows = read_csv_rows(stream.read(), file) if kind == "csv" else read_json_rows(stream)
+        for row in rows:
+            # A byte that is no text is kept, so that a rejected line can be written as it was.
+            yield row._replace(raw=row.raw.decode("utf-8", "surrogateescape"))
 
 
 @contextmanager
@@ -80,47 +83,6 @@ def _open_input(file: str) -> Iterator[BinaryIO]:
             yield stream
     except OSError as error:
         raise InputError(f"{file!r} can't be read", got=str(error)) from error
-
-
-def _read_lines(stream: BinaryIO) -> Iterator[Row]:
-    for number, line in enumerate(stream, 1):
-        if not line.strip():
-            continue
-        text = line.decode("utf-8", "surrogateescape").rstrip("\r\n")
-        try:
-            columns = json.loads(line.strip())
-        except UnicodeDecodeError as error:
-            yield Row(text, f"not UTF-8: byte {error.start + 1} is {line[error.start]:#x}", number)
-        except (ValueError, RecursionError) as error:
-            yield Row(text, f"not JSON: {error}", number)
-        else:
-            good = isinstance(columns, dict)
-            yield Row(text, columns if good else f"not a JSON object: {text[:60]}", number)
-
-
-def _read_csv(stream: BinaryIO) -> Iterator[Row]:
-    lines = (line.decode("utf-8", "surrogateescape") for line in stream)
-    reader = csv.reader(lines, strict=True)
-    header: list[str] | None = None
-    while True:
-        try:
-            cells = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            yield Row("", f"not CSV: {error}", reader.line_num)
-            continue
-        if header is None:
-            header = [name.strip().removeprefix("\ufeff") for name in cells]
-        elif not cells:
-            continue
-        elif len(cells) != len(header):
-            reason = f"{len(cells)} columns where the header names {len(header)}"
-            yield Row(",".join(cells), reason, reader.line_num)
-        else:
-            # An empty cell is no value; a file that means the empty text can't say so in CSV.
-            columns = {name: cell for name, cell in zip(header, cells, strict=True) if cell}
-            yield Row(",".join(cells), columns, reader.line_num)
 
 
 def list_inputs(place: str) -> list[str]:
@@ -142,37 +104,16 @@ def list_inputs(place: str) -> list[str]:
     return files
 
 
-def _read_table(file: str, kind: Format) -> Iterator[Row]:
-    arrow, parquet = _import_arrow()
+def _read_blocks(file: str, kind: Format) -> Iterator[Row]:
+    arrow, _ = _import_arrow()
+    read = read_parquet_blocks if kind == "parquet" else read_arrow_blocks
     try:
-        table = parquet.read_table(file) if kind == "parquet" else _open_arrow(arrow, file)
+        rows = (columns for block in read(file, _BLOCK_ROWS) for columns in read_batch(block))
+        for number, columns in enumerate(rows, 1):
+            yield Row(columns, columns, number)
     except (OSError, arrow.ArrowException) as error:
-        raise InputError(f"{file!r} is not a {kind.title()} file", got=str(error)) from error
-    spelled = set()
-    for place, field in enumerate(table.schema):
-        if arrow.types.is_timestamp(field.type):
-            moments = table.column(place).cast(arrow.timestamp("us"), safe=False)
-            table = table.set_column(place, field.name, moments.cast(arrow.int64()))
-        if (field.metadata or {}).get(b"anabranch") == b"json":
-            spelled.add(field.name)
-    for number, columns in enumerate(_iterate(table), 1):
-        for name in spelled:
-            columns[name] = json.loads(columns[name])
-        yield Row(columns, columns, number)
-
-
-def _open_arrow(arrow: Any, file: str) -> Any:
-    with arrow.OSFile(file) as source:
-        try:
-            return arrow.ipc.open_file(source).read_all()
-        except arrow.ArrowInvalid:
-            source.seek(0)
-            return arrow.ipc.open_stream(source).read_all()
-
-
-def _iterate(table: Any) -> Iterator[dict[str, Any]]:
-    for batch in table.to_batches(max_chunksize=10_000):
-        yield from batch.to_pylist()
+        name = "a Parquet" if kind == "parquet" else "an Arrow"
+        raise InputError(f"{file!r} is not {name} file", got=str(error)) from error
 
 
 def write_rows(file: str, rows: Iterable[Any], kind: Format | None = None) -> None:
@@ -181,7 +122,9 @@ def write_rows(file: str, rows: Iterable[Any], kind: Format | None = None) -> No
     kind = kind or find_format(file)
     if kind in ("csv", "arrow"):
         raise InputError(
-            f"outputs can't be written as {kind.upper()}",
+            "outputs have an event inside, which CSV can't hold"
+            if kind == "csv"
+            else "outputs are not written as Arrow files",
             expected="a name that ends in .jsonl or .parquet",
             got=file,
         )

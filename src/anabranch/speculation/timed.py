@@ -14,6 +14,7 @@ from anabranch.eventtime.channels import NEVER, Rejected
 from anabranch.eventtime.timers import Timetable, is_timer
 from anabranch.model.events import Event
 from anabranch.model.failures import Failed, attempt
+from anabranch.model.keys import plain_key
 from anabranch.model.maps import Map
 from anabranch.model.order import OrderKey, sort_events
 from anabranch.model.program import Program
@@ -81,7 +82,7 @@ class TimedSpeculation:
         touched: dict[Any, _Line] = {}
         for event in events:
             assert event.time > self.frontier, f"{event} lies behind the frontier {self.frontier}"
-            name = None if self._by is None else getattr(event.data, self._by)
+            name = None if self._by is None else plain_key(getattr(event.data, self._by))
             touched[name] = self._line(name)
             touched[name].pending.append(event)
         rows: list[Spoken] = []

@@ -10,7 +10,6 @@ from anabranch.kernels.column_layouts import STR
 from anabranch.kernels.numpy_columns import Strings
 from anabranch.microbatch.columns.event_tables import EventTable
 from anabranch.model.events import Tag
-from anabranch.model.hashing import hash_stably
 from anabranch.plan.layouts import Layout
 
 if TYPE_CHECKING:
@@ -74,9 +73,7 @@ def hash_numbers(values: Array) -> Array:
 
 def hash_texts(strings: Strings) -> Array:
     """Return the hash of each text of a list."""
-    import numpy as np
-
-    return np.fromiter(map(hash_stably, strings), np.int64, len(strings))
+    return strings.hashes()
 
 
 def _place(table: EventTable, field: str) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from anabranch.eventtime.channels import NEVER, Source, fits
+from anabranch.eventtime.channels import NEVER, Source
 from anabranch.eventtime.disorder import Estimated
 from anabranch.kernels.column_layouts import BOOL, FLOAT, INT, STR, Fields
 from anabranch.kernels.numpy_columns import Columns, Strings
@@ -33,7 +33,9 @@ from anabranch.microbatch.ingest.row_reader import (
 from anabranch.microbatch.job.column_plan import ColumnPlan
 from anabranch.microbatch.job.job import Job
 from anabranch.model.events import FOREVER, Event, Heartbeat, Malformed, Tag, field_names
-from anabranch.sources.raw_rows import is_blank, read_batch
+from anabranch.sources.arrow_tables import is_spelled, read_batch
+from anabranch.sources.raw_rows import is_blank
+from anabranch.sources.text_blocks import LINE, ROW
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,6 +56,7 @@ class _Found(NamedTuple):
     tables: dict[str, list[_Piece]]
     beats: dict[str, list[Heartbeat]]
     rejected: list[tuple[Any, ...]]
+    bad: dict[str, list[int]]
 
 
 class _Piece(NamedTuple):
@@ -80,7 +83,7 @@ def take_in_columns(
     for source, stretch in lined.items():
         chunks: list[Chunk] = []
         letters: list[tuple[int, str, bytes]] = []
-        parts = _cut_at_gaps(stretch)
+        parts = _cut_at_gaps(stretch, found.bad.get(source, []))
         for part in parts or [stretch]:
             chunk = describe_stretch(source, part)
             chunks.append(chunk._replace(place=place, sparse=parts is None))
@@ -103,7 +106,7 @@ def read_tables(
 
 def _read_all(job: Job, reading: Reading, batches: Iterable[pa.RecordBatch]) -> _Found:
     assert job.columns is not None
-    found = _Found({}, {}, [])
+    found = _Found({}, {}, [], {})
     start = 0
     for batch in _gather(batches):
         _read(job, job.columns, reading, batch, found, start)
@@ -145,7 +148,8 @@ def _read(
         moved = piece._replace(rows=piece.rows + start)
         found.tables.setdefault(source, []).append(moved)
     others: dict[tuple[str, Tag], list[tuple[Event, int]]] = {}
-    left = batch if rest.all() else batch.filter(_mask(rest)) if rest.any() else None
+    left = _leave(reading, batch)
+    left = left if rest.all() else left.filter(_mask(rest)) if rest.any() else None
     places = (np.flatnonzero(rest) + start).tolist()
     for place, row in zip(places, read_batch(left) if left is not None else (), strict=True):
         if is_blank(row, reading.json_column):
@@ -153,34 +157,24 @@ def _read(
         item = read_row(job, reading, row)
         if isinstance(item, Malformed):
             found.rejected.append(describe_malformed(item))
+            if item.seq is not None:
+                found.bad.setdefault(item.source, []).append(item.seq)
         elif isinstance(item, Heartbeat):
             found.beats.setdefault(item.source, []).append(item)
         else:
             others.setdefault((item.source, item.tag), []).append((item, place))
     for (source, tag), events in others.items():
         number = job.program.tags.index(tag)
-        fitting = list(_drop_large(reading, events, found))
-        if fitting:
-            kept = [event for event, _ in fitting]
-            table = make_table(number, plan.layouts[number], kept, plan.codes)
-            piece = _Piece(table, np.array([place for _, place in fitting], np.int64))
-            found.tables.setdefault(source, []).append(piece)
+        table = make_table(number, plan.layouts[number], [e for e, _ in events], plan.codes)
+        piece = _Piece(table, np.array([place for _, place in events], np.int64))
+        found.tables.setdefault(source, []).append(piece)
 
 
-def _drop_large(
-    reading: Reading, events: list[tuple[Event, int]], found: _Found
-) -> Iterator[tuple[Event, int]]:
-    """Reject events with a number that no column holds; only a text can bring one."""
-    for event, place in events:
-        names = field_names(event.tag)
-        large = [n for n in names if type(v := getattr(event.data, n)) is int and not fits(v)]
-        if large and (reading.json_column or reading.line_column):
-            reason = f"field {large[0]!r} of {event.tag.__name__} does not fit into 64 bits"
-            raw = {name: getattr(event.data, name) for name in names}
-            item = Malformed(raw, reason, event.source, event.seq)
-            found.rejected.append(describe_malformed(item))
-        else:
-            yield event, place
+def _leave(reading: Reading, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return what a row that is not plain is read from: its line, if there is one."""
+    if LINE not in (reading.json_column, reading.line_column):
+        return batch
+    return batch.select([name for name in (LINE, ROW) if name in batch.schema.names])
 
 
 def _mask(rows: Array) -> pa.Array:
@@ -200,7 +194,7 @@ def _read_plain(
     """Take the plain events of one tag out of a batch."""
     import numpy as np
 
-    if reading.json_column or reading.corrupt_column or reading.reason_column:
+    if reading.json_column not in (None, LINE) or reading.corrupt_column or reading.reason_column:
         return
     tag, layout = job.program.tags[number], plan.layouts[number]
     if reading.tag_column is None and reading.tag != tag.__name__:
@@ -260,6 +254,8 @@ def _find_plain(
     for kind, column in zip(_kinds(layout), columns[:-1], strict=True):
         if kind == STR:
             yield _is_short(column, longest)
+    if reading.json_column == LINE:
+        yield _is_short(batch.column(LINE), reading.max_bytes)
     times = _fill(columns[field_names(tag).index("time")])
     if len(times) and (times.min() <= NEVER or times.max() >= FOREVER):
         yield (times > NEVER) & (times < FOREVER)
@@ -281,10 +277,12 @@ def _find_columns(
         if batch.schema.get_field_index(column_name) < 0:
             return None
         column = batch.column(column_name)
+        if is_spelled(batch.schema.field(column_name)):
+            return None
         if name == "time" and pa.types.is_timestamp(column.type):
-            if column.type.tz is None:
+            if column.type.tz is None or column.type.unit != "us":
                 return None
-            column = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
+            column = column.cast(pa.int64())
         if not _is_kind(column.type, kind):
             return None
         found.append(column)
@@ -298,7 +296,12 @@ def _is_kind(kind: pa.DataType, wanted: str) -> bool:
 
     types = pa.types
     if wanted == INT:
-        return bool(types.is_signed_integer(kind) or types.is_uint32(kind) or types.is_uint16(kind))
+        return bool(
+            types.is_signed_integer(kind)
+            or types.is_uint32(kind)
+            or types.is_uint16(kind)
+            or types.is_uint8(kind)
+        )
     if wanted == FLOAT:
         return bool(types.is_float64(kind) or types.is_float32(kind))
     if wanted == BOOL:
@@ -394,7 +397,7 @@ def _drop_repeated(job: Job, found: _Found, source: str) -> Stretch:
 
 
 def _find_first(pieces: list[_Piece]) -> list[Array]:
-    """Say of each event in pieces whether it is the first with its number, in the order of rows."""
+    """Return of each event in pieces whether it is the first with its number, in the order of rows."""
     import numpy as np
 
     seqs = np.concatenate([piece.table.seqs for piece in pieces])
@@ -406,16 +409,25 @@ def _find_first(pieces: list[_Piece]) -> list[Array]:
     return np.split(first, bounds)
 
 
-def _cut_at_gaps(stretch: Stretch) -> list[Stretch] | None:
-    """Cut a stretch where the sequence jumps, None if it does so all over; see `spark.intake`."""
+def _cut_at_gaps(stretch: Stretch, bad: list[int]) -> list[Stretch] | None:
+    """Cut a stretch where the sequence jumps, None if it does so all over.
+
+    Numbers of rejected rows, `bad`, are not missing; see `row_reader`.
+    """
     import numpy as np
 
-    before, after = stretch.seqs[:-1], stretch.seqs[1:]
-    # In this order, since one less than the least number there is would be the largest.
-    jumps = np.flatnonzero((after > before) & (after - 1 > before)) + 1
+    seqs = stretch.seqs
+    # Without a sign, since the distance of two numbers of 64 bits may take 64 bits.
+    steps = seqs[1:].view(np.uint64) - seqs[:-1].view(np.uint64)
+    known = np.ones(len(steps), np.uint64)
+    if bad:
+        rows = np.unique(np.array(bad, np.int64))
+        between = np.searchsorted(rows, seqs[1:]) - np.searchsorted(rows, seqs[:-1], "right")
+        known += np.maximum(between, 0).astype(np.uint64)
+    jumps = np.flatnonzero(steps > known) + 1
     if len(jumps) > MOST_CHUNKS:
         return None
-    bounds = [0, *jumps.tolist(), len(stretch.seqs)]
+    bounds = [0, *jumps.tolist(), len(seqs)]
     return [
         Stretch(stretch.tables, *(part[start:end] for part in stretch[1:]))
         for start, end in pairwise(bounds)

@@ -34,7 +34,7 @@ from anabranch.microbatch.columns.window_slices import (
 from anabranch.microbatch.exchange.envelopes import Chunk, pack_chunks, unpack_chunks
 from anabranch.microbatch.exchange.result_rows import ResultRow
 from anabranch.microbatch.fold.column_folds import Counting, EarlyDelta, Folds, Gathered, count_cuts
-from anabranch.microbatch.fold.window_folds import fold_table
+from anabranch.microbatch.fold.window_folds import fold_table, is_near
 from anabranch.microbatch.ingest.channel_verdicts import Standing, advance, came_before
 from anabranch.microbatch.ingest.column_reader import (
     follow_stretch,
@@ -242,7 +242,7 @@ def fold_file(
         if table is not None:
             seen = [_describe(source.name, table, find_place([batch]))]
             claim = _make_claim(seen[0], table, standing, forecast.foresight, place, found)
-            if claim.high < forecast.foresight.until:
+            if claim.high < forecast.foresight.until and _is_foldable(job, table):
                 letters = _fold_block(job, table, seen[0], claim, gathering)
         if letters is None:
             letters = list(take_in_rows(job, folder, [batch]))
@@ -363,6 +363,12 @@ def _read_leaves(job: Job, reading: Reading, batch: pa.RecordBatch) -> EventTabl
     if reading.seq != ROW and not bool(((after > before) & (after - 1 == before)).all()):
         return None
     return tables[0]
+
+
+def _is_foldable(job: Job, table: EventTable) -> bool:
+    """Return whether no event of a block is rejected by its windows."""
+    assert job.columns is not None
+    return job.columns.windows is None or bool(is_near(table.times).all())
 
 
 def _describe(source: str, table: EventTable, place: int) -> Chunk:

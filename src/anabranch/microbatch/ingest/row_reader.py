@@ -7,7 +7,8 @@ every shard gets its events, and a chunk for each source the task may have met.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -26,7 +27,9 @@ from anabranch.microbatch.exchange.result_rows import clip, describe_event, enco
 from anabranch.microbatch.job.job import Job
 from anabranch.model.events import Event, Heartbeat, Malformed, Tag, field_names
 from anabranch.model.fields import Unfit, read_fields, to_microseconds
+from anabranch.sources.event_limits import find_large_number
 from anabranch.sources.raw_rows import UNREADABLE, Opened, decode, is_blank, open_row
+from anabranch.sources.text_blocks import ROW
 from anabranch.state.durable.codec import CodecError
 
 MOST_CHUNKS = 4096
@@ -53,6 +56,7 @@ class Reading:
     reason_column: str | None = None
     max_bytes: int = MAX_RECORD_BYTES
     line_column: str | None = None
+    header: tuple[str, ...] = ()
 
 
 def read_row(job: Job, reading: Reading, row: Mapping[str, Any]) -> Event | Heartbeat | Malformed:
@@ -100,7 +104,11 @@ def _read(job: Job, reading: Reading, opened: Opened) -> Event | Heartbeat | Mal
         event = Event(data, source, seq)
     except Unfit as error:
         return _spoil(reading, opened, str(error))
-    fault = find_fault(event, job.program.inputs) or _find_excess(job, event, reading.max_bytes)
+    fault = (
+        find_fault(event, job.program.inputs)
+        or find_large_number(event)
+        or _find_excess(job, event, reading.max_bytes)
+    )
     return event if fault is None else _spoil(reading, opened, fault)
 
 
@@ -135,12 +143,15 @@ def take_in(
     """Yield the envelopes of a task: (shard, kind, payload). `place` tells the task from others."""
     items: dict[str, list[Event | Heartbeat]] = {}
     rejected: list[tuple[Any, ...]] = []
+    bad: dict[str, list[int]] = {}
     for row in rows:
         if is_blank(row, reading.json_column):
             continue
         item = read_row(job, reading, row)
         if isinstance(item, Malformed):
             rejected.append(describe_malformed(item))
+            if item.seq is not None:
+                bad.setdefault(item.source, []).append(item.seq)
         else:
             items.setdefault(item.source, []).append(item)
     lined = {source: _line_up(items[source], rejected) for source in sorted(items)}
@@ -151,7 +162,7 @@ def take_in(
             yield shard, "chunks", pack_chunks(job.codec, ())
     outgoing: dict[int, list[Carried]] = {}
     for source, mine in lined.items():
-        parts = _cut_at_gaps(mine)
+        parts = _cut_at_gaps(mine, bad.get(source, ()))
         chunks = [_follow(job, source, part, place, outgoing) for part in parts or [mine]]
         if parts is None:
             chunks = [chunk._replace(sparse=True) for chunk in chunks]
@@ -187,20 +198,29 @@ def describe_repeated(event: Event) -> tuple[Any, ...]:
     return tuple(describe_event("rejected", event, reason))[1:-1]
 
 
-def _cut_at_gaps(items: list[Event | Heartbeat]) -> list[list[Event | Heartbeat]] | None:
+def _cut_at_gaps(
+    items: list[Event | Heartbeat], bad: Sequence[int]
+) -> list[list[Event | Heartbeat]] | None:
     """Cut what a task has of a source where its sequence jumps; None if it does so all over.
 
     Spark packs files into tasks as their sizes fit, so what is missing here may be with another
-    task. A sequence with gaps all over is left whole: it is no packing, it is how it counts.
+    task; only rejected rows, whose numbers are `bad`, are not missing. A sequence with gaps all over is
+    left whole: that is how it counts.
     """
+    rows = sorted({*bad})
     jumps = [
         place
         for place in range(1, len(items))
-        if (items[place].seq or 0) > (items[place - 1].seq or 0) + 1
+        if _is_gap(items[place - 1].seq or 0, items[place].seq or 0, rows)
     ]
     if len(jumps) > MOST_CHUNKS:
         return None
     return [items[a:b] for a, b in pairwise((0, *jumps, len(items)))]
+
+
+def _is_gap(before: int, after: int, bad: list[int]) -> bool:
+    missing = after - before - 1
+    return missing > 0 and missing > bisect_left(bad, after) - bisect_right(bad, before)
 
 
 def _follow(
@@ -256,7 +276,10 @@ def _spoil(reading: Reading, opened: Opened, reason: str) -> Malformed:
     source = _find_source(reading, beside)
     seq = beside.get(reading.seq) if reading.seq else None
     number = seq if _is_integer(seq) and fits(seq) else None
-    return Malformed(opened.raw, reason, "" if source is None else str(source), number)
+    raw = opened.raw
+    if isinstance(raw, Mapping) and ROW in raw:
+        raw = {name: value for name, value in raw.items() if name != ROW}
+    return Malformed(raw, reason, "" if source is None else str(source), number)
 
 
 def _find_source(reading: Reading, beside: Mapping[str, Any]) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anabranch.eventtime.ledger import Ledger
+from anabranch.eventtime.windows.window_types import check_reach
 from anabranch.kernels.numpy_columns import Strings
 from anabranch.microbatch.columns.event_tables import (
     EventTable,
@@ -16,9 +17,9 @@ from anabranch.microbatch.columns.event_tables import (
 from anabranch.microbatch.columns.routing import find_homes
 from anabranch.microbatch.columns.window_slices import WindowSlices, count_events, read_slices
 from anabranch.microbatch.exchange.envelopes import Chunk, unpack_chunks
-from anabranch.microbatch.exchange.result_rows import ResultRow
+from anabranch.microbatch.exchange.result_rows import ResultRow, describe_event
 from anabranch.microbatch.fold.column_folds import Counting, EarlyDelta, Folds, Gathered
-from anabranch.microbatch.fold.window_folds import fold_table
+from anabranch.microbatch.fold.window_folds import fold_table, is_near
 from anabranch.microbatch.fold.window_rows import describe_windows
 from anabranch.microbatch.ingest.channel_verdicts import Standing, follow_chunks
 from anabranch.microbatch.ingest.early_folds import (
@@ -39,6 +40,7 @@ from anabranch.microbatch.store.shard_head import Head
 from anabranch.microbatch.store.slice_book import SliceBook
 from anabranch.microbatch.store.state_store import Store, read_known_page
 from anabranch.model.events import FOREVER, Tag
+from anabranch.model.failures import Failed, attempt
 
 if TYPE_CHECKING:
     import numpy as np
@@ -329,13 +331,25 @@ class ColumnShard(ShardBase):
         """Fold what is stable into slices, and say what windows are complete."""
         strings = Strings()
         for tables in stable.values():
-            table = concatenate(tables, strings)
+            table = self._set_far_aside(concatenate(tables, strings), counts)
             counts["processed"] += len(table)
             slices.append(fold_table(windows, table))
         closed = SliceBook(windows, self.store, self.job.codec).close(slices, self.frontier)
         if closed is not None and len(closed.starts):
             rank = self.job.program.ranks[windows.timer]
             self.tables.append(describe_windows(windows, rank, closed))
+
+    def _set_far_aside(self, table: EventTable, counts: dict[str, int]) -> EventTable:
+        """Return the events whose windows fit into 64 bits; reject the others, as the program does."""
+        near = is_near(table.times)
+        if near.all():
+            return table
+        for event in table.take(~near).events(self.plan.names):
+            counts["rejected"] += 1
+            failed = attempt(check_reach, event.time)
+            assert isinstance(failed, Failed), "windows take this time"
+            self.said.append(describe_event("rejected", event, failed.describe(event)))
+        return table.take(near)
 
 
 def write_table(table: EventTable) -> bytes:

@@ -25,7 +25,7 @@ from anabranch.microbatch.ingest.early_folds import begin_gathering, fold_file, 
 from anabranch.microbatch.ingest.file_rows import read_rows, take_in_rows
 from anabranch.microbatch.ingest.look_ahead import Forecast, Forecaster, Foreseen, can_foresee
 from anabranch.microbatch.job.job import Job
-from anabranch.sources.files import Found, Taken, check_taken, list_batch, list_files
+from anabranch.sources.files import Found, Taken, check_taken, list_batch, list_files, list_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,8 +77,8 @@ class FusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Remember what there is now: nothing beyond it will be read."""
-        names = [list_files(folder.files, Taken()) for folder in self._folders]
-        self._until = [found[-1].name if found else "" for found in names]
+        names = [list_names(folder.files) for folder in self._folders]
+        self._until = [found[-1] if found else "" for found in names]
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Return the next files of each folder, as many as a batch takes."""
@@ -91,7 +91,7 @@ class FusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._until is not None:
             until = list(self._until)
         files = {
-            place: list_files(folder.files, so_far, last)[: folder.files.files_per_batch]
+            place: list_files(folder.files, so_far, last, folder.files.files_per_batch)
             for place, (folder, so_far, last) in enumerate(
                 zip(self._folders, taken, until, strict=True)
             )
