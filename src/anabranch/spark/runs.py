@@ -30,6 +30,7 @@ from anabranch.spark.sinks.packed_frames import attach_packed
 from anabranch.spark.sources.feeds import Feed
 from anabranch.speculation.spoken import Mode
 from anabranch.state.durable.codec import make_codec
+from anabranch.state.durable.durability_check import check_durable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -110,6 +111,8 @@ def make_job(
         if isinstance(feed.frame, Files)
     )
 
+    check_durable(program)
+
     def make(shards: int) -> Job:
         speculative = mode == "speculative"
         wiring = (choose_speculative_layout if speculative else choose_layout)(program, shards, hot)
@@ -126,6 +129,7 @@ def make_job(
         elif job.columns is not None and job.columns.windows is not None:
             job = make(FEW_SHARDS)
     _ship_by_value(program)
+    job.fingerprint()  # Found out here, on the driver, and shipped with the job.
     return job
 
 

@@ -263,7 +263,7 @@ class RowShard(ShardBase):
                     self.deltas.append(Delta(key, self.number, before, home, wiring.root(event)))
                 continue
             state_type = program.state_type(wiring.leaves[tag])
-            delta = deltas.get(state_type.name, state_type.shape.zero)
+            delta = deltas.get(state_type.name, state_type.begin_delta())
             try:
                 deltas[state_type.name], outputs = state_type.step_delta(delta, event)
             except Exception as error:  # noqa: BLE001 - whatever a user's function raises

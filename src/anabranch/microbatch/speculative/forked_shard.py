@@ -108,7 +108,7 @@ class ForkedShardSpeculation:
     def _say(self, key: OrderKey, event: Event) -> list[ResultRow]:
         state_type = self._program.state_type(self._wiring.leaves[type(event.data)])
         try:
-            _, outputs = state_type.step_delta(state_type.shape.zero, event)
+            _, outputs = state_type.step_delta(state_type.begin_delta(), event)
         except Exception:  # noqa: BLE001 - whatever a user's function raises; it is told when it settles
             return []
         return [describe_output(value, event, i, key) for i, value in enumerate(outputs)]

@@ -104,7 +104,7 @@ class SegmentDeltas:
     def _fold(self, segment: SegmentDelta, key: OrderKey, event: Event) -> SegmentDelta:
         state_type = self._program.state_type(self._leaves[type(event.data)])
         states, first, last = segment
-        delta = states.get(state_type.name, state_type.shape.zero)
+        delta = states.get(state_type.name, state_type.begin_delta())
         try:
             delta, _ = state_type.step_delta(delta, event)
         except Exception:  # noqa: BLE001 - whatever a user's function raises; it is told when it settles
