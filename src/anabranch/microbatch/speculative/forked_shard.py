@@ -108,7 +108,7 @@ class ForkedShardSpeculation:
 
     def _say(self, key: OrderKey, event: Event) -> list[ResultRow]:
         state_type = self._program.state_type(self._wiring.leaves[type(event.data)])
-        stepped = attempt(state_type.step_delta, state_type.shape.zero, event)
+        stepped = attempt(state_type.step_delta, state_type.begin_delta(), event)
         if isinstance(stepped, Failed):  # It is reported when it settles.
             return []
         return [describe_output(value, event, i, key) for i, value in enumerate(stepped[1])]

@@ -105,7 +105,7 @@ class SegmentDeltas:
     def _fold(self, segment: SegmentDelta, key: OrderKey, event: Event) -> SegmentDelta:
         state_type = self._program.state_type(self._leaves[type(event.data)])
         states, first, last = segment
-        delta = states.get(state_type.name, state_type.shape.zero)
+        delta = states.get(state_type.name, state_type.begin_delta())
         stepped = attempt(state_type.step_delta, delta, event)
         if isinstance(stepped, Failed):  # It is reported when it settles.
             return segment
