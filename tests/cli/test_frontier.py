@@ -201,5 +201,5 @@ def test_an_idle_timeout_is_for_a_stream_on_spark(program, inputs, capsys):
 
 def test_explain_says_that_an_estimated_source_goes_event_by_event(program, capsys):
     assert run_command(["explain", program]) == 0
-    line = "event by event: the lateness of source 'north' is estimated"
+    line = "row path: the lateness of source 'north' is estimated"
     assert line in capsys.readouterr().out

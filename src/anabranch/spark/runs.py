@@ -17,7 +17,7 @@ from anabranch.microbatch.ingest.column_reader import take_in_columns
 from anabranch.microbatch.ingest.file_rows import Folder
 from anabranch.microbatch.ingest.look_ahead import can_foresee
 from anabranch.microbatch.ingest.row_reader import MAX_RECORD_BYTES, Reading, take_in
-from anabranch.microbatch.job.column_plan import ColumnPlan, plan_columns
+from anabranch.microbatch.job.column_plan import SHARDS, ColumnPlan, choose_shards, plan_columns
 from anabranch.microbatch.job.job import Job
 from anabranch.microbatch.job.speculative_layout import check_mode, choose_speculative_layout
 from anabranch.model.program import Program
@@ -34,9 +34,6 @@ from anabranch.state.durable.codec import make_codec
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-
-SHARDS = 16
-FEW_SHARDS = 4
 
 
 def run(
@@ -114,17 +111,14 @@ def make_job(
         speculative = mode == "speculative"
         wiring = (choose_speculative_layout if speculative else choose_layout)(program, shards, hot)
         plan = None
-        if columns and not speculative:
-            plan = _plan_columns(program, wiring, feeds, sources)
+        if columns:
+            plan = _plan_columns(program, wiring, feeds, sources, mode)
         return Job(program, wiring, sources, make_codec(program), ended, plan, folders, mode)
 
     job = make(SHARDS if shards is None else shards)
     if shards is None and can_foresee(job):
-        # What is folded where it is read leaves so little to do that few shards do it best.
-        if job.wiring.way == "forked":
-            job = make(1)
-        elif job.columns is not None and job.columns.windows is not None:
-            job = make(FEW_SHARDS)
+        few = choose_shards(job.wiring, job.columns)
+        job = job if few == SHARDS else make(few)
     _ship_by_value(program)
     return job
 
@@ -182,10 +176,14 @@ def _make_envelopes(
 
 
 def _plan_columns(
-    program: Program, wiring: Layout, feeds: Sequence[Feed], sources: dict[str, Source]
+    program: Program,
+    wiring: Layout,
+    feeds: Sequence[Feed],
+    sources: dict[str, Source],
+    mode: Mode,
 ) -> ColumnPlan | None:
     numbered = all(feed.is_numbered and feed.json_column is None for feed in feeds)
-    plan = plan_columns(program, wiring, sources, numbered=numbered)
+    plan = plan_columns(program, wiring, sources, numbered=numbered, mode=mode)
     return None if isinstance(plan, str) else plan
 
 
