@@ -17,7 +17,7 @@ from anabranch.microbatch.inspect.stored_state import (
     read_pending,
     sort_stores,
 )
-from anabranch.microbatch.restore.shard_restore import RESTORE, restore_shard
+from anabranch.microbatch.restore.shard_restore import restore_shard
 from anabranch.microbatch.restore.shares import (
     deal_columns,
     deal_heads,
@@ -131,7 +131,7 @@ def take_up(old, new):
     new.stores = [MemoryStore() for _ in new.stores]
     spines = {}
     for number, store in enumerate(new.stores):
-        mine = (data for to, kind, data in letters if to == number and kind == RESTORE)
+        mine = ((kind, data) for to, kind, data in letters if to == number)
         spines |= restore_shard(new.job, number, store, mine).spines
     for root, spine in spines.items():
         Root(new.job, new.root_stores[root]).restore(spine)

@@ -15,7 +15,7 @@ from anabranch import Program
 from anabranch.eventtime.channels import Source
 from anabranch.microbatch.exchange.partition_keys import find_keys
 from anabranch.microbatch.exchange.result_rows import COLUMNS
-from anabranch.microbatch.restore.shard_restore import RESTORE, restore_shard
+from anabranch.microbatch.restore.shard_restore import restore_shard
 from anabranch.microbatch.shards.deferred_outputs import DeferredOutputs
 from anabranch.microbatch.shards.root import Root
 from anabranch.microbatch.store.state_store import MemoryStore
@@ -161,7 +161,7 @@ class Shards:
         engine.speaker_stores = [MemoryStore() for _ in roots]
         spines: dict[int, Any] = {}
         for number, store in enumerate(engine.stores):
-            mine = (data for to, kind, data in letters if to == number and kind == RESTORE)
+            mine = ((kind, data) for to, kind, data in letters if to == number)
             spines |= restore_shard(job, number, store, mine).spines
         for root, spine in spines.items():
             Root(job, engine.root_stores[root]).restore(spine)

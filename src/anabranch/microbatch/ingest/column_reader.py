@@ -23,6 +23,7 @@ from anabranch.microbatch.columns.event_tables import (
 )
 from anabranch.microbatch.columns.routing import route_table
 from anabranch.microbatch.exchange.envelopes import Chunk, pack_chunks
+from anabranch.microbatch.exchange.kinds import Kind
 from anabranch.microbatch.ingest.row_reader import (
     MOST_CHUNKS,
     Reading,
@@ -76,10 +77,10 @@ def take_in_columns(
         for source in sorted({*found.tables, *found.beats})
     }
     if found.rejected:
-        yield 0, "rejected", job.codec.encode(found.rejected)
+        yield 0, Kind.REJECTED, job.codec.encode(found.rejected)
         # Every shard must hear of every batch, or its counts would be missing from the ledger.
         for shard in range(job.wiring.shards):
-            yield shard, "chunks", pack_chunks(job.codec, ())
+            yield shard, Kind.CHUNKS, pack_chunks(job.codec, ())
     for source, stretch in lined.items():
         chunks: list[Chunk] = []
         letters: list[tuple[int, str, bytes]] = []
@@ -90,7 +91,7 @@ def take_in_columns(
             letters += send_stretch(job, source, part, place)
         payload = pack_chunks(job.codec, chunks)
         for shard in range(job.wiring.shards):
-            yield shard, "chunks", payload
+            yield shard, Kind.CHUNKS, payload
         yield from letters
 
 
@@ -471,10 +472,10 @@ def send_stretch(
             if behind:
                 # Late whatever came before this chunk: only how late is still open.
                 for shard, piece, bounds in _route_late(job, tag, events, source, frontier[chosen]):
-                    yield shard, "late", pack_table(piece, first, place, behind=bounds)
+                    yield shard, Kind.LATE_TABLE, pack_table(piece, first, place, behind=bounds)
                 continue
             for shard, piece in route_table(job.wiring, tag, events, source):
-                yield shard, "table", pack_table(piece, first, place)
+                yield shard, Kind.TABLE, pack_table(piece, first, place)
 
 
 def _route_late(

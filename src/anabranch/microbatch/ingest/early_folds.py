@@ -32,6 +32,7 @@ from anabranch.microbatch.columns.window_slices import (
     write_slices,
 )
 from anabranch.microbatch.exchange.envelopes import Chunk, pack_chunks, unpack_chunks
+from anabranch.microbatch.exchange.kinds import Kind
 from anabranch.microbatch.exchange.result_rows import ResultRow
 from anabranch.microbatch.fold.column_folds import Counting, EarlyDelta, Folds, Gathered, count_cuts
 from anabranch.microbatch.fold.window_folds import fold_table, is_near
@@ -165,7 +166,7 @@ class Gathering:
             if self._is_text:
                 note["keys"] = [self._strings[code] for code in keys[slots].tolist()]
             more = {"key": keys[slots], "segment": segments[slots]}
-            yield shard, "gathered", write_columns(states, more, note)
+            yield shard, Kind.EARLY_ENTRIES, write_columns(states, more, note)
 
     @property
     def _is_text(self) -> bool:
@@ -197,7 +198,7 @@ class SliceGathering:
         if self._slices:
             whole = join_slices(self._slices, self._plan)
             for shard, slices in route_slices(whole, self._job.wiring.shards):
-                yield shard, "slices", write_slices(slices, {})
+                yield shard, Kind.SLICES, write_slices(slices, {})
 
 
 def begin_gathering(job: Job, foresight: Foresight) -> Gathering | SliceGathering | None:
@@ -247,7 +248,7 @@ def fold_file(
                 letters = _fold_block(job, table, seen[0], claim, gathering)
         if letters is None:
             letters = list(take_in_rows(job, folder, [batch]))
-            chunks = [p for to, kind, p in letters if (to, kind) == (0, "chunks")]
+            chunks = [p for to, kind, p in letters if (to, kind) == (0, Kind.CHUNKS)]
             seen = [chunk for payload in chunks for chunk in unpack_chunks(job.codec, payload)]
         for chunk in seen:
             standing = advance(source, standing, chunk)
@@ -296,14 +297,17 @@ def _fold_block(
         table = table.take(ripe)
     if gathering is None:
         home = zlib.crc32(f"{source.name}/{claim.first}".encode()) % job.wiring.shards
-        letters.append((home, "folded", _pack(job, _fold(job, table, claim.cuts))))
+        letters.append((home, Kind.EARLY_DELTAS, _pack(job, _fold(job, table, claim.cuts))))
     elif len(table) and not gathering.add(table, claim):
         return None
     if left is not None:
         letters += send_stretch(job, source.name, line_up([whole], []), chunk.place, left)
     told = job.codec.encode((*claim[:-1], tuple(claim.file)))
     for shard in range(job.wiring.shards):
-        letters += [(shard, "chunks", pack_chunks(job.codec, [chunk])), (shard, "claim", told)]
+        letters += [
+            (shard, Kind.CHUNKS, pack_chunks(job.codec, [chunk])),
+            (shard, Kind.CLAIM, told),
+        ]
     return letters
 
 
@@ -348,7 +352,7 @@ def read_again(job: Job, claims: Iterable[Claim], shard: int) -> Iterator[bytes]
         for batch in read_file(folder.files, file, list_columns(job, folder.reading)):
             if find_place([batch]) in places:
                 for to, kind, payload in take_in_rows(job, folder, [batch]):
-                    if to == shard and kind in ("table", "late"):
+                    if to == shard and kind in (Kind.TABLE, Kind.LATE_TABLE):
                         yield payload
 
 

@@ -23,6 +23,7 @@ from anabranch.eventtime.channels import (
     fits,
 )
 from anabranch.microbatch.exchange.envelopes import Carried, Chunk, pack_chunks, pack_events
+from anabranch.microbatch.exchange.kinds import Kind
 from anabranch.microbatch.exchange.result_rows import clip, describe_event, encode_json, name_row
 from anabranch.microbatch.job.job import Job
 from anabranch.model.events import Event, Heartbeat, Malformed, Tag, field_names
@@ -156,10 +157,10 @@ def take_in(
             items.setdefault(item.source, []).append(item)
     lined = {source: _line_up(items[source], rejected) for source in sorted(items)}
     if rejected:
-        yield 0, "rejected", job.codec.encode(rejected)
+        yield 0, Kind.REJECTED, job.codec.encode(rejected)
         # Every shard must hear of every batch, or its counts would be missing from the ledger.
         for shard in range(job.wiring.shards):
-            yield shard, "chunks", pack_chunks(job.codec, ())
+            yield shard, Kind.CHUNKS, pack_chunks(job.codec, ())
     outgoing: dict[int, list[Carried]] = {}
     for source, mine in lined.items():
         parts = _cut_at_gaps(mine, bad.get(source, ()))
@@ -168,9 +169,9 @@ def take_in(
             chunks = [chunk._replace(sparse=True) for chunk in chunks]
         payload = pack_chunks(job.codec, chunks)
         for shard in range(job.wiring.shards):
-            yield shard, "chunks", payload
+            yield shard, Kind.CHUNKS, payload
     for shard, carried in outgoing.items():
-        yield shard, "events", pack_events(job.codec, job.program.tags, carried)
+        yield shard, Kind.EVENTS, pack_events(job.codec, job.program.tags, carried)
 
 
 def _line_up(

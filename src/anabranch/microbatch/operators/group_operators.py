@@ -13,16 +13,15 @@ import pyarrow as pa
 from anabranch.microbatch.columns.allocator import keep_freed
 from anabranch.microbatch.exchange.deltas import Delta
 from anabranch.microbatch.exchange.envelopes import CLOCK
+from anabranch.microbatch.exchange.kinds import Kind, is_restore
 from anabranch.microbatch.exchange.packed_rows import make_table, pack
 from anabranch.microbatch.exchange.partition_keys import find_numbers
 from anabranch.microbatch.exchange.result_rows import ResultRow, describe_ledger
 from anabranch.microbatch.ingest.channel_verdicts import describe_standings
 from anabranch.microbatch.job.job import Job
 from anabranch.microbatch.restore.shard_restore import (
-    RESTORE,
     AnyShard,
     Restored,
-    read_letters,
     restore_shard,
 )
 from anabranch.microbatch.shards.columnar_shard import ColumnShard
@@ -35,9 +34,8 @@ from anabranch.microbatch.store.state_store import MemoryStore, Store, StorePart
 from anabranch.model.events import Event
 
 MAIL_SCHEMA = "to int, kind string, payload binary"
-"""What workers hand on. Kinds: `said` rows on their way out, `deltas` for a root, what lies `ahead` of
-them in speculative mode, what is `unsaid` for a speaker, and the `states` it speaks of. A number below
-zero is a relay: what has nothing to do at a root passes it by, shard for shard, instead of queueing there."""
+"""What operators hand on, by `Kind`. A number below zero is a relay: what has nothing to do at a root passes
+it by, shard for shard, instead of queueing there."""
 
 
 _Letter = tuple[int, str, Any]
@@ -101,17 +99,19 @@ class LeafOperator(GroupOperator):
         if not self._job.wiring.has_root:
             return self._say(said, shard.tables)
         relay = -1 - shard.number
-        mail: list[_Letter] = [(relay, "said", [tuple(row) for row in said])]
-        mail += [(root, RESTORE, spine) for root, spine in spines.items()]
+        mail: list[_Letter] = [(relay, Kind.RESULT_ROWS, [tuple(row) for row in said])]
+        mail += [(root, Kind.RESTORE_SPINE, spine) for root, spine in spines.items()]
         if shard.unsaid:
-            mail.append((relay, "unsaid", [(key, tuple(event)) for key, event in shard.unsaid]))
+            mail.append(
+                (relay, Kind.DEFERRED, [(key, tuple(event)) for key, event in shard.unsaid])
+            )
         # A root that is not heard in a batch would be missing from its ledger; so one shard always writes.
         own = {shard.number} if self._job.wiring.way == "keyed" or shard.number == 0 else set()
         for root in sorted({delta.root for delta in shard.deltas} | own):
             deltas = [_lower(delta) for delta in shard.deltas if delta.root == root]
-            mail.append((root, "deltas", deltas))
+            mail.append((root, Kind.DELTAS, deltas))
         if shard.ahead:
-            mail.append((0, "ahead", [_lower(delta) for delta in shard.ahead]))
+            mail.append((0, Kind.PENDING_DELTAS, [_lower(delta) for delta in shard.ahead]))
         return self._post(mail)
 
 
@@ -129,22 +129,24 @@ class RootOperator(GroupOperator):
                 return self._post([(-1 - number, kind, data) for kind, data in letters])
             return self._say([ResultRow(*row) for _, rows in letters for row in rows])
         root = Root(self._job, self._store)
-        spines = [spine for kind, spine in letters if kind == RESTORE]
+        spines = [spine for kind, spine in letters if kind == Kind.RESTORE_SPINE]
         for spine in spines:
             root.restore(spine)
         deltas, ahead = (
             [_lift(row) for kind, rows in letters if kind == wanted for row in rows]
-            for wanted in ("deltas", "ahead")
+            for wanted in (Kind.DELTAS, Kind.PENDING_DELTAS)
         )
         root.process(deltas, ahead)
         said = [*root.said, describe_ledger("root", number, root.ledger, {})]
         if not speaking:
             return self._say(said)
-        mail: list[_Letter] = [(number, "said", [tuple(row) for row in said])]
+        mail: list[_Letter] = [(number, Kind.RESULT_ROWS, [tuple(row) for row in said])]
         for spine in spines:
-            mail += [(shard, RESTORE, spine) for shard in range(self._job.wiring.shards)]
+            mail += [(shard, Kind.RESTORE_SPINE, spine) for shard in range(self._job.wiring.shards)]
         if root.states:
-            mail += [(shard, "states", root.states) for shard in range(self._job.wiring.shards)]
+            mail += [
+                (shard, Kind.ROOT_STATES, root.states) for shard in range(self._job.wiring.shards)
+            ]
         return self._post(mail)
 
 
@@ -155,16 +157,20 @@ class DeferredOutputOperator(GroupOperator):
 
     def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
         """Say what is unsaid."""
-        found: dict[str, list[Any]] = {"said": [], "unsaid": [], "states": []}
+        found: dict[str, list[Any]] = {
+            Kind.RESULT_ROWS: [],
+            Kind.DEFERRED: [],
+            Kind.ROOT_STATES: [],
+        }
         speaker = DeferredOutputs(self._job, self._store)
         for kind, data in self._read(rows):
-            if kind == RESTORE:
+            if kind == Kind.RESTORE_SPINE:
                 speaker.restore(data)
             else:
                 found[kind] += data
-        unsaid = ((place, Event(*event)) for place, event in found["unsaid"])
-        speaker.process(unsaid, found["states"])
-        said = [ResultRow(*row) for row in found["said"]]
+        unsaid = ((place, Event(*event)) for place, event in found[Kind.DEFERRED])
+        speaker.process(unsaid, found[Kind.ROOT_STATES])
+        said = [ResultRow(*row) for row in found[Kind.RESULT_ROWS]]
         counts = describe_ledger("speaker", number, speaker.ledger, {})
         return self._say([*said, *speaker.said, counts])
 
@@ -223,8 +229,8 @@ def _run_shard(job: Job, number: int, store: Store, rows: Iterator[pd.DataFrame]
         for frame in chain(() if first is None else (first,), rows)
         for kind, payload in zip(frame["kind"], frame["payload"], strict=True)
     )
-    if first is not None and first["kind"].iloc[0] == RESTORE:
-        return restore_shard(job, number, store, read_letters(envelopes))
+    if first is not None and is_restore(first["kind"].iloc[0]):
+        return restore_shard(job, number, store, envelopes)
     shard = (RowShard if job.columns is None else ColumnShard)(job, number, store)
     shard.process(envelopes, clock_ms)
     return Restored(shard, {})

@@ -6,10 +6,9 @@ have come. After it the shard is as if it had folded all that went before. Nothi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from anabranch.eventtime.channels import NEVER
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.timers import find_set
 from anabranch.kernels.numpy_columns import Columns, Strings
@@ -20,13 +19,13 @@ from anabranch.microbatch.columns.event_tables import (
     write_columns,
 )
 from anabranch.microbatch.columns.window_slices import read_slices
+from anabranch.microbatch.exchange.kinds import Kind, is_restore
 from anabranch.microbatch.ingest.channel_verdicts import Standing
 from anabranch.microbatch.job.job import Job
 from anabranch.microbatch.shards.columnar_shard import ColumnShard
 from anabranch.microbatch.shards.row_shard import RowShard
 from anabranch.microbatch.store.column_entries import ColumnEntries
 from anabranch.microbatch.store.row_entries import RowEntries
-from anabranch.microbatch.store.shard_head import Head
 from anabranch.microbatch.store.slice_book import SliceBook
 from anabranch.microbatch.store.state_store import Store
 from anabranch.model.events import Event
@@ -39,12 +38,6 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-RESTORE = "restore"
-"""The kind of envelopes that bring a savepoint."""
-
-Letter = tuple[str, Any]
-"""What a letter brings: `head`, `entries`, `pending`, `slices`, `state`, `deltas` or `spine`; and that."""
-
 
 AnyShard = RowShard | ColumnShard
 
@@ -56,39 +49,39 @@ class Restored(NamedTuple):
     spines: dict[int, Any]
 
 
-def restore_shard(job: Job, number: int, store: Store, payloads: Iterable[bytes]) -> Restored:
-    """Let a new shard take up all letters; they may come in any order."""
+def restore_shard(
+    job: Job, number: int, store: Store, envelopes: Iterable[tuple[str, bytes]]
+) -> Restored:
+    """Let a new shard take up its share of a savepoint; envelopes may come in any order."""
     shard: AnyShard = (RowShard if job.columns is None else ColumnShard)(job, number, store)
     letters: dict[str, list[Any]] = {}
     entries = _Entries(job, number, shard.store)
-    for payload in payloads:
-        kind, data = job.codec.decode(payload)
-        if kind == "entries":
+    for kind, payload in envelopes:
+        assert is_restore(kind), f"a seeding batch brings parts of a savepoint only, not {kind}"
+        data = job.codec.decode(payload)
+        if kind == Kind.RESTORE_ENTRIES:
             entries.take(data)
         else:
             letters.setdefault(kind, []).append(data)
     entries.keep()
-    ((standings, ledger, clock_ms),) = letters.get("head", [({}, tuple(Ledger()), None)])
-    start = {name: Standing(*standings.get(name, ())) for name in job.sources}
-    shard.standings = start
-    shard.frontiers = {name: standing.frontier for name, standing in start.items()}
-    shard.frontier = min(shard.frontiers.values(), default=NEVER)
-    for state in letters.get("state", []):
+    ((standings, ledger, clock_ms),) = letters.get(Kind.RESTORE_HEAD, [({}, tuple(Ledger()), None)])
+    shard.note_standings({name: Standing(*standing) for name, standing in standings.items()})
+    for state in letters.get(Kind.RESTORE_STATE, []):
         shard.store.write("state", job.codec.encode(state))
-    if "deltas" in letters:
-        shard.store.write("deltas", job.codec.encode(_join_deltas(job, letters["deltas"])))
-    _take_slices(job, shard.store, letters.get("slices", []))
-    waiting = [Event(*event) for part in letters.get("pending", []) for event in part]
-    state = _put_together(job, next(iter(letters.get("state", [])), None), entries.found)
+    if Kind.RESTORE_DELTAS in letters:
+        shard.store.write(
+            "deltas", job.codec.encode(_join_deltas(job, letters[Kind.RESTORE_DELTAS]))
+        )
+    _take_slices(job, shard.store, letters.get(Kind.RESTORE_SLICES, []))
+    waiting = [Event(*event) for part in letters.get(Kind.RESTORE_PENDING, []) for event in part]
+    state = _put_together(job, next(iter(letters.get(Kind.RESTORE_STATE, [])), None), entries.found)
     pages = _put_off(shard, waiting, _find_wakes(job, state, shard.frontier))
     pending = sum(counted for _, counted in pages.values())
     # What waits is counted where it waits; the rest of the account is kept by one shard.
     told = Ledger(*ledger)
     balance = told._replace(input=told.input - told.pending + pending, pending=pending)
-    held = dict(shard.store.held)
-    shard.head = Head(dict(standings), tuple(balance), pages, shard.head.made_by, clock_ms, held)
-    shard.store.write("head", job.codec.encode(tuple(shard.head)))
-    return Restored(shard, _join_spines(letters.get("spine", [])))
+    shard.keep_head(dict(standings), tuple(balance), pages, clock_ms)
+    return Restored(shard, _join_spines(letters.get(Kind.RESTORE_SPINE, [])))
 
 
 def _put_together(job: Job, state: Any, entries: Any) -> Any:
@@ -209,10 +202,3 @@ def unpack_entries(layout: Any, data: bytes) -> tuple[Array, Strings | None, Col
         return more["key"], None, states
     texts = Strings()
     return texts.codes(note["keys"]), texts, states
-
-
-def read_letters(envelopes: Iterable[tuple[str, bytes]]) -> Iterator[bytes]:
-    """Yield the payloads of the letters among a batch's envelopes."""
-    for kind, payload in envelopes:
-        assert kind == RESTORE, f"a seeding batch brings letters only, not {kind}"
-        yield payload

@@ -15,9 +15,10 @@ from anabranch.kernels.numpy_columns import Columns, Strings, pack
 from anabranch.microbatch.columns.event_tables import OutgrownStateError
 from anabranch.microbatch.columns.routing import hash_numbers, hash_texts
 from anabranch.microbatch.columns.window_slices import WindowSlices, route_slices, write_slices
+from anabranch.microbatch.exchange.kinds import Kind
 from anabranch.microbatch.ingest.channel_verdicts import Standing
 from anabranch.microbatch.job.job import Job
-from anabranch.microbatch.restore.shard_restore import RESTORE, pack_entries
+from anabranch.microbatch.restore.shard_restore import pack_entries
 from anabranch.model.events import LANE, Event
 from anabranch.model.fields import Unfit
 from anabranch.model.hashing import hash_stably
@@ -44,7 +45,7 @@ def deal_heads(
     told = {name: tuple(standing) for name, standing in begun.items()}
     for shard in range(job.wiring.shards):
         counted = ledger if shard == 0 else Ledger()
-        yield _write(job, shard, "head", (told, tuple(counted), clock_ms))
+        yield _write(job, shard, Kind.RESTORE_HEAD, (told, tuple(counted), clock_ms))
 
 
 def _begin_sources(job: Job, standings: Mapping[str, Standing]) -> dict[str, Standing]:
@@ -69,7 +70,7 @@ def deal_pending(job: Job, events: Iterable[Event]) -> Iterator[Envelope]:
         for shard in job.wiring.route(event):
             dealt.setdefault(shard, []).append(tuple(event))
     for shard, part in sorted(dealt.items()):
-        yield _write(job, shard, "pending", part)
+        yield _write(job, shard, Kind.RESTORE_PENDING, part)
 
 
 def deal_state(job: Job, state: Any) -> Iterator[Envelope]:
@@ -77,7 +78,7 @@ def deal_state(job: Job, state: Any) -> Iterator[Envelope]:
     wiring = job.wiring
     if wiring.way == "forked":
         spine, lanes = part_lanes(job.program.initial.shape, state)
-        yield _write(job, 0, "spine", (0, spine))
+        yield _write(job, 0, Kind.RESTORE_SPINE, (0, spine))
         yield from _deal_lanes(job, lanes)
         return
     if wiring.way == "keyed":
@@ -85,14 +86,14 @@ def deal_state(job: Job, state: Any) -> Iterator[Envelope]:
         return
     if wiring.way == "shared":
         for shard in range(wiring.shards):
-            yield _write(job, shard, "state", state.common)
+            yield _write(job, shard, Kind.RESTORE_STATE, state.common)
         yield from deal_objects(job, state.each.entries().items())
         return
     for shard in range(wiring.shards):
         if keeps_book(job):
             yield from _write_objects(job, shard, state.entries())
         else:
-            yield _write(job, shard, "state", state)
+            yield _write(job, shard, Kind.RESTORE_STATE, state)
 
 
 def keeps_book(job: Job) -> bool:
@@ -117,13 +118,13 @@ def deal_objects(job: Job, entries: Iterable[tuple[Any, Any]]) -> Iterator[Envel
         yield from _write_objects(job, shard, part)
     for root, part in sorted(roots.items()):
         spine, lanes = part_lanes(job.program.initial.shape, Map(part))
-        yield _write(job, root, "spine", (root, spine))
+        yield _write(job, root, Kind.RESTORE_SPINE, (root, spine))
         yield from _deal_lanes(job, lanes)
 
 
 def _write_objects(job: Job, shard: int, part: dict[Any, Any]) -> Iterator[Envelope]:
     if job.columns is None:
-        yield _write(job, shard, "entries", Map(part))
+        yield _write(job, shard, Kind.RESTORE_ENTRIES, Map(part))
         return
     import numpy as np
 
@@ -138,7 +139,7 @@ def _write_objects(job: Job, shard: int, part: dict[Any, Any]) -> Iterator[Envel
             cure='run with columnar="never", where any value fits',
         ) from error
     keys = np.fromiter(part, np.int64) if texts is None else texts.codes(part)
-    yield _write(job, shard, "entries", pack_entries(keys, texts, states))
+    yield _write(job, shard, Kind.RESTORE_ENTRIES, pack_entries(keys, texts, states))
 
 
 def deal_columns(
@@ -157,7 +158,7 @@ def deal_columns(
             part = rows[start : start + _MANY]
             arrays = tuple(array[part] for array in states.arrays)
             cut = Columns(states.layout, arrays, len(part), states.strings)
-            yield _write(job, shard, "entries", pack_entries(keys[part], texts, cut))
+            yield _write(job, shard, Kind.RESTORE_ENTRIES, pack_entries(keys[part], texts, cut))
 
 
 def deal_slices(job: Job, slices: WindowSlices, closed: int) -> Iterator[Envelope]:
@@ -167,7 +168,7 @@ def deal_slices(job: Job, slices: WindowSlices, closed: int) -> Iterator[Envelop
 
     for shard in range(job.wiring.shards):
         mine = dealt.get(shard, slices.take(np.empty(0, np.int64)))
-        yield _write(job, shard, "slices", (write_slices(mine, {}), closed))
+        yield _write(job, shard, Kind.RESTORE_SLICES, (write_slices(mine, {}), closed))
 
 
 def part_lanes(shape: Any, state: Any) -> tuple[Any, Any]:
@@ -198,7 +199,7 @@ def _deal_lanes(job: Job, lanes: Any) -> Iterator[Envelope]:
         shard = lane % job.wiring.shards
         dealt[shard] = _put(dealt.get(shard, Map()), (*path, lane), value)
     for shard, part in sorted(dealt.items()):
-        yield _write(job, shard, "deltas", {initial.name: part})
+        yield _write(job, shard, Kind.RESTORE_DELTAS, {initial.name: part})
 
 
 def _list_lanes(shape: Any, lanes: Any) -> Iterator[tuple[tuple[Any, ...], int, Any]]:
@@ -215,5 +216,5 @@ def _put(lanes: Any, path: tuple[Any, ...], value: Any) -> Any:
     return lanes.set(first, _put(lanes.get(first, Map()), tuple(rest), value) if rest else value)
 
 
-def _write(job: Job, shard: int, kind: str, data: Any) -> Envelope:
-    return shard, RESTORE, job.codec.encode((kind, data))
+def _write(job: Job, shard: int, kind: Kind, data: Any) -> Envelope:
+    return shard, kind, job.codec.encode(data)

@@ -1,11 +1,10 @@
-"""A shard that works by columns: the same as `spark.shards.Shard`, without touching single events."""
+"""The columnar path: a shard that folds columns, without touching single events."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.windows.window_types import check_reach
 from anabranch.kernels.numpy_columns import Strings
 from anabranch.microbatch.columns.event_tables import (
@@ -16,7 +15,8 @@ from anabranch.microbatch.columns.event_tables import (
 )
 from anabranch.microbatch.columns.routing import find_homes
 from anabranch.microbatch.columns.window_slices import WindowSlices, count_events, read_slices
-from anabranch.microbatch.exchange.envelopes import Chunk, unpack_chunks
+from anabranch.microbatch.exchange.envelopes import Chunk
+from anabranch.microbatch.exchange.kinds import Kind
 from anabranch.microbatch.exchange.result_rows import ResultRow, describe_event
 from anabranch.microbatch.fold.column_folds import Counting, EarlyDelta, Folds, Gathered
 from anabranch.microbatch.fold.window_folds import fold_table, is_near
@@ -35,11 +35,10 @@ from anabranch.microbatch.ingest.row_reader import describe_repeated
 from anabranch.microbatch.job.column_plan import ColumnPlan
 from anabranch.microbatch.job.job import Job
 from anabranch.microbatch.job.window_plan import WindowPlan
-from anabranch.microbatch.shards.shard_base import ShardBase
-from anabranch.microbatch.store.shard_head import Head
+from anabranch.microbatch.shards.shard_base import Pages, ShardBase
 from anabranch.microbatch.store.slice_book import SliceBook
 from anabranch.microbatch.store.state_store import Store, read_known_page
-from anabranch.model.events import FOREVER, Tag
+from anabranch.model.events import Tag
 from anabranch.model.failures import Failed, attempt
 
 if TYPE_CHECKING:
@@ -70,7 +69,6 @@ Before = dict[tuple[str, int | None, int], Standing]
 class _Mail(NamedTuple):
     """What a batch brings to a shard; with the deltas of keys, how many events went into them."""
 
-    chunks: list[Chunk]
     letters: list[_Letter]
     claims: list[Claim]
     prefolds: list[Prefold]
@@ -79,65 +77,49 @@ class _Mail(NamedTuple):
 
 
 class ColumnShard(ShardBase):
-    """One shard at work on one batch."""
+    """A shard whose events and states are columns."""
 
     def __init__(self, job: Job, number: int, store: Store) -> None:
         super().__init__(job, number, store)
         assert job.columns is not None
         self.plan = job.columns
+        self._mail = _Mail([], [], [], [], [])
+        self._before: Before = {}
 
-    def process(self, envelopes: Iterable[tuple[str, bytes]], clock_ms: int | None = None) -> None:
-        """Take in a batch; `said` and `deltas` hold what comes of it."""
-        job = self.job
-        counts = dict.fromkeys(Ledger._fields, 0)
-        mail = self._open_all(envelopes, counts)
-        standings = {name: Standing(*s) for name, s in self.head.standings.items()}
-        after, followed = follow_chunks(job.sources, standings, mail.chunks)
-        before = {
+    def _receive(self, kind: str, payload: bytes) -> None:
+        job, mail = self.job, self._mail
+        if kind in (Kind.TABLE, Kind.LATE_TABLE):
+            mail.letters.append(self._open(payload))
+        elif kind == Kind.CLAIM:
+            mail.claims.append(read_claim(job, payload))
+        elif kind == Kind.EARLY_DELTAS:
+            mail.prefolds.append(read_prefold(job, payload))
+        elif kind == Kind.EARLY_ENTRIES:
+            mail.gathered.append(read_gathered(job, payload))
+        else:
+            assert kind == Kind.SLICES, f"a columnar shard takes no {kind}"
+            assert self.plan.windows is not None
+            mail.slices.append(read_slices(self.plan.windows, payload)[0])
+
+    def _judge(
+        self, before: dict[str, Standing], chunks: list[Chunk], counts: dict[str, int]
+    ) -> dict[str, Standing]:
+        after, followed = follow_chunks(self.job.sources, before, chunks)
+        self._before = {
             (name, chunk.first, chunk.place): standing
             for name, found in followed.items()
             for chunk, standing in found
         }
-        after = self._pass_over(after, mail.chunks, clock_ms)
-        start = Standing()
-        self.standings = {name: after.get(name, start) for name in job.sources}
-        self.frontiers = {name: standing.frontier for name, standing in self.standings.items()}
-        self.frontier = FOREVER if job.ended else min(self.frontiers.values(), default=0)
-        pages = dict(self.head.pages)
-        stable, ahead, gathered = self._settle(mail, before, pages, counts)
-        if self.plan.windows is None:
-            self._fold(stable, ahead, gathered, counts)
-        else:
-            self._fold_windows(self.plan.windows, stable, mail.slices, counts)
-        counts["pending"] = sum(n for _, n in pages.values()) - self.head.ledger[5]
-        ledger = Ledger(
-            *(a + counts[f] for a, f in zip(self.head.ledger, Ledger._fields, strict=True))
-        )
-        kept = {name: tuple(standing) for name, standing in after.items()}
-        self.head = Head(
-            kept, tuple(ledger), pages, self.head.made_by, clock_ms, dict(self.store.held)
-        )
-        self.store.write("head", job.codec.encode(tuple(self.head)))
+        return after
 
-    def _open_all(self, envelopes: Iterable[tuple[str, bytes]], counts: dict[str, int]) -> _Mail:
-        job, mail = self.job, _Mail([], [], [], [], [], [])
-        for kind, payload in envelopes:
-            if kind == "chunks":
-                mail.chunks.extend(unpack_chunks(job.codec, payload))
-            elif kind in ("table", "late"):
-                mail.letters.append(self._open(payload))
-            elif kind == "claim":
-                mail.claims.append(read_claim(job, payload))
-            elif kind == "folded":
-                mail.prefolds.append(read_prefold(job, payload))
-            elif kind == "gathered":
-                mail.gathered.append(read_gathered(job, payload))
-            elif kind == "slices":
-                assert self.plan.windows is not None
-                mail.slices.append(read_slices(self.plan.windows, payload)[0])
-            else:
-                self._reject_raw(payload, counts)
-        return mail
+    def _fold(self, counts: dict[str, int]) -> Pages:
+        pages = dict(self.head.pages)
+        stable, ahead, gathered = self._settle(self._mail, self._before, pages, counts)
+        if self.plan.windows is None:
+            self._fold_stable(stable, ahead, gathered, counts)
+        else:
+            self._fold_windows(self.plan.windows, stable, self._mail.slices, counts)
+        return pages
 
     def _settle(
         self,
@@ -216,10 +198,10 @@ class ColumnShard(ShardBase):
         self, letters: Iterable[_Letter], before: Before, counts: dict[str, int]
     ) -> list[EventTable]:
         """Return the events of letters that are on time; count all, and say which are late."""
-        good = (self._judge(letter, before, counts) for letter in letters)
+        good = (self._judge_letter(letter, before, counts) for letter in letters)
         return [table for table in good if len(table)]
 
-    def _judge(self, letter: _Letter, before: Before, counts: dict[str, int]) -> EventTable:
+    def _judge_letter(self, letter: _Letter, before: Before, counts: dict[str, int]) -> EventTable:
         import numpy as np
 
         standing = before[self._key(letter)]
@@ -303,7 +285,7 @@ class ColumnShard(ShardBase):
             counted = _count(self._counts_here(part), len(part))
             pages[fresh] = (int(part.times[0]), counted)
 
-    def _fold(
+    def _fold_stable(
         self,
         stable: dict[int, list[EventTable]],
         ahead: list[EarlyDelta],

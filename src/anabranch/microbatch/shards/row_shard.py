@@ -1,37 +1,32 @@
-"""A shard: follows the sources, keeps what is not yet stable, folds the rest in order.
-
-Nothing here knows Spark. A shard is a function of its store and the envelopes of a batch, so that
-any cut of the input into batches can be tried without a cluster.
-"""
+"""The row path: a shard that folds Python objects, one event at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from anabranch.eventtime.channels import set_time
-from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.timers import Timetable, is_timer
 from anabranch.microbatch.exchange.deltas import Delta
 from anabranch.microbatch.exchange.envelopes import (
     Carried,
     Chunk,
     pack_events,
-    unpack_chunks,
     unpack_events,
 )
+from anabranch.microbatch.exchange.kinds import Kind
 from anabranch.microbatch.exchange.result_rows import (
     describe_event,
     describe_output,
 )
 from anabranch.microbatch.ingest.channel_verdicts import BatchVerdicts, Standing, judge
-from anabranch.microbatch.shards.shard_base import ShardBase
+from anabranch.microbatch.job.job import Job
+from anabranch.microbatch.shards.shard_base import Pages, ShardBase
 from anabranch.microbatch.speculative.forked_shard import ForkedShardSpeculation
 from anabranch.microbatch.speculative.keyed_shard import PendingOutputs
 from anabranch.microbatch.store.row_entries import RowEntries
-from anabranch.microbatch.store.shard_head import Head
-from anabranch.microbatch.store.state_store import read_known_page
-from anabranch.model.events import FOREVER, Event
+from anabranch.microbatch.store.state_store import Store, read_known_page
+from anabranch.model.events import Event
 from anabranch.model.failures import Failed, attempt
 from anabranch.model.maps import Map
 from anabranch.model.order import OrderKey, sort_events
@@ -45,50 +40,32 @@ PAGE_EVENTS = 4096
 
 
 class RowShard(ShardBase):
-    """One shard at work on one batch."""
+    """A shard whose events and states are Python objects."""
 
-    def process(self, envelopes: Iterable[tuple[str, bytes]], clock_ms: int | None = None) -> None:
-        """Take in a batch; `said`, `deltas` and `unsaid` hold what comes of it."""
-        job = self.job
-        chunks: list[Chunk] = []
-        carried: list[Carried] = []
-        counts = dict.fromkeys(Ledger._fields, 0)
-        for kind, payload in envelopes:
-            if kind == "chunks":
-                chunks += unpack_chunks(job.codec, payload)
-            elif kind == "events":
-                carried += unpack_events(job.codec, job.program.tags, payload)
-            else:
-                self._reject_raw(payload, counts)
-        standings = {name: Standing(*s) for name, s in self.head.standings.items()}
-        judgement = judge(job.sources, standings, chunks, carried)
-        good = list(self._sort_out(carried, judgement, counts))
-        after = self._pass_over(judgement.standings, chunks, clock_ms)
-        frontier = self._frontier(after)
-        stable, waiting = self._release(good, frontier)
-        timers = self._fold(stable, frontier, counts)
+    def __init__(self, job: Job, number: int, store: Store) -> None:
+        super().__init__(job, number, store)
+        self._carried: list[Carried] = []
+        self._good: list[Event] = []
+
+    def _receive(self, kind: str, payload: bytes) -> None:
+        assert kind == Kind.EVENTS, f"a row shard takes no {kind}"
+        self._carried += unpack_events(self.job.codec, self.job.program.tags, payload)
+
+    def _judge(
+        self, before: dict[str, Standing], chunks: list[Chunk], counts: dict[str, int]
+    ) -> dict[str, Standing]:
+        judgement = judge(self.job.sources, before, chunks, self._carried)
+        self._good = list(self._sort_out(self._carried, judgement, counts))
+        return judgement.standings
+
+    def _fold(self, counts: dict[str, int]) -> Pages:
+        good = self._good
+        stable, waiting = self._release(good, self.frontier)
+        timers = self._fold_stable(stable, self.frontier, counts)
         pages = self.put_off(waiting + timers)
-        if job.mode == "speculative":
-            self._speculate(good, stable, timers, frontier)
-        counts["pending"] = sum(n for _, n in pages.values()) - self.head.ledger[5]
-        ledger = Ledger(
-            *(a + counts[f] for a, f in zip(self.head.ledger, Ledger._fields, strict=True))
-        )
-        kept = {name: tuple(standing) for name, standing in after.items()}
-        self.frontier = frontier
-        start = Standing()
-        self.standings = {name: after.get(name, start) for name in job.sources}
-        self.frontiers = {name: standing.frontier for name, standing in self.standings.items()}
-        self.head = Head(
-            kept, tuple(ledger), pages, self.head.made_by, clock_ms, dict(self.store.held)
-        )
-        self.store.write("head", job.codec.encode(tuple(self.head)))
-
-    def _frontier(self, standings: dict[str, Standing]) -> int:
-        if self.job.ended:
-            return FOREVER
-        start = Standing()
-        return min((standings.get(name, start).frontier for name in self.job.sources), default=0)
+        if self.job.mode == "speculative":
+            self._speculate(good, stable, timers, self.frontier)
+        return pages
 
     def _counts_here(self, event: Event) -> bool:
         # A marker comes to every shard and is counted in one; a timer is no input.
@@ -178,7 +155,7 @@ class RowShard(ShardBase):
         carried = (Carried(event, None, None) for event in events)
         return pack_events(self.job.codec, self.job.program.tags, carried)
 
-    def _fold(
+    def _fold_stable(
         self, stable: list[tuple[OrderKey, Event]], frontier: int, counts: dict[str, int]
     ) -> list[Event]:
         """Fold what is stable; return the timers that states have set beyond the frontier."""

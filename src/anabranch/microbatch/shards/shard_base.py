@@ -1,35 +1,42 @@
-"""What every shard keeps from batch to batch, whichever way it folds."""
+"""One batch of a shard: the steps that the row path and the columnar path share.
+
+Nothing here knows Spark. A shard is a function of its store and the envelopes of a batch, so that
+any cut of the input into batches can be tried without a cluster.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
+from anabranch.eventtime.channels import NEVER
 from anabranch.eventtime.ledger import Ledger
 from anabranch.microbatch.exchange.deltas import Delta
-from anabranch.microbatch.exchange.envelopes import (
-    Chunk,
-)
-from anabranch.microbatch.exchange.result_rows import (
-    ResultRow,
-    describe_late,
-)
+from anabranch.microbatch.exchange.envelopes import Chunk, unpack_chunks
+from anabranch.microbatch.exchange.kinds import Kind
+from anabranch.microbatch.exchange.result_rows import ResultRow, describe_late
 from anabranch.microbatch.ingest.channel_verdicts import Standing, pass_over
 from anabranch.microbatch.job.description import describe_job
 from anabranch.microbatch.job.fingerprint import check_fingerprint
 from anabranch.microbatch.job.job import Job
 from anabranch.microbatch.store.shard_head import Head
 from anabranch.microbatch.store.state_store import Inventory, Store, report_missing
-from anabranch.model.events import Event
+from anabranch.model.events import FOREVER, Event
 from anabranch.model.order import OrderKey
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+Pages = dict[int, tuple[int, int]]
+"""Of each page of pending events: its earliest time, and how many of them are counted here."""
+
 
 class ShardBase:
-    """What a shard keeps from batch to batch, and what comes of one, however it folds.
+    """A shard at work on one batch, whichever path it takes.
 
-    `ahead` is what `deltas` would be if nothing more came, as far as it has changed. Unsaid is what leaves
+    `process` has the steps in order; a path has three of its own: `_receive` an envelope, `_judge` what
+    came, and `_fold` what has become stable. `said` holds the result rows, `ahead` is what `deltas` would be if nothing more came, as far as it has changed. Unsaid is what leaves
     have to say of a state that only the root knows. `tables` are rows of outputs that were made as columns.
     """
 
@@ -52,6 +59,65 @@ class ShardBase:
         self.deltas: list[Delta] = []
         self.ahead: list[Delta] = []
         self.unsaid: list[tuple[OrderKey, Event]] = []
+        self.standings: dict[str, Standing] = {}
+        self.frontiers: dict[str, int] = {}
+        self.frontier = NEVER
+
+    def process(self, envelopes: Iterable[tuple[str, bytes]], clock_ms: int | None = None) -> None:
+        """Take in a batch; `said`, `tables`, `deltas`, `ahead` and `unsaid` hold what comes of it."""
+        job = self.job
+        chunks: list[Chunk] = []
+        counts = dict.fromkeys(Ledger._fields, 0)
+        for kind, payload in envelopes:
+            if kind == Kind.CHUNKS:
+                chunks += unpack_chunks(job.codec, payload)
+            elif kind == Kind.REJECTED:
+                self._reject_raw(payload, counts)
+            else:
+                self._receive(kind, payload)
+        before = {name: Standing(*s) for name, s in self.head.standings.items()}
+        after = self._pass_over(self._judge(before, chunks, counts), chunks, clock_ms)
+        self.note_standings(after)
+        if job.ended:
+            self.frontier = FOREVER
+        pages = self._fold(counts)
+        counts["pending"] = sum(n for _, n in pages.values()) - self.ledger.pending
+        ledger = (a + counts[f] for a, f in zip(self.head.ledger, Ledger._fields, strict=True))
+        kept = {name: tuple(standing) for name, standing in after.items()}
+        self.keep_head(kept, tuple(ledger), pages, clock_ms)
+
+    @abstractmethod
+    def _receive(self, kind: str, payload: bytes) -> None:
+        """Take in an envelope of events."""
+
+    @abstractmethod
+    def _judge(
+        self, before: dict[str, Standing], chunks: list[Chunk], counts: dict[str, int]
+    ) -> dict[str, Standing]:
+        """Judge what came by its channels; return how far these have come."""
+
+    @abstractmethod
+    def _fold(self, counts: dict[str, int]) -> Pages:
+        """Fold what is stable, put off the rest; return the pages of what is pending."""
+
+    def note_standings(self, standings: Mapping[str, Standing]) -> None:
+        """Take over how far the channels have come."""
+        start = Standing()
+        self.standings = {name: standings.get(name, start) for name in self.job.sources}
+        self.frontiers = {name: standing.frontier for name, standing in self.standings.items()}
+        self.frontier = min(self.frontiers.values(), default=0)
+
+    def keep_head(
+        self,
+        standings: dict[str, tuple[Any, ...]],
+        ledger: tuple[int, ...],
+        pages: Pages,
+        clock_ms: int | None,
+    ) -> None:
+        """Write the head: what the next batch begins with."""
+        held = dict(self.store.held)
+        self.head = Head(standings, ledger, pages, self.head.made_by, clock_ms, held)
+        self.store.write("head", self.job.codec.encode(tuple(self.head)))
 
     @property
     def ledger(self) -> Ledger:
