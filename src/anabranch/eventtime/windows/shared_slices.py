@@ -16,7 +16,13 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from anabranch.eventtime.windows.panes import Stacks, Windowing, WindowSlice, WindowState
-from anabranch.eventtime.windows.window_types import CountSliding, Sliding, Window, is_expired
+from anabranch.eventtime.windows.window_types import (
+    CountSliding,
+    Sliding,
+    Window,
+    find_first_start,
+    is_expired,
+)
 
 _START = attrgetter("start")
 
@@ -36,8 +42,7 @@ class Grid(NamedTuple):
 
     def find_first(self, place: int) -> int:
         """Return the start of the earliest window that holds a place."""
-        start = place - self.size + 1
-        start += (self.offset - start) % self.every
+        start = find_first_start(place, self.size, self.every, self.offset)
         return start if self.first is None else max(start, self.first)
 
 
