@@ -14,8 +14,8 @@ from anabranch.model.targets import load
 from anabranch.reference import sequential
 from anabranch.reference.speculative import SpeculativeRun, find_leaves, run
 from anabranch.speculation.barrier import Barrier, settle
+from anabranch.speculation.event_rules import NO_LEAVES
 from anabranch.speculation.programs import Speculation
-from anabranch.speculation.segments import NO_LEAVES
 from anabranch.speculation.spoken import Amount
 from anabranch.state.durable.codec import make_codec
 from tests.microbatch.programs import PROGRAMS

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from heapq import heappop, heappush
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from anabranch.eventtime.channels import NEVER, Rejected
@@ -12,9 +13,9 @@ from anabranch.model.maps import Map
 from anabranch.model.order import bound_after
 from anabranch.model.program import Program
 from anabranch.model.shapes import AnyState
-from anabranch.speculation.segments import NO_LEAVES, EventRules, Leaves, SegmentStep
-from anabranch.speculation.spoken import Spoken, is_alike
-from anabranch.speculation.timed import TimedSpeculation
+from anabranch.speculation.event_rules import NO_LEAVES, EventRules, Leaves, SegmentStep
+from anabranch.speculation.spoken import Spoken, compare, is_alike, list_outputs
+from anabranch.speculation.timed import TimedSpeculation, order_rows
 from anabranch.speculation.tracks import Track
 
 
@@ -51,7 +52,8 @@ class Speculation:
         if self._timed is not None:
             return self._timed.take(events)
         looked_at = self._insert(events)
-        return [row for one in sorted(looked_at, key=_order) for row in _correct(one)]
+        rows = [row for one in looked_at for row in _correct(one)]
+        return sorted(rows, key=order_rows)
 
     def settle(self, frontier: int) -> Settled:
         """Let everything at or before a frontier settle: it can't change any more."""
@@ -66,7 +68,7 @@ class Speculation:
             name = heappop(self._due)[2]
             due[name] = self._tracks[name]
         settled = [one for track in due.values() for one in track.settle(bound)]
-        settled.sort(key=_order)
+        settled.sort(key=attrgetter("key"))
         faults = [Rejected(one.event, one.reason) for one in settled if one.reason is not None]
         return Settled(len(settled) - len(faults), faults)
 
@@ -113,15 +115,14 @@ class Speculation:
         return made
 
     def _insert(self, events: Iterable[Event]) -> list[SegmentStep]:
-        touched: dict[Any, Track] = {}
+        touched: dict[Any, list[Event]] = {}
         for event in events:
             assert event.time > self.frontier, f"{event} lies behind the frontier {self.frontier}"
             name = None if self._by is None else getattr(event.data, self._by)
-            touched[name] = self._track(name)
-            touched[name].insert(event)
+            touched.setdefault(name, []).append(event)
             self._count += 1
             heappush(self._due, (event.time, self._count, name))
-        return [one for track in touched.values() for one in track.refresh()]
+        return [one for name, mine in touched.items() for one in self._track(name).take(mine)]
 
     def _track(self, name: Any) -> Track:
         track = self._tracks.get(name)
@@ -142,18 +143,11 @@ def find_entries(program: Program) -> str | None:
     return by if all(by in h.enters for h in program.initial.handlers.values()) else None
 
 
-def _correct(one: SegmentStep) -> Iterator[Spoken]:
-    """Yield what has to be said so that a step's outputs are what they are now."""
+def _correct(one: SegmentStep) -> list[Spoken]:
+    """Return what has to be said so that a step's outputs are what they are now."""
     said, one.said = one.said, one.outputs
-    for index in range(max(len(said), len(one.outputs))):
-        old, new = said[index : index + 1], one.outputs[index : index + 1]
-        if is_alike(old, new):
-            continue
-        for value in old:
-            yield Spoken(-1, (one.key, index), value, one.event)
-        for value in new:
-            yield Spoken(1, (one.key, index), value, one.event)
-
-
-def _order(one: SegmentStep) -> Any:
-    return one.key
+    if is_alike(said, one.outputs):
+        return []
+    now = list_outputs(one.key, one.event, one.outputs)
+    before = {row.id: row for row in list_outputs(one.key, one.event, said)}
+    return compare(before, now) if before else now

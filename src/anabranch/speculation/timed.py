@@ -18,7 +18,7 @@ from anabranch.model.order import OrderKey, sort_events
 from anabranch.model.program import Program
 from anabranch.model.shapes import AnyState
 from anabranch.model.step import Outputs, describe_failure
-from anabranch.speculation.spoken import Spoken, is_alike
+from anabranch.speculation.spoken import OutputId, Spoken, compare, list_outputs
 
 
 class FoldedEvent(NamedTuple):
@@ -66,7 +66,7 @@ class _Line:
     def __init__(self, state: AnyState) -> None:
         self.state = state
         self.pending: list[Event] = []
-        self.said: dict[tuple[OrderKey, int], tuple[Any, Event]] = {}
+        self.said: dict[OutputId, Spoken] = {}
 
 
 class TimedSpeculation:
@@ -89,9 +89,9 @@ class TimedSpeculation:
         rows: list[Spoken] = []
         for line in touched.values():
             now = _list_said(fold_ahead(self.program, line.state, line.pending))
-            rows += _compare(line.said, now)
+            rows += compare(line.said, now.values())
             line.said = now
-        return sorted(rows, key=_order)
+        return sorted(rows, key=order_rows)
 
     def settle(self, frontier: int) -> tuple[int, list[Rejected], list[Spoken]]:
         """Let all up to a frontier settle: how much was processed, what failed, what timers say."""
@@ -112,10 +112,10 @@ class TimedSpeculation:
             )
             settled = _list_said(done)
             old = {i: said for i, said in line.said.items() if i[0][0] <= frontier}
-            rows += _compare(old, settled)
+            rows += compare(old, settled.values())
             line.said = {i: said for i, said in line.said.items() if i not in old}
         faults.sort(key=lambda fault: self.program.order(fault.item))  # type: ignore[arg-type]
-        return processed, faults, sorted(rows, key=_order)
+        return processed, faults, sorted(rows, key=order_rows)
 
     def pending(self) -> list[Event]:
         """Return the events that have not settled, in order."""
@@ -161,26 +161,11 @@ class TimedSpeculation:
         return self._lines[name]
 
 
-def _list_said(folded: Iterable[FoldedEvent]) -> dict[tuple[OrderKey, int], tuple[Any, Event]]:
-    return {
-        (one.key, index): (value, one.event)
-        for one in folded
-        for index, value in enumerate(one.outputs)
-    }
+def _list_said(folded: Iterable[FoldedEvent]) -> dict[OutputId, Spoken]:
+    rows = (row for one in folded for row in list_outputs(one.key, one.event, one.outputs))
+    return {row.id: row for row in rows}
 
 
-def _compare(
-    before: dict[tuple[OrderKey, int], tuple[Any, Event]],
-    now: dict[tuple[OrderKey, int], tuple[Any, Event]],
-) -> Iterator[Spoken]:
-    """Yield what leads from one to the other."""
-    for name, (value, event) in before.items():
-        if name not in now or not is_alike(now[name][0], value):
-            yield Spoken(-1, name, value, event)
-    for name, (value, event) in now.items():
-        if name not in before or not is_alike(before[name][0], value):
-            yield Spoken(1, name, value, event)
-
-
-def _order(row: Spoken) -> Any:
-    return row.id[0], row.id[1], row.op
+def order_rows(row: Spoken) -> tuple[OutputId, int]:
+    """Return what the rows of one moment are sorted by."""
+    return row.id, row.op
