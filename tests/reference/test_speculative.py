@@ -13,7 +13,7 @@ from anabranch.model.order import sort_events
 from anabranch.model.targets import load
 from anabranch.reference import sequential
 from anabranch.reference.speculative import SpeculativeRun, find_leaves, run
-from anabranch.speculation.barrier import Barrier, settle
+from anabranch.speculation.barrier import Barrier
 from anabranch.speculation.event_rules import NO_LEAVES
 from anabranch.speculation.programs import Speculation
 from anabranch.speculation.spoken import Amount
@@ -24,6 +24,7 @@ from tests.runtimes.inputs import draw_items, draw_sources
 from tests.runtimes.runtimes import interleave
 from tests.runtimes.stories import EXAMPLES
 from tests.simulation.test_random_programs import inputs, relations
+from tests.speculation.test_barrier import settle
 from tests.vectors.flumina import example
 
 
