@@ -11,7 +11,7 @@ from anabranch.model.handlers import reads_state
 from anabranch.model.order import OrderKey
 from anabranch.model.program import Program
 from anabranch.model.shapes import MISSING, AnyState
-from anabranch.model.step import Outputs, describe_failure, step
+from anabranch.model.step import Outputs, step
 from anabranch.speculation.segments import Deltas
 
 
@@ -29,12 +29,15 @@ NO_LEAVES = Leaves({}, lambda state, deltas: state)
 
 @dataclass(slots=True)
 class SegmentStep:
-    """An event in its place: what it says as things stand, and what was said of it so far."""
+    """An event in its place: what it says as things stand, and what was said of it so far.
+
+    `error` is what a function raised on it. It counts, and stops a run that it is to stop, when it settles.
+    """
 
     key: OrderKey
     event: Event
     outputs: Outputs = ()
-    reason: str | None = None
+    error: Exception | None = None
     said: Outputs = ()
 
 
@@ -64,9 +67,9 @@ class EventRules:
         initial = self.program.initial
         try:
             state, one.outputs = initial.step(state, one.event)
-            one.reason = None
+            one.error = None
         except Exception as error:  # noqa: BLE001 - whatever a user's function raises
-            one.outputs, one.reason = (), describe_failure(one.event, error)
+            one.outputs, one.error = (), error.with_traceback(None)
             state = initial.set_aside(state, one.event)
         return state
 
@@ -75,13 +78,13 @@ class EventRules:
         handler = self._speak[type(leaf.event.data)]
         try:
             _, leaf.outputs = step(self.program.initial.shape, handler, state, leaf.event)
-            leaf.reason = None
+            leaf.error = None
         except Exception as error:  # noqa: BLE001 - whatever a user's function raises
-            leaf.outputs, leaf.reason = (), describe_failure(leaf.event, error)
+            leaf.outputs, leaf.error = (), error.with_traceback(None)
 
     def fold(self, deltas: Deltas, leaf: SegmentStep) -> Deltas:
         """Add a leaf that has spoken to its segment's deltas."""
-        if leaf.reason is not None:
+        if leaf.error is not None:
             return deltas
         tag = type(leaf.event.data)
         name = self.leaves[tag]
@@ -91,7 +94,7 @@ class EventRules:
         try:
             delta, _ = step(shape, self._fold[tag], delta, leaf.event, delta=True)
         except Exception as error:  # noqa: BLE001 - whatever a user's function raises
-            leaf.outputs, leaf.reason = (), describe_failure(leaf.event, error)
+            leaf.outputs, leaf.error = (), error.with_traceback(None)
             return deltas
         return {**deltas, name: delta}
 

@@ -13,6 +13,7 @@ from anabranch.model.maps import Map
 from anabranch.model.order import bound_after
 from anabranch.model.program import Program
 from anabranch.model.shapes import AnyState
+from anabranch.model.step import describe_failure
 from anabranch.speculation.event_rules import NO_LEAVES, EventRules, Leaves, SegmentStep
 from anabranch.speculation.spoken import Spoken, compare, is_alike, list_outputs
 from anabranch.speculation.timed import TimedSpeculation, order_rows
@@ -69,7 +70,11 @@ class Speculation:
             due[name] = self._tracks[name]
         settled = [one for track in due.values() for one in track.settle(bound)]
         settled.sort(key=attrgetter("key"))
-        faults = [Rejected(one.event, one.reason) for one in settled if one.reason is not None]
+        faults = [
+            Rejected(one.event, describe_failure(one.event, one.error))
+            for one in settled
+            if one.error is not None
+        ]
         return Settled(len(settled) - len(faults), faults)
 
     def pending(self) -> list[Event]:

@@ -22,12 +22,12 @@ from anabranch.speculation.spoken import OutputId, Spoken, compare, list_outputs
 
 
 class FoldedEvent(NamedTuple):
-    """An event that was folded, a timer among them, what it said, or why it could not be."""
+    """An event that was folded, a timer among them, what it said, or what a function raised on it."""
 
     key: OrderKey
     event: Event
     outputs: Outputs
-    reason: str | None = None
+    error: Exception | None = None
 
 
 def fold_ahead(
@@ -55,7 +55,7 @@ def _fold(timetable: Timetable) -> Iterator[FoldedEvent]:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a user's function raises
             timetable.set_aside(event)
-            yield FoldedEvent(key, event, (), describe_failure(event, error))
+            yield FoldedEvent(key, event, (), error)
         else:
             yield FoldedEvent(key, event, outputs)
 
@@ -106,9 +106,13 @@ class TimedSpeculation:
             done = list(_fold(timetable))
             line.state = timetable.state
             line.pending = [e for e in line.pending if e.time > frontier] + timetable.left
-            faults += [Rejected(one.event, one.reason) for one in done if one.reason is not None]
+            faults += [
+                Rejected(one.event, describe_failure(one.event, one.error))
+                for one in done
+                if one.error is not None
+            ]
             processed += sum(
-                one.reason is None and not is_timer(self.program, one.event) for one in done
+                one.error is None and not is_timer(self.program, one.event) for one in done
             )
             settled = _list_said(done)
             old = {i: said for i, said in line.said.items() if i[0][0] <= frontier}

@@ -129,10 +129,10 @@ class Track:
         """Let leaves speak of another state; if one fails that did not, or does not, fold all."""
         for _, leaf in self._read_stretch(self._store.find_before(end), end)[1]:
             if type(leaf.event.data) in self._rules.speaking:
-                failed = leaf.reason is not None
+                failed = leaf.error is not None
                 self._rules.speak(state, leaf)
                 self._looked_at.append(leaf)
-                if failed != (leaf.reason is not None):
+                if failed != (leaf.error is not None):
                     self._segments.tear(end)
 
     def _read_stretch(

@@ -17,6 +17,7 @@ from anabranch.model.events import Event
 from anabranch.model.order import OrderKey, bound_after
 from anabranch.model.program import Program
 from anabranch.plan.foldable_leaves import join_deltas
+from anabranch.speculation.event_rules import EventRules, SegmentStep
 from anabranch.speculation.segments import run_again
 from anabranch.speculation.spoken import compare
 from anabranch.state.durable.codec import Codec
@@ -41,6 +42,7 @@ class ForkedRootSpeculation:
 
     def __init__(self, program: Program, codec: Codec, store: Store, *, begun: bool) -> None:
         self._program = program
+        self._rules = EventRules(program)
         self._codec = codec
         self._store = store
         self._roll = OrderedPages(store, codec, _BOOK)
@@ -120,9 +122,6 @@ class ForkedRootSpeculation:
         for shard in sorted(cut.parts):
             state = join_deltas(self._program, state, cut.parts[shard])
         assert cut.event is not None
-        event = Event(*cut.event)
-        try:
-            state, outputs = self._program.initial.step(state, event)
-        except Exception:  # noqa: BLE001 - whatever a user's function raises; it is told when it settles
-            return self._program.initial.set_aside(state, event), []
-        return state, [describe_output(v, event, i, key) for i, v in enumerate(outputs)]
+        one = SegmentStep(key, Event(*cut.event))
+        state = self._rules.run(state, one)
+        return state, [describe_output(v, one.event, i, key) for i, v in enumerate(one.outputs)]
