@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from anabranch.eventtime.channels import Rejected
 from anabranch.model.events import Event, Tag
 from anabranch.model.handlers import reads_state
 from anabranch.model.order import OrderKey
 from anabranch.model.program import Program
 from anabranch.model.shapes import MISSING, AnyState
-from anabranch.model.step import Outputs, step
+from anabranch.model.step import Outputs, describe_failure, step
 from anabranch.speculation.segments import Deltas
 
 
@@ -97,6 +98,11 @@ class EventRules:
             leaf.outputs, leaf.error = (), error.with_traceback(None)
             return deltas
         return {**deltas, name: delta}
+
+
+def describe_fault(event: Event, error: Exception) -> Rejected:
+    """Return an event that is set aside for good; an error that is to stop a run is raised."""
+    return Rejected(event, describe_failure(event, error))
 
 
 def _has_zero(program: Program, name: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar
 
+from anabranch.eventtime.channels import Rejected
 from anabranch.model.events import Event
 from anabranch.model.maps import Map
 from anabranch.model.order import OrderKey
@@ -25,6 +26,14 @@ class Spoken(NamedTuple):
     event: Event
 
 
+class Settled(NamedTuple):
+    """What became of the events that a frontier has passed, and what timers had to say then."""
+
+    processed: int
+    faults: list[Rejected]
+    said: list[Spoken] = []  # noqa: RUF012 - never changed
+
+
 class Row(Protocol):
     """A row of a run: `Spoken` here, and what other runtimes make of it."""
 
@@ -43,6 +52,11 @@ SomeRow = TypeVar("SomeRow", bound=Row)
 def list_outputs(key: OrderKey, event: Event, outputs: Iterable[Any]) -> list[Spoken]:
     """Return the rows of an event in its place."""
     return [Spoken(1, (key, index), value, event) for index, value in enumerate(outputs)]
+
+
+def order_rows(row: Spoken) -> tuple[OutputId, int]:
+    """Return what the rows of one moment are sorted by."""
+    return row.id, row.op
 
 
 def compare(

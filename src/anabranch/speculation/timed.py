@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from anabranch.eventtime.channels import NEVER, Rejected
+from anabranch.eventtime.channels import NEVER
 from anabranch.eventtime.timers import TimerError, Timetable, is_timer
 from anabranch.model.events import Event
-from anabranch.model.maps import Map
 from anabranch.model.order import OrderKey, sort_events
 from anabranch.model.program import Program
 from anabranch.model.shapes import AnyState
-from anabranch.model.step import Outputs, describe_failure
-from anabranch.speculation.spoken import OutputId, Spoken, compare, list_outputs
+from anabranch.model.step import Outputs
+from anabranch.speculation.event_rules import describe_fault
+from anabranch.speculation.spoken import OutputId, Settled, Spoken, compare, list_outputs
 
 
 class FoldedEvent(NamedTuple):
@@ -60,116 +60,49 @@ def _fold(timetable: Timetable) -> Iterator[FoldedEvent]:
             yield FoldedEvent(key, event, outputs)
 
 
-class _Line:
-    """One entry, or the whole: its settled state, what is pending, and what was said of that."""
+class TimedTrack:
+    """What `Track` is, for a program with timers. Those that are set wait among the pending events."""
 
-    def __init__(self, state: AnyState) -> None:
+    def __init__(
+        self, program: Program, state: AnyState, timers: Iterable[tuple[Any, ...]] = ()
+    ) -> None:
+        self._program = program
         self.state = state
-        self.pending: list[Event] = []
-        self.said: dict[OutputId, Spoken] = {}
-
-
-class TimedSpeculation:
-    """What `Speculation` is, for a program with timers."""
-
-    def __init__(self, program: Program, by: str | None) -> None:
-        self.program = program
-        self.frontier = NEVER
-        self._by = by
-        self._lines: dict[Any, _Line] = {}
+        self._pending = [Event(*fields) for fields in timers]
+        self._said: dict[OutputId, Spoken] = {}
 
     def take(self, events: Iterable[Event]) -> list[Spoken]:
         """Take in events, in whatever order they come; return what changes by them."""
-        touched: dict[Any, _Line] = {}
-        for event in events:
-            assert event.time > self.frontier, f"{event} lies behind the frontier {self.frontier}"
-            name = None if self._by is None else getattr(event.data, self._by)
-            touched[name] = self._line(name)
-            touched[name].pending.append(event)
-        rows: list[Spoken] = []
-        for line in touched.values():
-            now = _list_said(fold_ahead(self.program, line.state, line.pending))
-            rows += compare(line.said, now.values())
-            line.said = now
-        return sorted(rows, key=order_rows)
+        self._pending += events
+        before = self._said
+        self._said = _list_said(fold_ahead(self._program, self.state, self._pending))
+        return compare(before, self._said.values())
 
-    def settle(self, frontier: int) -> tuple[int, list[Rejected], list[Spoken]]:
-        """Let all up to a frontier settle: how much was processed, what failed, what timers say."""
-        if frontier <= self.frontier:
-            return 0, [], []
-        self.frontier = frontier
-        processed, faults, rows = 0, list[Rejected](), list[Spoken]()
-        for line in self._lines.values():
-            if not any(event.time <= frontier for event in line.pending):
-                continue
-            timetable = _begin(self.program, line.state, line.pending, frontier)
-            done = list(_fold(timetable))
-            line.state = timetable.state
-            line.pending = [e for e in line.pending if e.time > frontier] + timetable.left
-            faults += [
-                Rejected(one.event, describe_failure(one.event, one.error))
-                for one in done
-                if one.error is not None
-            ]
-            processed += sum(
-                one.error is None and not is_timer(self.program, one.event) for one in done
-            )
-            settled = _list_said(done)
-            old = {i: said for i, said in line.said.items() if i[0][0] <= frontier}
-            rows += compare(old, settled.values())
-            line.said = {i: said for i, said in line.said.items() if i not in old}
-        faults.sort(key=lambda fault: self.program.order(fault.item))  # type: ignore[arg-type]
-        return processed, faults, sorted(rows, key=order_rows)
+    def settle(self, frontier: int) -> Settled:
+        """Let everything at or before a frontier settle, timers too; return what these say."""
+        if not any(event.time <= frontier for event in self._pending):
+            return Settled(0, [])
+        program = self._program
+        timetable = _begin(program, self.state, self._pending, frontier)
+        done = list(_fold(timetable))
+        self.state = timetable.state
+        self._pending = [e for e in self._pending if e.time > frontier] + timetable.left
+        faults = [describe_fault(one.event, one.error) for one in done if one.error is not None]
+        processed = sum(one.error is None and not is_timer(program, one.event) for one in done)
+        old = {name: row for name, row in self._said.items() if name[0][0] <= frontier}
+        self._said = {name: row for name, row in self._said.items() if name not in old}
+        return Settled(processed, faults, compare(old, _list_said(done).values()))
 
     def pending(self) -> list[Event]:
-        """Return the events that have not settled, in order."""
-        found = (event for line in self._lines.values() for event in line.pending)
-        events = (event for event in found if not is_timer(self.program, event))
-        return sorted(events, key=self.program.order)
+        """Return the events that have not settled."""
+        return [event for event in self._pending if not is_timer(self._program, event)]
 
-    @property
-    def state(self) -> AnyState:
-        """Return the settled state, as the fold has it."""
-        if self._by is None:
-            return self._line(None).state
-        entries = dict(self.program.init)
-        for line in self._lines.values():
-            entries.update(line.state)
-        return Map(entries)
-
-    def dump(self) -> tuple[Any, ...]:
-        """Return plain data, for a codec, that makes this speculation again."""
-        lines = [
-            (name, line.state, [tuple(event) for event in line.pending])
-            for name, line in self._lines.items()
-        ]
-        return self.frontier, lines
-
-    @classmethod
-    def load(cls, program: Program, by: str | None, data: tuple[Any, ...]) -> TimedSpeculation:
-        """Go on where `dump` was called. What was said then is known again, and not repeated."""
-        made = cls(program, by)
-        made.frontier, lines = data
-        for name, state, pending in lines:
-            line = made._lines[name] = _Line(state)
-            line.pending = [Event(*fields) for fields in pending]
-            line.said = _list_said(fold_ahead(program, state, line.pending))
-        return made
-
-    def _line(self, name: Any) -> _Line:
-        if name not in self._lines:
-            state = self.program.init
-            if self._by is not None:
-                state = Map({name: state[name]} if name in state else {})
-            self._lines[name] = _Line(state)
-        return self._lines[name]
+    def dump(self) -> tuple[AnyState, list[tuple[Any, ...]]]:
+        """Return what has settled: the state, and the timers that it has set."""
+        timers = [tuple(event) for event in self._pending if is_timer(self._program, event)]
+        return self.state, timers
 
 
 def _list_said(folded: Iterable[FoldedEvent]) -> dict[OutputId, Spoken]:
     rows = (row for one in folded for row in list_outputs(one.key, one.event, one.outputs))
     return {row.id: row for row in rows}
-
-
-def order_rows(row: Spoken) -> tuple[OutputId, int]:
-    """Return what the rows of one moment are sorted by."""
-    return row.id, row.op

@@ -9,11 +9,11 @@ from operator import attrgetter
 from typing import Any
 
 from anabranch.model.events import Event
-from anabranch.model.order import OrderKey
+from anabranch.model.order import OrderKey, bound_after
 from anabranch.model.shapes import MISSING, AnyState
-from anabranch.speculation.event_rules import EventRules, SegmentStep
+from anabranch.speculation.event_rules import EventRules, SegmentStep, describe_fault
 from anabranch.speculation.segments import TAIL, Deltas, Segments, SortedMap, run_again
-from anabranch.speculation.spoken import is_alike
+from anabranch.speculation.spoken import Settled, Spoken, compare, is_alike, list_outputs
 
 SMALL = 64
 """A state with more entries is not compared with what it was before."""
@@ -38,8 +38,8 @@ class Track:
         self._segments.begin(self._base)
         self._looked_at: list[SegmentStep] = []
 
-    def take(self, events: Iterable[Event]) -> list[SegmentStep]:
-        """Put events into their places; return every step that may say something else by them."""
+    def take(self, events: Iterable[Event]) -> list[Spoken]:
+        """Put events into their places; return what changes by them."""
         leaves: list[Event] = []
         for event in events:
             if type(event.data) in self._rules.leaves:
@@ -54,10 +54,11 @@ class Track:
         self._looked_at = []
         keys = self._store.keys
         run_again(self, {bisect_left(keys, end) for end in changed})
-        return self._looked_at
+        return [row for one in self._looked_at for row in _correct(one)]
 
-    def settle(self, bound: OrderKey) -> list[SegmentStep]:
-        """Let everything before a bound become part of the start; return it."""
+    def settle(self, frontier: int) -> Settled:
+        """Let everything at or before a frontier become part of the start."""
+        bound = bound_after(frontier)
         gone = self._segments.settle(bound)
         settled = [self._cuts.pop(key) for key in gone]
         for key in gone:
@@ -71,7 +72,8 @@ class Track:
             self._base = self._rules.fold(self._base, leaf)
         settled += self._leaves[:count]
         del self._leaves[:count]
-        return settled
+        faults = [describe_fault(one.event, one.error) for one in settled if one.error is not None]
+        return Settled(len(settled) - len(faults), faults)
 
     def pending(self) -> list[Event]:
         """Return the events that have not settled."""
@@ -157,3 +159,13 @@ class Track:
         after = (others[n] if read is None else read(others[n]) for n in range(first, len(others)))
         count = sum(1 for _ in takewhile(lambda other: other[: len(key)] == key, after))
         return (*key, count) if count else key
+
+
+def _correct(one: SegmentStep) -> list[Spoken]:
+    """Return what has to be said so that a step's outputs are what they are now."""
+    said, one.said = one.said, one.outputs
+    if is_alike(said, one.outputs):
+        return []
+    now = list_outputs(one.key, one.event, one.outputs)
+    before = {row.id: row for row in list_outputs(one.key, one.event, said)}
+    return compare(before, now) if before else now
