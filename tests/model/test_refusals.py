@@ -246,9 +246,6 @@ SOURCES: dict[str, Callable[[], Any]] = {
     "source_is_strict_and_late": lambda: Source("a", lateness=5, strict=True),
     "source_is_declared_twice": lambda: read_sources([], [Source("a"), Source("a")]),
     "source_numbers_some": lambda: read_sources([Event(Barrier(1), "a", 0), Heartbeat(1, "a")], []),
-    "source_numbers_two_alike": lambda: read_sources(
-        [Event(Barrier(1), "a", 0), Event(Barrier(2), "a", 0)], []
-    ),
 }
 
 REFUSALS: dict[str, tuple[type[AnabranchError], Callable[[], Any]]] = {

@@ -17,6 +17,7 @@ from anabranch.kernels.interpreted import InterpretedKernel, Notes, pack_states,
 from anabranch.kernels.numpy_columns import DTYPES, Columns, Strings, pack
 from anabranch.kernels.translate.loop_source import Blueprint
 from anabranch.model.events import Tag
+from anabranch.model.failures import Failed, attempt
 from anabranch.model.fields import Unfit
 from anabranch.model.handlers import Handler
 from anabranch.model.step import run
@@ -165,11 +166,11 @@ class _Run:
             raise IndexError(f"position {place} of a batch: row {row}, slot {slot}")
         self.stepped += 1
         state, data = self.states.value(slot), batch.events[tag].value(row)
-        try:
-            state, outputs = run(self.kernel.handlers[tag], state, data)
-        except Exception as error:  # noqa: BLE001 - the user's function may raise anything
-            self.notes.failures.append((place, error))
+        stepped = attempt(run, self.kernel.handlers[tag], state, data)
+        if isinstance(stepped, Failed):
+            self.notes.failures.append((place, stepped))
             return None
+        state, outputs = stepped
         self.notes.note(place, outputs)
         try:
             self.states.replace(slot, state)

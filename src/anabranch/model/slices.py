@@ -22,6 +22,7 @@ from anabranch.model.events import (
     spread,
 )
 from anabranch.model.hashing import hash_stably
+from anabranch.model.keys import is_same_key, plain_key
 from anabranch.model.locations import locate_caller
 
 
@@ -62,7 +63,7 @@ def choices_overlap(field: str, a: Choice | None, b: Choice | None) -> bool:
     if a is None or b is None:
         return True
     if isinstance(a, Equals):
-        return a.value == b.value if isinstance(b, Equals) else admits(field, b, a.value)
+        return is_same_key(a.value, b.value) if isinstance(b, Equals) else admits(field, b, a.value)
     if isinstance(b, Equals):
         return admits(field, a, b.value)
     # Two residue classes meet iff they agree modulo the greatest common divisor.
@@ -74,7 +75,7 @@ def admits(field: str, choice: Choice | None, value: Any) -> bool:
     if choice is None:
         return True
     if isinstance(choice, Equals):
-        return bool(choice.value == value)
+        return is_same_key(choice.value, value)
     # A lane is a hash already; hashing it again would only make shards uneven.
     hashed = value if field == LANE else hash_stably(value)
     return bool(hashed % choice.count == choice.index)
@@ -124,7 +125,7 @@ def field_value(event: Event, field: str, lanes: int | None) -> Any:
     if field == LANE:
         number = spread(event)
         return number % lanes if lanes else number
-    return getattr(event.data, field)
+    return plain_key(getattr(event.data, field))
 
 
 def _admits_value(part: Slice, field: str, value: Any) -> bool:

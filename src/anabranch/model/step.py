@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import GeneratorType
 from typing import Any, cast
 
-from anabranch.errors import AnabranchError, StateTooLargeError
+from anabranch.errors import StateTooLargeError
 from anabranch.model.events import LANE, Event
 from anabranch.model.handlers import Handler
 from anabranch.model.maps import Map
@@ -152,14 +152,3 @@ def collect(said: Any) -> Outputs:
     if isinstance(said, list | GeneratorType):
         return tuple(said)
     return (said,)
-
-
-def describe_failure(event: Event, error: Exception) -> str:
-    """Say what a user's function raised on an event. The event is set aside, the state kept.
-
-    Every runtime passes here, so here is where an error that is to stop the run goes on.
-    """
-    if isinstance(error, StateTooLargeError) and error.stops:
-        raise error
-    text = error.what if isinstance(error, AnabranchError) else error
-    return f"on {type(event.data).__name__}: {type(error).__name__}: {text}"

@@ -22,6 +22,7 @@ from typing import Any, Literal
 
 from anabranch.model.events import LANE, SOURCE, Event, Tag, spread
 from anabranch.model.hashing import hash_stably
+from anabranch.model.keys import plain_key
 from anabranch.model.program import Program
 from anabranch.model.shapes import MISSING
 from anabranch.plan.foldable_leaves import find_leaf_types
@@ -71,7 +72,7 @@ class Layout:
         if self.lanes is not None and type(event.data) in self.leaves:
             return spread(event) % self.lanes % self.shards
         by = self.entries.get(type(event.data))
-        value = None if by is None else getattr(event.data, by)
+        value = None if by is None else plain_key(getattr(event.data, by))
         if by is None or value in self.hot:
             return spread(event) % self.shards
         return hash_stably(value) % self.shards
@@ -93,7 +94,7 @@ class Layout:
 
     def key(self, event: Event) -> Any:
         """Return what an event is routed by, where keys separate."""
-        values = tuple(getattr(event.data, key) for key in self.keys)
+        values = tuple(plain_key(getattr(event.data, key)) for key in self.keys)
         return values[0] if len(values) == 1 else values
 
     def root(self, event: Event) -> int:
@@ -111,7 +112,7 @@ def choose_layout(program: Program, shards: int, hot: Iterable[Any] = ()) -> Lay
     structure = read_structure(program)
     refused: list[str] = []
     if hasattr(program.initial.shape, "find_part"):
-        found = _wire_shared(program, shards, frozenset(hot), refused)
+        found = _wire_shared(program, shards, frozenset(map(plain_key, hot)), refused)
     elif program.timers:
         # Whom a timer wakes, and when, only the whole of its entry can tell.
         refused.append(f"forked: {program.timers[0].tag.__name__} is a timer, and needs the state")
@@ -119,8 +120,8 @@ def choose_layout(program: Program, shards: int, hot: Iterable[Any] = ()) -> Lay
     else:
         found = (
             _wire_replicated(program, structure, shards, refused)
-            or _wire_forked(program, structure, shards, frozenset(hot), refused)
-            or _wire_keyed(program, structure, shards, frozenset(hot), refused)
+            or _wire_forked(program, structure, shards, frozenset(map(plain_key, hot)), refused)
+            or _wire_keyed(program, structure, shards, frozenset(map(plain_key, hot)), refused)
         )
     return found or Layout("sequential", 1, (), frozenset(), tuple(refused))
 

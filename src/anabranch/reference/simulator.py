@@ -20,9 +20,9 @@ from anabranch.eventtime.channels import Late, Rejected, Source, follow, read_so
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.timers import TIMERS, find_wakes
 from anabranch.model.events import FOREVER, Event, Item
+from anabranch.model.failures import Failed, attempt
 from anabranch.model.order import OrderKey, bound_after, sort_events
 from anabranch.model.program import Program
-from anabranch.model.step import describe_failure
 from anabranch.plan.transitions import Transition, carry, transition
 from anabranch.plan.tree import Plan
 from anabranch.reference.mailboxes import Mailbox
@@ -116,9 +116,8 @@ def rehearse(
     With `then`, the run changes over to these plans one after the other, in mid-stream, at moments
     that the seed picks.
     """
-    known, brought = read_sources(items, sources)
+    known, brought, rejected = read_sources(items, sources)
     late: list[Late] = []
-    rejected: list[Rejected] = []
     emissions: list[Emission] = []
     unsent = 0
     everybody = {
@@ -413,12 +412,12 @@ class Run:
 
     def apply(self, worker: _Worker, key: OrderKey, event: Event) -> None:
         """Let an event change the state and speak; what it says goes to the sink once."""
-        try:
-            worker.state, said = worker.seat.kind.step(worker.state, event)
-        except Exception as error:  # noqa: BLE001 - whatever a user's function raises
-            self.faulty[key] = Rejected(event, describe_failure(event, error))
+        stepped = attempt(worker.seat.kind.step, worker.state, event)
+        if isinstance(stepped, Failed):
+            self.faulty[key] = Rejected(event, stepped.describe(event))
             worker.state = worker.seat.kind.set_aside(worker.state, event)
             return
+        worker.state, said = stepped
         self.done.add(key)
         for index, value in enumerate(said):
             output = Output(value, event, index, key)

@@ -16,6 +16,7 @@ from anabranch.model.order import order_key
 from anabranch.model.program import Program
 from anabranch.savepoints.collection import find_savepoint
 from anabranch.savepoints.drafts import Draft, begin_draft
+from anabranch.savepoints.file_names import DELTAS, PENDING, STATE, name_folders
 from anabranch.savepoints.folders import Savepoint, open_savepoint
 from anabranch.savepoints.manifest import (
     LedgerRecord,
@@ -23,7 +24,6 @@ from anabranch.savepoints.manifest import (
     SavepointError,
     record_standings,
 )
-from anabranch.savepoints.paths import DELTAS, PENDING, STATE, name_folders
 from anabranch.savepoints.program_fingerprint import fingerprint_program
 from anabranch.savepoints.snapshot import Snapshot
 from anabranch.state.durable.codec import Codec, make_codec

@@ -8,6 +8,7 @@ from typing import Any
 from anabranch.eventtime.channels import Source
 from anabranch.kernels.kernel import explain_kernel
 from anabranch.microbatch.job.column_plan import plan_columns
+from anabranch.microbatch.job.path_choice import describe_row_path
 from anabranch.microbatch.job.speculative_layout import choose_speculative_layout
 from anabranch.model.program import Program
 from anabranch.plan.layouts import choose_layout
@@ -26,7 +27,7 @@ def explain_run(program: Program, sources: Iterable[Source] = ()) -> list[str]:
         lines += [reason for reason in ahead if reason not in wiring.reasons]
     plan = plan_columns(program, wiring, {s.name: s for s in sources}, numbered=True)
     if isinstance(plan, str):
-        return [*lines, f"event by event: {plan}"]
+        return [*lines, describe_row_path(program, plan)]
     lines.append("by columns: events are never looked at one by one")
     early = [tag.__name__ for tag in program.tags if tag in plan.early]
     if early:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
+from anabranch.errors import StateTooLargeError
 from anabranch.eventtime.channels import Rejected
 from anabranch.model.events import Event, Tag
+from anabranch.model.failures import Failed, attempt, explain
 from anabranch.model.handlers import reads_state
 from anabranch.model.order import OrderKey
 from anabranch.model.program import Program
 from anabranch.model.shapes import MISSING, AnyState
-from anabranch.model.step import Outputs, describe_failure, step
+from anabranch.model.step import Outputs, step
 from anabranch.speculation.segments import Deltas
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -32,13 +37,13 @@ NO_LEAVES = Leaves({}, lambda state, deltas: state)
 class SegmentStep:
     """An event in its place: what it says as things stand, and what was said of it so far.
 
-    `error` is what a function raised on it. It counts, and stops a run that it is to stop, when it settles.
+    `failed` is what a function raised on it. It counts, and stops a run that it is to stop, when it settles.
     """
 
     key: OrderKey
     event: Event
     outputs: Outputs = ()
-    error: Exception | None = None
+    failed: Failed | None = None
     said: Outputs = ()
 
 
@@ -66,43 +71,52 @@ class EventRules:
     def run(self, state: AnyState, one: SegmentStep) -> AnyState:
         """Run an event on a state; return the next one. A function that raises sets it aside."""
         initial = self.program.initial
-        try:
-            state, one.outputs = initial.step(state, one.event)
-            one.error = None
-        except Exception as error:  # noqa: BLE001 - whatever a user's function raises
-            one.outputs, one.error = (), error.with_traceback(None)
-            state = initial.set_aside(state, one.event)
+        stepped = attempt_ahead(initial.step, state, one.event)
+        if isinstance(stepped, Failed):
+            one.outputs, one.failed = (), stepped
+            return initial.set_aside(state, one.event)
+        state, one.outputs = stepped
+        one.failed = None
         return state
 
     def speak(self, state: AnyState, leaf: SegmentStep) -> None:
         """Let a leaf say what it has to say of the state of its segment."""
         handler = self._speak[type(leaf.event.data)]
-        try:
-            _, leaf.outputs = step(self.program.initial.shape, handler, state, leaf.event)
-            leaf.error = None
-        except Exception as error:  # noqa: BLE001 - whatever a user's function raises
-            leaf.outputs, leaf.error = (), error.with_traceback(None)
+        stepped = attempt_ahead(step, self.program.initial.shape, handler, state, leaf.event)
+        if isinstance(stepped, Failed):
+            leaf.outputs, leaf.failed = (), stepped
+        else:
+            leaf.outputs, leaf.failed = stepped[1], None
 
     def fold(self, deltas: Deltas, leaf: SegmentStep) -> Deltas:
         """Add a leaf that has spoken to its segment's deltas."""
-        if leaf.error is not None:
+        if leaf.failed is not None:
             return deltas
         tag = type(leaf.event.data)
         name = self.leaves[tag]
         shape = self.program.state_type(name).shape
         delta = deltas.get(name, MISSING)
         delta = shape.zero if delta is MISSING else delta
-        try:
-            delta, _ = step(shape, self._fold[tag], delta, leaf.event, delta=True)
-        except Exception as error:  # noqa: BLE001 - whatever a user's function raises
-            leaf.outputs, leaf.error = (), error.with_traceback(None)
+        stepped = attempt_ahead(step, shape, self._fold[tag], delta, leaf.event, delta=True)
+        if isinstance(stepped, Failed):
+            leaf.outputs, leaf.failed = (), stepped
             return deltas
-        return {**deltas, name: delta}
+        return {**deltas, name: stepped[0]}
 
 
-def describe_fault(event: Event, error: Exception) -> Rejected:
-    """Return an event that is set aside for good; an error that is to stop a run is raised."""
-    return Rejected(event, describe_failure(event, error))
+def attempt_ahead(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | Failed:
+    """Call a function on what may still change: a state too large is an outcome, even if it is to stop the run."""
+    try:
+        return attempt(function, *args, **kwargs)
+    except StateTooLargeError as error:
+        return Failed(error.with_traceback(None), explain(error))
+
+
+def reject(event: Event, failed: Failed) -> Rejected:
+    """Return an event that has settled as rejected; raise the error if it is to stop the run."""
+    if getattr(failed.error, "stops", False):
+        raise failed.error
+    return Rejected(event, failed.describe(event))
 
 
 def _has_zero(program: Program, name: str) -> bool:

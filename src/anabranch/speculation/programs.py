@@ -8,6 +8,7 @@ from typing import Any
 
 from anabranch.eventtime.channels import NEVER
 from anabranch.model.events import LANE, SOURCE, Event
+from anabranch.model.keys import plain_key
 from anabranch.model.maps import Map
 from anabranch.model.program import Program
 from anabranch.model.shapes import AnyState
@@ -41,7 +42,7 @@ class Speculation:
         touched: dict[Any, list[Event]] = {}
         for event in events:
             assert event.time > self.frontier, f"{event} lies behind the frontier {self.frontier}"
-            name = None if self._by is None else getattr(event.data, self._by)
+            name = None if self._by is None else plain_key(getattr(event.data, self._by))
             touched.setdefault(name, []).append(event)
             self._count += 1
             heappush(self._due, (event.time, self._count, name))

@@ -11,13 +11,14 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from anabranch.eventtime.channels import NEVER
-from anabranch.eventtime.timers import TimerError, Timetable, is_timer
+from anabranch.eventtime.timers import Timetable, is_timer
 from anabranch.model.events import Event
+from anabranch.model.failures import Failed
 from anabranch.model.order import OrderKey, sort_events
 from anabranch.model.program import Program
 from anabranch.model.shapes import AnyState
 from anabranch.model.step import Outputs
-from anabranch.speculation.event_rules import describe_fault
+from anabranch.speculation.event_rules import attempt_ahead, reject
 from anabranch.speculation.spoken import OutputId, Settled, Spoken, compare, list_outputs
 
 
@@ -27,7 +28,7 @@ class FoldedEvent(NamedTuple):
     key: OrderKey
     event: Event
     outputs: Outputs
-    error: Exception | None = None
+    failed: Failed | None = None
 
 
 def fold_ahead(
@@ -49,13 +50,10 @@ def _begin(program: Program, state: AnyState, pending: list[Event], frontier: in
 
 def _fold(timetable: Timetable) -> Iterator[FoldedEvent]:
     for key, event in timetable:
-        try:
-            outputs = timetable.step(event)
-        except TimerError:
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever a user's function raises
+        outputs = attempt_ahead(timetable.step, event)
+        if isinstance(outputs, Failed):
             timetable.set_aside(event)
-            yield FoldedEvent(key, event, (), error)
+            yield FoldedEvent(key, event, (), outputs)
         else:
             yield FoldedEvent(key, event, outputs)
 
@@ -87,8 +85,8 @@ class TimedTrack:
         done = list(_fold(timetable))
         self.state = timetable.state
         self._pending = [e for e in self._pending if e.time > frontier] + timetable.left
-        faults = [describe_fault(one.event, one.error) for one in done if one.error is not None]
-        processed = sum(one.error is None and not is_timer(program, one.event) for one in done)
+        faults = [reject(one.event, one.failed) for one in done if one.failed is not None]
+        processed = sum(one.failed is None and not is_timer(program, one.event) for one in done)
         old = {name: row for name, row in self._said.items() if name[0][0] <= frontier}
         self._said = {name: row for name, row in self._said.items() if name not in old}
         return Settled(processed, faults, compare(old, _list_said(done).values()))

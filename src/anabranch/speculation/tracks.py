@@ -11,7 +11,7 @@ from typing import Any
 from anabranch.model.events import Event
 from anabranch.model.order import OrderKey, bound_after
 from anabranch.model.shapes import MISSING, AnyState
-from anabranch.speculation.event_rules import EventRules, SegmentStep, describe_fault
+from anabranch.speculation.event_rules import EventRules, SegmentStep, reject
 from anabranch.speculation.segments import TAIL, Deltas, Segments, SortedMap, run_again
 from anabranch.speculation.spoken import Settled, Spoken, compare, is_alike, list_outputs
 
@@ -72,7 +72,7 @@ class Track:
             self._base = self._rules.fold(self._base, leaf)
         settled += self._leaves[:count]
         del self._leaves[:count]
-        faults = [describe_fault(one.event, one.error) for one in settled if one.error is not None]
+        faults = [reject(one.event, one.failed) for one in settled if one.failed is not None]
         return Settled(len(settled) - len(faults), faults)
 
     def pending(self) -> list[Event]:
@@ -131,10 +131,10 @@ class Track:
         """Let leaves speak of another state; if one fails that did not, or does not, fold all."""
         for _, leaf in self._read_stretch(self._store.find_before(end), end)[1]:
             if type(leaf.event.data) in self._rules.speaking:
-                failed = leaf.error is not None
+                failed = leaf.failed is not None
                 self._rules.speak(state, leaf)
                 self._looked_at.append(leaf)
-                if failed != (leaf.error is not None):
+                if failed != (leaf.failed is not None):
                     self._segments.tear(end)
 
     def _read_stretch(

@@ -176,7 +176,6 @@ def test_a_trigger_that_only_names_the_frontier_fits_columns():
 @pytest.mark.parametrize(("bids", "message"), [
     ([Bid(1, 0, 1 << 62), Bid(2, 0, 1 << 62)], "a sum of a window may not fit into 64 bits"),
     ([Bid(1, 0, 1 << 62), Bid(7, 0, 1 << 62), Bid(30, 0, 0)], "may not fit into 64 bits"),
-    ([Bid(1 << 62, 0, 1)], "a time is too far away for windows by columns"),
 ])  # fmt: skip
 def test_what_outgrows_64_bits_stops_and_tells_the_cure(bids, message):
     program = aggregate(Bid, Sliding(10, every=5), per="auction", sum=(Sum(), "price"))
@@ -186,6 +185,32 @@ def test_what_outgrows_64_bits_stops_and_tells_the_cure(bids, message):
         engine.batch([[row]])
     with pytest.raises(OutgrownStateError, match=message):
         engine.batch([rows[-1:]])
+
+
+@pytest.mark.parametrize("window", [Tumbling(10), Sliding(10, every=5), Sessions(10)])
+@pytest.mark.parametrize("shards", [1, 3])
+def test_differential_an_event_too_far_away_for_a_window_is_rejected(window, shards):
+    program = aggregate(Bid, window, per="auction", n=Count())
+    far = 1 << 61
+    times = [-(1 << 62), -far, 1 - far, 1, 2, 30, far - 1, far, 1 << 62, (1 << 63) - 2]
+    source = Source("b", lateness=None)
+    items = [Event(Bid(time, seq % 3, 1), "b", seq) for seq, time in enumerate(times)]
+    items = end_sources(items, [source])
+    answer = run(program, items, [source])
+    assert (answer.ledger.processed, answer.ledger.rejected) == (5, 5)
+    assert (
+        answer.rejected[0].reason
+        == f"on Bid: InputError: time {-(1 << 62)} is too far away for a window"
+    )
+    for columns in (False, True):
+        engine = Engine(program, (source,), shards, columns=columns)
+        assert bool(engine.columns) == columns
+        for part in ([items[:4]], [items[4:8], items[8:]]):
+            engine.batch([[to_row(item) for item in task] for task in part])
+        assert said_rows(engine) == expected_rows(answer)
+        assert engine.ledger == answer.ledger
+        rejected = {(row.seq, row.reason) for row in engine.said if row.kind == "rejected"}
+        assert rejected == {(one.item.seq, one.reason) for one in answer.rejected}
 
 
 def test_differential_sessions_far_apart_in_time_are_found_all_the_same():

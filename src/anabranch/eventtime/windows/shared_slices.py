@@ -20,6 +20,7 @@ from anabranch.eventtime.windows.window_types import (
     CountSliding,
     Sliding,
     Window,
+    check_reach,
     find_first_start,
     is_expired,
 )
@@ -58,6 +59,8 @@ def read_grid(windowing: Windowing) -> Grid:
 def is_open(windowing: Windowing, place: int, frontier: int) -> bool:
     """Say whether all windows that hold a place are open."""
     grid = read_grid(windowing)
+    if not windowing.window.counted:
+        check_reach(place)
     return frontier < grid.find_first(place) + grid.size - 1
 
 

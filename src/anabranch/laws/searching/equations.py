@@ -25,6 +25,7 @@ from anabranch.laws.searching.reachable import (
     reach,
     reach_sides,
 )
+from anabranch.model import failures
 from anabranch.model.events import Event
 from anabranch.model.program import Program, StateType
 from anabranch.model.shapes import AnyState
@@ -64,10 +65,8 @@ Equation = Callable[[Program, Case], Inequality | None]
 
 def attempt(call: Callable[[], Any]) -> Any:
     """Return what a call returns, or which exception it raises: both are outcomes."""
-    try:
-        return call()
-    except Exception as error:  # noqa: BLE001 - whatever a user's function raises
-        return Raised(type(error).__name__)
+    outcome = failures.attempt(call)
+    return Raised(outcome.kind) if isinstance(outcome, failures.Failed) else outcome
 
 
 def step_or_stay(state_type: StateType, state: AnyState, event: Event) -> tuple[AnyState, Any]:

@@ -25,6 +25,7 @@ from anabranch.microbatch.store.column_entries import list_parts
 from anabranch.microbatch.store.row_entries import PAGES
 from anabranch.microbatch.store.state_store import KeptStore, read_known_page
 from anabranch.model.hashing import hash_stably
+from anabranch.model.keys import plain_key, plain_keys
 from anabranch.model.shapes import MISSING
 
 Decode = Callable[[bytes], Any]
@@ -43,7 +44,9 @@ class PageShelf(NamedTuple):
             common = self.store.read("state")
             return MISSING if common is None else self.decode(common)
         page = self.store.read_page("entries", str(hash_stably(key) // self.shards % PAGES))
-        return MISSING if page is None else self.decode(page).get(key, MISSING)
+        return (
+            MISSING if page is None else plain_keys(self.decode(page)).get(plain_key(key), MISSING)
+        )
 
 
 class WholeShelf(NamedTuple):
@@ -58,7 +61,7 @@ class WholeShelf(NamedTuple):
             return MISSING
         if not self.keyed:
             return self.state if key is None else MISSING
-        return self.state.entries().get(key, MISSING)
+        return self.state.entries().get(plain_key(key), MISSING)
 
 
 class _PagePart(NamedTuple):

@@ -29,6 +29,8 @@ class Job:
     columns: ColumnPlan | None = None
     folders: tuple[Any, ...] = ()
     mode: Mode = "settled"
+    row_reason: str | None = None
+    """Why the run takes the row path, if it could not take the columnar one."""
 
     def fingerprint(self) -> dict[str, str]:
         """Return what the state depends on."""

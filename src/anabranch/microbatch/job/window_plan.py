@@ -7,7 +7,13 @@ from math import gcd
 from typing import Any
 
 from anabranch.eventtime.windows.triggers import AtFrontier, Default
-from anabranch.eventtime.windows.window_types import Sessions, Sliding, Tumbling, find_first_start
+from anabranch.eventtime.windows.window_types import (
+    FAR,
+    Sessions,
+    Sliding,
+    Tumbling,
+    find_first_start,
+)
 from anabranch.model.events import Tag, field_types
 from anabranch.model.program import Program
 from anabranch.query.window_aggregates import Panes, Windows
@@ -73,6 +79,8 @@ def plan_windows(program: Program) -> WindowPlan | str:
             return f"{name} is not counted, added up or compared by whole numbers"
         results.append((name, tuple(_place(parts, part) for part in found)))
     window: Any = windowing.window
+    if any(abs(value) >= FAR for value in vars(window).values()):
+        return "windows are so long that their ends may not fit into 64 bits"
     if isinstance(window, Sessions):
         return WindowPlan(
             tag,

@@ -16,9 +16,11 @@ from anabranch.microbatch.speculative.row_barrier import read_id
 from anabranch.microbatch.store.ordered_pages import OrderedPages
 from anabranch.microbatch.store.state_store import Inventory, read_known_page
 from anabranch.model.events import Event
+from anabranch.model.failures import Failed
 from anabranch.model.order import OrderKey, bound_after, order_key
 from anabranch.model.program import Program
 from anabranch.plan.layouts import Layout
+from anabranch.speculation.event_rules import attempt_ahead
 from anabranch.speculation.segments import TAIL, Deltas, Segments
 from anabranch.speculation.spoken import compare
 from anabranch.state.durable.codec import Codec
@@ -127,19 +129,17 @@ class ForkedShardSpeculation:
     def _fold(self, deltas: Deltas, event: Event) -> Deltas:
         state_type = self._program.state_type(self._wiring.leaves[type(event.data)])
         delta = deltas.get(state_type.name, state_type.shape.zero)
-        try:
-            delta, _ = state_type.step_delta(delta, event)
-        except Exception:  # noqa: BLE001 - whatever a user's function raises; it is told when it settles
+        stepped = attempt_ahead(state_type.step_delta, delta, event)
+        if isinstance(stepped, Failed):  # It is reported when it settles.
             return deltas
-        return {**deltas, state_type.name: delta}
+        return {**deltas, state_type.name: stepped[0]}
 
     def _say(self, key: OrderKey, event: Event) -> list[ResultRow]:
         state_type = self._program.state_type(self._wiring.leaves[type(event.data)])
-        try:
-            _, outputs = state_type.step_delta(state_type.shape.zero, event)
-        except Exception:  # noqa: BLE001 - whatever a user's function raises; it is told when it settles
+        stepped = attempt_ahead(state_type.step_delta, state_type.shape.zero, event)
+        if isinstance(stepped, Failed):  # It is reported when it settles.
             return []
-        return [describe_output(value, event, i, key) for i, value in enumerate(outputs)]
+        return [describe_output(value, event, i, key) for i, value in enumerate(stepped[1])]
 
     def _is_at_home(self, event: Event) -> bool:
         wiring = self._wiring

@@ -6,6 +6,7 @@ from typing import Any
 
 from anabranch.microbatch.store.state_store import Store
 from anabranch.model.hashing import hash_stably
+from anabranch.model.keys import plain_key, plain_keys
 from anabranch.model.shapes import MISSING
 from anabranch.state.durable.codec import Codec
 
@@ -28,18 +29,19 @@ class RowEntries:
 
     def get(self, key: Any, default: Any = MISSING) -> Any:
         """Return the state of a key."""
-        return self._page(key)[1].get(key, default)
+        return self._page(key)[1].get(plain_key(key), default)
 
     def set(self, key: Any, state: Any) -> RowEntries:
         """Keep the state of a key."""
         name, page = self._page(key)
-        page[key] = state
+        page[plain_key(key)] = state
         self._changed.add(name)
         return self
 
     def remove(self, key: Any) -> RowEntries:
         """Let go of the state of a key, if there is one."""
         name, page = self._page(key)
+        key = plain_key(key)
         if key in page:
             del page[key]
             self._changed.add(name)
@@ -58,5 +60,6 @@ class RowEntries:
         page = self._pages.get(name)
         if page is None:
             data = self._store.read_page("entries", name)
-            page = self._pages[name] = {} if data is None else self._codec.decode(data)
+            held = {} if data is None else self._codec.decode(data)
+            page = self._pages[name] = plain_keys(held)
         return name, page
