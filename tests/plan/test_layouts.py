@@ -45,6 +45,28 @@ def test_a_sequential_program_says_what_stood_in_the_way_of_each_other_way():
     )
 
 
+class Transfer(NamedTuple):
+    time: int
+    account: int
+    amount: int
+
+
+def test_events_that_could_be_kept_apart_by_their_key_are_named_with_the_statement_to_write():
+    def transfers(**same):
+        return Program(
+            on(Transfer, update=lambda s, e: max(0, s + e.amount), output=lambda s, e: s),
+            depends(Transfer, Transfer, **same),
+            state=MapOf(Sum(), by="account"),
+        )
+
+    assert choose_layout(transfers(), 8).way == "sequential"
+    assert choose_layout(transfers(), 8).reasons[-1] == (
+        "keyed: Transfer depends on Transfer whatever their fields are; "
+        'with depends(Transfer, Transfer, same="account") different values of account run apart'
+    )
+    assert choose_layout(transfers(same="account"), 8).way == "keyed"
+
+
 def names(tags):
     return sorted(tag.__name__ for tag in tags)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from anabranch.kernels import code_cache
+from anabranch.kernels.availability import find_obstacle
 from anabranch.kernels.batches import EventBatch, Folded
 from anabranch.kernels.column_layouts import ANYTHING, STR, ColumnLayout, list_columns
 from anabranch.kernels.interpreted import InterpretedKernel, Notes, pack_states, step_through
@@ -61,7 +62,8 @@ class CompiledKernel:
     def fold(self, states: Columns, batch: EventBatch) -> Folded:
         """Fold each event into the state of its slot, in order."""
         states, inputs = self._fit_states(states), self._inputs(batch, states.strings)
-        module = code_cache.try_load(self.blueprint.source)
+        # What the driver compiles, a machine of its own settings may not.
+        module = None if find_obstacle() else code_cache.try_load(self.blueprint.source)
         if module is None or inputs is None or states.layout != self.layout:
             return InterpretedKernel(self.handlers, self.layout).fold(states, batch)
         return _Run(self, module.fold, states.copy(), batch, inputs).run()

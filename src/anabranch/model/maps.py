@@ -120,7 +120,10 @@ class Map(Mapping[K, V], Generic[K, V]):
     __hash__ = None  # type: ignore[assignment]
 
     def __deepcopy__(self, memo: dict[int, object]) -> Map[K, V]:
-        return Map(copy.deepcopy(self._read(), memo))
+        # Entry by entry: versions share one dict, and `memo` would take its copy for all of them.
+        return Map(
+            {copy.deepcopy(k, memo): copy.deepcopy(v, memo) for k, v in self._read().items()}
+        )
 
     def __reduce__(self) -> tuple[type[Map[K, V]], tuple[dict[K, V]]]:
         return Map, (dict(self._read()),)

@@ -40,7 +40,7 @@ def step(
     key = field_value(event, by, lanes)
     entry = state.get(key, MISSING)
     if entry is MISSING:
-        entry = shape.inner.zero if delta else shape.fresh
+        entry = begin_delta(shape.inner) if delta else shape.fresh
     try:
         changed, outputs = step(shape.inner, handler, entry, event, delta=delta)
     except StateTooLargeError as error:
@@ -97,6 +97,15 @@ def has_ages(shape: Shape) -> bool:
 def _is_left_empty(shape: Shape, entry: AnyState) -> bool:
     """Say whether an entry is a map of which the last entry has expired."""
     return has_ages(shape) and isinstance(entry, Map) and not entry
+
+
+def begin_delta(shape: Shape) -> AnyState:
+    """Return what a delta of a state, or of an entry of one, is folded from.
+
+    Shards, the simulator and the law checker all begin here, so that what one of them folds is what the
+    others fold.
+    """
+    return shape.zero
 
 
 def add_delta(shape: Shape, state: AnyState, delta: AnyState) -> AnyState:

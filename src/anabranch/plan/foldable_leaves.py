@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from anabranch.model.events import LANE, Tag
+from anabranch.model.handlers import reads_state
 from anabranch.model.markers import is_marker
 from anabranch.model.program import ForkJoin, Program
 from anabranch.model.shapes import MISSING
@@ -33,6 +34,18 @@ def find_leaf_types(program: Program) -> dict[Tag, str]:
     return found
 
 
+def find_silent_leaves(program: Program) -> dict[Tag, str]:
+    """Return the leaves whose outputs, if any, do not read the state; none where lanes keep an order."""
+    if program.lanes is not None:
+        return {}
+    handlers = program.initial.handlers
+    return {
+        tag: name
+        for tag, name in find_leaf_types(program).items()
+        if handlers[tag].output is None or not reads_state(handlers[tag].output)
+    }
+
+
 def join_deltas(program: Program, state: Any, deltas: Mapping[str, Any]) -> Any:
     """Return a state of the initial type with what leaves folded from zero, by state type."""
     return _join_below(program, program.initial.name, state, deltas)
@@ -43,6 +56,7 @@ def _find_type(program: Program, tag: Tag) -> str | None:
     for state_type in program.state_types:
         name = state_type.name
         can = tag in state_type.handlers and state_type.shape.zero is not MISSING
+        can = can and state_type.shape.join is not None
         if can and program.find_fork(name, name, name) and _leads_to(program, name):
             return name
     return None

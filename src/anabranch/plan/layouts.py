@@ -18,8 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import combinations_with_replacement
 from typing import Any, Literal
 
+from anabranch.model.dependence import write_depends
 from anabranch.model.events import LANE, SOURCE, Event, Tag, spread
 from anabranch.model.hashing import hash_stably
 from anabranch.model.keys import plain_key
@@ -132,7 +134,7 @@ def _wire_keyed(
     keys = structure.levels[0].keys if structure.levels else ()
     shape = program.initial.shape
     if not keys:
-        refused.append("keyed: some events depend on each other whatever their fields are")
+        refused.append(f"keyed: {_explain_order(program)}")
         return None
     if shape.by not in keys:
         refused.append(
@@ -158,6 +160,19 @@ def _wire_keyed(
     return Layout(
         "keyed", shards, (shape.by,), cuts, tuple(reasons), leaves, hot=hot, lanes=program.lanes
     )
+
+
+def _explain_order(program: Program) -> str:
+    """Say which events keep keys from being apart, and what would let them be."""
+    restrictions = program.dependence.restrictions
+    for a, b in combinations_with_replacement(program.tags, 2):
+        keys = program.initial.list_shared_keys(a, b)
+        if keys and () in restrictions(a, b):
+            return (
+                f"{a.__name__} depends on {b.__name__} whatever their fields are; "
+                f"with {write_depends(a, b, same=keys)} different values of {keys[0]} run apart"
+            )
+    return "some events depend on each other whatever their fields are"
 
 
 def _wire_shared(

@@ -22,7 +22,6 @@ from anabranch.microbatch.job.job import Job
 from anabranch.microbatch.job.path_choice import (
     Columnar,
     describe_row_path,
-    locate_program,
     plan_path,
 )
 from anabranch.microbatch.job.speculative_layout import check_mode, choose_speculative_layout
@@ -37,7 +36,8 @@ from anabranch.spark.session.shipping import ship_by_value
 from anabranch.spark.sinks.packed_frames import attach_packed
 from anabranch.spark.sources.feeds import Feed
 from anabranch.speculation.spoken import Mode
-from anabranch.state.durable.codec import CodecError, make_codec
+from anabranch.state.durable.codec import make_codec
+from anabranch.state.durable.durability_check import check_durable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -130,6 +130,8 @@ def make_job(
         if isinstance(feed.frame, Files)
     )
 
+    check_durable(program)
+
     def make(shards: int) -> Job:
         speculative = mode == "speculative"
         wiring = (choose_speculative_layout if speculative else choose_layout)(program, shards, hot)
@@ -141,7 +143,6 @@ def make_job(
         return Job(program, wiring, sources, codec, ended, found.plan, folders, mode, found.reason)
 
     job = make(SHARDS if shards is None else shards)
-    _check_durable(job)
     if shards is None and can_foresee(job):
         # What is folded where it is read leaves so little to do that few shards do it best.
         if job.wiring.way == "forked":
@@ -149,21 +150,8 @@ def make_job(
         elif job.columns is not None and job.columns.windows is not None:
             job = make(FEW_SHARDS)
     ship_by_value(program)
+    job.fingerprint()  # Found out here, on the driver, and shipped with the job.
     return job
-
-
-def _check_durable(job: Job) -> None:
-    """Refuse a program whose initial state can't be written, before anything starts."""
-    try:
-        job.codec.encode(job.program.init)
-    except CodecError as error:
-        raise CodecError(
-            f"the state of {job.program.name} can't be kept in a checkpoint",
-            where=locate_program(job.program),
-            expected=error.expected,
-            got=f"{error.what}{'' if error.got is None else f': {error.got}'}",
-            cure=error.cure,
-        ) from error
 
 
 def fold_envelopes(job: Job, envelopes: DataFrame) -> DataFrame:

@@ -14,7 +14,7 @@ from anabranch.model.handlers import reads_state
 from anabranch.model.order import OrderKey
 from anabranch.model.program import Program
 from anabranch.model.shapes import MISSING, AnyState
-from anabranch.model.step import Outputs, step
+from anabranch.model.step import Outputs, begin_delta, step
 from anabranch.speculation.segments import Deltas
 
 P = ParamSpec("P")
@@ -96,7 +96,7 @@ class EventRules:
         name = self.leaves[tag]
         shape = self.program.state_type(name).shape
         delta = deltas.get(name, MISSING)
-        delta = shape.zero if delta is MISSING else delta
+        delta = begin_delta(shape) if delta is MISSING else delta
         stepped = attempt_ahead(step, shape, self._fold[tag], delta, leaf.event, delta=True)
         if isinstance(stepped, Failed):
             leaf.outputs, leaf.failed = (), stepped

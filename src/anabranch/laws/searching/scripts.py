@@ -149,6 +149,15 @@ class Script:
             line = f"{name} = {self.update(state_type, name, self.event(move))}"
             attempt(self.run, line, name)
 
+    def follow_delta(self, state_type: StateType, name: str, events: Iterable[Event]) -> None:
+        """Add what is folded into a delta. Events that are set aside are left out."""
+        for event in events:
+            step = f"{self.kind(state_type)}.step_delta({name}, {self.event(event)})[0]"
+            try:
+                self.run(f"{name} = {step}", name)
+            except Exception:  # noqa: BLE001, S112 - whatever a user's function raises
+                continue
+
     def part(
         self,
         cut: Cut,

@@ -29,6 +29,7 @@ from anabranch.model.events import LANE, Event
 from anabranch.model.maps import Map
 from anabranch.model.order import OrderKey, sort_events
 from anabranch.model.program import StateType
+from anabranch.model.step import begin_delta
 
 if TYPE_CHECKING:
     import numpy as np
@@ -259,7 +260,7 @@ class Folds:
             )
             number, distinct = group(entry)
             places, touched = group(lined.find_segments(cuts) * len(distinct) + number)
-        zero = shape.zero if shape.by is None else shape.inner.zero
+        zero = begin_delta(shape if shape.by is None else shape.inner)
         starts = fill(kernel.layout, zero, len(touched), lined.strings)
         if shape.by is None:
             if opened is not None:

@@ -54,6 +54,7 @@ from anabranch.microbatch.ingest.row_reader import Reading
 from anabranch.microbatch.job.job import Job
 from anabranch.microbatch.store.state_store import MemoryStore
 from anabranch.model.events import field_types
+from anabranch.model.step import begin_delta
 from anabranch.sources.files import ROW, Found, read_file
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ class Gathering:
         self._cuts = foresight.cuts
         self._until = foresight.until
         initial: Any = job.program.initial
-        self._by, self._zero = initial.shape.by, initial.shape.inner.zero
+        self._by, self._zero = initial.shape.by, begin_delta(initial.shape.inner)
         self._kernel = job.columns.kernels[initial.name]
         self._strings = Strings()
         self._keys = Index()

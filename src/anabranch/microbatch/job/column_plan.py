@@ -26,7 +26,10 @@ from anabranch.model.program import Program, StateType
 from anabranch.model.step import find_limit, has_ages
 from anabranch.plan.foldable_leaves import find_leaf_types
 from anabranch.plan.layouts import Layout
+from anabranch.state.exact import MeanState, SumState, VarianceState
 from anabranch.state.sharing import Shared
+
+_WIDE = (SumState, MeanState, VarianceState)
 
 
 @dataclass(frozen=True)
@@ -168,12 +171,27 @@ def _find_odd_type(
         return "keys are of several types"
     if wiring.way == "forked":
         return _find_odd_cut(program, wiring, shape.by)
+    return _find_odd_entry(state_type)
+
+
+def _find_odd_entry(state_type: StateType) -> str | None:
     kernel = make_kernel(state_type)
+    if _is_wide(kernel.layout):
+        return "exact sums of floats need more than 64 bits"
     objects = any(column.kind == OBJECT for column in list_columns(kernel.layout))
     # Of a function that could not be read, nobody knows what it makes of a state that begins empty.
     if objects or (any(kernel.reasons) and _begins_empty(kernel.layout)):
         return "the state of an entry does not lie in columns"
     return None
+
+
+def _is_wide(layout: ColumnLayout) -> bool:
+    """Say whether a state holds whole numbers in units of the smallest float, as exact sums do."""
+    if isinstance(layout, OptionalColumn):
+        return _is_wide(layout.inner)
+    if isinstance(layout, Fields):
+        return layout.cls in _WIDE or any(map(_is_wide, layout.parts))
+    return False
 
 
 def _begins_empty(layout: ColumnLayout) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from anabranch.eventtime.channels import Source
@@ -33,7 +34,11 @@ class Job:
     """Why the run takes the row path, if it could not take the columnar one."""
 
     def fingerprint(self) -> dict[str, str]:
-        """Return what the state depends on."""
+        """Return what the state depends on. It is found out once, where the job is made, and shipped."""
+        return self._made_by
+
+    @cached_property
+    def _made_by(self) -> dict[str, str]:
         found = fingerprint(self.program, self.wiring, self.sources)
         state = "in objects" if self.columns is None else "in columns"
         # What is kept for a key that is pending has not always been kept.

@@ -49,6 +49,14 @@ class WindowPlan:
     gap: int | None = None
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """Return how the parts of a slice are called, in queries and in savepoints."""
+        named = [p.op if p.field is None else f"{p.op}_{p.field}" for p in self.parts]
+        if self.gap is not None and named[-1] in named[:-1]:
+            named[-1] = "last"
+        return tuple(named)
+
+    @property
     def width(self) -> int:
         """Return how long a slice is."""
         return gcd(self.size, self.every)
@@ -105,8 +113,12 @@ def _find_odd_windowing(windows: Windows) -> str | None:
     if not isinstance(windowing.window, Tumbling | Sliding | Sessions):
         return f"{type(windowing.window).__name__} windows do not lie on a grid"
     silent = isinstance(trigger, AtFrontier) and trigger.early is None
-    if windows.delay is not None or windowing.lateness or not (trigger == Default() or silent):
-        return "windows speak more than once"
+    if windows.delay is not None:
+        return f"windows are cut by {windows.at}, and not by the clock"
+    if windowing.lateness:
+        return "windows stay open for late events"
+    if trigger != Default() and not silent:
+        return f"windows have a trigger of their own, {trigger}"
     if windowing.output_time != "end" or windowing.closing != "if_new":
         return "panes have a time of their own, or are said in any case"
     if not isinstance(windowing.fold, Several):

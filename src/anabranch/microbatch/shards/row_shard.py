@@ -260,7 +260,7 @@ class RowShard(ShardBase):
                     self.deltas.append(Delta(key, self.number, before, home, wiring.root(event)))
                 continue
             state_type = program.state_type(wiring.leaves[tag])
-            delta = deltas.get(state_type.name, state_type.shape.zero)
+            delta = deltas.get(state_type.name, state_type.begin_delta())
             stepped = attempt(state_type.step_delta, delta, event)
             if isinstance(stepped, Failed):
                 self._set_aside(event, stepped, counts)

@@ -128,7 +128,7 @@ class ForkedShardSpeculation:
 
     def _fold(self, deltas: Deltas, event: Event) -> Deltas:
         state_type = self._program.state_type(self._wiring.leaves[type(event.data)])
-        delta = deltas.get(state_type.name, state_type.shape.zero)
+        delta = deltas.get(state_type.name, state_type.begin_delta())
         stepped = attempt_ahead(state_type.step_delta, delta, event)
         if isinstance(stepped, Failed):  # It is reported when it settles.
             return deltas
@@ -136,7 +136,7 @@ class ForkedShardSpeculation:
 
     def _say(self, key: OrderKey, event: Event) -> list[ResultRow]:
         state_type = self._program.state_type(self._wiring.leaves[type(event.data)])
-        stepped = attempt_ahead(state_type.step_delta, state_type.shape.zero, event)
+        stepped = attempt_ahead(state_type.step_delta, state_type.begin_delta(), event)
         if isinstance(stepped, Failed):  # It is reported when it settles.
             return []
         return [describe_output(value, event, i, key) for i, value in enumerate(stepped[1])]
