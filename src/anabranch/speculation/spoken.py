@@ -34,7 +34,7 @@ class Settled(NamedTuple):
     said: list[Spoken] = []  # noqa: RUF012 - never changed
 
 
-class Row(Protocol):
+class CorrectedRow(Protocol):
     """A row of a run: `Spoken` here, and what other runtimes make of it."""
 
     @property
@@ -46,7 +46,7 @@ class Row(Protocol):
     def _replace(self, *, op: int) -> Self: ...
 
 
-SomeRow = TypeVar("SomeRow", bound=Row)
+SomeRow = TypeVar("SomeRow", bound=CorrectedRow)
 
 
 def list_outputs(key: OrderKey, event: Event, outputs: Iterable[Any]) -> list[Spoken]:
