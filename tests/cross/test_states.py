@@ -73,7 +73,7 @@ COLUMN_GAPS: dict[tuple[str, str], str] = {
         for case in CASES
         if case not in SCALARS
     },
-    **{(case, "keyed"): "exact sums of floats need more than 64 bits" for case in EXACT},
+    **{(case, "keyed"): "an entry holds an exact sum of floats" for case in EXACT},
     **{
         (case, layout): "out is not counted, added up or compared by whole numbers"
         for case in CASES

@@ -3,7 +3,7 @@
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +15,8 @@ from anabranch.eventtime.channels import Source, read_sources
 from anabranch.eventtime.disorder import Estimated, read_lateness
 from anabranch.eventtime.ledger import Ledger
 from anabranch.model.events import Event, Heartbeat
+from anabranch.plan.layout_plans import check_layout
+from anabranch.plan.layouts import choose_layout
 from anabranch.plan.tree import Plan, Worker
 from anabranch.plan.validity import check_plan
 from anabranch.state import (
@@ -231,6 +233,9 @@ PLANS: dict[str, Callable[[], Any]] = {
     "worker_of_a_number": lambda: Worker(3),
     "plan_with_two_faults": lambda: check_plan(
         counter, Plan(Worker(children=(Worker(Value), Worker(Value, Barrier))), name="twins")
+    ),
+    "layout_that_parts_what_depends": lambda: check_layout(
+        counter, replace(choose_layout(counter, 2), leaves=dict.fromkeys(counter.tags, "state"))
     ),
 }
 

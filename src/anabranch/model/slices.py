@@ -38,10 +38,11 @@ class Equals:
 
 @dataclass(frozen=True)
 class Shard:
-    """Admit the values whose stable hash is `index` modulo `count`."""
+    """Admit the values whose stable hash is `index` modulo `count`, except those in `but`."""
 
     index: int
     count: int
+    but: frozenset[Any] = frozenset()
 
     def __post_init__(self) -> None:
         if not 0 <= self.index < self.count:
@@ -52,7 +53,8 @@ class Shard:
             )
 
     def __str__(self) -> str:
-        return f" in {self.index}/{self.count}"
+        rest = f" but {', '.join(sorted(map(repr, self.but)))}" if self.but else ""
+        return f" in {self.index}/{self.count}{rest}"
 
 
 Choice = Equals | Shard
@@ -66,7 +68,8 @@ def choices_overlap(field: str, a: Choice | None, b: Choice | None) -> bool:
         return is_same_key(a.value, b.value) if isinstance(b, Equals) else admits(field, b, a.value)
     if isinstance(b, Equals):
         return admits(field, a, b.value)
-    # Two residue classes meet iff they agree modulo the greatest common divisor.
+    # Two residue classes meet iff they agree modulo the greatest common divisor. What they leave out
+    # are single values, which can't keep classes apart that meet.
     return (a.index - b.index) % gcd(a.count, b.count) == 0
 
 
@@ -76,6 +79,8 @@ def admits(field: str, choice: Choice | None, value: Any) -> bool:
         return True
     if isinstance(choice, Equals):
         return is_same_key(choice.value, value)
+    if any(is_same_key(value, one) for one in choice.but):
+        return False
     # A lane is a hash already; hashing it again would only make shards uneven.
     hashed = value if field == LANE else hash_stably(value)
     return bool(hashed % choice.count == choice.index)

@@ -17,7 +17,7 @@ from anabranch.microbatch.ingest.column_reader import take_in_columns
 from anabranch.microbatch.ingest.file_rows import Folder
 from anabranch.microbatch.ingest.look_ahead import can_foresee
 from anabranch.microbatch.ingest.row_reader import MAX_RECORD_BYTES, Reading, take_in
-from anabranch.microbatch.job.column_plan import ColumnPlan, plan_columns
+from anabranch.microbatch.job.column_plan import SHARDS, ColumnPlan, choose_shards, plan_columns
 from anabranch.microbatch.job.job import Job
 from anabranch.microbatch.job.path_choice import (
     Columnar,
@@ -44,9 +44,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _LOG = logging.getLogger("anabranch")
-
-SHARDS = 16
-FEW_SHARDS = 4
 
 
 def run(
@@ -135,20 +132,15 @@ def make_job(
     def make(shards: int) -> Job:
         speculative = mode == "speculative"
         wiring = (choose_speculative_layout if speculative else choose_layout)(program, shards, hot)
-        plan: ColumnPlan | str = "speculative mode folds events one by one"
-        if not speculative:
-            plan = _plan_columns(program, wiring, feeds, sources)
+        plan = _plan_columns(program, wiring, feeds, sources, mode)
         found = plan_path(program, plan, columnar)
         codec = make_codec(program)
         return Job(program, wiring, sources, codec, ended, found.plan, folders, mode, found.reason)
 
     job = make(SHARDS if shards is None else shards)
     if shards is None and can_foresee(job):
-        # What is folded where it is read leaves so little to do that few shards do it best.
-        if job.wiring.way == "forked":
-            job = make(1)
-        elif job.columns is not None and job.columns.windows is not None:
-            job = make(FEW_SHARDS)
+        few = choose_shards(job.wiring, job.columns)
+        job = job if few == SHARDS else make(few)
     ship_by_value(program)
     job.fingerprint()  # Found out here, on the driver, and shipped with the job.
     return job
@@ -208,10 +200,14 @@ def _make_envelopes(
 
 
 def _plan_columns(
-    program: Program, wiring: Layout, feeds: Sequence[Feed], sources: dict[str, Source]
+    program: Program,
+    wiring: Layout,
+    feeds: Sequence[Feed],
+    sources: dict[str, Source],
+    mode: Mode,
 ) -> ColumnPlan | str:
     numbered = all(feed.is_numbered and feed.json_column is None for feed in feeds)
-    return plan_columns(program, wiring, sources, numbered=numbered)
+    return plan_columns(program, wiring, sources, numbered=numbered, mode=mode)
 
 
 def _fold(job: Job, envelopes: DataFrame, *, packed: bool) -> DataFrame:

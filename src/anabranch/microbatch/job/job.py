@@ -10,6 +10,7 @@ from anabranch.eventtime.channels import Source
 from anabranch.microbatch.job.column_plan import ColumnPlan
 from anabranch.microbatch.job.fingerprint import fingerprint
 from anabranch.model.program import Program
+from anabranch.plan.layout_plans import check_layout
 from anabranch.plan.layouts import Layout
 from anabranch.speculation.spoken import Mode
 from anabranch.state.durable.codec import Codec
@@ -19,7 +20,8 @@ from anabranch.state.durable.codec import Codec
 class Job:
     """Everything about a run that does not change: shipped to every task once.
 
-    `folders` are the `spark.folders.Folder`s whose files it reads itself.
+    `folders` are the `spark.folders.Folder`s whose files it reads itself. A job is made on the driver, where
+    its layout is checked as a plan; a task that unpacks it does not check again.
     """
 
     program: Program
@@ -32,6 +34,9 @@ class Job:
     mode: Mode = "settled"
     row_reason: str | None = None
     """Why the run takes the row path, if it could not take the columnar one."""
+
+    def __post_init__(self) -> None:
+        check_layout(self.program, self.wiring)
 
     def fingerprint(self) -> dict[str, str]:
         """Return what the state depends on. It is found out once, where the job is made, and shipped."""

@@ -17,6 +17,7 @@ from anabranch.microbatch.ingest.row_reader import MAX_RECORD_BYTES
 from anabranch.microbatch.job.path_choice import Columnar
 from anabranch.model.program import Program
 from anabranch.paths import resolve_path, strip_scheme
+from anabranch.publication import publish_folder
 from anabranch.spark.checkpoint.file_manifest import MANIFEST
 from anabranch.spark.checkpoint.integrity import refuse_damage, renew_manifest
 from anabranch.spark.checkpoint.locks import Lock
@@ -108,13 +109,10 @@ def _repartition(
     if last is None:
         return
     number = find_last(checkpoint / "offsets", "[0-9]*") + read_begin(checkpoint).first
-    draft = folder / f".batch={number}"
-    shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir()
-    write_nothing(draft, format)
-    for name in (LEDGER, FRONTIERS):
-        shutil.copyfile(last / name, draft / name)
-    draft.rename(folder / f"batch={number}")
+    with publish_folder(folder / f"batch={number}") as draft:
+        write_nothing(draft, format)
+        for name in (LEDGER, FRONTIERS):
+            shutil.copyfile(last / name, draft / name)
 
 
 def _replace(

@@ -8,7 +8,6 @@ batch is read to its end, as Spark's state needs it to be, and dropped.
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,6 +21,7 @@ from anabranch.eventtime.tolerance import Sample, Tolerance, explain_excess, rea
 from anabranch.microbatch.exchange.result_rows import COLUMNS
 from anabranch.model.events import Heartbeat
 from anabranch.paths import resolve_path
+from anabranch.publication import PARTIAL, publish_folder
 from anabranch.spark.checkpoint.integrity import guard_checkpoint, refuse_damage
 from anabranch.spark.checkpoint.locks import Lock
 from anabranch.spark.checkpoint.ownership import PairingError, check_pair, read_begin, write_pair
@@ -151,24 +151,23 @@ def publish(frame: DataFrame, batch: int, folder: Path, format: Format) -> bool:
     if final.exists():
         frame.write.format("noop").mode("overwrite").save()
         return False
-    draft = folder / f".batch={batch}"
-    shutil.rmtree(draft, ignore_errors=True)
-    counts = write_rows(frame, draft, format)
-    with explain_disk(f"batch {batch}", folder):
-        _finish(draft, final, batch, counts, format)
+    with explain_disk(f"batch {batch}", folder), publish_folder(final) as draft:
+        counts = write_rows(frame, draft, format)
+        for partial in draft.rglob(f"{PARTIAL}*"):
+            partial.unlink()  # Of a task that died; another one has written its part.
+        _add_accounts(draft, batch, counts, format)
     return True
 
 
-def _finish(
+def _add_accounts(
     draft: Path,
-    final: Path,
     batch: int,
     counts: list[dict[str, Any]],
     format: Format,  # noqa: A002
 ) -> None:
-    """Put ledger and frontiers beside the rows of a batch, and make it visible."""
+    """Put ledger and frontiers beside the rows of a batch."""
     balance, frontiers = _sum_up(counts), _find_frontiers(counts)
-    before = find_last_batch(final.parent, before=batch)
+    before = find_last_batch(draft.parent, before=batch)
     if before is None and not any(draft.glob("kind=*")):
         write_nothing(draft, format)
     if not counts and before is not None:
@@ -179,7 +178,6 @@ def _finish(
     text = json.dumps(frontiers._asdict(), sort_keys=True)
     (draft / FRONTIERS).write_text(text + "\n", encoding="utf-8")
     balance.check(f"batch {batch}")
-    draft.rename(final)
 
 
 def judge_batch(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from anabranch.errors import AnabranchError, InputError
 from anabranch.microbatch.exchange.packed_rows import read_schema, unpack
+from anabranch.publication import publish_file
 from anabranch.spark.sinks.packed_frames import is_packed
 
 if TYPE_CHECKING:
@@ -135,13 +135,12 @@ def _write_file(table: pa.Table, file: Path, format: Format) -> None:  # noqa: A
     import pyarrow.parquet as pq
 
     file.parent.mkdir(parents=True, exist_ok=True)
-    hidden = file.with_name(f".{file.name}")
-    if format == "parquet":
-        # What repeats is worth a dictionary; ids and values hardly ever do.
-        pq.write_table(table, hidden, use_dictionary=["tag", "source", "reason"])
-    else:
-        with hidden.open("w", encoding="utf-8") as out:
+    with publish_file(file) as partial:
+        if format == "parquet":
+            # What repeats is worth a dictionary; ids and values hardly ever do.
+            pq.write_table(table, partial, use_dictionary=["tag", "source", "reason"])
+            return
+        with partial.open("w", encoding="utf-8") as out:
             for row in table.to_pylist():
                 present = {name: value for name, value in row.items() if value is not None}
                 out.write(json.dumps(present, ensure_ascii=False) + "\n")
-    os.replace(hidden, file)
