@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from anabranch import Map, Program, depends, on
 from anabranch.model.shapes import WrittenShape
-from anabranch.state import Count, MapOf, Max, Replicated, Shared, Sum
+from anabranch.state import Count, Limited, ListOf, MapOf, Max, Replicated, Shared, Sum
 
 
 class Reading(NamedTuple):
@@ -220,6 +220,14 @@ limited = Program(
     state=Shared(Replicated(500), MapOf(Sum(), by="meter")),
 )
 limited_lasting = limited.changed(state=Shared(Replicated(500), MapOf(Sum(), by="meter", ttl=4)))
+# Not among the others: what it makes of events at random is no answer.
+stopping = Program(
+    on(Reading, update=lambda amounts, reading: (*amounts, reading.amount)),
+    on(Day, output=say, update=lambda amounts, day: ()),
+    depends(Reading, Reading, same="meter"),
+    depends(Day, Reading, Day, same="meter"),
+    state=MapOf(Limited(ListOf(), items=2, on_overflow="stop"), by="meter"),
+)
 
 PROGRAMS = {
     "lasting": lasting,

@@ -23,9 +23,9 @@ from anabranch.eventtime import (
     Windowing,
 )
 from anabranch.eventtime.windows.panes import ACCUMULATIONS, OUTPUT_TIMES
-from anabranch.eventtime.windows.trigger_machine import Clock, Elements, End, Frontier, replay
 from anabranch.query import Missed, Result, aggregate
 from anabranch.reference.sequential import run
+from tests.eventtime.windows.recorded_log import Clock, Elements, End, Frontier, replay
 from tests.eventtime.windows.test_trigger_machine import ENDING, LASTING
 from tests.query.bids import FOLDS, Bid, bring, logs, read_names, split_by_bidder, total_up
 

@@ -8,22 +8,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anabranch import Event, Heartbeat
+from anabranch.errors import StateTooLargeError
 from anabranch.eventtime.channels import Source, end_sources
 from anabranch.model.order import sort_events
 from anabranch.model.targets import load
 from anabranch.reference import sequential
 from anabranch.reference.speculative import SpeculativeRun, find_leaves, run
-from anabranch.speculation.barrier import Barrier, settle
+from anabranch.speculation.barrier import Barrier
+from anabranch.speculation.event_rules import NO_LEAVES
 from anabranch.speculation.programs import Speculation
-from anabranch.speculation.segments import NO_LEAVES
 from anabranch.speculation.spoken import Amount
 from anabranch.state.durable.codec import make_codec
-from tests.microbatch.programs import PROGRAMS
+from tests.microbatch.programs import PROGRAMS, Day, Reading, stopping
 from tests.microbatch.test_microbatches import draw_items as draw_events
 from tests.runtimes.inputs import draw_items, draw_sources
 from tests.runtimes.runtimes import interleave
 from tests.runtimes.stories import EXAMPLES
 from tests.simulation.test_random_programs import inputs, relations
+from tests.speculation.test_barrier import settle
 from tests.vectors.flumina import example
 
 
@@ -213,3 +215,17 @@ def test_at_moderate_disorder_little_is_said_in_vain(name, size, expected):
     assert speech.amount == expected
     # A cumulative sum is wrong at every barrier that an event was missing from; see the docs.
     assert speech.amount.extra < 0.1 or (name, size) == ("value_barrier", 1)
+
+
+def test_a_limit_stops_the_run_only_where_it_would_stop_the_fold():
+    events = [Event(Reading(time, 1, time), "s", time) for time in (1, 2, 4)]
+    reset = Event(Day(3, 1), "s", 5)
+    sources = (Source("s", lateness=None),)
+    # As things stand, the third reading is one too many; a reset that comes late makes room for it.
+    arrival = [*events, reset, Heartbeat(9, "s", 6)]
+    speech = run(stopping, arrival, sources)
+    assert speech.answer == sequential.run(stopping, arrival, sources)
+    assert speech.answer.ledger.processed == 4
+    for leaves in (None, NO_LEAVES):
+        with pytest.raises(StateTooLargeError):
+            run(stopping, [*events, Heartbeat(9, "s", 6)], sources, leaves=leaves)

@@ -2,13 +2,19 @@ import pytest
 
 from anabranch import Event
 from anabranch.errors import InputError
-from anabranch.speculation.barrier import Barrier, settle
+from anabranch.speculation.barrier import Barrier, hold_back
 from anabranch.speculation.spoken import Spoken
 from tests.speculation.test_programs import Report
 
 
 def said(op, time, value, index=0):
     return Spoken(op, ((time, 0, "s", time), index), value, Event(Report(time), "s", time))
+
+
+def settle(moments):
+    """Return the settled outputs of a whole run: of what was said, and the frontier after it."""
+    barrier = Barrier()
+    return [row for rows, frontier in moments for row in hold_back(barrier, rows, frontier)]
 
 
 def test_what_is_taken_back_is_never_seen_and_the_rest_comes_in_order():

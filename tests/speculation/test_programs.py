@@ -13,8 +13,8 @@ from anabranch.plan.foldable_leaves import find_leaf_types, join_deltas
 from anabranch.reference.sequential import fold
 from anabranch.reference.speculative import find_leaves
 from anabranch.speculation.barrier import Barrier, hold_back
+from anabranch.speculation.event_rules import NO_LEAVES, Leaves
 from anabranch.speculation.programs import Speculation
-from anabranch.speculation.segments import NO_LEAVES, Leaves
 from anabranch.speculation.spoken import Amount, is_alike, measure
 from anabranch.state import MapOf, Sum
 from anabranch.state.durable.codec import make_codec

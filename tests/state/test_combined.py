@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from anabranch import Program, depends, on
 from anabranch.eventtime.windows.panes import Windowing, WindowState
-from anabranch.eventtime.windows.trigger_machine import Elements, End, take
 from anabranch.eventtime.windows.window_types import Sessions
 from anabranch.model.shapes import WrittenShape
 from anabranch.state import (
@@ -32,6 +31,7 @@ from anabranch.state.collections import make_struct_type
 from anabranch.state.durable.codec import CodecError, make_codec
 from anabranch.state.exact import MeanState
 from anabranch.state.numbers import Average
+from tests.eventtime.windows.recorded_log import Elements, End, take
 from tests.state.laws import check_laws, fold, read
 
 

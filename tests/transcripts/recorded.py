@@ -20,11 +20,11 @@ from anabranch.eventtime.windows.panes import (
     Windowing,
     WindowState,
 )
-from anabranch.eventtime.windows.trigger_machine import Step, take
 from anabranch.eventtime.windows.window_types import Window
 from anabranch.model.events import Item
 from anabranch.model.shapes import WrittenShape
 from anabranch.state import MapOf
+from tests.eventtime.windows.recorded_log import Step, take
 from tests.transcripts.stories import read_log, read_step, read_stories, read_windowing
 
 SOURCES = tuple(Source(name) for name in ("north", "south", "west"))

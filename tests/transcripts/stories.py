@@ -18,8 +18,8 @@ import yaml
 
 from anabranch.eventtime.windows import calendar_windows, triggers, window_types
 from anabranch.eventtime.windows.panes import Fold, Pane, StepOutcome, Windowing, WindowState
-from anabranch.eventtime.windows.trigger_machine import Clock, Elements, End, Frontier, Step, replay
 from anabranch.state import Count, Max, Sum
+from tests.eventtime.windows.recorded_log import Clock, Elements, End, Frontier, Step, replay
 
 FOLDER = Path(__file__).parent
 

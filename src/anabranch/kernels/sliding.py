@@ -11,6 +11,7 @@ import warnings
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from anabranch.eventtime.windows.window_types import find_first_start
 from anabranch.kernels.availability import find_obstacle
 
 if TYPE_CHECKING:
@@ -89,16 +90,13 @@ def list_windows(  # noqa: PLR0913, PLR0917 - Numba takes no record of Python's
         while end < len(keys) and keys[end] == key:
             end += 1
         high = max(high, low)
-        place = after - size + 2
-        place += (offset - place) % every
+        place = find_first_start(after + 1, size, every, offset)
         while True:
             while low < end and starts[low] < place:
                 low += 1
             if low == end:
                 break
-            first = starts[low] - size + 1
-            first += (offset - first) % every
-            place = max(place, first)
+            place = max(place, find_first_start(starts[low], size, every, offset))
             if place > starts[low]:
                 continue  # It lies between two windows.
             if place + size - 1 > upto:

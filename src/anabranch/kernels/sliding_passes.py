@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from numba import njit, types
+from numba.extending import register_jitable
 
+from anabranch.eventtime.windows.window_types import find_first_start
 from anabranch.kernels import sliding
 
 _GIVEN = types.Array(types.int64, 1, "C", readonly=True)
 _INT64S = types.Array(types.int64, 1, "C")
 _WHOLE = types.int64
+
+# The passes may call it as it is.
+register_jitable(find_first_start)
 
 list_windows = njit(
     _WHOLE(_GIVEN, _GIVEN, _WHOLE, _WHOLE, _WHOLE, _WHOLE, _WHOLE, _INT64S, _INT64S, _INT64S),

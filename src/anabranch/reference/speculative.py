@@ -19,8 +19,8 @@ from anabranch.model.program import Program
 from anabranch.plan.foldable_leaves import find_leaf_types, join_deltas
 from anabranch.reference.sequential import Answer, Output
 from anabranch.speculation.barrier import Barrier, hold_back
+from anabranch.speculation.event_rules import Leaves
 from anabranch.speculation.programs import Speculation
-from anabranch.speculation.segments import Leaves
 from anabranch.speculation.spoken import Amount, Spoken, measure
 
 

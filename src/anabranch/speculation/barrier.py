@@ -66,9 +66,3 @@ def hold_back(barrier: Barrier, rows: Iterable[Spoken], frontier: int) -> list[S
         barrier.take(row.op, row.id, (row.value, tuple(row.event)))
     released = barrier.release((bound_after(frontier),))
     return [Spoken(1, (key[0], key[1]), value, Event(*event)) for key, (value, event) in released]
-
-
-def settle(moments: Iterable[tuple[Iterable[Spoken], int]]) -> list[Spoken]:
-    """Return the settled outputs of a whole run: of what was said, and the frontier after it."""
-    barrier = Barrier()
-    return [row for rows, frontier in moments for row in hold_back(barrier, rows, frontier)]

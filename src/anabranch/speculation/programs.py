@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from heapq import heappop, heappush
-from typing import Any, NamedTuple
+from typing import Any
 
-from anabranch.eventtime.channels import NEVER, Rejected
+from anabranch.eventtime.channels import NEVER
 from anabranch.model.events import LANE, SOURCE, Event
 from anabranch.model.keys import plain_key
 from anabranch.model.maps import Map
-from anabranch.model.order import bound_after
 from anabranch.model.program import Program
 from anabranch.model.shapes import AnyState
-from anabranch.speculation.segments import NO_LEAVES, EventRules, Leaves, SegmentStep
-from anabranch.speculation.spoken import Spoken, is_alike
-from anabranch.speculation.timed import TimedSpeculation
+from anabranch.speculation.event_rules import NO_LEAVES, EventRules, Leaves
+from anabranch.speculation.spoken import Settled, Spoken, order_rows
+from anabranch.speculation.timed import TimedTrack
 from anabranch.speculation.tracks import Track
-
-
-class Settled(NamedTuple):
-    """What became of the events that a frontier has passed, and what timers had to say then."""
-
-    processed: int
-    faults: list[Rejected]
-    said: list[Spoken] = []  # noqa: RUF012 - nobody changes it
 
 
 class Speculation:
@@ -41,48 +32,46 @@ class Speculation:
         self.frontier = NEVER
         self._rules = EventRules(program, leaves)
         self._by = find_entries(program)
-        self._tracks: dict[Any, Track] = {}
+        self._tracks: dict[Any, Track | TimedTrack] = {}
         # When each pending event is due, and in which track: a frontier looks at these tracks only.
         self._due: list[tuple[int, int, Any]] = []
         self._count = 0
-        self._timed = TimedSpeculation(program, self._by) if program.timers else None
 
     def take(self, events: Iterable[Event]) -> list[Spoken]:
         """Take in events, in whatever order they come; return what changes by them."""
-        if self._timed is not None:
-            return self._timed.take(events)
-        looked_at = self._insert(events)
-        return [row for one in sorted(looked_at, key=_order) for row in _correct(one)]
+        touched: dict[Any, list[Event]] = {}
+        for event in events:
+            assert event.time > self.frontier, f"{event} lies behind the frontier {self.frontier}"
+            name = None if self._by is None else plain_key(getattr(event.data, self._by))
+            touched.setdefault(name, []).append(event)
+            self._count += 1
+            heappush(self._due, (event.time, self._count, name))
+        rows = [row for name, mine in touched.items() for row in self._track(name).take(mine)]
+        return sorted(rows, key=order_rows)
 
     def settle(self, frontier: int) -> Settled:
         """Let everything at or before a frontier settle: it can't change any more."""
-        if self._timed is not None:
-            return Settled(*self._timed.settle(frontier))
         if frontier <= self.frontier:
             return Settled(0, [])
         self.frontier = frontier
-        bound = bound_after(frontier)
-        due: dict[Any, Track] = {}
+        # Timers are pending too, and have not come in as events.
+        due = dict.fromkeys(self._tracks if self.program.timers else ())
         while self._due and self._due[0][0] <= frontier:
-            name = heappop(self._due)[2]
-            due[name] = self._tracks[name]
-        settled = [one for track in due.values() for one in track.settle(bound)]
-        settled.sort(key=_order)
-        faults = [Rejected(one.event, one.reason) for one in settled if one.reason is not None]
-        return Settled(len(settled) - len(faults), faults)
+            due[heappop(self._due)[2]] = None
+        done = [self._tracks[name].settle(frontier) for name in due]
+        faults = [fault for one in done for fault in one.faults]
+        faults.sort(key=lambda fault: self.program.order(fault.item))  # type: ignore[arg-type]
+        rows = sorted((row for one in done for row in one.said), key=order_rows)
+        return Settled(sum(one.processed for one in done), faults, rows)
 
     def pending(self) -> list[Event]:
         """Return the events that have not settled, in order."""
-        if self._timed is not None:
-            return self._timed.pending()
         found = [event for track in self._tracks.values() for event in track.pending()]
         return sorted(found, key=self.program.order)
 
     @property
     def state(self) -> AnyState:
         """Return the settled state, as the fold has it."""
-        if self._timed is not None:
-            return self._timed.state
         if self._by is None:
             return self._track(None).state
         entries = dict(self.program.init)
@@ -92,8 +81,6 @@ class Speculation:
 
     def dump(self) -> tuple[Any, ...]:
         """Return plain data, for a codec, that makes this speculation again."""
-        if self._timed is not None:
-            return self._timed.dump()
         tracks = [(name, *track.dump()) for name, track in self._tracks.items()]
         return self.frontier, tracks, [tuple(event) for event in self.pending()]
 
@@ -103,35 +90,24 @@ class Speculation:
     ) -> Speculation:
         """Go on where `dump` was called. What was said then is known again, and not repeated."""
         made = cls(program, leaves)
-        if made._timed is not None:
-            made._timed = TimedSpeculation.load(program, made._by, data)
-            return made
-        frontier, tracks, pending = data
-        made.frontier = frontier
-        made._tracks = {name: Track(made._rules, state, base) for name, state, base in tracks}
-        for one in made._insert(Event(*fields) for fields in pending):
-            one.said = one.outputs
+        made.frontier, tracks, pending = data
+        made._tracks = {name: made._open(*settled) for name, *settled in tracks}
+        made.take(Event(*fields) for fields in pending)
         return made
 
-    def _insert(self, events: Iterable[Event]) -> list[SegmentStep]:
-        touched: dict[Any, Track] = {}
-        for event in events:
-            assert event.time > self.frontier, f"{event} lies behind the frontier {self.frontier}"
-            name = None if self._by is None else plain_key(getattr(event.data, self._by))
-            touched[name] = self._track(name)
-            touched[name].insert(event)
-            self._count += 1
-            heappush(self._due, (event.time, self._count, name))
-        return [one for track in touched.values() for one in track.refresh()]
+    def _open(self, state: AnyState, *settled: Any) -> Track | TimedTrack:
+        if self.program.timers:
+            return TimedTrack(self.program, state, *settled)
+        return Track(self._rules, state, *settled)
 
-    def _track(self, name: Any) -> Track:
+    def _track(self, name: Any) -> Track | TimedTrack:
         track = self._tracks.get(name)
         if track is None:
             state = self.program.init
             if self._by is not None:
                 # A part of the map is a state too, of which a handler sees as much as it would.
                 state = Map({name: state[name]} if name in state else {})
-            track = self._tracks[name] = Track(self._rules, state)
+            track = self._tracks[name] = self._open(state)
         return track
 
 
@@ -141,20 +117,3 @@ def find_entries(program: Program) -> str | None:
     if by in (None, LANE, SOURCE):
         return None
     return by if all(by in h.enters for h in program.initial.handlers.values()) else None
-
-
-def _correct(one: SegmentStep) -> Iterator[Spoken]:
-    """Yield what has to be said so that a step's outputs are what they are now."""
-    said, one.said = one.said, one.outputs
-    for index in range(max(len(said), len(one.outputs))):
-        old, new = said[index : index + 1], one.outputs[index : index + 1]
-        if is_alike(old, new):
-            continue
-        for value in old:
-            yield Spoken(-1, (one.key, index), value, one.event)
-        for value in new:
-            yield Spoken(1, (one.key, index), value, one.event)
-
-
-def _order(one: SegmentStep) -> Any:
-    return one.key

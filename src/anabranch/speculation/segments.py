@@ -1,167 +1,205 @@
-"""Segments: what lies between two markers, and how it is folded.
+"""Segments: what leaves come to between pending cuts, and what a change makes run again.
 
-A *leaf* is an event that may be folded from zero, beside the state, and joined later. All other
-events are run in order; each of them opens a segment. A leaf that comes late is added to its
-segment's delta, and only what opens later segments is run again.
+A *leaf* is an event that may be folded from zero, beside the state, and joined later. All other events
+are run in order; each of them is a *cut*, which ends a segment. A leaf is added to the delta of its
+segment, wherever it lies. That leaves settle changes nothing: a segment goes when the cut that ends it
+has settled. Only a new cut between leaves of one delta makes leaves be folded again, those of its segment.
+
+The reference keeps segments in memory, shards and the root in pages. The rules are these for all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, Generic, Protocol, TypeVar
 
-from anabranch.model.events import Event, Tag
-from anabranch.model.failures import Failed, attempt
-from anabranch.model.handlers import reads_state
-from anabranch.model.order import OrderKey
-from anabranch.model.program import Program
-from anabranch.model.shapes import MISSING, AnyState
-from anabranch.model.step import Outputs, begin_delta, step
+from anabranch.model.events import FOREVER
+from anabranch.model.order import OrderKey, bound_after
+from anabranch.model.shapes import AnyState
 
 Deltas = dict[str, AnyState]
 """What leaves folded from zero, by state type."""
 
+TAIL = bound_after(FOREVER)
+"""Where the segment ends that no cut has ended yet."""
 
-@dataclass(frozen=True)
-class Leaves:
-    """Which tags are leaves, by which state type each is folded, and how deltas join a state."""
+_BEGINNING: OrderKey = ()
 
-    types: Mapping[Tag, str]
-    join: Callable[[AnyState, Mapping[str, AnyState]], AnyState]
+State = TypeVar("State")
+Leaf = TypeVar("Leaf")
+Fold = Callable[[Deltas, Leaf], Deltas]
+"""Adds a leaf to deltas. Deltas that are returned as they were do not hold the leaf."""
 
+ReadStretch = Callable[[OrderKey | None, OrderKey], tuple[Deltas, Iterable[tuple[OrderKey, Leaf]]]]
+"""Returns the deltas of settled leaves, and the pending leaves, between two places.
 
-NO_LEAVES = Leaves({}, lambda state, deltas: state)
-"""Nothing is known of the laws: whatever follows an event out of order is folded again."""
-
-
-@dataclass(slots=True)
-class SegmentStep:
-    """An event in its place: what it says as things stand, and what was said of it so far."""
-
-    key: OrderKey
-    event: Event
-    outputs: Outputs = ()
-    reason: str | None = None
-    said: Outputs = ()
+Without a first place, the stretch begins at the last cut that has settled. Only there are settled leaves."""
 
 
-@dataclass(slots=True)
-class Segment:
-    """The state after an event that opened it, and the leaves that follow, folded from zero.
+SegmentDelta = tuple[Deltas, OrderKey | None, OrderKey | None]
+"""The deltas of a segment, and where its first and its last leaf lie."""
 
-    `base` is the delta of the leaves that have settled; the first segment is opened by none. It is
-    `new` until its opening has been run, and `torn` if leaves were taken away from it.
+_EMPTY: SegmentDelta = ({}, None, None)
+
+
+class SegmentStore(Protocol):
+    """Values by their places in the total order."""
+
+    def get(self, key: OrderKey, default: Any = None) -> Any: ...
+
+    def put(self, key: OrderKey, value: Any) -> None: ...
+
+    def find_after(self, key: OrderKey) -> OrderKey | None: ...
+
+    def find_before(self, key: OrderKey) -> OrderKey | None: ...
+
+    def take_before(self, bound: OrderKey) -> list[tuple[OrderKey, Any]]: ...
+
+
+class SortedMap:
+    """A store in memory; `keys` are in order."""
+
+    def __init__(self) -> None:
+        self.keys: list[OrderKey] = []
+        self._values: dict[OrderKey, Any] = {}
+
+    def get(self, key: OrderKey, default: Any = None) -> Any:
+        """Return the value at a place."""
+        return self._values.get(key, default)
+
+    def put(self, key: OrderKey, value: Any) -> None:
+        """Keep a value at a place."""
+        if key not in self._values:
+            insort(self.keys, key)
+        self._values[key] = value
+
+    def find_after(self, key: OrderKey) -> OrderKey | None:
+        """Return the first place after another that has a value."""
+        place = bisect_right(self.keys, key)
+        return self.keys[place] if place < len(self.keys) else None
+
+    def find_before(self, key: OrderKey) -> OrderKey | None:
+        """Return the last place before another that has a value."""
+        place = bisect_left(self.keys, key)
+        return self.keys[place - 1] if place else None
+
+    def take_before(self, bound: OrderKey) -> list[tuple[OrderKey, Any]]:
+        """Return what lies before a bound, in order, and forget it."""
+        count = bisect_left(self.keys, bound)
+        taken = [(key, self._values.pop(key)) for key in self.keys[:count]]
+        del self.keys[:count]
+        return taken
+
+
+class Segments(Generic[Leaf]):
+    """The segments in a store, each under the place of the cut that ends it.
+
+    `changed` are the places of those that are not what they were. Of what comes together, cuts are
+    taken in first. A segment that is *torn* has lost its delta: all its leaves are read and folded again.
     """
 
-    opening: SegmentStep | None
-    state: AnyState = None
-    leaves: list[SegmentStep] = field(default_factory=list)
-    base: Deltas = field(default_factory=dict)
-    deltas: Deltas = field(default_factory=dict)
-    fresh: list[SegmentStep] = field(default_factory=list)
-    new: bool = False
-    torn: bool = False
+    def __init__(self, store: SegmentStore, read_stretch: ReadStretch[Leaf]) -> None:
+        self._store = store
+        self._read_stretch = read_stretch
+        self._torn: set[OrderKey] = set()
+        self._fresh: dict[OrderKey, list[tuple[OrderKey, Leaf]]] = {}
+        self.changed: set[OrderKey] = set()
 
-    @property
-    def is_stale(self) -> bool:
-        """Say whether something came that has not been looked at."""
-        return self.new or self.torn or bool(self.fresh)
+    def begin(self, settled: Deltas) -> None:
+        """Begin with the deltas of leaves that have settled since the last cut."""
+        self._put(TAIL, _begin(settled))
 
+    def cut(self, key: OrderKey) -> OrderKey:
+        """Divide the segment that a new cut lies in; return where its right part ends."""
+        end = self._store.find_after(key) or TAIL
+        left, right = self._store.get(end, _EMPTY), _EMPTY
+        _, first, last = left
+        if end in self._torn:
+            self._torn.add(key)
+        elif first is not None and key < first:
+            left, right = right, left
+        elif last is not None and key < last:
+            self._torn |= {key, end}
+        self._put(key, left)
+        self._put(end, right)
+        return end
 
-class EventRules:
-    """How the events of one program are run: in order, or as leaves."""
+    def add(self, key: OrderKey, leaf: Leaf) -> None:
+        """Take in a new leaf; `refold` adds it to its segment's delta."""
+        end = self._store.find_after(key) or TAIL
+        self.changed.add(end)
+        self._fresh.setdefault(end, []).append((key, leaf))
 
-    def __init__(self, program: Program, leaves: Leaves = NO_LEAVES) -> None:
-        self.program = program
-        self.join = leaves.join
-        # Within a lane order shows, to the bit; so what follows there must be folded again.
-        types = {} if program.lanes is not None else leaves.types
-        self.leaves = {tag: name for tag, name in types.items() if _has_zero(program, name)}
-        handlers = program.initial.handlers
-        self._speak = {tag: replace(handlers[tag], update=None) for tag in self.leaves}
-        self._fold = {
-            tag: replace(program.state_type(name).handlers[tag], output=None)
-            for tag, name in self.leaves.items()
-        }
-        self.speaking = frozenset(
-            tag
-            for tag in self.leaves
-            if handlers[tag].output is not None and reads_state(handlers[tag].output)
-        )
+    def tear(self, end: OrderKey) -> None:
+        """Let all leaves of a segment be folded again."""
+        self._torn.add(end)
 
-    def run(self, state: AnyState, one: SegmentStep) -> AnyState:
-        """Run an event on a state; return the next one. A function that raises sets it aside."""
-        initial = self.program.initial
-        stepped = attempt(initial.step, state, one.event)
-        if isinstance(stepped, Failed):
-            one.outputs, one.reason = (), stepped.describe(one.event)
-            return initial.set_aside(state, one.event)
-        state, one.outputs = stepped
-        one.reason = None
-        return state
+    def is_torn(self, end: OrderKey) -> bool:
+        """Return whether all leaves of a segment are to be folded again."""
+        return end in self._torn
 
-    def speak(self, state: AnyState, leaf: SegmentStep) -> None:
-        """Let a leaf say what it has to say of the state of its segment."""
-        handler = self._speak[type(leaf.event.data)]
-        stepped = attempt(step, self.program.initial.shape, handler, state, leaf.event)
-        if isinstance(stepped, Failed):
-            leaf.outputs, leaf.reason = (), stepped.describe(leaf.event)
-        else:
-            leaf.outputs, leaf.reason = stepped[1], None
-
-    def fold(self, deltas: Deltas, leaf: SegmentStep) -> Deltas:
-        """Add a leaf that has spoken to its segment's deltas."""
-        if leaf.reason is not None:
+    def refold(self, end: OrderKey, fold: Fold[Leaf]) -> Deltas:
+        """Fold the new leaves of a segment, or all if it is torn; return its deltas."""
+        segment: SegmentDelta = self._store.get(end, _EMPTY)
+        deltas, first, last = segment
+        leaves: Iterable[tuple[OrderKey, Leaf]] = self._fresh.pop(end, ())
+        if end in self._torn:
+            self._torn.remove(end)
+            settled, leaves = self._read_stretch(self._store.find_before(end), end)
+            deltas, first, last = _begin(settled)
+        elif not leaves:
             return deltas
-        tag = type(leaf.event.data)
-        name = self.leaves[tag]
-        shape = self.program.state_type(name).shape
-        delta = deltas.get(name, MISSING)
-        delta = begin_delta(shape) if delta is MISSING else delta
-        stepped = attempt(step, shape, self._fold[tag], delta, leaf.event, delta=True)
-        if isinstance(stepped, Failed):
-            leaf.outputs, leaf.reason = (), stepped.describe(leaf.event)
-            return deltas
-        return {**deltas, name: stepped[0]}
+        for key, leaf in leaves:
+            before, deltas = deltas, fold(deltas, leaf)
+            if deltas is not before:
+                first = key if first is None else min(first, key)
+                last = key if last is None else max(last, key)
+        self._store.put(end, (deltas, first, last))
+        return deltas
 
-    def close(self, segment: Segment) -> AnyState:
-        """Return the state at the end of a segment."""
-        return self.join(segment.state, segment.deltas) if segment.deltas else segment.state
+    def settle(self, bound: OrderKey) -> list[OrderKey]:
+        """Forget the segments that end before a bound; return where they ended, in order."""
+        gone = [key for key, _ in self._store.take_before(bound)]
+        self.changed.difference_update(gone)
+        self._torn.difference_update(gone)
+        return gone
 
-    def refold(self, segment: Segment, *, entered: bool) -> list[SegmentStep]:
-        """Look at what is new in a segment, or at all of it; return the leaves that spoke.
-
-        `entered` says that it starts from another state than before.
-        """
-        fresh, segment.fresh = segment.fresh, []
-        again: list[SegmentStep] = []
-        if entered and not segment.torn:
-            again = [leaf for leaf in segment.leaves if type(leaf.event.data) in self.speaking]
-            segment.torn = self._changes_its_mind(segment, again)
-        if segment.torn:
-            segment.torn = False
-            segment.deltas = segment.base
-            fresh = again = segment.leaves
-        for leaf in fresh:
-            self.speak(segment.state, leaf)
-            segment.deltas = self.fold(segment.deltas, leaf)
-        return [*fresh, *again]
-
-    def _changes_its_mind(self, segment: Segment, leaves: list[SegmentStep]) -> bool:
-        """Let leaves speak again; say whether one that failed did not, or the other way round."""
-        changed = False
-        for leaf in leaves:
-            failed = leaf.reason is not None
-            self.speak(segment.state, leaf)
-            changed |= failed != (leaf.reason is not None)
-        return changed
+    def _put(self, end: OrderKey, segment: SegmentDelta) -> None:
+        self._store.put(end, segment)
+        self.changed.add(end)
 
 
-def _has_zero(program: Program, name: str) -> bool:
-    shape: Any = program.state_type(name).shape
-    while shape is not None:
-        if shape.zero is MISSING:
-            return False
-        shape = getattr(shape, "inner", None)
-    return True
+def _begin(settled: Deltas) -> SegmentDelta:
+    return (settled, _BEGINNING, _BEGINNING) if settled else _EMPTY
+
+
+class PendingCuts(Protocol[State]):
+    """Pending cuts in order, in stretches of one or more; each has the state that it began with."""
+
+    def __len__(self) -> int: ...
+
+    def read_start(self, place: int) -> State:
+        """Return the state that a stretch begins with."""
+        ...
+
+    def enter(self, place: int, state: State) -> bool:
+        """Let a stretch begin with a state; return whether it is another one than before."""
+        ...
+
+    def run(self, place: int, state: State) -> State:
+        """Run the cuts of a stretch; return the state after them."""
+        ...
+
+
+def run_again(cuts: PendingCuts[State], changed: Collection[int]) -> None:
+    """Run stretches that have changed, and what follows each, until one begins as it did."""
+    place, count = 0, len(cuts)
+    for first in sorted(changed):
+        if first < place:
+            continue
+        place, state, goes_on = first, cuts.read_start(first), True
+        while goes_on:
+            state = cuts.run(place, state)
+            place += 1
+            goes_on = place < count and (cuts.enter(place, state) or place in changed)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar
 
+from anabranch.eventtime.channels import Rejected
 from anabranch.model.events import Event
 from anabranch.model.maps import Map
 from anabranch.model.order import OrderKey
@@ -23,6 +24,61 @@ class Spoken(NamedTuple):
     id: OutputId
     value: Any
     event: Event
+
+
+class Settled(NamedTuple):
+    """What became of the events that a frontier has passed, and what timers had to say then."""
+
+    processed: int
+    faults: list[Rejected]
+    said: list[Spoken] = []  # noqa: RUF012 - never changed
+
+
+class CorrectedRow(Protocol):
+    """A row of a run: `Spoken` here, and what other runtimes make of it."""
+
+    @property
+    def id(self) -> Any: ...
+
+    @property
+    def value(self) -> Any: ...
+
+    def _replace(self, *, op: int) -> Self: ...
+
+
+SomeRow = TypeVar("SomeRow", bound=CorrectedRow)
+
+
+def list_outputs(key: OrderKey, event: Event, outputs: Iterable[Any]) -> list[Spoken]:
+    """Return the rows of an event in its place."""
+    return [Spoken(1, (key, index), value, event) for index, value in enumerate(outputs)]
+
+
+def order_rows(row: Spoken) -> tuple[OutputId, int]:
+    """Return what the rows of one moment are sorted by."""
+    return row.id, row.op
+
+
+def compare(
+    before: Mapping[Any, SomeRow],
+    now: Iterable[SomeRow],
+    order: Callable[[Any], Any] | None = None,
+) -> list[SomeRow]:
+    """Return the retractions and rows that lead from rows by their ids to those of now.
+
+    Retractions of what is no more come first, in the `order` of their ids.
+    """
+    rows: list[SomeRow] = []
+    standing = set()
+    for row in now:
+        standing.add(row.id)
+        old = before.get(row.id)
+        if old is None:
+            rows.append(row)
+        elif not is_alike(old.value, row.value):
+            rows += [old._replace(op=-1), row]
+    vanished = sorted((name for name in before if name not in standing), key=order)
+    return [*(before[name]._replace(op=-1) for name in vanished), *rows]
 
 
 class Amount(NamedTuple):

@@ -2,139 +2,170 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable
 from itertools import takewhile
 from operator import attrgetter
+from typing import Any
 
 from anabranch.model.events import Event
-from anabranch.model.order import OrderKey
-from anabranch.model.shapes import AnyState
-from anabranch.speculation.segments import Deltas, EventRules, Segment, SegmentStep
-from anabranch.speculation.spoken import is_alike
+from anabranch.model.order import OrderKey, bound_after
+from anabranch.model.shapes import MISSING, AnyState
+from anabranch.speculation.event_rules import EventRules, SegmentStep, reject
+from anabranch.speculation.segments import TAIL, Deltas, Segments, SortedMap, run_again
+from anabranch.speculation.spoken import Settled, Spoken, compare, is_alike, list_outputs
 
 SMALL = 64
-"""Of a state with more entries nobody looks whether it came out as before."""
+"""A state with more entries is not compared with what it was before."""
 
 _key = attrgetter("key")
 
 
 class Track:
-    """One line of events and states that no other line meets: a program's, or a key's."""
+    """One line of events and states that no other line meets: a program's, or a key's.
+
+    Each cut is a stretch of its own, with the segment before it; the last stretch has no cut.
+    """
 
     def __init__(self, rules: EventRules, state: AnyState, base: Deltas | None = None) -> None:
         self._rules = rules
-        base = {} if base is None else base
-        self._segments = [Segment(None, state, base=base, deltas=base)]
-        self._starts: list[OrderKey] = [()]
-        self._since: OrderKey | None = None
-        self._stale = 0
+        self._base: Deltas = base or {}
+        self._leaves: list[SegmentStep] = []
+        self._cuts: dict[OrderKey, SegmentStep] = {}
+        self._starts: dict[OrderKey, AnyState] = {TAIL: state}
+        self._store = SortedMap()
+        self._segments: Segments[SegmentStep] = Segments(self._store, self._read_stretch)
+        self._segments.begin(self._base)
+        self._looked_at: list[SegmentStep] = []
 
-    def insert(self, event: Event) -> None:
-        """Put an event into its place; `refresh` looks at what follows from it."""
-        is_leaf = type(event.data) in self._rules.leaves
-        one = SegmentStep(self._find_key(event, is_leaf=is_leaf), event)
-        place = bisect_right(self._starts, one.key) - 1
-        if is_leaf:
-            segment = self._segments[place]
-            self._stale += not segment.is_stale
-            insort(segment.leaves, one, key=_key)
-            segment.fresh.append(one)
-        else:
-            self._open(place, one)
-        self._since = one.key if self._since is None else min(self._since, one.key)
+    def take(self, events: Iterable[Event]) -> list[Spoken]:
+        """Put events into their places; return what changes by them."""
+        leaves: list[Event] = []
+        for event in events:
+            if type(event.data) in self._rules.leaves:
+                leaves.append(event)
+            else:
+                self._cut(event)
+        for event in leaves:
+            one = SegmentStep(self._find_key(event, self._leaves, _key), event)
+            insort(self._leaves, one, key=_key)
+            self._segments.add(one.key, one)
+        changed, self._segments.changed = self._segments.changed, set()
+        self._looked_at = []
+        keys = self._store.keys
+        run_again(self, {bisect_left(keys, end) for end in changed})
+        return [row for one in self._looked_at for row in _correct(one)]
 
-    def refresh(self) -> list[SegmentStep]:
-        """Run again what new events have changed; return every step that may say something else."""
-        if self._since is None:
-            return []
-        # One earlier: a new segment may have taken leaves from the one before.
-        place = max(0, bisect_right(self._starts, self._since) - 2)
-        self._since = None
-        looked_at: list[SegmentStep] = []
-        moved = False
-        while place < len(self._segments) and (moved or self._stale):
-            segment = self._segments[place]
-            self._stale -= segment.is_stale
-            entered = (moved or segment.new) and self._enter(place, looked_at)
-            leaves = self._rules.refold(segment, entered=entered)
-            moved = entered or bool(leaves)
-            looked_at += leaves
-            place += 1
-        return looked_at
-
-    def settle(self, bound: OrderKey) -> list[SegmentStep]:
-        """Let everything before a bound become part of the start; return it, in order."""
-        assert self._since is None, "settled before it was refreshed"
-        place = bisect_left(self._starts, bound) - 1
-        settled: list[SegmentStep] = []
-        for segment in self._segments[:place]:
-            settled += [*([segment.opening] if segment.opening else []), *segment.leaves]
-        del self._segments[:place], self._starts[:place]
-        first = self._segments[0]
-        if first.opening is not None:
-            settled.append(first.opening)
-            first.opening, self._starts[0] = None, ()
-        cut = bisect_left(first.leaves, bound, key=_key)
-        for leaf in first.leaves[:cut]:
-            first.base = self._rules.fold(first.base, leaf)
-        settled += first.leaves[:cut]
-        del first.leaves[:cut]
-        return settled
+    def settle(self, frontier: int) -> Settled:
+        """Let everything at or before a frontier become part of the start."""
+        bound = bound_after(frontier)
+        gone = self._segments.settle(bound)
+        settled = [self._cuts.pop(key) for key in gone]
+        for key in gone:
+            del self._starts[key]
+        count = bisect_left(self._leaves, bound, key=_key)
+        first = 0
+        if gone:
+            self._base = {}
+            first = bisect_left(self._leaves, gone[-1], key=_key)
+        for leaf in self._leaves[first:count]:
+            self._base = self._rules.fold(self._base, leaf)
+        settled += self._leaves[:count]
+        del self._leaves[:count]
+        faults = [reject(one.event, one.failed) for one in settled if one.failed is not None]
+        return Settled(len(settled) - len(faults), faults)
 
     def pending(self) -> list[Event]:
-        """Return the events that have not settled, in order."""
-        found: list[Event] = []
-        for segment in self._segments:
-            opening = [segment.opening] if segment.opening else []
-            found += [one.event for one in (*opening, *segment.leaves)]
-        return found
+        """Return the events that have not settled."""
+        return [one.event for one in (*self._cuts.values(), *self._leaves)]
 
     def dump(self) -> tuple[AnyState, Deltas]:
-        """Return what has settled: the state after the last opening, and deltas that wait for one."""
-        return self._segments[0].state, self._segments[0].base
+        """Return what has settled: the state after the last cut, and deltas that wait for one."""
+        return self._starts[self._store.keys[0]], self._base
 
     @property
     def state(self) -> AnyState:
         """Return the settled state."""
-        state, base = self.dump()
-        return self._rules.join(state, base) if base else state
+        return self._join(*self.dump())
 
-    def _find_key(self, event: Event, *, is_leaf: bool) -> OrderKey:
+    def __len__(self) -> int:
+        return len(self._store.keys)
+
+    def read_start(self, place: int) -> AnyState:
+        """Return the state that a stretch begins with."""
+        return self._starts[self._store.keys[place]]
+
+    def enter(self, place: int, state: AnyState) -> bool:
+        """Let a stretch begin with a state; return whether it is another one than before."""
+        end = self._store.keys[place]
+        if is_alike(self._starts[end], state, SMALL):
+            return False
+        self._starts[end] = state
+        if self._rules.speaking and not self._segments.is_torn(end):
+            self._speak_again(end, state)
+        return True
+
+    def run(self, place: int, state: AnyState) -> AnyState:
+        """Fold what is new before a cut, and run the cut; return the state after it."""
+        end = self._store.keys[place]
+
+        def fold(deltas: Deltas, leaf: SegmentStep) -> Deltas:
+            self._rules.speak(state, leaf)
+            self._looked_at.append(leaf)
+            return self._rules.fold(deltas, leaf)
+
+        deltas = self._segments.refold(end, fold)
+        if end == TAIL:
+            return state
+        self._looked_at.append(self._cuts[end])
+        return self._rules.run(self._join(state, deltas), self._cuts[end])
+
+    def _cut(self, event: Event) -> None:
+        key = self._find_key(event, self._store.keys)
+        end = self._segments.cut(key)
+        self._cuts[key] = SegmentStep(key, event)
+        # The state after a new cut is known when the cut has been run.
+        self._starts[key], self._starts[end] = self._starts[end], MISSING
+
+    def _speak_again(self, end: OrderKey, state: AnyState) -> None:
+        """Let leaves speak of another state; if one fails that did not, or does not, fold all."""
+        for _, leaf in self._read_stretch(self._store.find_before(end), end)[1]:
+            if type(leaf.event.data) in self._rules.speaking:
+                failed = leaf.failed is not None
+                self._rules.speak(state, leaf)
+                self._looked_at.append(leaf)
+                if failed != (leaf.failed is not None):
+                    self._segments.tear(end)
+
+    def _read_stretch(
+        self, start: OrderKey | None, end: OrderKey
+    ) -> tuple[Deltas, list[tuple[OrderKey, SegmentStep]]]:
+        first = 0 if start is None else bisect_left(self._leaves, start, key=_key)
+        last = bisect_left(self._leaves, end, key=_key)
+        leaves = [(leaf.key, leaf) for leaf in self._leaves[first:last]]
+        return self._base if start is None else {}, leaves
+
+    def _join(self, state: AnyState, deltas: Deltas) -> AnyState:
+        return self._rules.join(state, deltas) if deltas else state
+
+    def _find_key(
+        self, event: Event, others: list[Any], read: Callable[[Any], OrderKey] | None = None
+    ) -> OrderKey:
         key = self._rules.program.order(event)
         if event.seq is not None:
             return key
         # Events that tie are equal, and are counted; see `model.order.sort_events`.
-        if is_leaf:
-            leaves = self._segments[bisect_right(self._starts, key) - 1].leaves
-            first = bisect_left(leaves, key, key=_key)
-            after = (leaves[n].key for n in range(first, len(leaves)))
-        else:
-            first = bisect_left(self._starts, key)
-            after = (self._starts[n] for n in range(first, len(self._starts)))
+        first = bisect_left(others, key, key=read)
+        after = (others[n] if read is None else read(others[n]) for n in range(first, len(others)))
         count = sum(1 for _ in takewhile(lambda other: other[: len(key)] == key, after))
         return (*key, count) if count else key
 
-    def _open(self, place: int, one: SegmentStep) -> None:
-        before = self._segments[place]
-        cut = bisect_left(before.leaves, one.key, key=_key)
-        after = Segment(one, leaves=before.leaves[cut:], new=True)
-        if after.leaves:
-            self._stale += not before.is_stale
-            before.torn = after.torn = True
-            before.fresh = []
-            del before.leaves[cut:]
-        self._stale += 1
-        self._segments.insert(place + 1, after)
-        self._starts.insert(place + 1, one.key)
 
-    def _enter(self, place: int, looked_at: list[SegmentStep]) -> bool:
-        """Run what opens a segment; say whether it starts from another state than before."""
-        segment = self._segments[place]
-        if segment.opening is None:
-            return False
-        state = self._rules.run(self._rules.close(self._segments[place - 1]), segment.opening)
-        looked_at.append(segment.opening)
-        changed = segment.new or not is_alike(segment.state, state, SMALL)
-        segment.new = False
-        segment.state = state
-        return changed
+def _correct(one: SegmentStep) -> list[Spoken]:
+    """Return what has to be said so that a step's outputs are what they are now."""
+    said, one.said = one.said, one.outputs
+    if is_alike(said, one.outputs):
+        return []
+    now = list_outputs(one.key, one.event, one.outputs)
+    before = {row.id: row for row in list_outputs(one.key, one.event, said)}
+    return compare(before, now) if before else now

@@ -14,7 +14,7 @@ from typing import Any
 
 from anabranch.eventtime.windows import triggers, window_types
 from anabranch.eventtime.windows.panes import Pane, Windowing
-from anabranch.eventtime.windows.trigger_machine import Clock, Elements, End, Frontier, replay
+from tests.eventtime.windows.recorded_log import Clock, Elements, End, Frontier, replay
 
 ORACLE = Path(__file__).with_name("oracle.py")
 GOLDEN = Path(__file__).with_name("scenarios.jsonl")

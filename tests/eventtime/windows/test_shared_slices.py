@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from anabranch.eventtime.windows.panes import ACCUMULATIONS, OUTPUT_TIMES, VALUES, Fold, Windowing
 from anabranch.eventtime.windows.shared_slices import read_grid
-from anabranch.eventtime.windows.trigger_machine import Elements, End, Frontier, replay
 from anabranch.eventtime.windows.triggers import AfterCount, Always, AtFrontier, Default
 from anabranch.eventtime.windows.window_types import CountSliding, Sliding, Tumbling
 from anabranch.state import Max, Sum
+from tests.eventtime.windows.recorded_log import Elements, End, Frontier, replay
 
 spans = st.tuples(st.integers(1, 14), st.integers(1, 14))
 sliding = st.builds(lambda s, offset: Sliding(max(s), min(s), offset), spans, st.integers(-9, 9))

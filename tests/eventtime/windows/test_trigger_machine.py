@@ -17,7 +17,6 @@ from anabranch.eventtime.windows.panes import (
     Windowing,
     WindowState,
 )
-from anabranch.eventtime.windows.trigger_machine import Clock, Elements, End, Frontier, replay, take
 from anabranch.eventtime.windows.triggers import (
     AfterCount,
     AfterProcessingTime,
@@ -44,6 +43,7 @@ from anabranch.eventtime.windows.window_types import (
 from anabranch.model.events import FOREVER
 from anabranch.state import Count, Max, Sum
 from anabranch.state.durable.codec import Codec
+from tests.eventtime.windows.recorded_log import Clock, Elements, End, Frontier, replay, take
 
 LASTING = st.recursive(
     st.sampled_from([Default(), Always(), Never(), AtFrontier(late=Always())])

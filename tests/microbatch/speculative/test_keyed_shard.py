@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from anabranch import Event, Heartbeat
-from anabranch.errors import InputError
+from anabranch.errors import InputError, StateTooLargeError
 from anabranch.eventtime.channels import NEVER, Source, end_sources
 from anabranch.eventtime.ledger import Ledger
 from anabranch.microbatch.exchange.result_rows import (
@@ -30,7 +30,7 @@ from anabranch.model.targets import load, load_module
 from anabranch.reference.sequential import fold, run
 from anabranch.spark.run_explanation import explain_run
 from anabranch.state.durable.codec import make_codec
-from tests.microbatch.programs import PROGRAMS
+from tests.microbatch.programs import PROGRAMS, Day, Reading, stopping
 from tests.microbatch.streams import Story
 from tests.microbatch.test_microbatches import EXAMPLES, READING, cut, draw_items, to_row
 
@@ -194,6 +194,20 @@ def test_only_the_entries_that_new_events_touch_are_folded_again(monkeypatch):
         (1, [7, 3]),
     ]
     assert len(engine.said) == 1002
+
+
+def test_a_limit_stops_a_shard_only_where_it_would_stop_the_fold():
+    program, sources = stopping, (Source("s", lateness=None),)
+    readings = [to_row(Event(Reading(time, 1, time), "s", time)) for time in (1, 2, 4)]
+    end = [to_row(Heartbeat(9, "s", 6))]
+    engine = Engine(program, sources, 1)
+    for batch in (readings, [to_row(Event(Day(3, 1), "s", 5))], end):
+        engine.batch([batch])
+    assert engine.ledger.processed == 4
+    engine = Engine(program, sources, 1)
+    engine.batch([readings])
+    with pytest.raises(StateTooLargeError):
+        engine.batch([end])
 
 
 def test_what_settles_unchanged_is_not_said_again():

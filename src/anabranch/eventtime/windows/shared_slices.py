@@ -21,6 +21,7 @@ from anabranch.eventtime.windows.window_types import (
     Sliding,
     Window,
     check_reach,
+    find_first_start,
     is_expired,
 )
 
@@ -42,8 +43,7 @@ class Grid(NamedTuple):
 
     def find_first(self, place: int) -> int:
         """Return the start of the earliest window that holds a place."""
-        start = place - self.size + 1
-        start += (self.offset - start) % self.every
+        start = find_first_start(place, self.size, self.every, self.offset)
         return start if self.first is None else max(start, self.first)
 
 

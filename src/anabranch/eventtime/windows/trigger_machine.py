@@ -1,8 +1,8 @@
-"""The trigger machine: a fold over a recorded log, for one key, from steps to panes.
+"""The trigger machine: a fold for one key, from bundles of events, frontiers and the clock to panes.
 
-A log has four kinds of steps: a bundle of events, a frontier, a reading of the clock, and the end.
-Nothing else is looked at, so a replay of the log says the same. Triggers are asked once for each
-bundle, when the frontier passes a window's end, and when the clock reaches a time they wait for.
+Nothing else is looked at, so a recorded log of these steps gives the same panes again. The end of the
+input is a frontier at `FOREVER`. Triggers are asked once for each bundle, when the frontier passes a
+window's end, and when the clock reaches a time they wait for.
 """
 
 from __future__ import annotations
@@ -35,59 +35,12 @@ from anabranch.eventtime.windows.window_types import Window, is_expired, merge_w
 from anabranch.model.events import FOREVER
 
 
-class Elements(NamedTuple):
-    """A bundle of events, as pairs of time and value; one is the normal case."""
-
-    pairs: tuple[tuple[int, Any], ...]
-
-
-class Frontier(NamedTuple):
-    """The promise that no event at or before `time` will come, but for late ones."""
-
-    time: int
-
-
-class Clock(NamedTuple):
-    """A reading of the clock, recorded."""
-
-    time: int
-
-
-class End(NamedTuple):
-    """The end of the input: everything is said."""
-
-
-Step = Elements | Frontier | Clock | End
-
-
 class Given(NamedTuple):
     """An event that a window was given, and its position within the key."""
 
     position: int
     time: int
     value: Any
-
-
-def replay(windowing: Windowing, steps: Iterable[Step]) -> Iterator[StepOutcome]:
-    """Fold a log from the start, and yield what each step comes to."""
-    state = WindowState()
-    for step in steps:
-        said = take(windowing, state, step)
-        yield said
-        state = said.state
-
-
-def take(windowing: Windowing, state: WindowState, step: Step) -> StepOutcome:
-    """Return what a step comes to."""
-    match step:
-        case Elements(pairs):
-            return take_elements(windowing, state, pairs)
-        case Frontier(time):
-            return take_frontier(windowing, state, time)
-        case Clock(time):
-            return take_clock(windowing, state, time)
-        case End():
-            return take_end(windowing, state)
 
 
 def take_elements(
@@ -144,11 +97,6 @@ def take_clock(windowing: Windowing, state: WindowState, time: int) -> StepOutco
                 panes += said
                 windows = (*windows[:place], now, *windows[place + 1 :])
     return StepOutcome(state._replace(clock=time, windows=windows), tuple(panes))
-
-
-def take_end(windowing: Windowing, state: WindowState) -> StepOutcome:
-    """Take the end of the input: every window is complete, speaks, and is closed."""
-    return _advance(windowing, state, FOREVER)
 
 
 def find_next_frontier(windowing: Windowing, state: WindowState) -> int | None:

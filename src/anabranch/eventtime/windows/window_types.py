@@ -113,9 +113,8 @@ class Sliding:
 
     def assign(self, time: int, value: Any, position: int) -> list[Window]:
         check_reach(time)
-        newest = time - (time - self.offset) % self.every
-        oldest = newest - (newest + self.size - 1 - time) // self.every * self.every
-        return [Window(start, start + self.size) for start in range(oldest, newest + 1, self.every)]
+        first = find_first_start(time, self.size, self.every, self.offset)
+        return [Window(start, start + self.size) for start in range(first, time + 1, self.every)]
 
 
 @dataclass(frozen=True)
@@ -191,10 +190,8 @@ class CountSliding:
         _check_no_gaps(self.n, self.every)
 
     def assign(self, time: int, value: Any, position: int) -> list[Window]:
-        newest = position - position % self.every
-        oldest = newest - (newest + self.n - 1 - position) // self.every * self.every
-        starts = range(max(oldest, 0), newest + 1, self.every)
-        return [Window(start, start + self.n) for start in starts]
+        first = max(find_first_start(position, self.n, self.every, 0), 0)
+        return [Window(start, start + self.n) for start in range(first, position + 1, self.every)]
 
 
 Assign = Callable[[int, Any], Iterable[tuple[int, int]]]
@@ -226,6 +223,19 @@ class Custom:
 
     def assign(self, time: int, value: Any, position: int) -> list[Window]:
         return sorted({_read_window(pair, time) for pair in self.function(time, value)})
+
+
+def find_first_start(place: int, size: int, every: int, offset: int) -> int:
+    """Return the start of the earliest window of a grid that holds a place or lies after it.
+
+    The earliest window that is open at a frontier is the one of the place after the frontier. Kernels
+    compile this function too, so it takes numbers and no record.
+
+    >>> find_first_start(12, size=10, every=5, offset=0)
+    5
+    """
+    start = place - size + 1
+    return start + (offset - start) % every
 
 
 def merge_windows(windows: Iterable[Window]) -> list[tuple[Window, list[Window]]]:

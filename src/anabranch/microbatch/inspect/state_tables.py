@@ -219,9 +219,7 @@ def drop_closed(description: Description, slices: WindowSlices, closed: int) -> 
         return slices
     if closed >= FOREVER:
         return slices.take(slices.starts[:0])
-    open_from = closed - plan.size + 2
-    open_from += (plan.offset - open_from) % plan.every
-    return slices.take((slices.starts >= open_from).nonzero()[0])
+    return slices.take((slices.starts >= plan.find_first(closed + 1)).nonzero()[0])
 
 
 def show_parts(description: Description, slices: WindowSlices) -> Iterable[np.ndarray[Any, Any]]:

@@ -7,7 +7,13 @@ from math import gcd
 from typing import Any
 
 from anabranch.eventtime.windows.triggers import AtFrontier, Default
-from anabranch.eventtime.windows.window_types import FAR, Sessions, Sliding, Tumbling
+from anabranch.eventtime.windows.window_types import (
+    FAR,
+    Sessions,
+    Sliding,
+    Tumbling,
+    find_first_start,
+)
 from anabranch.model.events import Tag, field_types
 from anabranch.model.program import Program
 from anabranch.query.window_aggregates import Panes, Windows
@@ -54,6 +60,10 @@ class WindowPlan:
     def width(self) -> int:
         """Return how long a slice is."""
         return gcd(self.size, self.every)
+
+    def find_first(self, place: int) -> int:
+        """Return the start of the earliest window that holds a place."""
+        return find_first_start(place, self.size, self.every, self.offset)
 
 
 def plan_windows(program: Program) -> WindowPlan | str:

@@ -10,14 +10,16 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anabranch.microbatch.exchange.result_rows import ResultRow, describe_output
-from anabranch.microbatch.speculative.keyed_shard import compare
-from anabranch.microbatch.store.ordered_pages import OrderedPage, OrderedPages
+from anabranch.microbatch.speculative.row_barrier import read_id
+from anabranch.microbatch.store.ordered_pages import OrderedPages
 from anabranch.microbatch.store.state_store import Store, read_known_page, report_missing
 from anabranch.model.events import Event
-from anabranch.model.failures import Failed, attempt
 from anabranch.model.order import OrderKey, bound_after
 from anabranch.model.program import Program
 from anabranch.plan.foldable_leaves import join_deltas
+from anabranch.speculation.event_rules import EventRules, SegmentStep
+from anabranch.speculation.segments import run_again
+from anabranch.speculation.spoken import compare
 from anabranch.state.durable.codec import Codec
 
 if TYPE_CHECKING:
@@ -40,11 +42,13 @@ class ForkedRootSpeculation:
 
     def __init__(self, program: Program, codec: Codec, store: Store, *, begun: bool) -> None:
         self._program = program
+        self._rules = EventRules(program)
         self._codec = codec
         self._store = store
         self._roll = OrderedPages(store, codec, _BOOK)
         if self._roll.is_new == begun:
             raise report_missing(store, _BOOK if begun else "ledger")
+        self._spine: bytes | None = None
         self._before: dict[str, ResultRow] = {}
         self._now: list[ResultRow] = []
 
@@ -62,9 +66,14 @@ class ForkedRootSpeculation:
             self._note(letter)
         for number in self._roll.arrange():
             self._store.write_page(_STARTS, str(number), None)
-        self._run(moved=last is not None)
+        fresh = self._roll.changed
+        changed = {n for n, page in enumerate(self._roll.pages) if page.number in fresh}
+        if last is not None and self._roll.pages and self.enter(0, self.read_start(0)):
+            changed.add(0)
+        run_again(self, changed)
         self._roll.flush()
-        return [row for row in rows if row.kind != "output"] + compare(self._before, self._now)
+        others = [row for row in rows if row.kind != "output"]
+        return others + compare(self._before, self._now, order=read_id)
 
     def _note(self, letter: Delta) -> None:
         cut = PendingMarker(*self._roll.get(letter.key, ()))
@@ -72,40 +81,32 @@ class ForkedRootSpeculation:
         event = cut.event if letter.event is None else tuple(letter.event)
         self._roll.put(letter.key, tuple(cut._replace(event=event, parts=parts)))
 
-    def _run(self, *, moved: bool) -> None:
-        """Run again what has changed, and what follows from it; `moved` if the settled state has."""
-        changed = set(self._roll.changed)
-        state: bytes | None = None
-        for place, page in enumerate(self._roll.pages):
-            if place == 0:
-                state = self._begin(page, changed) if moved or page.number in changed else None
-            elif state is None and page.number in changed:
-                state = read_known_page(self._store, _STARTS, str(page.number))
-            elif state is not None and not self._differs(page, changed, state):
-                state = None
-            if state is not None:
-                state = self._run_page(page, state)
+    def __len__(self) -> int:
+        return len(self._roll.pages)
 
-    def _begin(self, page: OrderedPage, changed: set[int]) -> bytes | None:
-        """Return the settled state, if the first page does not know that it begins with it."""
-        state = self._store.read("spine")
-        if state is None:
+    def read_start(self, place: int) -> bytes:
+        """Return the state that a page begins with: of the first one, the settled state."""
+        if place:
+            return read_known_page(self._store, _STARTS, str(self._roll.pages[place].number))
+        if self._spine is None:
+            self._spine = self._store.read("spine")
+        if self._spine is None:
             raise report_missing(self._store, "spine")
-        kept = self._store.read_page(_STARTS, str(page.number))
-        if kept is not None:
-            self._store.write_page(_STARTS, str(page.number), None)
-        return None if kept == state and page.number not in changed else state
+        return self._spine
 
-    def _differs(self, page: OrderedPage, changed: set[int], state: bytes) -> bool:
-        """Say whether a page has to be run again, since it begins with this state."""
-        kept = self._store.read_page(_STARTS, str(page.number))
-        if kept != state:
-            self._store.write_page(_STARTS, str(page.number), state)
-        return kept != state or page.number in changed
+    def enter(self, place: int, state: bytes) -> bool:
+        """Let a page begin with a state; return whether it is another one than before."""
+        name = str(self._roll.pages[place].number)
+        kept = self._store.read_page(_STARTS, name)
+        start = state if place else None
+        if kept != start:
+            self._store.write_page(_STARTS, name, start)
+        return kept != state
 
-    def _run_page(self, page: OrderedPage, data: bytes) -> bytes:
+    def run(self, place: int, data: bytes) -> bytes:
+        """Run the cuts of a page; return the state after them."""
         state = self._codec.decode(data)
-        for key, value in self._roll.read(page):
+        for key, value in self._roll.read(self._roll.pages[place]):
             cut = PendingMarker(*value)
             state, rows = self._run_cut(key, cut, state)
             self._before |= {row[1]: ResultRow(*row) for row in cut.said}
@@ -121,9 +122,6 @@ class ForkedRootSpeculation:
         for shard in sorted(cut.parts):
             state = join_deltas(self._program, state, cut.parts[shard])
         assert cut.event is not None
-        event = Event(*cut.event)
-        stepped = attempt(self._program.initial.step, state, event)
-        if isinstance(stepped, Failed):  # It is reported when it settles.
-            return self._program.initial.set_aside(state, event), []
-        state, outputs = stepped
-        return state, [describe_output(v, event, i, key) for i, v in enumerate(outputs)]
+        one = SegmentStep(key, Event(*cut.event))
+        state = self._rules.run(state, one)
+        return state, [describe_output(v, one.event, i, key) for i, v in enumerate(one.outputs)]

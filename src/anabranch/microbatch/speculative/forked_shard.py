@@ -12,16 +12,20 @@ from typing import Any, NamedTuple
 
 from anabranch.microbatch.exchange.envelopes import unpack_events
 from anabranch.microbatch.exchange.result_rows import ResultRow, describe_output
-from anabranch.microbatch.speculative.keyed_shard import compare
-from anabranch.microbatch.speculative.segment_deltas import Placed, SegmentDeltas
+from anabranch.microbatch.speculative.row_barrier import read_id
 from anabranch.microbatch.store.ordered_pages import OrderedPages
 from anabranch.microbatch.store.state_store import Inventory, read_known_page
 from anabranch.model.events import Event
-from anabranch.model.failures import Failed, attempt
+from anabranch.model.failures import Failed
 from anabranch.model.order import OrderKey, bound_after, order_key
 from anabranch.model.program import Program
 from anabranch.plan.layouts import Layout
+from anabranch.speculation.event_rules import attempt_ahead
+from anabranch.speculation.segments import TAIL, Deltas, Segments
+from anabranch.speculation.spoken import compare
 from anabranch.state.durable.codec import Codec
+
+Placed = tuple[OrderKey, Event]
 
 
 class Span(NamedTuple):
@@ -50,7 +54,6 @@ class ForkedShardSpeculation:
         self._codec = codec
         self._store = store
         self._number = number
-        self._segments = SegmentDeltas(program, wiring, codec, store)
         types = {tag: program.state_type(name) for tag, name in wiring.leaves.items()}
         self._speaking = {tag for tag, kind in types.items() if kind.handlers[tag].output}
         self._spans: dict[int, Span] = {}
@@ -75,7 +78,7 @@ class ForkedShardSpeculation:
         waiting = [pair for pair in placed if pair[1].time > frontier]
         self._early = [pair for pair in waiting if type(pair[1].data) in self._speaking]
         events = {key: event for key, event in waiting if self._is_at_home(event)}
-        changed = self._segments.take(cuts, leaves, frontier, self._read_stretch)
+        changed = self._fold_segments(cuts, leaves, frontier)
         letters = (
             Letter(key, changed.get(key, {}), events.get(key))
             for key in sorted(changed.keys() | events.keys())
@@ -103,12 +106,37 @@ class ForkedShardSpeculation:
         early = [row for key, event in self._early for row in self._say(key, event)]
         return [
             *(row for row in rows if row.kind != "output"),
-            *compare(before, [*outputs, *early]),
+            *compare(before, [*outputs, *early], order=read_id),
         ]
+
+    def _fold_segments(
+        self, cuts: Iterable[OrderKey], leaves: Iterable[Placed], frontier: int
+    ) -> dict[OrderKey, Deltas]:
+        """Return the deltas of the segments that are not what they were, by the cuts that end them."""
+        pages = OrderedPages(self._store, self._codec, "segments")
+        segments: Segments[Event] = Segments(pages, self._read_stretch)
+        for key in cuts:
+            segments.cut(key)
+        closed = segments.settle(bound_after(frontier))
+        for key, event in leaves:
+            if not closed or key > closed[-1]:
+                segments.add(key, event)
+        found = {end: segments.refold(end, self._fold) for end in segments.changed}
+        pages.flush()
+        found.pop(TAIL, None)
+        return found
+
+    def _fold(self, deltas: Deltas, event: Event) -> Deltas:
+        state_type = self._program.state_type(self._wiring.leaves[type(event.data)])
+        delta = deltas.get(state_type.name, state_type.begin_delta())
+        stepped = attempt_ahead(state_type.step_delta, delta, event)
+        if isinstance(stepped, Failed):  # It is reported when it settles.
+            return deltas
+        return {**deltas, state_type.name: stepped[0]}
 
     def _say(self, key: OrderKey, event: Event) -> list[ResultRow]:
         state_type = self._program.state_type(self._wiring.leaves[type(event.data)])
-        stepped = attempt(state_type.step_delta, state_type.begin_delta(), event)
+        stepped = attempt_ahead(state_type.step_delta, state_type.begin_delta(), event)
         if isinstance(stepped, Failed):  # It is reported when it settles.
             return []
         return [describe_output(value, event, i, key) for i, value in enumerate(stepped[1])]

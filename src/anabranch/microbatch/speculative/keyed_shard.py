@@ -20,6 +20,7 @@ from anabranch.model.maps import Map
 from anabranch.model.program import Program
 from anabranch.model.shapes import MISSING
 from anabranch.plan.layouts import Layout
+from anabranch.speculation.spoken import compare
 from anabranch.speculation.timed import fold_ahead
 from anabranch.state.durable.codec import Codec
 
@@ -102,7 +103,9 @@ class PendingOutputs:
                     kept[name] = stays, self._pack(events) if self.by_key else None
             self._store.write_page(_BOOK, page, self._codec.encode(kept) if kept else None)
         now.sort(key=lambda row: read_id(row.id))
-        return [row for row in rows if row.kind != "output"] + compare(before, [*outputs, *now])
+        return [row for row in rows if row.kind != "output"] + compare(
+            before, [*outputs, *now], order=read_id
+        )
 
     def _fold(
         self, events: list[Event], state: Any, counts_here: Callable[[Event], bool]
@@ -143,16 +146,3 @@ class PendingOutputs:
     def _read(self, page: str) -> dict[Name, tuple[dict[str, tuple[Any, ...]], bytes | None]]:
         data = self._store.read_page(_BOOK, page)
         return {} if data is None else self._codec.decode(data)
-
-
-def compare(before: dict[str, ResultRow], now: list[ResultRow]) -> list[ResultRow]:
-    """Return the retractions and rows that lead from one to the other."""
-    standing = {row.id for row in now}
-    vanished = sorted((i for i in before if i not in standing), key=read_id)
-    rows = [before[i]._replace(op=-1) for i in vanished]
-    for row in now:
-        old = before.get(row.id)
-        if old is not None and old.value == row.value:
-            continue
-        rows += [row] if old is None else [old._replace(op=-1), row]
-    return rows

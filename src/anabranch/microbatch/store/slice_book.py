@@ -73,9 +73,7 @@ class SliceBook:
         plan = self._plan
         if plan.gap is not None:
             return place + plan.gap - 1
-        start = max(place - plan.size + 1, self._closed - plan.size + 2)
-        start += (plan.offset - start) % plan.every
-        return start + plan.size - 1
+        return plan.find_first(max(place, self._closed + 1)) + plan.size - 1
 
     def _forget(
         self, whole: WindowSlices, fresh: WindowSlices | None, frontier: int
@@ -88,8 +86,7 @@ class SliceBook:
                 return None
             return whole.take(np.flatnonzero(whole.parts[-1] + plan.gap > frontier + 1))
         # The earliest window that is still open begins here; earlier slices are of no use to it.
-        open_from = frontier - plan.size + 2
-        open_from += (plan.offset - open_from) % plan.every
+        open_from = plan.find_first(frontier + 1)
         self._remove([n for n, (_, high, _) in self._pages.items() if high < open_from])
         return None if fresh is None else fresh.take(np.flatnonzero(fresh.starts >= open_from))
 

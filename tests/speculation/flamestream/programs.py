@@ -3,8 +3,8 @@
 import itertools
 from typing import Any, NamedTuple
 
-from anabranch.speculation.flows import BARRIER, Flow
-from anabranch.speculation.operations import Broadcast, Grouping, Map, Merge
+from tests.speculation.flamestream.flows import BARRIER, Flow
+from tests.speculation.flamestream.operations import Broadcast, Grouping, Map, Merge
 
 
 class Drift(NamedTuple):

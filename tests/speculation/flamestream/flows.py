@@ -15,9 +15,9 @@ from typing import Any
 from anabranch.errors import InputError
 from anabranch.model.events import FOREVER
 from anabranch.speculation.barrier import Barrier
-from anabranch.speculation.items import DataItem, GlobalTime
-from anabranch.speculation.operations import Broadcast, Merge, Operation
 from anabranch.speculation.spoken import Amount
+from tests.speculation.flamestream.items import DataItem, GlobalTime
+from tests.speculation.flamestream.operations import Broadcast, Merge, Operation
 
 BARRIER = "barrier"
 """Where a flow ends."""

@@ -14,8 +14,8 @@ from operator import attrgetter
 from typing import Any, Protocol
 
 from anabranch.errors import InputError
-from anabranch.speculation.items import DataItem
 from anabranch.speculation.spoken import is_alike
+from tests.speculation.flamestream.items import DataItem
 
 _meta = attrgetter("meta")
 

@@ -7,10 +7,10 @@ from itertools import accumulate, pairwise, permutations
 import pytest
 
 from anabranch.errors import InputError
-from anabranch.speculation.flows import BARRIER, Flow, run_flow
-from anabranch.speculation.items import DataItem, GlobalTime, Meta, enter
-from anabranch.speculation.operations import Broadcast, Grouping, Map, Merge
-from tests.speculation.flows import Drift, Entry, drifting_sum, word_count
+from tests.speculation.flamestream.flows import BARRIER, Flow, run_flow
+from tests.speculation.flamestream.items import DataItem, GlobalTime, Meta, enter
+from tests.speculation.flamestream.operations import Broadcast, Grouping, Map, Merge
+from tests.speculation.flamestream.programs import Drift, Entry, drifting_sum, word_count
 
 
 def group(items, window, key=lambda payload: None):
