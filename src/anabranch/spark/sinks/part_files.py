@@ -47,7 +47,7 @@ def write_rows(frame: DataFrame, draft: Path, format: Format) -> list[dict[str, 
     and that is not in the draft stops the batch.
     """
     with explain_disk("a batch", draft):
-        draft.mkdir(parents=True)
+        draft.mkdir(parents=True, exist_ok=True)
     writer = _make_writer(str(draft), format, packed=is_packed(frame))
     rows = frame.mapInArrow(writer, "value string, file string").collect()
     check_parts(draft, [row.file for row in rows if row.file is not None])
