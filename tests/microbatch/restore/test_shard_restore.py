@@ -1,11 +1,13 @@
 """What a run holds, dealt out to another number of shards, in another form: it goes on as it would have."""
 
 import random
+from typing import NamedTuple
 
 import pytest
 
-from anabranch import load
+from anabranch import Event, load
 from anabranch.eventtime.channels import Source, end_sources
+from anabranch.eventtime.windows.window_types import Sessions, Tumbling
 from anabranch.microbatch.exchange.partition_keys import find_keys
 from anabranch.microbatch.inspect.stored_state import (
     read_all_slices,
@@ -31,7 +33,11 @@ from anabranch.microbatch.store.state_store import MemoryStore
 from anabranch.model.maps import Map
 from anabranch.model.targets import load_module
 from anabranch.plan.foldable_leaves import join_deltas
+from anabranch.query.window_aggregates import aggregate
 from anabranch.reference.sequential import run
+from anabranch.spark.savepoints.creation import describe_slices, make_state_table
+from anabranch.spark.savepoints.first_batch import _read_slices
+from anabranch.state import Count, Max, Min
 from anabranch.state.sharing import Held
 from tests.microbatch.programs import PROGRAMS
 from tests.microbatch.test_microbatches import (
@@ -41,6 +47,7 @@ from tests.microbatch.test_microbatches import (
     draw_items,
     expected_rows,
     said_rows,
+    to_row,
 )
 
 
@@ -193,3 +200,36 @@ def test_differential_any_program_goes_on_to_the_bit_also_with_other_hot_keys(na
         )
         assert said_rows(engine) == expected_rows(answer), f"seed {seed}"
         assert engine.ledger == answer.ledger
+
+
+class Offer(NamedTuple):
+    time: int
+    bidder: int
+    price: int
+
+
+@pytest.mark.parametrize("window", [Tumbling(10), Sessions(5)], ids=repr)
+def test_a_savepoint_of_windows_holds_what_they_hold(window):
+    program = aggregate(
+        Offer, window, per="bidder", n=Count(), low=(Min(), "price"), top=(Max(), "price"),
+        last=(Max(), "time"),
+    )  # fmt: skip
+    sources = (Source("a"),)
+    engine = Engine(program, sources, 1, columns=True)
+    offers = [Offer(3, 1, 5), Offer(4, 1, 7), Offer(6, 1, 1)]  # The last one is pending.
+    engine.batch([[to_row(Event(offer, "a", seq)) for seq, offer in enumerate(offers)]])
+    ((_, store),) = (
+        pair for pair in sort_stores(list_values(engine)).items() if pair[0].role == "shard"
+    )
+    description = read_overview(sort_stores(list_values(engine))).description
+    table = make_state_table(description, store, describe_slices(description))
+    (row,) = table.to_pylist()
+    assert (row["events"], row["count"], row["min_price"], row["max_price"]) == (2, 2, 5, 7)
+    (plan, kept) = engine.job.columns.windows, read_all_slices(description, store)
+    older = [name if name == "key" else name.replace("_", " ") for name in table.column_names]
+    turned = table.set_column(
+        table.column_names.index("min_price"), "min_price", [[~row["min_price"]]]
+    )
+    for one in (table, turned.rename_columns(older)):
+        again = _read_slices(one, plan)
+        assert [a.tolist() for a in again.parts] == [a.tolist() for a in kept.parts]

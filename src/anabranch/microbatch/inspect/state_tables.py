@@ -177,9 +177,7 @@ def _tabulate_book(relation: Relation, description: Description, store: KeptStor
 
 def name_parts(description: Description) -> list[str]:
     """Return the columns of a slice beside its key: when it starts, how many events, and its parts."""
-    parts = description.window_plan.parts
-    named = [part.op if part.field is None else f"{part.op}_{part.field}" for part in parts]
-    return ["start", "events", *named]
+    return ["start", "events", *description.window_plan.columns]
 
 
 def _describe_slices(description: Description) -> Relation:

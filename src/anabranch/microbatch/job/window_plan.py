@@ -43,6 +43,14 @@ class WindowPlan:
     gap: int | None = None
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """Return how the parts of a slice are called, in queries and in savepoints."""
+        named = [p.op if p.field is None else f"{p.op}_{p.field}" for p in self.parts]
+        if self.gap is not None and named[-1] in named[:-1]:
+            named[-1] = "last"
+        return tuple(named)
+
+    @property
     def width(self) -> int:
         """Return how long a slice is."""
         return gcd(self.size, self.every)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import anabranch
 from anabranch.microbatch.columns.arrow_columns import columns_to_arrow, describe_layout
+from anabranch.microbatch.inspect.state_tables import name_parts, show_parts
 from anabranch.microbatch.inspect.stored_state import (
     Address,
     Overview,
@@ -227,9 +228,7 @@ def _find_start(description: Description) -> Any:
 
 def describe_slices(description: Description) -> EntryKinds:
     """Return the kinds of slices of windows: several rows for a key, one for each of its slices."""
-    plan = description.window_plan
-    parts = tuple((f"{op.op} {op.field}" if op.field else op.op, kinds.INT) for op in plan.parts)
-    fields = (("start", kinds.INT), ("events", kinds.INT), *parts)
+    fields = tuple((name, kinds.INT) for name in name_parts(description))
     key = kinds.STR if description.key == "str" else kinds.INT
     by = description.said.state.by
     return EntryKinds(by, None, key if by else None, kinds.Record("Slice", fields))
@@ -294,7 +293,7 @@ def make_state_table(description: Description, store: KeptStore, found: EntryKin
         texts = slices.strings
         keys: Any = slices.keys if texts is None else [texts[key] for key in slices.keys.tolist()]
         names = name_columns(found.key, found.entry)
-        arrays = [slices.starts, slices.events, *slices.parts]
+        arrays = [*show_parts(description, slices)]
         return pa.table(dict(zip(names, [keys, *arrays] if found.key else arrays, strict=True)))
     if not description.keeps_book:
         return to_table(found.key, found.entry, read_objects(description, store), codec)

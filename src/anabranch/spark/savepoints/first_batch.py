@@ -18,6 +18,7 @@ from anabranch.microbatch.columns.arrow_columns import arrow_to_columns, describ
 from anabranch.microbatch.columns.window_slices import WindowSlices
 from anabranch.microbatch.exchange.envelopes import SCHEMA, make_batch
 from anabranch.microbatch.job.job import Job
+from anabranch.microbatch.job.window_plan import WindowPlan
 from anabranch.microbatch.restore.shares import (
     Envelope,
     deal_columns,
@@ -84,7 +85,9 @@ class Seed(NamedTuple):
         """Deal out one of the state's tables."""
         table = self.savepoint.read_table(relative)
         if self.holds_slices:
-            yield from deal_slices(self.job, _read_slices(table), self._find_closed())
+            yield from deal_slices(
+                self.job, _read_slices(table, self._window_plan), self._find_closed()
+            )
         elif self._fits_columns():
             yield from deal_columns(self.job, *self._read_columns(table))
         else:
@@ -113,6 +116,12 @@ class Seed(NamedTuple):
                 delta = migration.read_delta(name, [self.savepoint.read_table(relative)])
                 state = join_deltas(program, state, {name: migration.migrate_delta(name, delta)})
         return state
+
+    @property
+    def _window_plan(self) -> WindowPlan:
+        assert self.job.columns is not None
+        assert self.job.columns.windows is not None
+        return self.job.columns.windows
 
     def _find_closed(self) -> int:
         # Windows are closed up to the frontier, in every batch.
@@ -159,15 +168,22 @@ def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
     return found.chunk(0) if isinstance(found, pa.ChunkedArray) else found
 
 
-def _read_slices(table: pa.Table) -> WindowSlices:
+def _read_slices(table: pa.Table, plan: WindowPlan) -> WindowSlices:
+    """Return what a savepoint holds of windows. In older ones the least stands as its complement."""
     import numpy as np
 
     from anabranch.kernels.numpy_columns import Strings
 
+    def read(name: str) -> Any:
+        return np.ascontiguousarray(table.column(name).to_numpy(), np.int64)
+
     names = table.column_names
     keyed = names[0] == "key"
-    arrays = [table.column(name).to_numpy() for name in names[keyed:]]
-    starts, events, *parts = (np.ascontiguousarray(array, np.int64) for array in arrays)
+    starts, events, parts = read("start"), read("events"), []
+    for part, name in zip(plan.parts, plan.columns, strict=True):
+        older = f"{part.op} {part.field}"
+        column = read(older if older in names else name)
+        parts.append(~column if part.op == "min" and older not in names else column)
     if not keyed:
         return WindowSlices(np.zeros(len(table), np.int64), starts, events, tuple(parts))
     line = table.column("key").to_pylist()
