@@ -14,7 +14,7 @@ from anabranch.microbatch.inspect.replica import Replica
 from anabranch.microbatch.inspect.state_tables import (
     describe_store,
     tabulate_store,
-    unify_relations,
+    unify_kinds,
 )
 from anabranch.microbatch.inspect.stored_state import read_overview, sort_stores
 from anabranch.model.maps import Map
@@ -46,7 +46,7 @@ def tabulate(values):
     """Return the tables of all stores, as a query sees them."""
     stores = sort_stores(values)
     description = read_overview(stores).description
-    relation = unify_relations(
+    relation = unify_kinds(
         describe_store(description, address, store) for address, store in stores.items()
     )
     return relation, [
@@ -93,7 +93,7 @@ def test_differential_a_replica_that_follows_says_what_a_new_one_says(name, colu
             fresh = Replica(number, values)
             copy = replica.current
             assert (copy.batch, copy.frontier) == (number, fresh.current.frontier)
-            assert copy.shelves.keys() == fresh.current.shelves.keys()
+            assert copy.lookups.keys() == fresh.current.lookups.keys()
             relation, rows = read_rows(values)
             if relation.key is None:
                 assert copy.find(None) == fresh.current.find(None)

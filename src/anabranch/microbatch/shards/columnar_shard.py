@@ -34,6 +34,7 @@ from anabranch.microbatch.job.column_plan import ColumnPlan
 from anabranch.microbatch.job.job import Job
 from anabranch.microbatch.job.window_plan import WindowPlan
 from anabranch.microbatch.shards.shard_base import ShardBase
+from anabranch.microbatch.store import page_sizes
 from anabranch.microbatch.store.shard_head import Head
 from anabranch.microbatch.store.slice_book import SliceBook
 from anabranch.microbatch.store.state_store import Store, read_known_page
@@ -43,9 +44,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     Array = np.ndarray[Any, Any]
-
-PAGE_EVENTS = 1 << 16
-"""How many pending events a page holds."""
 
 
 class _Letter(NamedTuple):
@@ -260,8 +258,8 @@ class ColumnShard(ShardBase):
         import numpy as np
 
         waiting = waiting.take(np.argsort(waiting.times, kind="stable"))
-        for start in range(0, len(waiting), PAGE_EVENTS):
-            part = waiting.take(slice(start, start + PAGE_EVENTS))  # type: ignore[arg-type]
+        for start in range(0, len(waiting), page_sizes.PENDING_ROWS):
+            part = waiting.take(slice(start, start + page_sizes.PENDING_ROWS))
             fresh = max(pages, default=-1) + 1
             self.store.write_page("pending", str(fresh), write_table(part))
             counted = _count(self._counts_here(part), len(part))
@@ -298,7 +296,7 @@ class ColumnShard(ShardBase):
             table = concatenate(tables, strings)
             counts["processed"] += len(table)
             slices.append(fold_table(windows, table))
-        closed = SliceBook(windows, self.store, self.job.codec).close(slices, self.frontier)
+        closed = SliceBook(windows, self.store).close(slices, self.frontier)
         if closed is not None and len(closed.starts):
             rank = self.job.program.ranks[windows.timer]
             self.tables.append(describe_windows(windows, rank, closed))

@@ -28,7 +28,8 @@ from anabranch.microbatch.ingest.channel_verdicts import BatchVerdicts, Standing
 from anabranch.microbatch.shards.shard_base import ShardBase
 from anabranch.microbatch.speculative.forked_shard import ForkedShardSpeculation
 from anabranch.microbatch.speculative.keyed_shard import PendingOutputs
-from anabranch.microbatch.store.row_entries import RowEntries
+from anabranch.microbatch.store import page_sizes
+from anabranch.microbatch.store.hashed_book import HashedBook
 from anabranch.microbatch.store.shard_head import Head
 from anabranch.microbatch.store.state_store import read_known_page
 from anabranch.model.events import FOREVER, Event
@@ -39,9 +40,6 @@ from anabranch.model.shapes import EntryShape
 from anabranch.model.slices import field_value
 from anabranch.model.step import describe_failure
 from anabranch.state.sharing import Held
-
-PAGE_EVENTS = 4096
-"""How many pending events a page holds: a batch reads the pages in which something became stable."""
 
 
 class RowShard(ShardBase):
@@ -137,8 +135,8 @@ class RowShard(ShardBase):
         fresh = max(pages, default=-1) + 1
         self._ends: dict[int, int] = {}
         waiting = sorted(waiting, key=lambda event: event.time)
-        for number, start in enumerate(range(0, len(waiting), PAGE_EVENTS)):
-            part = waiting[start : start + PAGE_EVENTS]
+        for number, start in enumerate(range(0, len(waiting), page_sizes.PENDING_OBJECTS)):
+            part = waiting[start : start + page_sizes.PENDING_OBJECTS]
             self.store.write_page("pending", str(fresh + number), self._pack(part))
             counted = sum(self._counts_here(event) for event in part)
             pages[fresh + number] = (part[0].time, counted)
@@ -230,18 +228,18 @@ class RowShard(ShardBase):
         if job.wiring.way == "keyed":
             shape = job.program.initial.shape
             assert isinstance(shape, EntryShape)
-            return RowEntries(self.store, job.codec, job.wiring.shards)
+            return HashedBook(self.store, job.codec, job.wiring.shards)
         data = self.store.read("state")
         if job.wiring.way == "shared":
             common = job.program.init.common if data is None else job.codec.decode(data)
-            return Held(common, RowEntries(self.store, job.codec, job.wiring.shards))
+            return Held(common, HashedBook(self.store, job.codec, job.wiring.shards))
         return job.program.init if data is None else job.codec.decode(data)
 
     def _keep_state(self, state: Any, *, changed: bool) -> None:
-        if isinstance(state, Held) and isinstance(state.each, RowEntries):
+        if isinstance(state, Held) and isinstance(state.each, HashedBook):
             self._keep_state(state.each, changed=changed)
             state = state.common
-        if isinstance(state, RowEntries):
+        if isinstance(state, HashedBook):
             state.flush()
         elif changed:
             self.store.write("state", self.job.codec.encode(state))

@@ -136,8 +136,8 @@ class StorePart:
 class Inventory:
     """A store that knows which values it holds, so that one that is gone is not taken for a new one.
 
-    `held` is kept by its owner, in the value that it reads first: the names of single values, and of books
-    of entries by objects one bit for each page. All other books have a cover of their own.
+    `held` is kept by its owner, in the value that it reads first: the names of single values, and of hashed
+    books one bit for each page. All other books have a cover of their own.
     """
 
     def __init__(self, store: Store, held: Mapping[str, int] | None = None) -> None:
@@ -182,9 +182,8 @@ class Inventory:
 
 
 def _find_bit(book: str, page: str) -> int:
-    if book not in ("entries", "spoken") or "." in page:
-        return 0
-    return 1 << (int(page) if page.isdecimal() else 0)
+    hashed = book in ("entries", "spoken") and page.isdecimal()
+    return 1 << int(page) if hashed else 0
 
 
 def read_known_page(store: Reader, book: str, page: str) -> bytes:
