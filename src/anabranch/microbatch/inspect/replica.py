@@ -18,7 +18,7 @@ import msgspec
 from anabranch.eventtime.channel_progress import Standing
 from anabranch.microbatch.inspect.key_lookups import Decode, Lookup
 from anabranch.microbatch.inspect.state_tables import keeps_pages
-from anabranch.microbatch.inspect.stored_state import Address, ContentsError, sort_stores
+from anabranch.microbatch.inspect.stored_state import Address, ContentsError, read_head, sort_stores
 from anabranch.microbatch.job.description import Description
 from anabranch.microbatch.store.shard_head import Head
 from anabranch.microbatch.store.state_store import KeptStore, unseal
@@ -106,8 +106,7 @@ class Replica:
                 yield from sort_stores((operator, key, n, data) for n, data in held.items()).items()
 
     def _read_frontier(self, store: KeptStore) -> int:
-        head = Head(*self._description.codec.decode(store.read("head") or b""))
-        return find_frontier(self._description, head)
+        return find_frontier(self._description, read_head(self._description, store))
 
     def _open(
         self, stores: Mapping[Address, KeptStore], old: Mapping[Address, Lookup]

@@ -16,8 +16,14 @@ from anabranch.microbatch.exchange.envelopes import unpack_events
 from anabranch.microbatch.exchange.partition_keys import find_numbers
 from anabranch.microbatch.ingest.channel_verdicts import Standing
 from anabranch.microbatch.job.description import Description
-from anabranch.microbatch.store.shard_head import Head
-from anabranch.microbatch.store.state_store import KeptStore, unseal
+from anabranch.microbatch.store.shard_head import Head, read_pending_pages
+from anabranch.microbatch.store.state_store import (
+    KeptStore,
+    list_held,
+    read_known_page,
+    report_missing,
+    unseal,
+)
 from anabranch.model.events import Event
 
 
@@ -118,9 +124,7 @@ def read_overview(stores: Mapping[Address, KeptStore]) -> Overview:
         raise ContentsError("this checkpoint holds no state yet", expected="a batch with events")
     description = _read_description(shards[min(shards)])
     codec = description.codec
-    heads = {
-        number: Head(*codec.decode(store.read("head") or b"")) for number, store in shards.items()
-    }
+    heads = {number: read_head(description, store) for number, store in shards.items()}
     ledgers = [Ledger(*head.ledger) for head in heads.values()]
     for address, store in stores.items():
         counted = store.read("ledger")
@@ -138,7 +142,7 @@ def read_overview(stores: Mapping[Address, KeptStore]) -> Overview:
 def read_pending(description: Description, number: int, store: KeptStore) -> list[Event]:
     """Return the events that wait in a shard and are counted there: each waits in one such shard."""
     events: list[Event] = []
-    for data in store.pages("pending"):
+    for data in read_pending_pages(store, read_head(description, store).pages):
         if description.form == "objects":
             carried = unpack_events(description.codec, description.tag_classes, data)
             events += [one.event for one in carried]
@@ -167,5 +171,19 @@ class _Layouts(NamedTuple):
 
 def read_objects(description: Description, store: KeptStore) -> Iterator[tuple[Any, Any]]:
     """Yield the entries of a shard that keeps objects, key by key."""
-    for data in store.pages("entries"):
+    held = read_head(description, store).held
+    if held is None:  # Of before there were inventories.
+        pages = [name[len("entries/") :] for name in store.values if name.startswith("entries/")]
+    else:
+        pages = list_held(held, "entries")
+    for page in pages:
+        data = read_known_page(store, "entries", page)
         yield from description.codec.decode(data).items()
+
+
+def read_head(description: Description, store: KeptStore) -> Head:
+    """Return the head of a shard."""
+    data = store.read("head")
+    if data is None:
+        raise report_missing(store, "head")
+    return Head(*description.codec.decode(data))

@@ -35,9 +35,9 @@ from anabranch.microbatch.job.job import Job
 from anabranch.microbatch.job.window_plan import WindowPlan
 from anabranch.microbatch.shards.shard_base import ShardBase
 from anabranch.microbatch.store import page_sizes
-from anabranch.microbatch.store.shard_head import Head
+from anabranch.microbatch.store.shard_head import Head, add_pending, take_pending
 from anabranch.microbatch.store.slice_book import SliceBook
-from anabranch.microbatch.store.state_store import Store, read_known_page
+from anabranch.microbatch.store.state_store import Store
 from anabranch.model.events import FOREVER, Tag
 
 if TYPE_CHECKING:
@@ -236,12 +236,8 @@ class ColumnShard(ShardBase):
         self, good: list[EventTable], pages: dict[int, tuple[int, int]]
     ) -> dict[int, list[EventTable]]:
         """Return what is stable, by tag; put the rest into pages, by time."""
-        tables = list(good)
-        for page in [page for page, (first, _) in pages.items() if first <= self.frontier]:
-            data = read_known_page(self.store, "pending", str(page))
-            tables.append(read_table(self.plan, data)[0])
-            self.store.write_page("pending", str(page), None)
-            del pages[page]
+        kept = take_pending(self.store, pages, self.frontier)
+        tables = [*good, *(read_table(self.plan, data)[0] for data in kept)]
         stable: dict[int, list[EventTable]] = {}
         for table in tables:
             ripe = table.times <= self.frontier
@@ -260,10 +256,8 @@ class ColumnShard(ShardBase):
         waiting = waiting.take(np.argsort(waiting.times, kind="stable"))
         for start in range(0, len(waiting), page_sizes.PENDING_ROWS):
             part = waiting.take(slice(start, start + page_sizes.PENDING_ROWS))
-            fresh = max(pages, default=-1) + 1
-            self.store.write_page("pending", str(fresh), write_table(part))
             counted = _count(self._counts_here(part), len(part))
-            pages[fresh] = (int(part.times[0]), counted)
+            add_pending(self.store, pages, write_table(part), int(part.times[0]), counted)
 
     def _fold(
         self,

@@ -30,8 +30,7 @@ from anabranch.microbatch.speculative.forked_shard import ForkedShardSpeculation
 from anabranch.microbatch.speculative.keyed_shard import PendingOutputs
 from anabranch.microbatch.store import page_sizes
 from anabranch.microbatch.store.hashed_book import HashedBook
-from anabranch.microbatch.store.shard_head import Head
-from anabranch.microbatch.store.state_store import read_known_page
+from anabranch.microbatch.store.shard_head import Head, add_pending, take_pending
 from anabranch.model.events import FOREVER, Event
 from anabranch.model.maps import Map
 from anabranch.model.order import OrderKey, sort_events
@@ -118,13 +117,10 @@ class RowShard(ShardBase):
         """Return what is stable, in order, and what of it that was read has to wait."""
         job, store, pages = self.job, self.store, self.head.pages
         events = list(good)
-        for page in [page for page, (first, _) in pages.items() if first <= frontier]:
-            data = read_known_page(store, "pending", str(page))
+        for data in take_pending(store, pages, frontier):
             events += [
                 carried.event for carried in unpack_events(job.codec, job.program.tags, data)
             ]
-            store.write_page("pending", str(page), None)
-            del pages[page]
         stable = (event for event in events if event.time <= frontier)
         waiting = [event for event in events if event.time > frontier]
         return sort_events(job.program.ranks, stable), waiting
@@ -132,15 +128,13 @@ class RowShard(ShardBase):
     def put_off(self, waiting: list[Event]) -> dict[int, tuple[int, int]]:
         """Put events that have to wait into pages, by time; return all pages there are."""
         pages = self.head.pages
-        fresh = max(pages, default=-1) + 1
         self._ends: dict[int, int] = {}
         waiting = sorted(waiting, key=lambda event: event.time)
-        for number, start in enumerate(range(0, len(waiting), page_sizes.PENDING_OBJECTS)):
+        for start in range(0, len(waiting), page_sizes.PENDING_OBJECTS):
             part = waiting[start : start + page_sizes.PENDING_OBJECTS]
-            self.store.write_page("pending", str(fresh + number), self._pack(part))
             counted = sum(self._counts_here(event) for event in part)
-            pages[fresh + number] = (part[0].time, counted)
-            self._ends[fresh + number] = part[-1].time
+            number = add_pending(self.store, pages, self._pack(part), part[0].time, counted)
+            self._ends[number] = part[-1].time
         return pages
 
     def _speculate(

@@ -14,7 +14,8 @@ from anabranch.microbatch.exchange.envelopes import Carried, pack_events, unpack
 from anabranch.microbatch.exchange.result_rows import ResultRow, describe_output
 from anabranch.microbatch.speculative.row_barrier import read_id
 from anabranch.microbatch.store.hashed_book import HashedBook
-from anabranch.microbatch.store.state_store import Store, read_known_page
+from anabranch.microbatch.store.shard_head import read_pending_pages
+from anabranch.microbatch.store.state_store import Store
 from anabranch.model.events import Event
 from anabranch.model.maps import Map
 from anabranch.model.program import Program
@@ -49,8 +50,7 @@ class PendingOutputs:
     def read_pending(self, pages: Iterable[int]) -> list[Event]:
         """Return the pending events that lie in some pages of the store."""
         found: list[Event] = []
-        for page in pages:
-            data = read_known_page(self._store, "pending", str(page))
+        for data in read_pending_pages(self._store, pages):
             carried = unpack_events(self._codec, self._program.tags, data)
             found += [one.event for one in carried]
         return found

@@ -7,7 +7,7 @@ an answer. Values that were written before there were sums are read as they are.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
 from anabranch.errors import AnabranchError
@@ -92,12 +92,6 @@ class KeptStore:
     def read_page(self, book: str, page: str) -> bytes | None:
         """Return a page."""
         return self.values.get(f"{book}/{page}")
-
-    def pages(self, book: str) -> Iterator[bytes]:
-        """Yield the pages of a book."""
-        for name, data in self.values.items():
-            if name.startswith(f"{book}/"):
-                yield data
 
 
 class StorePart:
@@ -184,6 +178,12 @@ class Inventory:
 def _find_bit(book: str, page: str) -> int:
     hashed = book in ("entries", "spoken") and page.isdecimal()
     return 1 << int(page) if hashed else 0
+
+
+def list_held(held: Mapping[str, int], book: str) -> list[str]:
+    """Return the pages of a hashed book that there must be, by what an inventory holds."""
+    bits = held.get(book, 0)
+    return [str(number) for number in range(bits.bit_length()) if bits >> number & 1]
 
 
 def read_known_page(store: Reader, book: str, page: str) -> bytes:
