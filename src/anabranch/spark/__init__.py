@@ -60,41 +60,41 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Batch": "progress",
-    "Feed": "query",
-    "Files": "files",
-    "create_savepoint": "savepoints",
-    "export_view": "inspection",
-    "describe_progress": "progress",
-    "feed_clock": "clocks",
-    "feed_directory": "frames",
-    "follow": "progress",
-    "history": "inspection",
-    "for_each_batch": "sinks",
-    "prepare": "settings",
-    "read_waivers": "sinks",
-    "rescale": "rescaling",
-    "restore_savepoint": "restores",
-    "run": "query",
-    "select_late": "sides",
-    "select_outputs": "sides",
-    "serve": "inspection",
-    "select_rejected": "sides",
-    "settle": "barriers",
-    "state": "inspection",
-    "start_session": "session",
-    "verify_checkpoint": "integrity",
-    "watch": "progress",
-    "write_console": "previews",
-    "write_directory": "sinks",
-    "write_memory": "previews",
+    "Batch": "spark.sinks.progress",
+    "Feed": "spark.sources.feeds",
+    "Files": "sources.files",
+    "create_savepoint": "spark.savepoints.creation",
+    "describe_progress": "spark.sinks.progress",
+    "export_view": "spark.inspect.live_state",
+    "feed_clock": "spark.sources.clock_frames",
+    "feed_directory": "spark.sources.frames",
+    "follow": "spark.sinks.progress",
+    "for_each_batch": "spark.sinks.directory",
+    "history": "spark.inspect.live_state",
+    "prepare": "spark.session.settings",
+    "read_waivers": "spark.sinks.directory",
+    "rescale": "spark.savepoints.rescaling",
+    "restore_savepoint": "spark.savepoints.checkpoint_restore",
+    "run": "spark.runs",
+    "select_late": "spark.sinks.result_frames",
+    "select_outputs": "spark.sinks.result_frames",
+    "select_rejected": "spark.sinks.result_frames",
+    "serve": "spark.inspect.live_state",
+    "settle": "spark.settlement",
+    "start_session": "spark.session.startup",
+    "state": "spark.inspect.live_state",
+    "verify_checkpoint": "spark.checkpoint.integrity",
+    "watch": "spark.sinks.progress",
+    "write_console": "spark.sinks.preview_sinks",
+    "write_directory": "spark.sinks.directory",
+    "write_memory": "spark.sinks.preview_sinks",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(importlib.import_module(f"anabranch.{_HOMES[name]}"), name)
 
 
 def __dir__() -> list[str]:
