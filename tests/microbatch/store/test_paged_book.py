@@ -28,7 +28,8 @@ PARTS = (SlicePart("count", None), SlicePart("sum", "amount"))
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch):
-    monkeypatch.setattr(page_sizes, "BOOK_ROWS", 7)
+    monkeypatch.setattr(page_sizes, "ENTRY_ROWS", 7)
+    monkeypatch.setattr(page_sizes, "SLICE_ROWS", 7)
 
 
 def check_pages(store, book, count_rows):

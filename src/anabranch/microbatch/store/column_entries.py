@@ -20,6 +20,7 @@ from anabranch.microbatch.columns.event_tables import (
     read_columns,
     write_columns,
 )
+from anabranch.microbatch.store import page_sizes
 from anabranch.microbatch.store.paged_book import Page, PagedBook, read_parts
 from anabranch.microbatch.store.state_store import Reader, Store
 
@@ -81,7 +82,7 @@ class ColumnEntries(PagedBook["Array"]):
     """The entries of a shard for one batch; a page is the slots of the table that it holds."""
 
     def __init__(self, store: Store, layout: ColumnLayout, start: Any, shard: int) -> None:
-        super().__init__(store, BOOK, (-1, []))
+        super().__init__(store, BOOK, (-1, []), page_sizes.ENTRY_ROWS)
         self._version, self._recent = self._about
         last = self._recent[-1] if self._recent else f"shard {shard}"
         self._digest = hashlib.sha256(last.encode())
@@ -112,13 +113,10 @@ class ColumnEntries(PagedBook["Array"]):
         table.version = self._version
         _remember(digest, table)
 
-    def _read(self, page: Page) -> Array:
-        return self._table.pages.pop(page.number)
-
-    def _join(self, older: Array, newer: Array) -> Array:
+    def _join(self, page: Page, newer: Array) -> Array:
         import numpy as np
 
-        return np.unique(np.concatenate([older, newer]))
+        return np.unique(np.concatenate([self._table.pages.pop(page.number), newer]))
 
     def _measure(self, content: Array) -> tuple[int, int, int]:
         """Return how many slots there are, and of which batch the states are."""

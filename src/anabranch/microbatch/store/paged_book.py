@@ -12,7 +12,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from anabranch.microbatch.store import page_sizes
 from anabranch.microbatch.store.state_store import Reader, Store, read_known_page
 
 Content = TypeVar("Content")
@@ -41,18 +40,15 @@ class Cover(NamedTuple):
 class PagedBook(ABC, Generic[Content]):
     """A book at work on one batch; what a page holds is its owner's."""
 
-    def __init__(self, store: Store, name: str, about: Any) -> None:
+    def __init__(self, store: Store, name: str, about: Any, part_rows: int) -> None:
         self._store = store
         self._name = name
+        self._part_rows = part_rows
         self._about, self._free, self._pages = read_cover(store) or Cover(about, 0, [])
 
     @abstractmethod
-    def _read(self, page: Page) -> Content:
-        """Return what a page holds."""
-
-    @abstractmethod
-    def _join(self, older: Content, newer: Content) -> Content:
-        """Return what two pages hold, as one."""
+    def _join(self, page: Page, newer: Content) -> Content:
+        """Return what a page holds, together with what is newer."""
 
     @abstractmethod
     def _measure(self, content: Content) -> tuple[int, int, int]:
@@ -66,13 +62,13 @@ class PagedBook(ABC, Generic[Content]):
         """Write a page; the last ones become one with it unless they are larger by far."""
         rows, first, last = self._measure(content)
         while self._pages and self._pages[-1].rows <= 2 * rows:
-            content = self._join(self._read(self._pages[-1]), content)
+            content = self._join(self._pages[-1], content)
             rows, first, last = self._measure(content)
             self._remove(self._pages[-1:])
-        starts = range(0, max(rows, 1), page_sizes.BOOK_ROWS)
+        starts = range(0, max(rows, 1), self._part_rows)
         page = Page(self._free, rows, first, last, len(starts))
         for name, start in zip(_name_parts(page), starts, strict=True):
-            data = self._pack(content, slice(start, start + page_sizes.BOOK_ROWS))
+            data = self._pack(content, slice(start, start + self._part_rows))
             self._store.write_page(self._name, name, data)
         self._pages.append(page)
         self._free += 1

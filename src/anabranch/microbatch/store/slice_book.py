@@ -16,6 +16,7 @@ from anabranch.microbatch.columns.window_slices import (
     write_slices,
 )
 from anabranch.microbatch.job.window_plan import WindowPlan
+from anabranch.microbatch.store import page_sizes
 from anabranch.microbatch.store.paged_book import Page, PagedBook, read_cover, read_parts
 from anabranch.microbatch.store.state_store import Reader, Store
 from anabranch.model.events import FOREVER
@@ -30,7 +31,7 @@ class SliceBook(PagedBook[WindowSlices]):
     """
 
     def __init__(self, plan: WindowPlan, store: Store) -> None:
-        super().__init__(store, BOOK, NEVER)
+        super().__init__(store, BOOK, NEVER, page_sizes.SLICE_ROWS)
         self._plan = plan
         self._closed: int = self._about
 
@@ -42,7 +43,7 @@ class SliceBook(PagedBook[WindowSlices]):
             places.append(self._measure(fresh)[1])
         closed = None
         if places and self._find_first_end(min(places)) <= frontier:
-            kept = [self._read(page) for page in self._pages]
+            kept = [part for page in self._pages for part in self._read(page)]
             whole = join_slices(kept if fresh is None else [*kept, fresh], self._plan)
             closed = close_windows(self._plan, whole, self._closed, frontier)
             fresh = self._forget(whole, fresh, frontier)
@@ -79,12 +80,11 @@ class SliceBook(PagedBook[WindowSlices]):
         self._remove([page for page in self._pages if page.last < start])
         return None if fresh is None else find_open(self._plan, fresh, frontier)
 
-    def _read(self, page: Page) -> WindowSlices:
-        parts = [read_slices(self._plan, data)[0] for data in self._read_parts(page)]
-        return parts[0] if len(parts) == 1 else join_slices(parts, self._plan)
+    def _read(self, page: Page) -> list[WindowSlices]:
+        return [read_slices(self._plan, data)[0] for data in self._read_parts(page)]
 
-    def _join(self, older: WindowSlices, newer: WindowSlices) -> WindowSlices:
-        return join_slices([older, newer], self._plan)
+    def _join(self, page: Page, newer: WindowSlices) -> WindowSlices:
+        return join_slices([*self._read(page), newer], self._plan)
 
     def _measure(self, content: WindowSlices) -> tuple[int, int, int]:
         """Return how many slices there are, and their first and last start; of sessions, the ends."""
