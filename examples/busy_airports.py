@@ -10,12 +10,10 @@ from operator import add
 from typing import NamedTuple
 
 from anabranch import Event, Shard, take
+from anabranch.demo import show
 from anabranch.eventtime import Always, AtFrontier, Fold, Sliding, Source, Windowing
-from anabranch.eventtime.channels import end_sources
-from anabranch.model.events import Item
-from anabranch.plan.tree import Plan, Worker
+from anabranch.plan import Plan, Worker
 from anabranch.query import Missed, Result, aggregate
-from anabranch.reference.sequential import run
 
 
 class Departure(NamedTuple):
@@ -36,7 +34,7 @@ busy_airports = aggregate(
     Departure, two_hours, per="airport", at="scheduled", delay=30, name="busy_airports"
 )
 
-events: list[Item] = [
+events = [
     Event(Departure(15, "JFK", 51, scheduled=10), "tower", 0),
     Event(Departure(20, "LGA", 7, scheduled=20), "tower", 1),
     Event(Departure(70, "JFK", 52, scheduled=65), "tower", 2),
@@ -85,13 +83,15 @@ plans = {
     ),
 }
 
+
+def describe(time: int, said: Result | Missed) -> str:
+    if isinstance(said, Missed):
+        return f"at {time:>3}: {said.key} missed flight {said.value.flight} in [{said.start}, {said.end})"
+    sign = "+" if said.op > 0 else "-"
+    return (
+        f"at {time:>3}: {said.key} {sign} {said.value} in [{said.start}, {said.end}), {said.timing}"
+    )
+
+
 if __name__ == "__main__":
-    answer = run(busy_airports, end_sources(events, sources), sources)
-    for output in answer.outputs:
-        said, now = output.value, f"at {output.event.time:>3}: {output.value.key}"
-        if isinstance(said, Missed):
-            print(f"{now} missed flight {said.value.flight} in [{said.start}, {said.end})")
-        else:
-            sign = "+" if said.op > 0 else "-"
-            print(f"{now} {sign} {said.value} in [{said.start}, {said.end}), {said.timing}")
-    print(answer.ledger)
+    show(busy_airports, events, sources, describe)

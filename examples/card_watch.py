@@ -8,10 +8,9 @@ What a payment means depends on those before it, so a card's events keep their o
 from typing import Any, NamedTuple
 
 from anabranch import Event, Program, Shard, depends, on, take
-from anabranch.eventtime.channels import Source, end_sources
-from anabranch.model.events import Item
-from anabranch.plan.tree import Plan, Worker
-from anabranch.reference.sequential import run
+from anabranch.demo import show
+from anabranch.eventtime import Source
+from anabranch.plan import Plan, Worker
 from anabranch.state import Count, Dictionary, ListOf, MapOf, SetOf, Struct, Value
 
 
@@ -70,7 +69,7 @@ card_watch = Program(
     state=MapOf(card, by="card"),
 )
 
-events: list[Item] = [
+events = [
     Event(Payment(1, "ann", 20, "NL"), "shops", 0),
     Event(Payment(2, "bob", 500, "US"), "web", 0),
     Event(Payment(3, "ann", 35, "NL"), "shops", 1),
@@ -106,8 +105,6 @@ plans = {
 }
 
 if __name__ == "__main__":
-    answer = run(card_watch, end_sources(events, sources), sources)
-    for output in answer.outputs:
-        name, *what = output.value
-        print(f"at {output.event.time:>2}: {name}", *what)
-    print(answer.ledger)
+    show(
+        card_watch, events, sources, lambda time, said: f"at {time:>2}: " + " ".join(map(str, said))
+    )

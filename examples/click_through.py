@@ -8,11 +8,10 @@ apart, and what a view keeps is let go of at that time. The last click came a mi
 from typing import NamedTuple
 
 from anabranch import Event, take
-from anabranch.eventtime.channels import Source, end_sources
-from anabranch.model.events import Item
-from anabranch.plan.tree import Plan, Worker
+from anabranch.demo import show
+from anabranch.eventtime import Source
+from anabranch.plan import Plan, Worker
 from anabranch.query import interval_join
-from anabranch.reference.sequential import run
 
 
 class Impression(NamedTuple):
@@ -36,7 +35,7 @@ click_through = interval_join(
     Impression, Click, on="view", lower=0, upper=10, how="left", select=say
 )
 
-events: list[Item] = [
+events = [
     Event(Impression(0, view=1, ad="shoes"), "ads", 0),
     Event(Impression(2, view=2, ad="books"), "ads", 1),
     Event(Impression(5, view=3, ad="shoes"), "ads", 2),
@@ -62,9 +61,11 @@ plans = {
     "each view apart": Plan(Worker(children=(follow(1), Worker(children=(follow(2), follow(3)))))),
 }
 
+
+def describe(time: int, said: tuple[str, str, int | None]) -> str:
+    what, ad, after = said
+    return f"at {time}: {what} {ad}" + (f", after {after}" if after else "")
+
+
 if __name__ == "__main__":
-    answer = run(click_through, end_sources(events, sources), sources)
-    for output in answer.outputs:
-        what, ad, after = output.value
-        print(f"at {output.event.time}: {what} {ad}" + (f", after {after}" if after else ""))
-    print(answer.ledger)
+    show(click_through, events, sources, describe)

@@ -9,10 +9,9 @@ the bit nevertheless, on every plan, because the order within a sensor is.
 from typing import NamedTuple
 
 from anabranch import Event, Program, Shard, depends, on, take
-from anabranch.eventtime.channels import Source, end_sources
-from anabranch.model.events import Item
-from anabranch.plan.tree import Plan, Worker
-from anabranch.reference.sequential import run
+from anabranch.demo import show
+from anabranch.eventtime import Source
+from anabranch.plan import Plan, Worker
 from anabranch.state import MapOf, Replicated
 
 ALPHA = 0.5
@@ -40,7 +39,7 @@ ewma = Program(
     state=MapOf(Replicated(), by="sensor"),
 )
 
-events: list[Item] = [
+events = [
     Event(Reading(1, "roof", 20.0), "gateway", 0),
     Event(Reading(2, "cellar", 0.0), "gateway", 1),
     Event(Reading(3, "roof", 25.0), "gateway", 2),
@@ -72,8 +71,4 @@ plans = {
 }
 
 if __name__ == "__main__":
-    answer = run(ewma, end_sources(events, sources), sources)
-    for output in answer.outputs:
-        sensor, fahrenheit = output.value
-        print(f"at {output.event.time}: {sensor:<6} {fahrenheit} °F")
-    print(answer.ledger)
+    show(ewma, events, sources, lambda time, said: f"at {time}: {said[0]:<6} {said[1]} °F")

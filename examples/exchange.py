@@ -6,15 +6,13 @@ currency, none has the customers. With `Shared` every worker holds a copy of the
 `Rate` can change, and each payment sees the rates as of its own time.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from anabranch import Event, Program, depends, on, take
-from anabranch.eventtime.channels import Source, end_sources
-from anabranch.model.events import Item
-from anabranch.plan.tree import Plan, Worker
-from anabranch.reference.sequential import run
+from anabranch.demo import show
+from anabranch.eventtime import Source
+from anabranch.plan import Plan, Worker
 from anabranch.state import MapOf, Replicated, Shared, Sum
-from anabranch.state.sharing import View
 
 
 class Payment(NamedTuple):
@@ -30,7 +28,7 @@ class Rate(NamedTuple):
     per_euro: int
 
 
-def convert(state: View, payment: Payment) -> int:
+def convert(state: Any, payment: Payment) -> int:
     return int(payment.cents // state.common.get(payment.currency, 1))
 
 
@@ -45,7 +43,7 @@ exchange = Program(
     state=Shared(MapOf(Replicated(), by="currency"), MapOf(Sum(), by="customer")),
 )
 
-events: list[Item] = [
+events = [
     Event(Rate(1, "yen", per_euro=160), "rates", 0),
     Event(Payment(2, "ada", "yen", cents=320_000), "shop", 0),
     Event(Payment(3, "bob", "euro", cents=1_000), "shop", 1),
@@ -78,9 +76,11 @@ plans = {
     ),
 }
 
+
+def describe(time: int, said: tuple[str, int]) -> str:
+    customer, cents = said
+    return f"at {time}: {customer} has paid {cents / 100:.2f} euro"
+
+
 if __name__ == "__main__":
-    answer = run(exchange, end_sources(events, sources), sources)
-    for output in answer.outputs:
-        customer, cents = output.value
-        print(f"at {output.event.time}: {customer} has paid {cents / 100:.2f} euro")
-    print(answer.ledger)
+    show(exchange, events, sources, describe)

@@ -10,10 +10,9 @@ totals. Flink's key-by can't share such a rule, and runs this program on one cor
 from typing import NamedTuple
 
 from anabranch import Event, Program, Shard, depends, on, take
-from anabranch.eventtime.channels import Source, end_sources
-from anabranch.model.events import Item
-from anabranch.plan.tree import Plan, Worker
-from anabranch.reference.sequential import run
+from anabranch.demo import show
+from anabranch.eventtime import Source
+from anabranch.plan import Plan, Worker
 
 
 class Txn(NamedTuple):
@@ -52,7 +51,7 @@ fraud = Program(
     join=lambda a, b: Totals(a.previous, a.current + b.current),
 )
 
-events: list[Item] = [
+events = [
     Event(Txn(1, 3), "north", 0),
     Event(Txn(2, 4), "south", 0),
     Event(Rule(3), "rules", 0),
@@ -79,8 +78,4 @@ plans = {
 }
 
 if __name__ == "__main__":
-    answer = run(fraud, end_sources(events, sources), sources)
-    for output in answer.outputs:
-        kind, amount = output.value
-        print(f"at {output.event.time:>2}: {kind} {amount}")
-    print(answer.ledger)
+    show(fraud, events, sources, lambda time, said: f"at {time:>2}: {said[0]} {said[1]}")

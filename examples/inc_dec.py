@@ -10,10 +10,9 @@ peak either where the left side did or at the very end.
 from typing import NamedTuple
 
 from anabranch import Event, Program, Shard, depends, on, take
-from anabranch.eventtime.channels import Source, end_sources
-from anabranch.model.events import Item
-from anabranch.plan.tree import Plan, Worker
-from anabranch.reference.sequential import run
+from anabranch.demo import show
+from anabranch.eventtime import Source
+from anabranch.plan import Plan, Worker
 
 
 class Inc(NamedTuple):
@@ -55,7 +54,7 @@ inc_dec = Program(
     join=join,
 )
 
-events: list[Item] = [
+events = [
     Event(Inc(1, 2), "ups", 0),
     Event(Inc(2, 5), "more ups", 0),
     Event(Dec(3, 1), "downs", 0),
@@ -79,7 +78,4 @@ plans = {
 }
 
 if __name__ == "__main__":
-    answer = run(inc_dec, end_sources(events, sources), sources)
-    for output in answer.outputs:
-        print(f"mark at {output.event.time}: the counter reached {output.value}")
-    print(answer.ledger)
+    show(inc_dec, events, sources, "mark at {}: the counter reached {}".format)

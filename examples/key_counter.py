@@ -9,10 +9,9 @@ can't do. The last plan is the one in the paper: key 1 on one worker, the busy k
 from typing import NamedTuple
 
 from anabranch import Event, Program, Shard, depends, on, take
-from anabranch.eventtime.channels import Source, end_sources
-from anabranch.model.events import Item
-from anabranch.plan.tree import Plan, Worker
-from anabranch.reference.sequential import run
+from anabranch.demo import show
+from anabranch.eventtime import Source
+from anabranch.plan import Plan, Worker
 from anabranch.state import Count, MapOf
 
 
@@ -33,7 +32,7 @@ key_counter = Program(
     state=MapOf(Count(), by="key"),
 )
 
-events: list[Item] = [
+events = [
     Event(Inc(1, key=1), "a", 0),
     Event(Inc(2, key=2), "a", 1),
     Event(Read(3, key=1), "reads", 0),
@@ -59,10 +58,11 @@ plans = {
     ),
 }
 
+
+def describe(time: int, said: tuple[int, int]) -> str:
+    key, count = said
+    return f"at {time}: key {key} was counted {count} times"
+
+
 if __name__ == "__main__":
-    answer = run(key_counter, end_sources(events, sources), sources)
-    for output in answer.outputs:
-        key, count = output.value
-        print(f"at {output.event.time}: key {key} was counted {count} times")
-    print("left:", dict(answer.state))
-    print(answer.ledger)
+    show(key_counter, events, sources, describe)

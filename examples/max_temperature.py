@@ -9,10 +9,9 @@ is: readings fold apart, on copies of the maximum, and come together when a repo
 from typing import NamedTuple
 
 from anabranch import Event, Program, Shard, depends, on, take
-from anabranch.eventtime.channels import Source, end_sources
-from anabranch.model.events import Item
-from anabranch.plan.tree import Plan, Worker
-from anabranch.reference.sequential import run
+from anabranch.demo import show
+from anabranch.eventtime import Source
+from anabranch.plan import Plan, Worker
 
 
 class Temp(NamedTuple):
@@ -32,7 +31,7 @@ max_temperature = Program(
 )  # fmt: skip
 
 
-events: list[Item] = [
+events = [
     *(Event(Temp(t, d), "t1", n) for n, (t, d) in enumerate([(1, 20), (4, 25), (9, 18)])),
     *(Event(Temp(t, d), "t2", n) for n, (t, d) in enumerate([(2, 23), (5, 22), (8, 19)])),
     *(Event(Report(t), "reports", n) for n, t in enumerate([6, 10, 11])),
@@ -50,7 +49,4 @@ plans = {
 }
 
 if __name__ == "__main__":
-    answer = run(max_temperature, end_sources(events, sources), sources)
-    for output in answer.outputs:
-        print(f"report at {output.event.time:>2}: {output.value} degrees")
-    print(answer.ledger)
+    show(max_temperature, events, sources, "report at {:>2}: {} degrees".format)

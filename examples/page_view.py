@@ -9,10 +9,9 @@ views of a page holds a copy of its entry (`Replicated`), which only an update c
 from typing import NamedTuple
 
 from anabranch import Event, Program, depends, on, take
-from anabranch.eventtime.channels import Source, end_sources
-from anabranch.model.events import Item
-from anabranch.plan.tree import Plan, Worker
-from anabranch.reference.sequential import run
+from anabranch.demo import show
+from anabranch.eventtime import Source
+from anabranch.plan import Plan, Worker
 from anabranch.state import MapOf, Replicated
 
 
@@ -38,7 +37,7 @@ page_view = Program(
     state=MapOf(Replicated(), by="page"),
 )
 
-events: list[Item] = [
+events = [
     Event(View(1, page=1), "v1", 0),
     Event(Update(2, page=1, zip=10001), "updates", 0),
     Event(View(3, page=1), "v2", 0),
@@ -72,9 +71,11 @@ plans = {
     ),
 }
 
+
+def describe(time: int, said: tuple[str, int, int]) -> str:
+    kind, page, known = said
+    return f"at {time}: {kind:<6} of page {page}, known: {known}"
+
+
 if __name__ == "__main__":
-    answer = run(page_view, end_sources(events, sources), sources)
-    for output in answer.outputs:
-        kind, page, known = output.value
-        print(f"at {output.event.time}: {kind:<6} of page {page}, known: {known}")
-    print(answer.ledger)
+    show(page_view, events, sources, describe)

@@ -10,10 +10,9 @@ rooms, which fork again, room by room.
 from typing import NamedTuple
 
 from anabranch import Event, ForkJoin, Map, Program, State, depends, on, take
-from anabranch.eventtime.channels import Source, end_sources
-from anabranch.model.events import Item
-from anabranch.plan.tree import Plan, Worker
-from anabranch.reference.sequential import run
+from anabranch.demo import show
+from anabranch.eventtime import Source
+from anabranch.plan import Plan, Worker
 from anabranch.state import MapOf, Max
 
 
@@ -85,7 +84,7 @@ smart_home = Program(
     depends(Pressure, Pressure),
 )
 
-events: list[Item] = [
+events = [
     Event(Temp(5, "kitchen", 21), "kitchen", 0),
     Event(Temp(10, "hall", 19), "hall", 0),
     Event(Pressure(15, 1000), "gauge", 0),
@@ -131,9 +130,11 @@ plans = {
     ),
 }
 
+
+def describe(time: int, said: tuple[str, int, int]) -> str:
+    verdict, coolest, jump = said
+    return f"at {time:>3}: {verdict}, coolest room {coolest}, pressure +{jump}"
+
+
 if __name__ == "__main__":
-    answer = run(smart_home, end_sources(events, sources), sources)
-    for output in answer.outputs:
-        verdict, coolest, jump = output.value
-        print(f"at {output.event.time:>3}: {verdict}, coolest room {coolest}, pressure +{jump}")
-    print(answer.ledger)
+    show(smart_home, events, sources, describe)

@@ -9,10 +9,9 @@ names no taxi, sees them all. Taxis that have nothing to report send a heartbeat
 from typing import NamedTuple
 
 from anabranch import Event, Heartbeat, Map, Program, depends, on, take
-from anabranch.eventtime.channels import Source, end_sources
-from anabranch.model.events import Item
-from anabranch.plan.tree import Plan, Worker
-from anabranch.reference.sequential import run
+from anabranch.demo import show
+from anabranch.eventtime import Source
+from anabranch.plan import Plan, Worker
 from anabranch.state import MapOf, Sum
 
 
@@ -50,7 +49,7 @@ given = {
 # fmt: on
 
 
-def beat(source: str, brought: list[NamedTuple]) -> list[Item]:
+def beat(source: str, brought: list[NamedTuple]) -> list[Event | Heartbeat]:
     """Put a heartbeat every 10 minutes between the events of a source, after any at that time."""
     times = [(data.time, 0, data) for data in brought] + [(t, 1, None) for t in range(10, 651, 10)]
     return [
@@ -59,7 +58,7 @@ def beat(source: str, brought: list[NamedTuple]) -> list[Item]:
     ]
 
 
-events: list[Item] = [
+events = [
     *beat("id1", [Tip(time, 1, amount) for time, amount in given[1]]),
     *beat("id2", [Tip(time, 2, amount) for time, amount in given[2]]),
     *beat("id3", [Tip(time, 3, amount) for time, amount in given[3]]),
@@ -85,7 +84,4 @@ plans = {
 }
 
 if __name__ == "__main__":
-    answer = run(taxi_tips, end_sources(events, sources), sources)
-    for output in answer.outputs:
-        print(f"hour ending at {output.event.time}: {output.value}")
-    print(answer.ledger)
+    show(taxi_tips, events, sources, "hour ending at {}: {}".format)

@@ -9,10 +9,9 @@ be answered until every stream has passed it.
 from typing import NamedTuple
 
 from anabranch import Event, Heartbeat, Program, Shard, depends, on, take
-from anabranch.eventtime.channels import Source, end_sources
-from anabranch.model.events import Item
-from anabranch.plan.tree import Plan, Worker
-from anabranch.reference.sequential import run
+from anabranch.demo import show
+from anabranch.eventtime import Source
+from anabranch.plan import Plan, Worker
 from anabranch.state import Sum
 
 
@@ -32,7 +31,7 @@ value_barrier = Program(
     state=Sum(),
 )
 
-events: list[Item] = [
+events = [
     Event(Value(1, 1), "a1", 0),
     Event(Value(3, 5), "a1", 1),
     Event(Value(4, 3), "a1", 2),
@@ -76,7 +75,4 @@ plans = {
 }
 
 if __name__ == "__main__":
-    answer = run(value_barrier, end_sources(events, sources), sources)
-    for output in answer.outputs:
-        print(f"barrier at {output.event.time:>2}: {output.value}")
-    print(answer.ledger)
+    show(value_barrier, events, sources, "barrier at {:>2}: {}".format)

@@ -17,6 +17,7 @@ from anabranch.plan.explanation import compare, explain, write_comparison
 from anabranch.plan.optimizers import OPTIMIZERS
 from anabranch.plan.rates import Rates, assume_rates, read_rates
 from anabranch.plan.transitions import transition
+from anabranch.spark.run_explanation import describe_run
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -78,6 +79,12 @@ def show_transition() -> str:
     return transition(program, calm, busy).describe() + "\n"
 
 
+def show_run(name: str, shards: int) -> str:
+    """Return what `explain` says of an example on Spark."""
+    program, _ = load_example(name)
+    return f"{describe_run(program, shards=shards)}\n"
+
+
 SHOWN: dict[str, Callable[[], str]] = {
     "max-temperature": lambda: show_plan("max_temperature"),
     "key-counter-greedy": lambda: show_plan("key_counter", "greedy"),
@@ -85,6 +92,7 @@ SHOWN: dict[str, Callable[[], str]] = {
     "key-counter-comparison": show_comparison,
     "inc-dec": lambda: show_plan("inc_dec"),
     "smart-home": lambda: show_plan("smart_home"),
+    "spark-smart-home": lambda: show_run("smart_home", 3),
     "sequential": show_sequential,
     "transition": show_transition,
 }

@@ -6,15 +6,20 @@ Run by `make lint`. Prints one line for each finding and exits with 1 if there a
 import ast
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 MAX_MODULE_LINES = 600
 MAX_FUNCTION_LINES = 70
+MAX_FOLDER_MODULES = 14
+NAMED_TWICE = frozenset({"Default"})  # A trigger and a declared change: words of users, both.
+CROWDED_FOLDERS = {"src/anabranch/cli": "one module per verb"}
 EMPTY_NAMES = frozenset({"utils", "helpers", "common", "manager", "factory", "context", "engine"})
 VARIANTS = frozenset({"util", "helper", "managers", "factories", "contexts", "engines"})
 
+NAMELESS = frozenset({"__init__", "__main__"})
 SKIPPED_FOLDERS = frozenset(
     {
         "build",
@@ -119,6 +124,52 @@ PYTHON_RULES: tuple[Rule, ...] = (
 TEXT_RULES: tuple[Rule, ...] = (find_machine_paths,)
 
 
+def find_crowded_folders(package: dict[Path, str]) -> Iterator[Finding]:
+    """Refuse a folder in which a stranger has to search."""
+    folders = Counter(file.parent for file in package if file.stem not in NAMELESS)
+    for folder, count in sorted(folders.items()):
+        if count > MAX_FOLDER_MODULES and folder.as_posix() not in CROWDED_FOLDERS:
+            problem = f"{count} modules, more than {MAX_FOLDER_MODULES}"
+            yield Finding(folder, 1, problem, "give what belongs together a folder of its own")
+
+
+def find_shared_names(package: dict[Path, str]) -> Iterator[Finding]:
+    """Refuse two modules, or two classes, of one name: one name, one thing."""
+    known: dict[tuple[str, str], Path] = {}
+    for file, text in sorted(package.items()):
+        if file.stem in NAMELESS:
+            continue
+        classes = [node for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
+        named = [("module", file.stem, 1), *(("class", c.name, c.lineno) for c in classes)]
+        for kind, name, line in named:
+            first = known.setdefault((kind, name), file)
+            if first != file and name not in NAMED_TWICE:
+                problem = f"{kind} '{name}' is also in {first}"
+                yield Finding(file, line, problem, "name one of them for what sets it apart")
+
+
+def find_missing_places(page: Path, text: str, package: dict[Path, str]) -> Iterator[Finding]:
+    """Refuse a page that names a module which is not there."""
+    root = Path("src/anabranch")
+    for line, content in enumerate(text.splitlines(), start=1):
+        for name in re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", content):
+            places = {root / name, Path(name)}
+            if not places & package.keys() and not name.startswith(
+                ("tests/", "tools/", "examples/")
+            ):
+                yield Finding(page, line, f"{name} is not there", "name the module as it is now")
+
+
+def check_package(files: dict[Path, str]) -> list[Finding]:
+    """Apply the rules that look at all modules of the package at once."""
+    source = Path("src/anabranch")
+    package = {f: text for f, text in files.items() if source in f.parents and f.suffix == ".py"}
+    findings = [*find_crowded_folders(package), *find_shared_names(package)]
+    for page in (Path("ARCHITECTURE.md"), Path("CONTRIBUTING.md")):
+        findings += find_missing_places(page, files.get(page, ""), package)
+    return findings
+
+
 def check_file(file: Path, text: str) -> list[Finding]:
     """Apply every rule that fits the kind of file."""
     rules = TEXT_RULES + (PYTHON_RULES if file.suffix == ".py" else ())
@@ -139,11 +190,11 @@ def walk_text_files(folder: Path) -> Iterator[Path]:
 def main() -> int:
     """Check the whole repository."""
     root = Path(__file__).resolve().parent.parent
-    findings = [
-        finding
-        for file in walk_text_files(root)
-        for finding in check_file(file.relative_to(root), file.read_text(encoding="utf-8"))
-    ]
+    files = {
+        file.relative_to(root): file.read_text(encoding="utf-8") for file in walk_text_files(root)
+    }
+    findings = [finding for file, text in files.items() for finding in check_file(file, text)]
+    findings += check_package(files)
     for finding in findings:
         print(finding)
     if findings:

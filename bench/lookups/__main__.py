@@ -86,7 +86,7 @@ def measure(keys: int, seconds: int, connections: int, *, columns: bool) -> dict
         writer.write(range(keys))
         frame = spark.readStream.schema("time long, key long, seq long").parquet(str(home / "in"))
         feed = Feed(frame, "s", tag=Seen, seq="seq")
-        result = run(counts, [feed], columns=columns)
+        result = run(counts, [feed], columnar="auto" if columns else "never")
         trigger = {"processingTime": "0 seconds"}
         query = write_directory(result, home / "out", home / "checkpoint", trigger=trigger)
         while not (home / "checkpoint" / "commits" / "0").exists():

@@ -107,3 +107,10 @@ def test_a_broken_row_is_refused_with_its_line(tmp_path, capsys):
     file.write_text("{}\noops\n")
     assert run_command(["diff", str(file), str(file)]) == 2
     assert f"{file}:2" in capsys.readouterr().err
+
+
+def test_a_folder_is_refused_by_its_name(tmp_path, capsys):
+    file = tmp_path / "a.jsonl"
+    file.write_text("")
+    assert run_command(["diff", str(file), str(tmp_path)]) == 2
+    assert "is a folder, and two files are compared" in capsys.readouterr().err

@@ -113,3 +113,77 @@ def test_a_wrong_call_says_why_and_ends_with_2(flags, message, capsys):
     assert message in err
     assert "Traceback" not in err
     assert out == ""
+
+
+def test_the_layout_on_spark_is_drawn_with_its_shards_and_reasons(capsys):
+    assert run_command(["explain", COUNTER, "--shards", "2"]) == 0
+    out, _ = capsys.readouterr()
+    assert out.endswith("""
+on Spark, 2 shards
+  no root: shards never meet
+  ├─ shard 0  Inc (key shard 0 of 2); Read (key shard 0 of 2)
+  └─ shard 1  Inc (key shard 1 of 2); Read (key shard 1 of 2)
+
+where event types run
+  Inc   in the shard of its key  free within one key: hot keys can be spread
+  Read  in the shard of its key  marker per key: waits for what it depends on
+
+fields
+  key separates: different values never meet
+
+layout and path
+  keyed: different values of key never meet
+  columnar path: events are never looked at one by one
+  early fold: Inc from files are folded where they are read, to deltas
+  Inc: compiled
+  Read: compiled
+""")
+
+
+def test_many_shards_are_counted_and_not_listed(capsys):
+    assert run_command(["explain", BARRIER]) == 0
+    out, _ = capsys.readouterr()
+    assert (
+        """
+on Spark, 16 shards
+  root  Barrier
+  ├─ shard 0  Value (lane 0 of 16)
+  ├─ shard 1  Value (lane 1 of 16)
+  ├─ shard 2  Value (lane 2 of 16)
+  ├─ … 12 more like these
+  └─ shard 15  Value (lane 15 of 16)
+"""
+        in out
+    )
+    assert "of Parquet or Arrow files alone, `run` takes 1 shard by default" in out
+
+
+def test_the_document_holds_the_layout_and_what_keeps_it_on_the_row_path(capsys):
+    assert run_command(["explain", "examples/fraud.py", "--shards", "3", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["on_spark"]
+    assert (found["layout"], found["shards"], found["path"]) == ("forked", 3, "row")
+    assert [(w["slices"], w["machine"]) for w in found["workers"] if w["slices"]] == [
+        (["Rule"], "root"),
+        (["Txn[lane in 0/3]"], "shard 0"),
+        (["Txn[lane in 1/3]"], "shard 1"),
+        (["Txn[lane in 2/3]"], "shard 2"),
+    ]
+    assert [(t["event_type"], t["apart"]) for t in found["event_types"]] == [
+        ("Txn", True), ("Rule", False),
+    ]  # fmt: skip
+    assert [gap["feature"] for gap in found["row_path_only"]] == ["deferred outputs"]
+
+
+def test_the_picture_is_of_spark_unless_an_optimizer_is_named(tmp_path, capsys):
+    file = tmp_path / "plan.svg"
+    flags = ["explain", COUNTER, "--rates", RATES, "--shards", "3", "--svg", str(file)]
+    assert run_command(flags) == 0
+    assert "Spark plan: 5 workers" in file.read_text()
+    assert "key shard 2 of 3" in file.read_text()
+    assert run_command([*flags, "--optimizer", "greedy"]) == 0
+    assert "greedy plan: 5 workers" in file.read_text()
+
+
+def test_shards_are_at_least_one(capsys):
+    assert run_command(["explain", COUNTER, "--shards", "0"]) == 2
+    assert "--shards is not a number of shards" in capsys.readouterr().err

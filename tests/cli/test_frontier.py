@@ -102,7 +102,9 @@ def test_flags_declare_what_sources_promise_as_they_do_for_run(program, inputs, 
 def test_a_folder_of_files_is_an_input_too(program, inputs, tmp_path, capsys):
     (tmp_path / "in").mkdir()
     for name in ("north", "south", "west"):
-        (tmp_path / f"{name}.jsonl").rename(tmp_path / "in" / f"{name}.jsonl")
+        rows = (tmp_path / f"{name}.jsonl").read_text().splitlines()
+        named = [json.dumps({**json.loads(row), "source": name}) for row in rows]
+        (tmp_path / "in" / f"{name}.jsonl").write_text("\n".join(named) + "\n")
     assert run_command(["frontier", program, "--input", str(tmp_path / "in"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["pending"] == 155
 
@@ -199,7 +201,7 @@ def test_an_idle_timeout_is_for_a_stream_on_spark(program, inputs, capsys):
     assert "--idle-after-s is for a stream that goes on" in capsys.readouterr().err
 
 
-def test_explain_says_that_an_estimated_source_goes_event_by_event(program, capsys):
+def test_explain_says_that_an_estimated_source_takes_the_row_path(program, capsys):
     assert run_command(["explain", program]) == 0
-    line = "event by event: the lateness of source 'north' is estimated"
+    line = "row path: the lateness of source 'north' is estimated"
     assert line in capsys.readouterr().out

@@ -1,5 +1,6 @@
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -76,7 +77,7 @@ def test_json_is_one_document_that_balances(program, events, capsys):
     assert ledger["input"] == sum(n for name, n in ledger.items() if name != "input") == 7
     assert document["late"][0]["distance"] == 6
     rejected = {(entry["source"], entry["seq"]) for entry in document["rejected"]}
-    assert rejected == {("t", 3), ("t", 4), ("r", 1)}
+    assert rejected == {("t", 3), ("t", 4), ("r", 6)}
 
 
 def test_lateness_lets_an_event_in(program, events, capsys):
@@ -205,7 +206,11 @@ def test_a_wrong_call_says_why_and_ends_with_2(arguments, message, capsys):
     out, err = capsys.readouterr()
     assert message in err
     assert "Traceback" not in err
-    assert out == ""
+    if "--json" in arguments:
+        document = json.loads(out)
+        assert (message in document["error"]["what"], document["exit_code"]) == (True, 2)
+    else:
+        assert out == ""
 
 
 def test_a_module_that_fails_is_named_with_the_line(tmp_path, capsys):
@@ -260,3 +265,104 @@ def test_rejected_events_are_a_warning_and_too_many_a_failure(program, events, t
 def test_without_a_rejected_event_nothing_is_warned_of(capsys):
     assert run_command(["run", BARRIER, "--most-rejected", "0"]) == 0
     assert capsys.readouterr().err == ""
+
+
+EXITS = """
+import sys
+from typing import NamedTuple
+from anabranch import Program, on
+
+class Inc(NamedTuple):
+    time: int
+
+counts = Program(on(Inc, update=lambda n, inc: sys.exit(0)), init=0)
+events = [Inc(1)]
+"""
+
+
+def test_a_program_that_ends_the_process_is_an_error_with_its_line(tmp_path, capsys):
+    file = tmp_path / "exits.py"
+    file.write_text(EXITS)
+    assert run_command(["run", str(file), "--json", "--most-rejected", "0"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["ledger"]["rejected"] == 1
+    assert document["rejected"][0]["reason"] == "on Inc: SystemExit: 0 (exits.py:9)"
+    at_import = tmp_path / "exits_at_import.py"
+    at_import.write_text("import sys\nsys.exit(0)\n")
+    assert run_command(["run", str(at_import)]) == 2
+    assert "SystemExit: 0" in capsys.readouterr().err
+
+
+def test_too_many_rejected_are_one_document_with_the_error(program, events, capsys):
+    command = ["run", program, "--input", events, "--json", "--most-rejected", "1"]
+    assert run_command(command) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["error"]["type"] == "RejectionError"
+    assert document["exit_code"] == 1
+    assert document["ledger"]["input"] == 7
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--input", "s3a://bucket/in"], "the input s3a://bucket/in is not on a file system"),
+        (["--output", "s3a://bucket/out"], "the output s3a://bucket/out is not on a file system"),
+        (["--spark", "--output", "s3://b/out"], "the output s3://b/out is not on a file system"),
+        (["--spark", "--input", "hdfs://n/in"], "the input hdfs://n/in is not on a file system"),
+        (["--from", "s3://b/s"], "the savepoint s3://b/s is not on a file system"),
+        (["--savepoint", "s3://b/s"], "the savepoint s3://b/s is not on a file system"),
+        (["--input", "gone"], "there is no file 'gone'"),
+        (["--spark", "--input", "gone"], "there is no file 'gone'"),
+        (["--input", "examples", "--output", "examples/x.jsonl"], "lies in the input folder"),
+        (["--spark", "--input", "examples", "--output", "examples"], "lies in the input folder"),
+        (["--columnar", "never"], "--columnar is for Spark"),
+    ],
+)
+def test_a_path_that_can_not_be_used_has_its_own_words(arguments, message, capsys):
+    assert run_command(["run", BARRIER, *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_file_uri_is_a_file(program, events, tmp_path, capsys):
+    output = tmp_path / "said.jsonl"
+    command = ["run", program, "--input", Path(events).as_uri(), "--output", output.as_uri()]
+    assert run_command(command) == 0
+    assert json.loads(output.read_text())["value"] == 10
+
+
+def test_the_reference_reads_all_files_of_a_folder_by_name(program, tmp_path, capsys):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name, time in (("b", 9), ("a", 1)):
+        (folder / f"{name}.jsonl").write_text(f'{{"tag": "Temp", "time": {time}, "degrees": 5}}\n')
+    (folder / "_hidden").write_text("not read")
+    assert run_command(["run", program, "--input", str(folder), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["ledger"]["processed"] == 2
+    assert document["frontiers"] == {"in": "ended"}
+
+
+DECLARED = """
+from anabranch.eventtime import Source
+
+sources = [Source("phones", lateness=90)]
+"""
+
+
+def test_a_source_that_is_not_declared_is_rejected_with_a_hint(program, tmp_path, capsys):
+    with Path(program).open("a") as file:
+        file.write(DECLARED)
+    rows = [{"tag": "Temp", "time": time, "degrees": 1, "source": "phone"} for time in (100, 40)]
+    events = tmp_path / "calls.jsonl"
+    events.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert run_command(["run", program, "--input", str(events)]) == 0
+    out, err = capsys.readouterr()
+    assert "2 in = 2 rejected" in out
+    assert (
+        "hint: 2 events rejected, of 1 undeclared source: 'phone' (2). Declared: 'phones'." in err
+    )
+    assert run_command(["run", program, "--input", str(events), "--json"]) == 0
+    assert "Add Source('phone')" in json.loads(capsys.readouterr().out)["hint"]
+    # What the flags declare are all sources that there are.
+    assert run_command(["run", program, "--input", str(events), "--lateness", "90"]) == 0
+    assert "2 in = 2 processed" in capsys.readouterr().out

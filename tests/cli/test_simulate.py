@@ -23,12 +23,13 @@ def test_every_plan_is_tried_under_every_seed(capsys):
     out, err = capsys.readouterr()
     assert err == ""
     assert "\x1b" not in out
-    assert "100 of 100 schedules give the sequential answer" in out
+    assert "120 of 120 schedules give the sequential answer" in out
     assert run_command(["simulate", BARRIER, "--seeds", "20", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["agree"] is True
     assert [plan["name"] for plan in document["plans"]] == [
-        "sequential", "by stream", "lopsided", "root works too", "four lanes"
+        "sequential", "by stream", "lopsided", "root works too", "four lanes",
+        "on Spark, 4 shards",
     ]  # fmt: skip
     assert all(plan["seeds"] == 20 and plan["crashes"] > 0 for plan in document["plans"])
 
@@ -92,7 +93,9 @@ def test_a_program_without_plans_gets_some_from_its_events(tmp_path, capsys):
     file.write_text(text.replace("plans = {", "others = {"))
     assert run_command(["simulate", str(file), "--seeds", "20", "--json"]) == 0
     plans = json.loads(capsys.readouterr().out)["plans"]
-    assert [plan["name"] for plan in plans] == ["sequential", "greedy"]
+    assert [plan["name"] for plan in plans] == [
+        "sequential", "greedy", "on Spark, 4 shards",
+    ]  # fmt: skip
     assert plans[1]["joins"] > 0
     assert run_command(["simulate", str(file), "--seeds", "20"]) == 0
     assert "these follow from its events" in capsys.readouterr().out
@@ -118,3 +121,22 @@ def test_events_of_a_file_can_be_simulated(tmp_path, capsys):
 def test_a_wrong_call_says_why_and_ends_with_2(flags, message, capsys):
     assert run_command(["simulate", BARRIER, *flags]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_the_layout_on_spark_is_simulated_with_the_shards_that_are_asked_for(capsys):
+    arguments = ["simulate", BARRIER, "--plan", "on Spark", "--shards", "3", "--seeds", "5"]
+    assert run_command([*arguments, "--json"]) == 0
+    plans = json.loads(capsys.readouterr().out)["plans"]
+    assert [(plan["name"], plan["seeds"]) for plan in plans] == [("on Spark, 3 shards", 5)]
+    assert run_command(["simulate", BARRIER, "--shards", "0"]) == 2
+    assert "--shards is not a number of shards" in capsys.readouterr().err
+
+
+def test_a_layout_that_disagrees_names_the_command_that_shows_it(broken, capsys):
+    arguments = ["simulate", broken, "--shards", "2", "--plan", "on Spark", "--json"]
+    assert run_command([*arguments, "--seeds", "50"]) == 1
+    (plan,) = json.loads(capsys.readouterr().out)["plans"]
+    seed = plan["mismatch"]["seed"]
+    assert plan["mismatch"]["replay"] == (
+        f"anabranch simulate {broken} --plan 'on Spark' --shards 2 --seed {seed}"
+    )

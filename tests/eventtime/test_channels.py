@@ -14,6 +14,7 @@ from anabranch.eventtime.channels import (
     Source,
     Watch,
     end_sources,
+    follow,
     read_sources,
 )
 
@@ -181,8 +182,8 @@ def test_lateness_does_not_depend_on_how_sources_interleave(source, given_steps,
     others = [Event(Tick(time), "b", n) for n, (_, time) in enumerate(given_steps)]
     mixed = [*mine, *others]
     rng.shuffle(mixed)
-    known, brought = read_sources(mixed, [source])
-    assert brought.get("a", []) == mine
+    known, brought, _ = read_sources(mixed, [source, Source("b")])
+    assert brought["a"] == mine
     alone, together = Watch(source), Watch(known["a"])
     assert [together.see(item, TAGS) for item in brought["a"]] == [
         alone.see(item, TAGS) for item in mine
@@ -191,7 +192,7 @@ def test_lateness_does_not_depend_on_how_sources_interleave(source, given_steps,
 
 @given(st.permutations([Event(Tick(5), "a", 3), Heartbeat(5, "a", 3), Heartbeat(2, "a", 1)]))
 def test_a_heartbeat_of_the_same_number_comes_after_the_event(items):
-    _, brought = read_sources(items, [])
+    brought = read_sources(items, []).items
     assert brought["a"] == [Heartbeat(2, "a", 1), Event(Tick(5), "a", 3), Heartbeat(5, "a", 3)]
 
 
@@ -200,9 +201,50 @@ def test_a_source_without_a_sequence_is_read_as_it_came():
     assert read_sources(items, [])[1]["a"] == items
 
 
-def test_a_source_that_nobody_declared_is_in_order():
-    known, _ = read_sources([Event(Tick(1), "b")], [Source("a", lateness=5)])
-    assert known == {"a": Source("a", lateness=5), "b": Source("b", lateness=0)}
+def test_where_no_source_is_declared_every_source_is_in_order():
+    known, _, rejected = read_sources([Event(Tick(1), "b")], [])
+    assert (known, rejected) == ({"b": Source("b", lateness=0)}, [])
+
+
+def test_where_sources_are_declared_any_other_is_rejected():
+    items = [Event(Tick(1), "b", 0), Heartbeat(9, "b", 1), Malformed("x", "broken", "b", 2)]
+    known, brought, rejected = read_sources(items, [Source("a", lateness=5)])
+    assert (known, brought) == ({"a": Source("a", lateness=5)}, {"a": []})
+    hint = "unknown source 'b'; declared are a: add Source('b'), or correct the name"
+    assert [entry.reason for entry in rejected] == [hint, hint, "broken"]
+    assert [entry.item.seq for entry in rejected] == [0, 1, 2]
+
+
+def test_of_events_with_one_number_the_first_is_taken():
+    items = [Event(Tick(n), "a", seq) for n, seq in enumerate((0, 1, 1, 2, 0), start=5)]
+    answer = follow(Source("a"), read_sources(items, []).items["a"], TAGS)
+    assert [(event.time, event.seq) for event in answer.good] == [(5, 0), (6, 1), (8, 2)]
+    assert [entry.reason for entry in answer.rejected] == [
+        f"sequence {seq} of source 'a' is not larger than the last: it came before, or too late"
+        for seq in (0, 1)
+    ]
+
+
+def test_what_can_not_be_used_does_not_take_a_number():
+    watch = Watch(Source("a"))
+    unfit = [Event(Tick(1 << 70), "a", 3), Malformed("x", "broken", "a", 3)]
+    assert all(isinstance(watch.see(item, TAGS), Rejected) for item in unfit)
+    assert watch.see(Event(Tick(1), "a", 3), TAGS) == Event(Tick(1), "a", 3)
+
+
+@pytest.mark.parametrize(("item", "reason"), [
+    (Event(Tick(1), "a", 1 << 63), f"sequence {1 << 63} does not fit into 64 bits"),
+    (Heartbeat(1, "a", -1 << 64), f"sequence {-1 << 64} does not fit into 64 bits"),
+    (Heartbeat(1 << 63, "a", 0), f"heartbeat {1 << 63} does not fit into 64 bits"),
+])  # fmt: skip
+def test_what_does_not_fit_into_64_bits_is_rejected(item, reason):
+    watch = Watch(Source("a"))
+    assert watch.see(item, TAGS).reason == reason
+    assert (watch.frontier, watch.last) == (NEVER, None)
+
+
+def test_the_end_of_a_source_fits_behind_the_last_number():
+    assert end_sources([Event(Tick(1), "a", FOREVER)])[-1] == Heartbeat(FOREVER, "a", FOREVER)
 
 
 def test_a_source_that_brings_nothing_is_watched_too():
@@ -211,9 +253,13 @@ def test_a_source_that_brings_nothing_is_watched_too():
 
 def test_an_ended_input_says_so_for_every_source():
     items = [Event(Tick(1), "a", 7), Heartbeat(9, "a", 4), Event(Tick(2), "b")]
-    assert end_sources(items, [Source("silent")]) == [
+    assert end_sources(items, [Source("silent"), Source("a")]) == [
         *items,
         Heartbeat(FOREVER, "silent", None),
+        Heartbeat(FOREVER, "a", 8),
+    ]
+    assert end_sources(items) == [
+        *items,
         Heartbeat(FOREVER, "a", 8),
         Heartbeat(FOREVER, "b", None),
     ]

@@ -1,6 +1,6 @@
 """Every example runs alone, and stands in the documentation as it is.
 
-That it gives its answer, on every runtime, is shown in `tests/runtimes`.
+That it gives its answer is shown in `tests/runtimes`, `test_on_spark.py` and `test_oracles.py`.
 """
 
 import re
@@ -22,20 +22,23 @@ PAGES = ROOT / "docs" / "examples"
 every_example = pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
 
 
-def test_there_are_twelve_examples():
+def test_these_are_the_examples():
     assert [file.stem for file in FILES] == [
         "busy_airports",
         "card_watch",
         "click_through",
+        "energy_forecast",
         "ewma",
         "exchange",
         "fraud",
         "inc_dec",
         "key_counter",
         "max_temperature",
+        "outlier_detection",
         "page_view",
         "smart_home",
         "taxi_tips",
+        "trending_words",
         "value_barrier",
     ]
 
@@ -51,6 +54,13 @@ def test_every_event_is_processed(file: Path):
     events = [item for item in module.events if isinstance(item, Event)]
     ledger = run(program, end_sources(module.events, module.sources), module.sources).ledger
     assert (ledger.input, ledger.processed) == (len(events), len(events))
+
+
+@every_example
+def test_only_public_names_are_used(file: Path):
+    homes = re.findall(r"^from (anabranch\S*) import", file.read_text(), flags=re.MULTILINE)
+    public = ("", ".demo", ".eventtime", ".plan", ".query", ".state")
+    assert set(homes) <= {f"anabranch{name}" for name in public}
 
 
 @every_example
@@ -76,7 +86,7 @@ def test_the_file_runs_alone(file: Path, tmp_path: Path):
 
 def test_max_temperature_takes_no_more_than_twelve_lines():
     text = (ROOT / "examples" / "max_temperature.py").read_text()
-    program = text[text.index("class Temp") : text.index("events:")]
+    program = text[text.index("class Temp") : text.index("events = ")]
     lines = [line for line in program.splitlines() if line.strip()]
     assert len(lines) <= 12
 

@@ -32,7 +32,7 @@ def show(folded: Folded) -> dict[str, list[Any]]:
                 folded.places.tolist(), folded.indexes.tolist(), folded.outputs(), strict=True
             )
         ],
-        "failed": [(place, type(error).__name__, str(error)) for place, error in folded.failures],
+        "failed": [(place, failed.kind, str(failed.error)) for place, failed in folded.failures],
     }
 
 

@@ -207,3 +207,15 @@ def test_a_tuple_of_another_length_is_kept_as_it_is():
     layout = read_value(())
     assert pack_or_keep(layout, [("a",), ()]).unpack() == [("a",), ()]
     assert pack_or_keep(layout, [()]).layout == layout
+
+
+def test_a_text_is_hashed_once_and_a_new_one_when_it_comes(monkeypatch):
+    hashed = []
+    monkeypatch.setattr(
+        "anabranch.kernels.numpy_columns.hash_stably", lambda text: hashed.append(text) or len(text)
+    )
+    strings = Strings(["a", "bb"])
+    assert [strings.hashes().tolist() for _ in range(3)] == [[1, 2]] * 3
+    strings.code("ccc")
+    assert strings.hashes().tolist() == [1, 2, 3]
+    assert hashed == ["a", "bb", "ccc"]

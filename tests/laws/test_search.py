@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from anabranch import AnabranchError, Program, depends, load, on
 from anabranch.laws import LAWS, check
 from anabranch.model.targets import load_module
+from anabranch.state import MapOf, Sum
 
 BROKEN = "tests/laws/broken_programs.py"
 GOOD = "tests/laws/good_programs.py"
@@ -256,3 +257,23 @@ def test_a_break_behind_a_threshold_is_found_by_the_programs_own_constants():
 def test_every_law_has_a_sentence_of_theory():
     assert all(law.theory.endswith(".") and law.equation for law in LAWS)
     assert load_module(BROKEN).BROKEN
+
+
+class Transfer(NamedTuple):
+    time: int
+    account: int
+    amount: int
+
+
+def test_the_advice_for_events_of_one_key_keeps_other_keys_apart():
+    program = Program(
+        on(Transfer, update=lambda s, e: max(0, s + e.amount), output=lambda s, e: s),
+        state=MapOf(Sum(), by="account"),
+    )
+    (found,) = check(program, laws=["independent_updates_commute"]).results
+    assert (
+        found.reason
+        == 'declare depends(Transfer, Transfer, same="account"), or make the two commute'
+    )
+    mended = program.changed(depends(Transfer, Transfer, same="account"))
+    assert {r.verdict for r in check(mended).results} <= {"kept", "skipped"}

@@ -7,12 +7,13 @@ import pyarrow as pa
 import pytest
 
 from anabranch import Event, Heartbeat, load
+from anabranch.errors import InputError
 from anabranch.eventtime.channels import Source, end_sources
 from anabranch.eventtime.disorder import Estimated
 from anabranch.eventtime.ledger import Ledger
 from anabranch.microbatch.exchange.result_rows import ResultRow, identify
 from anabranch.microbatch.ingest.column_reader import take_in_columns
-from anabranch.microbatch.ingest.row_reader import Reading, take_in
+from anabranch.microbatch.ingest.row_reader import MOST_CHUNKS, Reading, take_in
 from anabranch.microbatch.job.column_plan import plan_columns
 from anabranch.microbatch.job.job import Job
 from anabranch.microbatch.shards.columnar_shard import ColumnShard
@@ -29,10 +30,10 @@ from anabranch.state.durable.codec import make_codec
 from tests.microbatch.programs import PROGRAMS
 
 EXAMPLES = [
-    "busy_airports", "card_watch", "click_through", "ewma", "exchange", "fraud", "inc_dec", "key_counter",
-    "max_temperature",
+    "busy_airports", "card_watch", "click_through", "energy_forecast", "ewma", "exchange", "fraud", "inc_dec", "key_counter",
+    "max_temperature", "outlier_detection",
     "page_view",
-    "smart_home", "taxi_tips", "value_barrier",
+    "smart_home", "taxi_tips", "trending_words", "value_barrier",
 ]  # fmt: skip
 READING = Reading(
     tag_column="tag", source_column="source", seq="seq", heartbeat="heartbeat", time="time"
@@ -53,15 +54,16 @@ class Engine:
         )
         self.said = []
 
-    def take_in(self, rows):
+    def take_in(self, rows, place=0):
         if self.columns is None:
-            return take_in(self.job, READING, rows)
+            return take_in(self.job, READING, rows, place)
         names = {name: None for row in rows for name in row}
         columns = {name: pa.array([row.get(name) for row in rows]) for name in names}
-        return take_in_columns(self.job, READING, [pa.record_batch(columns)])
+        return take_in_columns(self.job, READING, [pa.record_batch(columns)], place)
 
     def batch(self, tasks, clock_ms=None):
-        self.batch_of([e for rows in tasks for e in self.take_in(rows)], clock_ms)
+        taken = [e for place, rows in enumerate(tasks) for e in self.take_in(rows, place)]
+        self.batch_of(taken, clock_ms)
 
     def batch_of(self, envelopes, clock_ms=None):
         random.Random(len(self.said)).shuffle(envelopes)
@@ -268,13 +270,14 @@ def test_a_batch_reads_only_the_pages_it_touches():
     assert store.reads - before <= 4
 
 
-def test_a_source_that_goes_back_in_its_sequence_is_refused():
+@WAYS
+def test_tasks_that_share_numbers_with_gaps_all_over_are_refused(columns):
     program = load("examples/key_counter.py")
     inc = program.tag("Inc")
-    engine = Engine(program, (Source("s"),), 2)
-    engine.batch([[to_row(Event(inc(1, 1), "s", 5))]])
-    with pytest.raises(ValueError, match="went back in its sequence: 4 after 5"):
-        engine.batch([[to_row(Event(inc(2, 1), "s", 4))]])
+    engine = Engine(program, (Source("s"),), 2, columns=columns)
+    rows = [to_row(Event(inc(n + 1, 1), "s", n)) for n in range(3 * MOST_CHUNKS)]
+    with pytest.raises(InputError, match="overlap, and lack numbers all over"):
+        engine.batch([rows[::2], rows[1::2]])
 
 
 def test_a_batch_of_bad_rows_alone_still_counts_everything_so_far():
@@ -294,7 +297,7 @@ def test_a_batch_of_bad_rows_alone_still_counts_everything_so_far():
     ({"time": None}, "time 'time' is null or missing"),
     ({"time": "noon"}, 'field \'time\' of Inc: expected int, got "noon" (text)'),
     ({"key": 1.5}, "field 'key' of Inc: expected int, got 1.5 (float)"),
-    ({"source": "elsewhere"}, "unknown source 'elsewhere'; declared are s"),
+    ({"source": "x"}, "unknown source 'x'; declared are s: add Source('x'), or correct the name"),
     ({"seq": None}, "sequence 'seq' is None, not an integer"),
     ({"time": 1 << 70}, f"time {1 << 70} does not fit into 64 bits"),
 ])  # fmt: skip

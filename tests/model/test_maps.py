@@ -133,3 +133,13 @@ def test_a_map_is_equal_to_maps_and_dicts_only():
     assert Map({1: 2}) == {1: 2}
     assert Map({1: 2}) != [(1, 2)]
     assert Map() != Map({1: 2})
+
+
+def test_versions_of_a_map_that_are_copied_together_stay_apart():
+    old = Map({"a": [1]})
+    new = old.set("b", [2])
+    for one, two in (copy.deepcopy((old, new)), pickle.loads(pickle.dumps((old, new)))):
+        assert (one, two) == (Map({"a": [1]}), Map({"a": [1], "b": [2]}))
+    again, twice = copy.deepcopy((new, new))
+    assert again is twice
+    assert again["a"] is not new["a"]

@@ -3,7 +3,7 @@
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +15,8 @@ from anabranch.eventtime.channels import Source, read_sources
 from anabranch.eventtime.disorder import Estimated, read_lateness
 from anabranch.eventtime.ledger import Ledger
 from anabranch.model.events import Event, Heartbeat
+from anabranch.plan.layout_plans import check_layout
+from anabranch.plan.layouts import choose_layout
 from anabranch.plan.tree import Plan, Worker
 from anabranch.plan.validity import check_plan
 from anabranch.state import (
@@ -232,6 +234,9 @@ PLANS: dict[str, Callable[[], Any]] = {
     "plan_with_two_faults": lambda: check_plan(
         counter, Plan(Worker(children=(Worker(Value), Worker(Value, Barrier))), name="twins")
     ),
+    "layout_that_parts_what_depends": lambda: check_layout(
+        counter, replace(choose_layout(counter, 2), leaves=dict.fromkeys(counter.tags, "state"))
+    ),
 }
 
 SOURCES: dict[str, Callable[[], Any]] = {
@@ -246,9 +251,6 @@ SOURCES: dict[str, Callable[[], Any]] = {
     "source_is_strict_and_late": lambda: Source("a", lateness=5, strict=True),
     "source_is_declared_twice": lambda: read_sources([], [Source("a"), Source("a")]),
     "source_numbers_some": lambda: read_sources([Event(Barrier(1), "a", 0), Heartbeat(1, "a")], []),
-    "source_numbers_two_alike": lambda: read_sources(
-        [Event(Barrier(1), "a", 0), Event(Barrier(2), "a", 0)], []
-    ),
 }
 
 REFUSALS: dict[str, tuple[type[AnabranchError], Callable[[], Any]]] = {

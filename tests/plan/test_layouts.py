@@ -5,8 +5,9 @@ from typing import NamedTuple
 import pytest
 
 from anabranch import Event, Program, depends, load, on
+from anabranch.plan.layout_plans import check_layout
 from anabranch.plan.layouts import choose_layout
-from anabranch.state import Count, MapOf, Replicated, Sum
+from anabranch.state import Count, MapOf, Replicated, Shared, Sum
 
 
 class Value(NamedTuple):
@@ -18,6 +19,20 @@ class Value(NamedTuple):
 class Mark(NamedTuple):
     time: int
     key: int
+
+
+class Other(NamedTuple):
+    time: int
+    key: int
+
+
+class Limit(NamedTuple):
+    time: int
+    most: int
+
+
+class Tick(NamedTuple):
+    time: int
 
 
 @pytest.mark.parametrize(("name", "way"), [
@@ -43,6 +58,28 @@ def test_a_sequential_program_says_what_stood_in_the_way_of_each_other_way():
         "forked: the state has no fork, join and zero to fold deltas from",
         "keyed: some events depend on each other whatever their fields are",
     )
+
+
+class Transfer(NamedTuple):
+    time: int
+    account: int
+    amount: int
+
+
+def test_events_that_could_be_kept_apart_by_their_key_are_named_with_the_statement_to_write():
+    def transfers(**same):
+        return Program(
+            on(Transfer, update=lambda s, e: max(0, s + e.amount), output=lambda s, e: s),
+            depends(Transfer, Transfer, **same),
+            state=MapOf(Sum(), by="account"),
+        )
+
+    assert choose_layout(transfers(), 8).way == "sequential"
+    assert choose_layout(transfers(), 8).reasons[-1] == (
+        "keyed: Transfer depends on Transfer whatever their fields are; "
+        'with depends(Transfer, Transfer, same="account") different values of account run apart'
+    )
+    assert choose_layout(transfers(same="account"), 8).way == "keyed"
 
 
 def names(tags):
@@ -197,3 +234,49 @@ def test_what_reads_a_copy_that_only_markers_write_goes_anywhere():
 def test_a_program_without_markers_or_keys_is_sequential():
     program = Program(on(Value, update=lambda s, e: s + 1), depends(Value, Value), state=Count())
     assert choose_layout(program, 4).way == "sequential"
+
+
+def test_two_tags_that_order_each_other_are_not_spread_over_copies():
+    """Neither changes the state, but their order shows: only one shard keeps it."""
+    program = Program(
+        on(Value, output=lambda s, e: s),
+        on(Other, output=lambda s, e: s),
+        on(Mark, update=lambda s, e: e.time),
+        depends(Mark, Value, Other, Mark),
+        depends(Value, Other),
+        init=0,
+    )
+    wiring = choose_layout(program, 4)
+    assert wiring.way == "sequential"
+    assert "replicated: some events that are no markers keep an order" in wiring.reasons
+    check_layout(program, wiring)
+
+
+def test_keys_that_share_a_part_stay_together_if_their_events_depend_on_each_other():
+    program = Program(
+        on(Value, update=lambda s, e: s.entry + e.amount),
+        on(Limit, update=lambda s, e: e.most),
+        depends(Value, Value),
+        depends(Limit, Value, Limit),
+        state=Shared(Replicated(0), MapOf(Sum(), by="key")),
+    )
+    wiring = choose_layout(program, 4)
+    assert wiring.way == "sequential"
+    assert wiring.reasons == (
+        "shared: Value and Value depend on each other at different values of key too",
+    )
+    check_layout(program, wiring)
+
+
+def test_an_event_without_the_field_of_the_entries_goes_anywhere():
+    program = Program(
+        on(Value, update=lambda s, e: s + e.amount),
+        on(Limit, output=lambda s, e: e.most),
+        on(Tick, output=lambda s, e: len(s), whole=True),
+        depends(Tick, Value, Limit, Tick),
+        state=MapOf(Sum(), by="key"),
+    )
+    wiring = choose_layout(program, 4)
+    assert (wiring.way, names(wiring.leaves)) == ("forked", ["Limit", "Value"])
+    used = {s for n in range(100) for s in wiring.route(Event(Limit(n, n), "a", n))}
+    assert used == {0, 1, 2, 3}

@@ -13,7 +13,15 @@ BLOCK = re.compile(r"```(python|text)\n(.*?)```", re.DOTALL)
 
 
 @pytest.mark.parametrize(
-    "page", ["windows.md", "late-data.md", "joins.md", "evolution.md", "state-in-time.md"]
+    "page",
+    [
+        "windows.md",
+        "late-data.md",
+        "repeated-events.md",
+        "joins.md",
+        "evolution.md",
+        "state-in-time.md",
+    ],
 )
 def test_the_page_shows_what_its_code_prints(page):
     names = {"__name__": page}

@@ -253,19 +253,30 @@ def test_before_anything_came_there_is_nothing_to_be_late_for():
     assert answer.late == []
 
 
-@pytest.mark.parametrize(
-    ("item", "name"),
-    [
-        (Event(Reading(9, 1, 1), "a", 4), "resuming_goes_back"),
-        (Heartbeat(9, "a", 3), "resuming_goes_back_with_a_heartbeat"),
-        (Event(Reading(9, 1, 1), "a"), "resuming_without_a_number"),
-    ],
-)
-def test_a_source_goes_on_after_what_was_read_of_it(item, name, message):
+def test_a_source_goes_on_with_numbers(message):
     first = run(levels, [Event(Reading(5, 1, 1), "a", 4)], [Source("a")])
     with pytest.raises(InputError) as error:
-        run(levels, [item], [Source("a")], start=first.snapshot())
-    message(name, str(error.value))
+        run(levels, [Event(Reading(9, 1, 1), "a")], [Source("a")], start=first.snapshot())
+    message("resuming_without_a_number", str(error.value))
+
+
+def test_what_was_read_before_is_rejected_by_its_number():
+    first = run(levels, [Event(Reading(5, 1, 1), "a", 4)], [Source("a")])
+    again = [Event(Reading(9, 1, 1), "a", seq) for seq in (3, 4, 5)]
+    answer = run(levels, again, [Source("a")], start=first.snapshot())
+    reasons = [
+        f"sequence {seq} of source 'a' is not larger than the last: it came before, or too late"
+        for seq in (3, 4)
+    ]
+    assert [entry.reason for entry in answer.rejected] == reasons
+    assert answer.standings["a"].last == 5
+    assert answer.ledger == Ledger(4, 1, 0, 2, 0, 1)
+
+
+def test_a_heartbeat_with_an_old_number_is_a_promise_for_what_follows():
+    first = run(levels, [Event(Reading(5, 1, 1), "a", 4)], [Source("a")])
+    answer = run(levels, [Heartbeat(9, "a", 3)], [Source("a")], start=first.snapshot())
+    assert answer.standings == {"a": Standing(9, 5, 4)}
 
 
 def test_a_heartbeat_may_share_the_last_number():

@@ -182,9 +182,9 @@ def test_an_update_that_raises_rejects_its_event_and_keeps_the_state():
     ]
     answer = run(division, end_sources(items))
     assert answer.values == [7]
-    assert answer.rejected == [
-        Rejected(items[1], "on Value: ZeroDivisionError: integer division or modulo by zero")
-    ]
+    assert answer.rejected == [Rejected(items[1], answer.rejected[0].reason)]
+    words = "on Value: ZeroDivisionError: integer division or modulo by zero (test_sequential.py:"
+    assert answer.rejected[0].reason.startswith(words)
     assert str(answer.ledger) == "4 input, 3 processed, 1 rejected"
 
 
@@ -196,7 +196,9 @@ def test_an_output_that_raises_halfway_says_nothing():
     stuttering = Program(on(Barrier, output=stutter, update=lambda state, b: state + 1), init=0)
     answer = run(stuttering, end_sources([Event(Barrier(1))]))
     assert (answer.values, answer.state) == ([], 0)
-    assert answer.rejected[0].reason == "on Barrier: RuntimeError: stuck"
+    line = stutter.__code__.co_firstlineno + 2
+    reason = f"on Barrier: RuntimeError: stuck (test_sequential.py:{line})"
+    assert answer.rejected[0].reason == reason
 
 
 def test_an_unknown_tag_is_rejected():

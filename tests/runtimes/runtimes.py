@@ -177,7 +177,8 @@ class SparkStreaming:
             stream.write(folder / "in", parts, start=ran)
             files = session.readStream.schema(stream.schema).option("maxFilesPerTrigger", 1)
             feed = stream.feed(files.json(str(folder / "in")))
-            result = run_query(stream.program, feed, shards=self.shards, columns=self.columns)
+            columnar = "auto" if self.columns else "never"
+            result = run_query(stream.program, feed, shards=self.shards, columnar=columnar)
             write_directory(result, folder / "out", folder / "checkpoint").awaitTermination()
             ran += len(parts)
         # Each file was a batch of its own, and the restart was none of the answer's business.

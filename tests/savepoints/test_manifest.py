@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from anabranch.eventtime.channel_progress import Standing
 from anabranch.eventtime.ledger import Ledger
+from anabranch.savepoints.file_names import find_clash, find_fault, name_folders
 from anabranch.savepoints.manifest import (
     FileRecord,
     LedgerRecord,
@@ -15,7 +16,6 @@ from anabranch.savepoints.manifest import (
     record_standings,
     write_manifest,
 )
-from anabranch.savepoints.paths import find_clash, find_fault, name_folders
 from tests.savepoints.folders import describe
 
 RECORD = FileRecord("0" * 64, 12, 1)

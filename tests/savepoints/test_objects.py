@@ -235,7 +235,7 @@ def test_the_tables_of_that_test_fit_when_nothing_is_wrong(tmp_path):
     snapshot = read_snapshot(path, counting)
     assert dict(snapshot.state) == {1: 1}
     assert snapshot.pending == (Event(Reading(2, 2, 1), "a", 1),)
-    assert snapshot.standings == {"a": Standing(1, 2, 2)}
+    assert snapshot.standings == {"a": Standing(1, 2, 1)}
     assert snapshot.ledger == Ledger(2, 1, 0, 0, 0, 1)
 
 

@@ -80,7 +80,10 @@ def test_what_stands_beside_a_text_is_not_the_senders_to_say():
         ({"heartbeat": -(1 << 63) - 1}, f"heartbeat {-(1 << 63) - 1} does not fit into 64 bits"),
         ({"tag": "Nope"}, "unknown tag 'Nope'"),
         ({"source": None}, "unknown source None; declared are s"),
-        ({"text": "\ud800"}, "Put can't be carried: 'utf-8' codec can't encode character"),
+        (
+            {"text": "\ud800"},
+            "field 'text' of Put: UTF-8 can't write \\ud800, half of a surrogate pair",
+        ),
     ],
 )
 def test_a_bad_line_keeps_its_text_and_says_what_is_wrong(line, reason):

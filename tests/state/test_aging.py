@@ -314,7 +314,7 @@ def test_a_state_per_key_with_an_end_stays_in_the_shard_of_its_key():
 def test_the_run_says_that_it_does_not_go_by_columns():
     assert explain_run(keyed(5)) == [
         "keyed: different values of user never meet",
-        "event by event: entries have a time to live",
+        "row path: entries have a time to live (each access sets a timer)",
     ]
 
 

@@ -162,7 +162,10 @@ def test_the_run_says_what_it_makes_of_it():
             "speculative: one shard folds in order what would fold apart, to take back what it said; "
             "what all see changes everywhere at once"
         ),
-        "event by event: keys share a part of the state",
+        (
+            "row path: keys share a part of the state "
+            "(a common part is not kept beside the columns of entries)"
+        ),
     ]
     assert choose_speculative_layout(bank, 4).way == "sequential"
     assert choose_layout(bank, 4, ["a"]).reasons[1] == (

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.tidy import check_file, walk_text_files
+from tools.tidy import check_file, check_package, walk_text_files
 
 # In pieces, so that the rule under test does not find this file.
 OPEN_END = "TO" + "DO"
@@ -64,3 +64,41 @@ def test_hidden_folders_and_build_products_are_not_walked(tmp_path):
         file.touch()
     walked = [str(file.relative_to(tmp_path)) for file in walk_text_files(tmp_path)]
     assert walked == [".ci/run", "docs/index.md", "src/lanes.py"]
+
+
+def explain_package(files):
+    return [str(f) for f in check_package({Path(name): text for name, text in files.items()})]
+
+
+def test_a_folder_may_have_14_modules_but_not_15():
+    modules = {f"src/anabranch/plan/rule{n}.py": "" for n in range(14)}
+    assert explain_package({**modules, "src/anabranch/plan/__init__.py": ""}) == []
+    assert explain_package({**modules, "src/anabranch/plan/more.py": ""}) == [
+        (
+            "src/anabranch/plan:1: 15 modules, more than 14. "
+            "Cure: give what belongs together a folder of its own."
+        )
+    ]
+
+
+def test_two_modules_or_classes_of_one_name_are_found():
+    named = explain_package(
+        {
+            "src/anabranch/plan/tree.py": "class Node:\n    pass\n",
+            "src/anabranch/state/tree.py": "\nclass Node:\n    pass\n",
+            "tests/plan/tree.py": "class Node:\n    pass\n",
+        }
+    )
+    assert [line.partition(". Cure")[0] for line in named] == [
+        "src/anabranch/state/tree.py:1: module 'tree' is also in src/anabranch/plan/tree.py",
+        "src/anabranch/state/tree.py:2: class 'Node' is also in src/anabranch/plan/tree.py",
+    ]
+
+
+def test_a_page_that_names_a_module_which_is_gone_is_found():
+    files = {
+        "src/anabranch/plan/tree.py": "",
+        "ARCHITECTURE.md": "`plan/tree.py`\n`plan/wood.py`\n",
+    }
+    (finding,) = explain_package(files)
+    assert finding.startswith("ARCHITECTURE.md:2: plan/wood.py is not there")

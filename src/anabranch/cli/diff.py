@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as encoding
 from collections.abc import Callable, Hashable, Mapping
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 from cyclopts import Parameter
@@ -15,8 +16,9 @@ from anabranch.equivalence import Arrival, Difference, Side, compare, depends_fu
 from anabranch.errors import InputError
 from anabranch.model.events import Event
 from anabranch.model.program import Program
+from anabranch.paths import strip_scheme
 from anabranch.reference.event_files import decode_event
-from anabranch.reference.rows import read_rows
+from anabranch.reference.rows import STANDARD, read_rows
 
 
 class OutputRow(NamedTuple):
@@ -69,6 +71,7 @@ def diff(
             "the order is given twice",
             expected="one of --target, --key, --ordered and --unordered",
         )
+    _check_files(left, right)
     program = load_program(target) if target is not None else None
     expected, came = _read(left, program), _read(right, program)
     order = _choose_order(program, key, unordered=unordered)
@@ -86,6 +89,19 @@ def diff(
                 "--target, --key or --unordered."
             )
     return GOOD if difference is None else FOUND
+
+
+def _check_files(*places: str) -> None:
+    """Refuse a folder: which of its files to compare, and in which order, is not known."""
+    for place in places:
+        if place != STANDARD and Path(strip_scheme(place, "input")).is_dir():
+            raise InputError(
+                f"{place!r} is a folder, and two files are compared",
+                expected="a file of outputs: JSON lines or Parquet",
+                got="a folder",
+                cure="name a file in it; what a run on Spark published is compared by "
+                "anabranch run … --json, or read as one table and written to a file",
+            )
 
 
 def _read(file: str, program: Program | None) -> list[OutputRow]:

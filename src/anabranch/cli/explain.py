@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
@@ -31,14 +32,15 @@ from anabranch.plan.explanation import (
 from anabranch.plan.explanation import (
     explain as explain_plan,
 )
+from anabranch.plan.layout_reasons import draw_layout
 from anabranch.plan.rates import Rates, assume_rates, read_rates, sample_rates
-from anabranch.spark.run_explanation import explain_run
+from anabranch.spark.run_explanation import RunExplanation, describe_run
 
 RATES_HELP = """A JSON list of what arrives: {"tag": "Inc", "key": 1, "source": "a", "rate": 100, \
 "machine": "E1"}. Without it, rates are sampled from the list `events` beside the program."""
 
 
-def explain(
+def explain(  # noqa: PLR0913 - one for each flag
     target: Target,
     /,
     *,
@@ -50,10 +52,20 @@ def explain(
             help="Sample rates from a file of events: .jsonl, .parquet, .csv, or -.",
         ),
     ] = None,
+    shards: Annotated[
+        int | None,
+        Parameter(
+            help="Number of shards on Spark (default 16; 1 or 4 where a run folds events as it "
+            "reads them from files)."
+        ),
+    ] = None,
     optimizer: Annotated[
-        Literal["best", "greedy", "hybrid", "keyed", "sequential"],
-        Parameter(help="How to plan: best, greedy, hybrid, keyed or sequential; best."),
-    ] = "best",
+        Literal["best", "greedy", "hybrid", "keyed", "sequential"] | None,
+        Parameter(
+            help="How to plan for workers of your own: best, greedy, hybrid, keyed or sequential "
+            "(default best)."
+        ),
+    ] = None,
     machine: Annotated[
         tuple[str, ...],
         Parameter(
@@ -63,40 +75,63 @@ def explain(
         ),
     ] = (),
     compare: Annotated[bool, Parameter(help="Show what every optimizer makes of it.")] = False,
-    svg: Annotated[str | None, Parameter(help="Draw the plan into this file.")] = None,
+    svg: Annotated[
+        str | None,
+        Parameter(
+            help="Draw what runs on Spark into this file; with --optimizer, the plan that it makes."
+        ),
+    ] = None,
     json: Json = False,
 ) -> int:
-    """Show what a program lets run apart, the plan that follows from it, and why.
+    """Show what a program lets run apart, what follows from it on Spark and for other plans, and why.
 
-    Ends with 1 if a worker of the plan can't keep up with what arrives.
+    Ends with 1 if a worker of the optimizer's plan can't keep up with what arrives.
     """
+    check_shards(shards)
     screen = Screen(quiet=json)
     material = load_material(target)
     found, origin = find_rates(material, rates, sample)
-    explanation = explain_plan(material.program, found, optimizer, machine)
+    explanation = explain_plan(material.program, found, optimizer or "best", machine)
+    spark = describe_run(material.program, material.sources, shards=shards)
     rivals = compare_optimizers(material.program, found, machine) if compare else []
     if svg is not None:
-        _write_drawing(svg, draw(material.program, explanation.plan, found))
+        shown = explanation.plan if optimizer else replace(spark.plan, name="Spark")
+        _write_drawing(svg, draw(spark.program, shown, found))
     if json:
         document = {**explanation.to_json(), "rates_from": origin, "svg": svg}
-        document["on_spark"] = explain_run(material.program, material.sources)
+        document["on_spark"] = spark.to_json()
         if compare:
             document["optimizers"] = [rival.to_json() for rival in rivals]
         screen.print_json(document)
-    elif screen.out.is_terminal:
-        _show(screen, explanation, rivals, origin)
-        screen.say("\n[bold]on Spark[/]")
-        for line in explain_run(material.program, material.sources):
-            screen.write(f"  {line}")
     else:
-        screen.write(f"{explanation}\nrates\n  {origin}\n\non Spark")
-        for line in explain_run(material.program, material.sources):
-            screen.write(f"  {line}")
-        if compare:
-            screen.write(f"\n{write_comparison(rivals)}".rstrip("\n"))
+        _print(screen, explanation, spark, rivals, origin)
     if svg is not None:
         screen.write(f"\nwritten   {svg}")
     return GOOD if explanation.keeps_up else FOUND
+
+
+def check_shards(shards: int | None) -> None:
+    """Refuse a number of shards that can't be."""
+    if shards is not None and shards < 1:
+        raise InputError(
+            "--shards is not a number of shards", expected="1 or more", got=str(shards)
+        )
+
+
+def _print(
+    screen: Screen,
+    explanation: Explanation,
+    spark: RunExplanation,
+    rivals: list[Rival],
+    origin: str,
+) -> None:
+    if screen.out.is_terminal:
+        _show(screen, explanation, rivals, origin)
+        _show_run(screen, spark)
+        return
+    screen.write(f"{explanation}\nrates\n  {origin}\n\n{spark}")
+    if rivals:
+        screen.write(f"\n{write_comparison(rivals)}".rstrip("\n"))
 
 
 def find_rates(material: TargetModule, rates: str | None, sample: str | None) -> tuple[Rates, str]:
@@ -159,6 +194,21 @@ def _show(screen: Screen, explanation: Explanation, rivals: list[Rival], origin:
         head, *rest = rival_rows(rivals)
         columns = [head[0], *(f">{name}" for name in head[1:-1]), head[-1]]
         screen.show_table(columns, rest)
+
+
+def _show_run(screen: Screen, run: RunExplanation) -> None:
+    """Show the layout on Spark: its tree, where event types run, and the reasons."""
+    screen.say(f"\n[bold]{run.plan.name}[/]")
+    for line in draw_layout(run.plan):
+        screen.write(f"  {line}")
+    screen.say()
+    screen.show_table(
+        ["event type", "runs", "because"],
+        [(found.event_type, found.place, found.why) for found in run.types],
+    )
+    screen.say()
+    for line in (*run.fields, *run.lines()):
+        screen.write(f"  • {line}")
 
 
 def _colour(cell: str) -> Text:

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from anabranch.cli.flags import Inputs, Json, Lateness, Strict
-from anabranch.cli.run_spark import list_files
 from anabranch.cli.screen import GOOD, Screen, count_things
 from anabranch.cli.target_module import declare_sources, load_items, load_material
 from anabranch.errors import InputError
@@ -80,20 +79,15 @@ def frontier(
         _show(screen, read_published(Path(target)), json=json)
         return GOOD
     material = load_material(target)
-    files = [file for name in input for file in _expand(name)]
-    items = load_items(material, tuple(files))
+    items = load_items(material, input)
     delay = None if lateness is None else read_lateness(lateness)
     declared = declare_sources(material, items, delay, strict=strict)
-    known, brought = read_sources(items, declared)
+    known, brought, _ = read_sources(items, declared)
     if suggest:
         _suggest(screen, known, brought, material.program.inputs, json=json)
     else:
         _show(screen, survey(known, brought, material.program.inputs), json=json)
     return GOOD
-
-
-def _expand(name: str) -> list[str]:
-    return list_files(name) if Path(name).is_dir() else [name]
 
 
 def _refuse_flags(target: str, **flags: Any) -> None:
@@ -120,9 +114,8 @@ def survey(
         verdicts = [watch.see(item, tags) for item in brought[name]]
         good += [verdict for verdict in verdicts if isinstance(verdict, Event)]
         late[name] = sum(isinstance(verdict, Late) for verdict in verdicts)
-        last = brought[name][-1].seq if brought[name] else None
         rule = describe_rule(sources[name])
-        stands[name] = Stand(watch.frontier, watch.largest, last, rule, watch.delay)
+        stands[name] = Stand(watch.frontier, watch.largest, watch.last, rule, watch.delay)
     program = min((stand.frontier for stand in stands.values()), default=FOREVER)
     return ChannelOverview(stands, program, sum(event.time > program for event in good), late)
 

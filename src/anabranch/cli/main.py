@@ -5,14 +5,25 @@ A verb is imported when it is called, so that `--help` and `--version` answer at
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
+import traceback
 from collections.abc import Sequence
+from pathlib import Path
 
 from cyclopts import App, CycloptsError, Parameter
 
 from anabranch import __version__
-from anabranch.errors import AnabranchError, ConservationError, RejectionError, Stopped
+from anabranch.cli.json_failures import describe_failure
+from anabranch.errors import (
+    AnabranchError,
+    ConservationError,
+    Location,
+    ProgramError,
+    RejectionError,
+    Stopped,
+)
 
 GOOD, FOUND, USAGE, INTERRUPTED = 0, 1, 2, 130
 
@@ -76,21 +87,52 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run_command(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; nothing a user does ends in a traceback."""
+    as_json = "--json" in arguments
     try:
         code = build_app()(list(arguments))
     except AnabranchError as error:
-        sys.stderr.write(f"{error}\n")
-        return FOUND if isinstance(error, ConservationError | RejectionError) else USAGE
+        code = FOUND if isinstance(error, ConservationError | RejectionError) else USAGE
+        return _report(error, code, as_json=as_json)
     except CycloptsError as error:
         asked = [word for word in arguments[:1] if word in _VERBS]
-        sys.stderr.write(f"{error}\n  to do:    {' '.join(['anabranch', *asked, '--help'])}\n")
-        return USAGE
+        cure = " ".join(["anabranch", *asked, "--help"])
+        return _report(AnabranchError(str(error), cure=cure), USAGE, as_json=as_json)
     except KeyboardInterrupt as stop:
-        sys.stderr.write("stopped\n")
-        return 128 + stop.number if isinstance(stop, Stopped) else INTERRUPTED
-    except SystemExit as request:  # How rich leaves when the reader of a pipe has gone.
-        code = request.code
+        code = 128 + stop.number if isinstance(stop, Stopped) else INTERRUPTED
+        return _report(AnabranchError("stopped"), code, as_json=as_json)
+    except SystemExit as request:
+        if _is_of_rich(request):  # How rich leaves when the reader of a pipe has gone.
+            return request.code if isinstance(request.code, int) else GOOD
+        return _report(_explain_exit(request), FOUND, as_json=as_json)
     return code if isinstance(code, int) else GOOD
+
+
+def _report(error: AnabranchError, code: int, *, as_json: bool) -> int:
+    """Print why a command failed, and with --json the same as a document; return the exit code."""
+    notes = getattr(error, "__notes__", ())
+    sys.stderr.write("\n".join([str(error), *notes]) + "\n")
+    if as_json:
+        document = describe_failure(error, code)
+        sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    return code
+
+
+def _is_of_rich(request: SystemExit) -> bool:
+    frames = traceback.extract_tb(request.__traceback__)
+    return "rich" in Path(frames[-1].filename).parts if frames else False
+
+
+def _explain_exit(request: SystemExit) -> AnabranchError:
+    """Return what to say of a program that ends the process in which it runs."""
+    frames = traceback.extract_tb(request.__traceback__)
+    where = Location(frames[-1].filename, frames[-1].lineno or 0) if frames else None
+    return ProgramError(
+        "the program ended the run by sys.exit",
+        where=where,
+        expected="functions that return",
+        got=f"SystemExit: {request.code}",
+        cure="return the state as it is, or raise an exception that says what is wrong",
+    )
 
 
 def _stop(number: int, frame: object) -> None:

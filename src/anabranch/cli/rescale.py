@@ -42,12 +42,12 @@ def rescale(  # noqa: PLR0913 - one for each flag
     screen, material = Screen(quiet=json), load_material(target)
     order = make_order(place, input, output, format, lateness, strict=strict)
     check_flags(order)
-    checkpoint = find_checkpoint(order, Path(output))
-    check_rescale(output, checkpoint, partitions=partitions, format=order.format)
-    with open_run(screen, material, order) as (_, feed), screen.wait("rescaling"):
+    checkpoint = find_checkpoint(order, Path(order.output or output))
+    check_rescale(order.output or output, checkpoint, partitions=partitions, format=order.format)
+    with open_run(screen, material, order) as (_, feeds), screen.wait("rescaling"):
         rescale_query(
-            material.program, [feed], output, checkpoint, shards=place.shards,
-            partitions=partitions, format=order.format,
+            material.program, feeds, order.output or output, checkpoint, shards=place.shards,
+            columnar=place.columnar, partitions=partitions, format=order.format,
             max_record_bytes=place.max_record_bytes or MAX_RECORD_BYTES,
         )  # fmt: skip
     shards = read_begin(checkpoint).shards

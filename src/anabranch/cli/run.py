@@ -10,19 +10,22 @@ from cyclopts import Parameter
 from rich.text import Text
 
 from anabranch.cli.flags import Inputs, Json, Lateness, Strict, Target
+from anabranch.cli.json_failures import describe_failure
 from anabranch.cli.run_report import RunReport, describe_amount
 from anabranch.cli.run_spark import run_on_spark
-from anabranch.cli.screen import GOOD, Screen, count_things
+from anabranch.cli.screen import FOUND, GOOD, Screen, count_things
 from anabranch.cli.spark_options import HERE, RunPlace, SparkRequest, refuse_flags
 from anabranch.cli.target_module import declare_sources, load_items, load_material
 from anabranch.errors import InputError
 from anabranch.eventtime.channels import Source, end_sources
 from anabranch.eventtime.disorder import read_lateness
 from anabranch.eventtime.held_back import name_time
+from anabranch.eventtime.hints import count_strangers, explain_strangers
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.tolerance import Sample, Tolerance, explain_excess, read_tolerance
 from anabranch.model.events import FOREVER
 from anabranch.model.fields import encode_value
+from anabranch.paths import strip_scheme
 from anabranch.reference.event_files import encode_item, encode_output, encode_spoken
 from anabranch.reference.rows import STANDARD, find_format, write_rows
 from anabranch.reference.sequential import Answer
@@ -103,10 +106,10 @@ def run(  # noqa: PLR0913 - one for each flag
     kind: Literal["json", "parquet"] = "json" if format == "jsonl" else "parquet"
     delay = None if lateness is None else read_lateness(lateness)
     order = SparkRequest(place, input, output, kind, delay, strict, unbounded, tolerance, mode)
-    stops = Stops(start, savepoint)
+    stops = _make_stops(start, savepoint)
     _check_stops(stops, order)
     if place.on_spark:
-        return _run_on_spark(target, order, start, json=json)
+        return _run_on_spark(target, order, stops.start, json=json)
     refuse_flags(place)
     return _run_here(target, order, stops, format, json=json)
 
@@ -116,6 +119,12 @@ class Stops(NamedTuple):
 
     start: str | None = None
     end: str | None = None
+
+
+def _make_stops(start: str | None, end: str | None) -> Stops:
+    """Return the savepoints of a run as local paths."""
+    places = (None if place is None else strip_scheme(place, "savepoint") for place in (start, end))
+    return Stops(*places)
 
 
 def _check_stops(stops: Stops, order: SparkRequest) -> None:
@@ -172,24 +181,26 @@ def _run_here(
     whole = items if unbounded else end_sources(items, sources)
     speech = speak(program, whole, sources) if order.mode == "speculative" else None
     answer = fold(program, whole, sources, start) if speech is None else speech.answer
-    document = describe(answer)
+    hint = explain_strangers(count_strangers(answer.rejected), [s.name for s in sources])
+    document = describe(answer) | ({"hint": hint} if hint else {})
     if speech is not None:
         document["outputs"] = [encode_spoken(row) for row in speech.rows]
         document |= describe_amount(speech.amount, order.mode)
     written = _write(document, output, kind) if output is not None else []
     if stops.end is not None:
         document["savepoint"] = str(write_snapshot(answer.snapshot(), program, stops.end))
-    if json:
-        screen.print_json({**document, "program": program.name, "files": written})
-    else:
+    if not json:
         _show_answer(screen, answer, speech, written, unbounded=unbounded)
         if stops.end is not None:
             screen.write(f"savepoint {stops.end}")
+    _give_hint(screen, hint)
     samples = [Sample(entry.reason, str(encode_item(entry.item))) for entry in answer.rejected]
     kept = "FILE.rejected.jsonl, beside --output FILE"
     if output is not None and not to_stdout:
         kept = f"{output}.rejected.jsonl"
-    return _judge(screen, answer.ledger, order.most_rejected, samples, target, kept)
+    verdict = RunVerdict(answer.ledger, order.most_rejected, samples, target, kept)
+    about = {"program": program.name, "files": written}
+    return _conclude(screen, verdict, {**document, **about} if json else None)
 
 
 def _show_answer(
@@ -209,21 +220,37 @@ def _show_answer(
         screen.write(f"written   {file}")
 
 
-def _judge(
-    screen: Screen,
-    ledger: Ledger,
-    tolerance: Tolerance | None,
-    samples: list[Sample],
-    where: str,
-    place: str,
-) -> int:
-    """Warn of rejected events, or fail the run if there are more than it was told to bear."""
+class RunVerdict(NamedTuple):
+    """What decides whether a run has failed: the ledger, the limit, and examples of what was rejected."""
+
+    ledger: Ledger
+    tolerance: Tolerance | None
+    samples: list[Sample]
+    where: str
+    place: str
+
+
+def _conclude(screen: Screen, verdict: RunVerdict, document: dict[str, Any] | None) -> int:
+    """Print the document, warn of rejected events, or fail the run if there are too many of them."""
+    ledger, tolerance, samples, where, place = verdict
     if tolerance is not None and tolerance.is_exceeded(ledger, ended=True):
-        raise explain_excess(ledger, tolerance, samples, where, place)
+        failure = explain_excess(ledger, tolerance, samples, where, place)
+        if document is None:
+            raise failure
+        screen.print_json({**document, **describe_failure(failure, FOUND)})
+        screen.err.print(Text(str(failure)), soft_wrap=True)
+        return FOUND
+    if document is not None:
+        screen.print_json(document)
     if ledger.rejected:
         text = f"warning: {count_things(ledger.rejected, 'event')} of {ledger.input:,} rejected"
         screen.err.print(Text(f"{text}; --most-rejected sets a limit", style="yellow"))
     return GOOD
+
+
+def _give_hint(screen: Screen, hint: str | None) -> None:
+    if hint is not None:
+        screen.err.print(Text(f"hint: {hint}", style="yellow"))
 
 
 def _run_on_spark(target: str, order: SparkRequest, start: str | None, *, json: bool) -> int:
@@ -231,19 +258,19 @@ def _run_on_spark(target: str, order: SparkRequest, start: str | None, *, json: 
     material = load_material(target)
     report = run_on_spark(screen, material, order, None if json else PAGE, start)
     written = [] if order.output is None else [order.output]
-    if json:
-        frontiers = {name: name_time(time) for name, time in report.frontiers.items()}
-        about = {"program": material.program.name, "files": written, "frontiers": frontiers}
-        screen.print_json({**report.describe(), **about})
-    else:
+    frontiers = {name: name_time(time) for name, time in report.frontiers.items()}
+    about = {"program": material.program.name, "files": written, "frontiers": frontiers}
+    if not json:
         show_report(screen, report)
         for file in written:
             screen.write(f"written   {file}")
+    _give_hint(screen, report.hint)
     samples = [Sample(entry["reason"], str(entry["raw"])) for entry in report.rejected]
     place = "--output DIR, which keeps them all"
     if order.output is not None:
         place = f"{order.output}/batch=*/kind=rejected"
-    return _judge(screen, report.ledger, order.most_rejected, samples, target, place)
+    verdict = RunVerdict(report.ledger, order.most_rejected, samples, target, place)
+    return _conclude(screen, verdict, {**report.describe(), **about} if json else None)
 
 
 def show_report(screen: Screen, report: RunReport) -> None:

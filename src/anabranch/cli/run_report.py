@@ -9,6 +9,7 @@ from typing import Any
 
 from anabranch.cli.spark_options import SparkRequest
 from anabranch.eventtime.channels import NEVER, Source
+from anabranch.eventtime.hints import STRANGER, explain_strangers
 from anabranch.eventtime.ledger import Ledger
 from anabranch.model.events import FOREVER
 from anabranch.plan.layouts import Layout
@@ -32,6 +33,7 @@ class RunReport:
     amount: Amount
     ended: bool
     mode: Mode
+    hint: str | None = None
 
     def describe(self) -> dict[str, Any]:
         """Return the report as a JSON document, with the names that the reference uses."""
@@ -47,6 +49,7 @@ class RunReport:
                 "shards": self.wiring.shards,
                 "reasons": list(self.wiring.reasons),
             },
+            **({"hint": self.hint} if self.hint else {}),
         }
 
 
@@ -76,17 +79,26 @@ def read_report(
     rows = reader.option("basePath", str(folder)).load(str(folder))
     outputs = rows.where("kind = 'output'")
     counts = outputs.selectExpr("count(*) AS said", "coalesce(sum(op), 0) AS valid").first()
+    ledger = Ledger() if last is None else read_ledger(last)
+    rejected = rows.where("kind = 'rejected'")
     return RunReport(
         wiring,
-        Ledger() if last is None else read_ledger(last),
+        ledger,
         {s.name: FOREVER if ended else frontiers.get(s.name, NEVER) for s in sources},
         [_read_output(row, order.mode) for row in _take(outputs, page, order.mode)],
         [_read_late(row) for row in _take(rows.where("kind = 'late'"), page)],
-        [_read_rejected(row) for row in _take(rows.where("kind = 'rejected'"), page)],
+        [_read_rejected(row) for row in _take(rejected, page)],
         Amount(counts.said, counts.valid),
         ended,
         order.mode,
+        _find_hint(rejected, sources) if ledger.rejected else None,
     )
+
+
+def _find_hint(rejected: Frame, sources: tuple[Source, ...]) -> str | None:
+    strangers = rejected.where(f"startswith(reason, '{STRANGER}')").groupBy("source").count()
+    counts = {row["source"]: row["count"] for row in strangers.collect()}
+    return explain_strangers(counts, [source.name for source in sources])
 
 
 def _take(rows: Frame, page: int | None, mode: Mode = "settled") -> list[Any]:

@@ -1,22 +1,23 @@
 """`anabranch run --master`: the same program on Spark, and what it published.
 
-Files are one bounded input: the reference reads and numbers their rows, and Spark folds them as a
-batch. A folder is a stream: Spark reads its files itself, as many as there are, and remembers them.
+Files are one bounded input, which Spark folds as a batch. A folder is a stream: its query remembers which of
+its files it has read. Both are read by `Files`, in tasks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Any
 
 from rich.text import Text
 
 from anabranch.cli.run_report import RunReport, read_report
 from anabranch.cli.screen import Screen
+from anabranch.cli.spark_inputs import list_sources, open_inputs
 from anabranch.cli.spark_options import (
     SparkRequest,
     check_flags,
@@ -24,13 +25,9 @@ from anabranch.cli.spark_options import (
     find_checkpoint,
     keep_shards,
 )
-from anabranch.cli.target_module import TargetModule, declare_sources, load_items
+from anabranch.cli.target_module import TargetModule
 from anabranch.errors import AnabranchError, InputError
-from anabranch.eventtime.channels import Source
-from anabranch.model.program import Program
-from anabranch.plan.layouts import Layout, choose_layout
-from anabranch.reference.event_files import read_items
-from anabranch.reference.rows import find_format, read_rows
+from anabranch.paths import resolve_path
 from anabranch.savepoints.collection import find_savepoint
 from anabranch.savepoints.folders import NoSavepointError, Savepoint, open_savepoint
 
@@ -55,33 +52,37 @@ def run_on_spark(
         check_order(order)
     else:
         order = prepare_restore(material, order, savepoint)
+    from anabranch.spark.runs import make_job
     from anabranch.spark.session.signals import end_on_signals
     from anabranch.spark.session.startup import start_session
 
-    sources, items = _take_stock(material, order)
     with ExitStack() as scope:
+        scratch = Path(scope.enter_context(TemporaryDirectory(prefix="anabranch-run-")))
         # A JVM that was there before may have started elsewhere.
-        folder = Path(order.output or scope.enter_context(TemporaryDirectory())).absolute()
+        folder = resolve_path(order.output or scratch / "published", "output")
+        channels = open_inputs(material, order, scratch)
         scope.enter_context(end_on_signals())
         with screen.wait("starting Spark"):
             session = start_session("anabranch", order.master)
+        feeds = [channel.make_feed(material.program) for channel in channels]
+        if savepoint is not None:
+            restore_here(screen, material, order, savepoint, feeds)
+        job = make_job(
+            material.program, feeds, shards=order.place.shards, columnar=order.place.columnar,
+            mode=order.mode, max_record_bytes=find_most(order),
+        )  # fmt: skip
         if order.folder is None:
-            _run_batch(screen, session, material, order, sources, items, folder)
+            _run_batch(screen, job, feeds, order, folder)
         else:
-            if savepoint is not None:
-                feed = _open_folder(session, material, order, sources)
-                restore_here(screen, material, order, savepoint, feed)
-            _run_stream(screen, session, material, order, sources, folder)
-        wiring = _wire(material.program, order)
-        return read_report(session, order, wiring, sources, folder, page)
+            _run_stream(screen, job, feeds, order, folder)
+        return read_report(session, order, job.wiring, list_sources(channels), folder, page)
 
 
-def _wire(program: Program, order: SparkRequest) -> Layout:
-    if order.mode == "settled":
-        return choose_layout(program, order.shards)
-    from anabranch.microbatch.job.speculative_layout import choose_speculative_layout
+def find_most(order: SparkRequest) -> int:
+    """Return how large an event may be."""
+    from anabranch.microbatch.ingest.row_reader import MAX_RECORD_BYTES
 
-    return choose_speculative_layout(program, order.shards)
+    return order.place.max_record_bytes or MAX_RECORD_BYTES
 
 
 def find_start(order: SparkRequest, start: str) -> Savepoint | None:
@@ -143,11 +144,10 @@ def restore_here(
     material: TargetModule,
     order: SparkRequest,
     savepoint: Savepoint,
-    feed: Any,
+    feeds: list[Any],
     partitions: int | None = None,
 ) -> None:
     """Make the checkpoint of a run out of a savepoint."""
-    from anabranch.microbatch.ingest.row_reader import MAX_RECORD_BYTES
     from anabranch.spark.savepoints.checkpoint_restore import restore_savepoint
 
     assert order.output is not None
@@ -155,167 +155,47 @@ def restore_here(
         restore_savepoint(
             savepoint.path,
             material.program,
-            [feed],
+            feeds,
             order.output,
             find_checkpoint(order, Path(order.output)),
-            shards=order.shards,
+            shards=order.place.shards,
+            columnar=order.place.columnar,
             partitions=partitions,
             format=order.format,
-            max_record_bytes=order.place.max_record_bytes or MAX_RECORD_BYTES,
+            max_record_bytes=find_most(order),
         )
-
-
-def _take_stock(
-    material: TargetModule, order: SparkRequest
-) -> tuple[tuple[Source, ...], tuple[Any, ...]]:
-    """Return every source, and the items if they are a bounded input."""
-    from anabranch.spark.sources.frames import derive_types
-
-    derive_types(material.program)  # Refuse a type before Java starts, not after it.
-    sources, items = _list_sources(material, order)
-    if order.place.idle_after_s is not None:
-        sources = tuple(replace(s, idle_after_s=order.place.idle_after_s) for s in sources)
-    return sources, items
-
-
-def _list_sources(
-    material: TargetModule, order: SparkRequest
-) -> tuple[tuple[Source, ...], tuple[Any, ...]]:
-    if order.folder is None:
-        items = load_items(material, order.inputs)
-        sources = declare_sources(material, items, order.lateness, strict=order.strict)
-        return _complete(sources, items), items
-    files = list_files(order.folder)
-    _find_stream_format(files)
-    _check_sequence(material, files)
-    if material.sources and order.lateness is None and not order.strict:
-        return material.sources, ()
-    items = tuple(read_items(material.program, files))
-    sources = declare_sources(material, items, order.lateness, strict=order.strict)
-    return _complete(sources, items), ()
-
-
-def _complete(sources: Iterable[Source], items: Iterable[Any]) -> tuple[Source, ...]:
-    """Return all sources that bring items; one that nobody declared is in order."""
-    found = {source.name: source for source in sources}
-    for item in items:
-        found.setdefault(item.source, Source(item.source))
-    return tuple(found.values())
-
-
-def list_files(folder: str) -> list[str]:
-    """Return the files of events in a folder, by name."""
-    files = sorted(
-        str(path)
-        for path in Path(folder).iterdir()
-        if path.is_file() and not path.name.startswith((".", "_"))
-    )
-    if not files:
-        raise InputError(
-            f"there are no files in {folder!r}",
-            expected="files of events, JSON lines or Parquet",
-            got="an empty folder",
-        )
-    return files
-
-
-def _find_stream_format(files: list[str]) -> Literal["json", "parquet"]:
-    formats = {find_format(file) for file in files}
-    if formats == {"jsonl"}:
-        return "json"
-    if formats == {"parquet"}:
-        return "parquet"
-    raise InputError(
-        "a folder must hold files of one format that Spark can follow",
-        expected="JSON lines only, or Parquet only",
-        got=", ".join(sorted(formats)),
-    )
-
-
-def _check_sequence(material: TargetModule, files: list[str]) -> None:
-    from anabranch.spark.sources.frames import name_columns
-
-    names = name_columns(material.program)
-    row = next((row for row in read_rows(files[0]) if not isinstance(row.columns, str)), None)
-    if row is None or isinstance(row.columns, str):
-        return
-    for name in ("source", "seq", "tag"):
-        beat = name == "tag" and row.columns.get(names["heartbeat"]) is not None
-        if row.columns.get(names[name]) is None and not beat:
-            raise InputError(
-                f"rows of a stream need a column {names[name]!r}",
-                where=f"{files[0]}:{row.number}",
-                expected="tag, source and seq in every row: files can't be numbered as they come",
-                got=f"only {', '.join(row.columns)}",
-                cure=f"add it, or run the files as one input: --input {files[0]}",
-            )
 
 
 def _run_batch(
-    screen: Screen,
-    session: Session,
-    material: TargetModule,
-    order: SparkRequest,
-    sources: tuple[Source, ...],
-    items: tuple[Any, ...],
-    folder: Path,
+    screen: Screen, job: Any, feeds: list[Any], order: SparkRequest, folder: Path
 ) -> None:
-    from anabranch.microbatch.ingest.row_reader import MAX_RECORD_BYTES
-    from anabranch.spark.runs import run
+    from anabranch.spark.runs import run_job
     from anabranch.spark.sinks.directory import publish
-    from anabranch.spark.sinks.progress import explain_failure
-    from anabranch.spark.sources.feeds import Feed
-    from anabranch.spark.sources.frames import BROKEN, MALFORMED, make_frame, name_columns
+    from anabranch.spark.sinks.packed_frames import find_packed
+    from anabranch.spark.sinks.progress import explain_failure, keep_trace
 
     folder.mkdir(parents=True, exist_ok=True)
-    names = name_columns(material.program)
-    feed = Feed(
-        make_frame(session, material.program, items),
-        tag_column=names["tag"],
-        source_column=names["source"],
-        seq=names["seq"],
-        heartbeat=names["heartbeat"],
-        sources=sources,
-        corrupt_column=BROKEN,
-        reason_column=MALFORMED,
-    )
-    most = order.place.max_record_bytes or MAX_RECORD_BYTES
-    result = run(
-        material.program, [feed], shards=order.shards, mode=order.mode, max_record_bytes=most
-    )
+    result = find_packed(run_job(job, feeds, find_most(order)))
     try:
         with screen.wait("running on Spark"):
             publish(result, 0, folder, order.format)
     except AnabranchError:
         raise
     except Exception as error:
-        raise explain_failure(str(error)) from error
+        raise keep_trace(explain_failure(str(error)), str(error)) from error
 
 
 def _run_stream(
-    screen: Screen,
-    session: Session,
-    material: TargetModule,
-    order: SparkRequest,
-    sources: tuple[Source, ...],
-    folder: Path,
+    screen: Screen, job: Any, feeds: list[Any], order: SparkRequest, folder: Path
 ) -> None:
-    from anabranch.microbatch.ingest.row_reader import MAX_RECORD_BYTES
-    from anabranch.spark.checkpoint.ownership import find_local
-    from anabranch.spark.runs import run
+    from anabranch.spark.runs import run_job
     from anabranch.spark.sinks.directory import write_directory
     from anabranch.spark.sinks.progress import follow
 
-    feed = _open_folder(session, material, order, sources)
-    most = order.place.max_record_bytes or MAX_RECORD_BYTES
-    result = run(
-        material.program, [feed], shards=order.shards, mode=order.mode, max_record_bytes=most
-    )
-    checkpoint = find_checkpoint(order, folder)
-    if find_local(checkpoint) is not None:
-        checkpoint = checkpoint.absolute()
+    result = run_job(job, feeds, find_most(order))
     # Without a folder nothing is kept that a user could look at; then it is judged at the end.
     tolerance = None if order.output is None else order.most_rejected
+    checkpoint = find_checkpoint(order, folder)
     query = write_directory(
         result, folder, checkpoint, format=order.format, most_rejected=tolerance
     )
@@ -326,36 +206,20 @@ def _run_stream(
         raise
 
 
-def _open_folder(
-    session: Session, material: TargetModule, order: SparkRequest, sources: tuple[Source, ...]
-) -> Any:
-    from anabranch.spark.sources.frames import feed_directory
-
-    assert order.folder is not None
-    return feed_directory(
-        session,
-        material.program,
-        str(Path(order.folder).absolute()),
-        sources,
-        format=_find_stream_format(list_files(order.folder)),
-        files_per_batch=order.files_per_batch,
-    )
-
-
 @contextmanager
 def open_run(
     screen: Screen, material: TargetModule, order: SparkRequest
-) -> Iterator[tuple[Session, Any]]:
-    """Start Spark for a run that follows a folder; yield the session, and the feed of the folder."""
+) -> Iterator[tuple[Session, list[Any]]]:
+    """Start Spark for a run that follows a folder; yield the session, and the feeds of the folder."""
     check_flags(order)
     from anabranch.spark.session.signals import end_on_signals
     from anabranch.spark.session.startup import start_session
 
-    sources, _ = _take_stock(material, order)
-    with end_on_signals():
+    with TemporaryDirectory(prefix="anabranch-run-") as scratch, end_on_signals():
+        channels = open_inputs(material, order, Path(scratch))
         with screen.wait("starting Spark"):
             session = start_session("anabranch", order.master)
-        yield session, _open_folder(session, material, order, sources)
+        yield session, [channel.make_feed(material.program) for channel in channels]
 
 
 def _note(screen: Screen, line: str) -> None:

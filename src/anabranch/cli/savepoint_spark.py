@@ -16,10 +16,11 @@ from anabranch.cli.target_module import load_material
 from anabranch.errors import InputError
 from anabranch.eventtime.disorder import read_lateness
 from anabranch.eventtime.held_back import name_time
+from anabranch.paths import strip_scheme
 from anabranch.savepoints.collection import find_savepoint
 from anabranch.savepoints.drafts import check_is_free
 from anabranch.savepoints.folders import open_savepoint
-from anabranch.spark.checkpoint.ownership import PAIR
+from anabranch.spark.checkpoint.ownership import PAIR, read_begin
 
 Folder = Annotated[
     str, Parameter(help="The folder whose files are followed, as `anabranch run` has it.")
@@ -61,6 +62,8 @@ def create(
             expected="0 or more seconds, together with --at",
             got=f"--wait-s {wait_s:g}",
         )
+    checkpoint = Path(strip_scheme(checkpoint, "checkpoint"))
+    target = Path(strip_scheme(target, "savepoint"))
     check_is_free(target)
     _check_is_apart(checkpoint, target)
     from anabranch.spark.checkpoint.state_values import find_batch
@@ -115,14 +118,15 @@ def restore(  # noqa: PLR0913 - one for each flag
     opened = open_savepoint(find_savepoint(savepoint), verify=False)
     order = make_order(place, input, output, format, lateness, strict=strict)
     order = prepare_restore(material, order, opened, partitions)
-    with open_run(screen, material, order) as (_, feed):
-        restore_here(screen, material, order, opened, feed, partitions)
-    checkpoint = find_checkpoint(order, Path(output))
+    with open_run(screen, material, order) as (_, feeds):
+        restore_here(screen, material, order, opened, feeds, partitions)
+    checkpoint = find_checkpoint(order, Path(order.output or output))
+    shards = read_begin(checkpoint).shards
     if json:
-        screen.print_json({"checkpoint": str(checkpoint), "output": output, "shards": order.shards})
+        screen.print_json({"checkpoint": str(checkpoint), "output": output, "shards": shards})
     else:
         screen.write(
-            f"restored  {opened.path} into {checkpoint}, {count_things(order.shards, 'shard')}"
+            f"restored  {opened.path} into {checkpoint}, {count_things(shards or 0, 'shard')}"
         )
         screen.write(f"to do     {_name_next(target, order, lateness)}")
     return GOOD
@@ -157,7 +161,7 @@ def make_order(
     strict: bool,
 ) -> SparkRequest:
     """Return what a user asked for, if the input is a folder."""
-    if not Path(input).is_dir():
+    if not Path(strip_scheme(input, "input")).is_dir():
         raise InputError(
             "a checkpoint is of a folder that is followed",
             expected="--input DIR, that folder",

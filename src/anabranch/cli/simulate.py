@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import re
 import shlex
 import signal
 import time
@@ -15,6 +16,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from anabranch.cli.explain import check_shards
 from anabranch.cli.flags import Inputs, Json, Target
 from anabranch.cli.screen import FOUND, GOOD, Progress, Screen, count_things
 from anabranch.cli.target_module import TargetModule, declare_sources, load_items, load_material
@@ -22,6 +24,9 @@ from anabranch.errors import InputError
 from anabranch.eventtime.channels import end_sources
 from anabranch.model.events import Event, Item
 from anabranch.model.program import Program
+from anabranch.plan.implied_forks import add_copies
+from anabranch.plan.layout_plans import plan_layout
+from anabranch.plan.layouts import choose_layout
 from anabranch.plan.optimizers.greedy import plan_greedily
 from anabranch.plan.rates import sample_rates
 from anabranch.plan.tree import Plan, Worker
@@ -70,12 +75,18 @@ def simulate(
         int | None, Parameter(help="Run this one schedule only, and tell what happened in it.")
     ] = None,
     plan: Annotated[
-        str | None, Parameter(help="Only the plan of that name, of the module's `plans`.")
+        str | None,
+        Parameter(help="Only the plan of that name: one of the module's `plans`, or `on Spark`."),
     ] = None,
+    shards: Annotated[
+        int, Parameter(help="Number of shards of the plan that runs on Spark (default 4).")
+    ] = 4,
     input: Inputs = (),  # noqa: A002 - the flag's name
     json: Json = False,
 ) -> int:
     """Run a program's plans under many schedules, with crashes and repeats.
+
+    The last of them is the plan of its layout on Spark: what runs there is simulated here.
 
     A seed decides everything: the order of deliveries, which message comes twice, where
     snapshots are taken and where everybody crashes. The answer must be the sequential one.
@@ -84,13 +95,14 @@ def simulate(
         raise InputError(
             "--seeds is not a number of schedules", expected="1 or more", got=str(seeds)
         )
+    check_shards(shards)
     screen = Screen(quiet=json)
     material = load_material(target)
-    trials = _prepare(material, plan, input)
+    trials = _prepare(material, plan, input, shards)
     if seed is not None:
         return _replay(screen, material, trials, seed, input)
     with screen.follow("simulating", seeds * len(trials)) as progress:
-        tallies = _try_seeds(material, trials, seeds, input, progress)
+        tallies = _try_seeds(material, trials, seeds, input, shards, progress)
     if json:
         screen.print_json(_describe(material, tallies, input))
     else:
@@ -99,22 +111,28 @@ def simulate(
 
 
 def _prepare(
-    material: TargetModule, only: str | None, files: tuple[str, ...]
+    material: TargetModule, only: str | None, files: tuple[str, ...], shards: int
 ) -> dict[str, PlanTrial]:
     items = load_items(material, files)
     sources = declare_sources(material, items, None, strict=False)
     bounded = end_sources(items, sources)
-    plans = _choose_plans(material, items, only)
-    return {name: prepare(material.program, p, bounded, sources) for name, p in plans.items()}
+    plans = _choose_plans(material, items, only, shards)
+    return {name: prepare(program, p, bounded, sources) for name, (program, p) in plans.items()}
 
 
 def _choose_plans(
-    material: TargetModule, items: Iterable[Item], only: str | None
-) -> dict[str, Plan]:
-    program = material.program
-    plans = dict(material.plans) or _make_plans(program, items)
+    material: TargetModule, items: Iterable[Item], only: str | None, shards: int
+) -> dict[str, tuple[Program, Plan]]:
+    """Return the plans to try, each with the program whose forks it takes."""
+    program = add_copies(material.program)
+    found = dict(material.plans) or _make_plans(program, items)
+    plans = {name: (program, plan) for name, plan in found.items()}
+    forked, plan = plan_layout(program, choose_layout(program, shards))
+    plans[plan.name] = forked, plan
     if only is None:
         return plans
+    if only == "on Spark":
+        only = plan.name
     if only not in plans:
         raise InputError(
             f"{program.name} has no plan {only!r}",
@@ -139,6 +157,7 @@ def _try_seeds(
     trials: dict[str, PlanTrial],
     seeds: int,
     files: tuple[str, ...],
+    shards: int,
     progress: Progress,
 ) -> list[Tally]:
     """Try the seeds of every plan, in order; a plan is given up at the first that disagrees."""
@@ -153,7 +172,9 @@ def _try_seeds(
         return [
             _sum_up(
                 name,
-                pool.imap(_try_in_process, [(material.target, files, name, c) for c in chunks]),
+                pool.imap(
+                    _try_in_process, [(material.target, files, shards, name, c) for c in chunks]
+                ),
                 progress,
             )
             for name in trials
@@ -197,14 +218,14 @@ def _try_chunk(trial: PlanTrial, seeds: Iterable[int]) -> Tally:
 
 
 @cache
-def _load_trials(target: str, files: tuple[str, ...]) -> dict[str, PlanTrial]:
+def _load_trials(target: str, files: tuple[str, ...], shards: int) -> dict[str, PlanTrial]:
     # A process loads the target again: classes of a user's events can't be found by name.
-    return _prepare(load_material(target), None, files)
+    return _prepare(load_material(target), None, files, shards)
 
 
-def _try_in_process(work: tuple[str, tuple[str, ...], str, range]) -> Tally:
-    target, files, name, seeds = work
-    return _try_chunk(_load_trials(target, files)[name], seeds)
+def _try_in_process(work: tuple[str, tuple[str, ...], int, str, range]) -> Tally:
+    target, files, shards, name, seeds = work
+    return _try_chunk(_load_trials(target, files, shards)[name], seeds)
 
 
 def _replay(
@@ -276,7 +297,9 @@ def _show(
     ]
     screen.show_table(columns, rows)
     if not material.plans:
-        screen.say("\nThere are no `plans` beside the program; these follow from its events.")
+        screen.say(
+            "\nThere are no `plans` beside the program; these follow from its events and its layout."
+        )
     bad = [tally for tally in tallies if tally.mismatch is not None]
     for tally in bad:
         assert tally.mismatch is not None
@@ -291,6 +314,8 @@ def _show(
 def _replay_command(material: TargetModule, tally: Tally, files: tuple[str, ...]) -> str:
     assert tally.mismatch is not None
     words = ["anabranch", "simulate", material.target, "--plan", tally.plan]
+    if (found := re.fullmatch(r"on Spark, (\d+) shards?", tally.plan)) is not None:
+        words[-1:] = ["on Spark", "--shards", found[1]]
     words += [word for file in files for word in ("--input", file)]
     return shlex.join([*words, "--seed", str(tally.mismatch.seed)])
 

@@ -11,10 +11,10 @@ from cyclopts import Parameter
 from anabranch.errors import InputError
 from anabranch.eventtime.disorder import Estimated
 from anabranch.eventtime.tolerance import Tolerance
+from anabranch.microbatch.job.path_choice import Columnar
+from anabranch.paths import check_output_apart, strip_scheme
 from anabranch.reference.rows import STANDARD
 from anabranch.speculation.spoken import Mode
-
-SHARDS = 16
 
 
 @Parameter(name="*")
@@ -33,7 +33,10 @@ class RunPlace:
     ] = None
     shards: Annotated[
         int | None,
-        Parameter(help="On Spark: into how many shards to cut; 16. Fixed for a checkpoint."),
+        Parameter(
+            help="On Spark: number of shards (default 16, or fewer where that is faster; fixed for "
+            "a checkpoint, and then taken from it)."
+        ),
     ] = None
     files_per_batch: Annotated[
         int | None, Parameter(help="On Spark: how many files of a folder make a batch; 1.")
@@ -42,6 +45,14 @@ class RunPlace:
         int | None,
         Parameter(help="On Spark: how large an event may be, or else it is rejected; 1048576."),
     ] = None
+
+    columnar: Annotated[
+        Columnar,
+        Parameter(
+            help="On Spark: take the columnar path where the program allows it (auto, the default), "
+            "refuse a program that does not (require), or take the row path (never)."
+        ),
+    ] = "auto"
 
     idle_after_s: Annotated[
         float | None,
@@ -75,6 +86,17 @@ class SparkRequest:
     most_rejected: Tolerance | None = None
     mode: Mode = "settled"
 
+    def __post_init__(self) -> None:
+        """Refuse paths on other file systems; those of `file:` become plain ones."""
+        inputs = (x if x == STANDARD else strip_scheme(x, "input") for x in self.inputs)
+        object.__setattr__(self, "inputs", tuple(inputs))
+        if self.output is not None and self.output != STANDARD:
+            object.__setattr__(self, "output", strip_scheme(self.output, "output"))
+            check_output_apart(self.output, [x for x in self.inputs if x != STANDARD])
+        if self.place.checkpoint is not None:
+            local = strip_scheme(self.place.checkpoint, "checkpoint")
+            object.__setattr__(self, "place", replace(self.place, checkpoint=local))
+
     @property
     def master(self) -> str:
         """Return Spark's master."""
@@ -84,11 +106,6 @@ class SparkRequest:
     def checkpoint(self) -> str | None:
         """Return where the state is kept, if the user says so."""
         return self.place.checkpoint
-
-    @property
-    def shards(self) -> int:
-        """Return the number of shards."""
-        return SHARDS if self.place.shards is None else self.place.shards
 
     @property
     def files_per_batch(self) -> int:
@@ -103,6 +120,12 @@ class SparkRequest:
 
 def refuse_flags(place: RunPlace) -> None:
     """Refuse flags that mean nothing without Spark."""
+    if place.columnar != "auto":
+        raise InputError(
+            "--columnar is for Spark",
+            expected="it together with --master or --spark",
+            got=f"--columnar {place.columnar}",
+        )
     for name in ("checkpoint", "shards", "files_per_batch", "max_record_bytes", "idle_after_s"):
         value = getattr(place, name)
         if value is not None:
@@ -128,9 +151,10 @@ def check_flags(order: SparkRequest) -> None:
             expected="--input DIR instead of --unbounded",
             got="--unbounded",
         )
-    if order.shards < 1:
+    shards = order.place.shards
+    if shards is not None and shards < 1:
         raise InputError(
-            "--shards is not a number of shards", expected="1 or more", got=str(order.shards)
+            "--shards is not a number of shards", expected="1 or more", got=str(shards)
         )
     if order.files_per_batch < 1:
         raise InputError(
@@ -197,10 +221,12 @@ def find_checkpoint(order: SparkRequest, folder: Path) -> Path:
 
 
 def keep_shards(order: SparkRequest) -> SparkRequest:
-    """Take the number of shards from a checkpoint that was restored or rescaled, if nobody says one."""
+    """Return an order with the number of shards of its checkpoint, if the user gave none."""
     if order.folder is None or order.output is None or order.place.shards is not None:
         return order
     from anabranch.spark.checkpoint.ownership import read_begin
+    from anabranch.spark.checkpoint.provenance import find_shards
 
-    begin = read_begin(find_checkpoint(order, Path(order.output)))
-    return replace(order, place=replace(order.place, shards=begin.shards))
+    checkpoint = find_checkpoint(order, Path(order.output))
+    shards = find_shards(checkpoint) or read_begin(checkpoint).shards
+    return replace(order, place=replace(order.place, shards=shards))

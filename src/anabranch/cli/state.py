@@ -14,6 +14,8 @@ from anabranch.cli.screen import FOUND, GOOD, Screen, count_things
 from anabranch.cli.target_module import load_program
 from anabranch.errors import InputError
 from anabranch.model.program import Program
+from anabranch.savepoints.open_windows import judge_windows
+from anabranch.savepoints.program_fingerprint import fingerprint_program
 from anabranch.state.evolution.migration import compare
 from anabranch.state.evolution.schemas import Schema, describe_program, read_schema
 from anabranch.state.evolution.verdicts import AUTOMATIC, DECLARED, REFUSED, SAME
@@ -47,6 +49,9 @@ def diff(
     before, after = load_side(old), load_side(new)
     schema = before if isinstance(before, Schema) else describe_program(before)
     verdicts = compare(schema, after)
+    if isinstance(after, Program):
+        told = load_fingerprint(old) if isinstance(before, Schema) else fingerprint_program(before)
+        verdicts += judge_windows(told, after)
     refused = [verdict for verdict in verdicts if verdict.status == REFUSED]
     if json:
         rows = [
@@ -67,6 +72,13 @@ def diff(
         return FOUND
     screen.write(f"\n  {new} can take it over", style="green")
     return GOOD
+
+
+def load_fingerprint(target: str) -> dict[str, str]:
+    """Return what a savepoint was made by."""
+    manifest: Any = encoding.loads((Path(target) / "manifest.json").read_text(encoding="utf-8"))
+    found = manifest.get("fingerprint") if isinstance(manifest, dict) else None
+    return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
 
 
 def load_side(target: str) -> Schema | Program:

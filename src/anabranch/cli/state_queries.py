@@ -12,6 +12,7 @@ from anabranch.errors import InputError
 from anabranch.eventtime.held_back import name_time
 from anabranch.model.fields import encode_value
 from anabranch.model.shapes import MISSING
+from anabranch.spark.inspect.http_access import TOKEN_VARIABLE, grant
 
 Checkpoint = Annotated[
     str, Parameter(help="The checkpoint of a run on Spark; the run may go on meanwhile.")
@@ -105,20 +106,39 @@ def serve(
     checkpoint: Checkpoint,
     /,
     *,
-    host: Annotated[str, Parameter(help="Where to listen; 127.0.0.1, this machine alone.")] = (
-        "127.0.0.1"
-    ),
-    port: Annotated[int, Parameter(help="Which port; 8080 by default, 0 for any.")] = 8080,
+    host: Annotated[
+        str,
+        Parameter(help="Address to listen at (default 127.0.0.1: only this machine reaches it)."),
+    ] = "127.0.0.1",
+    port: Annotated[int, Parameter(help="Port to listen at (default 8080; 0 takes any).")] = 8080,
+    token: Annotated[
+        str | None,
+        Parameter(
+            help="Token that requests must bring (default: none on this machine, else a new one). "
+            f"Better given in {TOKEN_VARIABLE}, which no list of processes shows.",
+            env_var=TOKEN_VARIABLE,
+        ),
+    ] = None,
+    allow_host: Annotated[
+        tuple[str, ...],
+        Parameter(help="Another name by which requests may call the server; may be repeated."),
+    ] = (),
     master: Master = "local[2]",
 ) -> int:
     """Answer look-ups of single keys over HTTP, batch after batch, until Ctrl-C."""
+    from anabranch.spark.inspect import http_server  # noqa: F401 - refused without its packages
     from anabranch.spark.inspect.live_state import serve as serve_state
 
     screen = Screen()
     _check_checkpoint(checkpoint)
+    # What is wrong is refused before Spark starts.
+    grant(host, token, allow_host)
     with screen.wait("reading the state"):
         session = _start(master)
-    serve_state(checkpoint, host=host, port=port, spark=session, tell=screen.write)
+    serve_state(
+        checkpoint, host=host, port=port, token=token, allow_hosts=allow_host, spark=session,
+        tell=screen.write,
+    )  # fmt: skip
     return GOOD
 
 
@@ -153,11 +173,9 @@ def export(
 
 def _check_checkpoint(checkpoint: str) -> None:
     """Refuse a folder that is none before Spark starts."""
-    from anabranch.spark.checkpoint.ownership import find_local
     from anabranch.spark.checkpoint.state_values import find_batch
 
-    if find_local(checkpoint) is not None:
-        find_batch(checkpoint)
+    find_batch(checkpoint)
 
 
 def _start(master: str) -> Any:

@@ -138,8 +138,9 @@ def declare_sources(
     if items is material.items:
         return material.sources
     # A source that was declared for other events, and brings none of these, would hold the
-    # frontier back for ever.
-    return tuple(source for source in material.sources if source.name in brought)
+    # frontier back for ever. If none of them brings any, all names are wrong, and the run shows it.
+    bringing = tuple(source for source in material.sources if source.name in brought)
+    return bringing or material.sources
 
 
 def _locate_failure(error: BaseException) -> Location | None:

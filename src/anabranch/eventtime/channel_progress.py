@@ -12,7 +12,7 @@ from anabranch.model.events import Heartbeat, Item
 
 
 class Standing(NamedTuple):
-    """How far a source has come: its frontier, the largest time seen, the last sequence read.
+    """How far a source has come: its frontier, the largest time seen, the number of the last event.
 
     `disorder` is what an estimated lateness goes by. `silence_ms` is for how long the source has been
     silent, and `waived` how far the others have gone on without it.
@@ -28,35 +28,29 @@ class Standing(NamedTuple):
 
 def take_up(source: Source, standing: Standing) -> Watch:
     """Return a watch that goes on where a source stands."""
-    return Watch(source, standing.frontier, standing.largest, standing.disorder)
+    return Watch(source, standing.frontier, standing.largest, standing.disorder, standing.last)
 
 
-def put_down(standing: Standing, watch: Watch, items: Iterable[Item]) -> Standing:
-    """Return where a source stands after a watch has seen these items of it."""
-    numbers = [item.seq for item in items if item.seq is not None]
+def put_down(standing: Standing, watch: Watch) -> Standing:
+    """Return where a source stands after a watch has followed it."""
     return standing._replace(
         frontier=watch.frontier,
         largest=watch.largest,
-        last=max(numbers, default=standing.last),
+        last=watch.last,
         disorder=() if watch.disorder is None else watch.disorder.keep(),
     )
 
 
 def check_goes_on(source: str, standing: Standing, items: Iterable[Item]) -> None:
-    """Refuse items that do not lie after all that was read of their source before."""
+    """Refuse items without a number, of a source whose items had one in an earlier run."""
     last = standing.last
     if last is None:
         return
     for item in items:
-        beats = isinstance(item, Heartbeat)
-        # A heartbeat may share the number of an event: it then speaks of what follows it.
-        if item.seq is None and beats:
-            continue
-        if item.seq is None or item.seq < last + (not beats):
+        if item.seq is None and not isinstance(item, Heartbeat):
             raise InputError(
-                f"source {source!r} went back in its sequence: "
-                f"{'no number' if item.seq is None else item.seq} after {last}",
-                expected=f"only what follows number {last}, the last that was read before",
+                f"source {source!r} went on without its sequence: no number after {last}",
+                expected=f"numbers that follow {last}, the last that was read before",
                 got=repr(item)[:200],
-                cure="leave out what was read before, and go on counting where it ended",
+                cure="go on counting where it ended; what was read before is rejected by its number",
             )

@@ -2,6 +2,10 @@
 
 Lateness is judged against the event's own source, in the source's own sequence. So what is late
 is a function of the sources alone: batches, restarts and interleavings do not show in it.
+
+Every runtime follows these rules, by the functions of this module. What is read together (an input of the
+reference, a batch on Spark) is put in order of its sequence first. An event whose number is not larger than
+the last of its source is rejected. Where sources are declared, so is an event of any other.
 """
 
 from __future__ import annotations
@@ -109,6 +113,7 @@ class Watch:
     frontier: int = NEVER
     largest: int | None = field(default=None)
     kept: Kept = ()
+    last: int | None = None
 
     def __post_init__(self) -> None:
         lateness = self.source.lateness
@@ -125,12 +130,15 @@ class Watch:
 
     def see(self, item: Item, tags: Iterable[Tag]) -> Event | Late | Rejected | None:
         """Judge the next item; return the event if it is good, None for a heartbeat."""
-        if isinstance(item, Heartbeat):
-            self.hear(item.time)
-            return None
         if isinstance(item, Malformed):
             return Rejected(item, item.reason)
-        reason = find_fault(item, tags)
+        if isinstance(item, Heartbeat):
+            reason = find_heartbeat_fault(item)
+            if reason is not None:
+                return Rejected(spoil_heartbeat(item, reason), reason)
+            self.hear(item.time)
+            return None
+        reason = find_fault(item, tags) or self.count(item.seq)
         if reason is not None:
             return Rejected(item, reason)
         verdict = self.judge(item.time)
@@ -141,8 +149,17 @@ class Watch:
         return set_time(item, self.largest) if self.source.in_turn else item
 
     def hear(self, promised: int) -> None:
-        """Take a heartbeat."""
+        """Take a heartbeat. It takes no number of its own: it may have that of the event before it."""
         self.frontier = max(self.frontier, promised)
+
+    def count(self, seq: int | None) -> str | None:
+        """Take the number of the next event; return why the event is rejected, if it is not larger."""
+        if seq is None:
+            return None
+        if self.last is not None and seq <= self.last:
+            return describe_repeat(self.source.name, seq)
+        self.last = seq
+        return None
 
     def judge(self, time: int) -> int | str | None:
         """Judge the next event by its time: None if it is good, how late it is, or why it can't be.
@@ -214,8 +231,50 @@ def promise_of(source: Source, largest: int | None, delay: int | None) -> int:
     return largest - (0 if source.strict else delay + 1)
 
 
+def describe_repeat(source: str, seq: int) -> str:
+    """Return why an event is rejected whose number is not larger than the last of its source.
+
+    The last number is left out: how far a source had come may depend on where batches were cut.
+    """
+    return f"sequence {seq} of source {source!r} is not larger than the last: it came before, or too late"
+
+
+def describe_stranger(source: object, declared: Iterable[str]) -> str:
+    """Return why an event is rejected whose source is not among those that were declared."""
+    known = ", ".join(declared)
+    cure = "name one of them" if source is None else f"add Source({source!r}), or correct the name"
+    return f"unknown source {source!r}; declared are {known}: {cure}"
+
+
+def find_heartbeat_fault(beat: Heartbeat) -> str | None:
+    """Return why a heartbeat can't be used."""
+    fault = find_sequence_fault(beat.seq)
+    if fault is not None or fits(beat.time):
+        return fault
+    return f"heartbeat {beat.time} does not fit into 64 bits"
+
+
+def find_sequence_fault(seq: int | None) -> str | None:
+    """Return why a number can't be one of a sequence."""
+    return None if seq is None or fits(seq) else f"sequence {seq} does not fit into 64 bits"
+
+
+def fits(number: int) -> bool:
+    """Say whether a column holds a number: 64 bits do."""
+    return NEVER <= number <= FOREVER
+
+
+def spoil_heartbeat(beat: Heartbeat, reason: str) -> Malformed:
+    """Return a heartbeat as input that can't be used."""
+    raw = {"heartbeat": beat.time, "source": beat.source, "seq": beat.seq}
+    return Malformed(raw, reason, beat.source, beat.seq)
+
+
 def find_fault(event: Event, tags: Iterable[Tag]) -> str | None:
     """Return why an event can't be used by a program with these tags, whatever its time."""
+    fault = find_sequence_fault(event.seq)
+    if fault is not None:
+        return fault
     if type(event.data) not in tags:
         known = ", ".join(tag.__name__ for tag in tags)
         return f"unknown tag {type(event.data).__name__}; the program knows {known}"
@@ -227,21 +286,33 @@ def find_fault(event: Event, tags: Iterable[Tag]) -> str | None:
     return None
 
 
-def read_sources(
-    items: Iterable[Item], declared: Iterable[Source]
-) -> tuple[dict[str, Source], dict[str, list[Item]]]:
-    """Sort items by source, each in its own sequence; a source nobody declared is in order.
+class Brought(NamedTuple):
+    """The sources of a run, what each brings in its own sequence, and the items of no such source."""
 
-    Items without a sequence keep the order in which they came.
+    sources: dict[str, Source]
+    items: dict[str, list[Item]]
+    rejected: list[Rejected]
+
+
+def read_sources(items: Iterable[Item], declared: Iterable[Source]) -> Brought:
+    """Sort items by source, each in its own sequence.
+
+    If no source is declared, every source there is brings its events in order. If some are, items of
+    any other are rejected. Items without a sequence, or of one number, keep the order in which they came.
     """
     sources: dict[str, Source] = {}
     for source in declared:
         if source.name in sources:
             raise InputError(f"source {source.name!r} is declared twice")
         sources[source.name] = source
+    closed = bool(sources)
     brought: dict[str, list[Item]] = {name: [] for name in sources}
+    rejected: list[Rejected] = []
     for item in items:
         if item.source not in brought:
+            if closed:
+                rejected.append(_reject_stranger(item, sources))
+                continue
             sources[item.source] = Source(item.source)
             brought[item.source] = []
         brought[item.source].append(item)
@@ -250,7 +321,16 @@ def read_sources(
         if mine and mine[0].seq is not None:
             # A heartbeat may share the number of an event: it then speaks of what follows it.
             mine.sort(key=lambda item: (item.seq or 0, isinstance(item, Heartbeat)))
-    return sources, brought
+    return Brought(sources, brought, rejected)
+
+
+def _reject_stranger(item: Item, declared: Iterable[str]) -> Rejected:
+    if isinstance(item, Malformed):
+        return Rejected(item, item.reason)
+    reason = describe_stranger(item.source, declared)
+    if isinstance(item, Heartbeat):
+        return Rejected(spoil_heartbeat(item, reason), reason)
+    return Rejected(item, reason)
 
 
 def _check_sequence(name: str, items: list[Item]) -> None:
@@ -261,17 +341,24 @@ def _check_sequence(name: str, items: list[Item]) -> None:
             expected="a sequence number on every item of a source, or on none",
             got=f"{numbered} of {len(items)}",
         )
-    events = [item.seq for item in items if not isinstance(item, Heartbeat)]
-    if numbered and len(set(events)) < len(events):
-        raise InputError(f"source {name!r} gives one sequence number to two items")
 
 
 def end_sources(items: Iterable[Item], declared: Iterable[Source] = ()) -> list[Item]:
-    """Return a bounded input: the items, then each source's word that it has ended."""
+    """Return a bounded input: the items, then each source's word that it has ended.
+
+    Where sources are declared, only these end: any other is none of the run's.
+    """
     bounded = list(items)
     last: dict[str, int | None] = {source.name: None for source in declared}
+    closed = bool(last)
     for item in bounded:
+        if closed and item.source not in last:
+            continue
         seen = last.get(item.source)
         last[item.source] = item.seq if seen is None else max(seen, item.seq or 0)
-    ends = [Heartbeat(FOREVER, name, None if s is None else s + 1) for name, s in last.items()]
-    return [*bounded, *ends]
+    return [*bounded, *(Heartbeat(FOREVER, name, _follow(seq)) for name, seq in last.items())]
+
+
+def _follow(seq: int | None) -> int | None:
+    """Return the number after one; a heartbeat may share the last that there is."""
+    return None if seq is None else min(seq + 1, FOREVER)

@@ -16,6 +16,7 @@ from typing import Any
 from anabranch.errors import AnabranchError
 from anabranch.eventtime.channels import NEVER
 from anabranch.model.events import FOREVER, Event, Item
+from anabranch.model.failures import Failed, attempt
 from anabranch.model.handlers import Handler
 from anabranch.model.order import OrderKey, order_key
 from anabranch.model.program import Program
@@ -38,6 +39,8 @@ Place = tuple[int, Values]
 
 class TimerError(AnabranchError, ValueError):
     """A program's `due` gave no time, or asks for more of them without end."""
+
+    stops = True
 
 
 def is_timer(program: Program, item: Item) -> bool:
@@ -209,11 +212,7 @@ def find_wakes(
     for key, event in timetable:
         if is_timer(program, event):
             wakes.append((key, event))
-        try:
-            timetable.step(event)
-        except TimerError:
-            raise
-        except Exception:  # noqa: BLE001 - whoever folds in earnest will report it
+        if isinstance(attempt(timetable.step, event), Failed):
             timetable.set_aside(event)
     return wakes
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from anabranch.kernels.column_layouts import read_record
 from anabranch.kernels.numpy_columns import Columns, Strings, pack_or_keep
 from anabranch.model.events import Tag
+from anabranch.model.failures import Failed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,8 +76,21 @@ class Folded:
     indexes: Array
     forms: Array
     values: tuple[Columns, ...]
-    failures: tuple[tuple[int, Exception], ...]
+    failures: tuple[tuple[int, Failed], ...]
     stepped: int = 0
+
+    def find_handled(self, entered: Array, count: int) -> Array | None:
+        """Say which of so many entries some event did enter; None if no event has failed.
+
+        An event on which a function raised leaves the state as it was: it begins no entry.
+        """
+        import numpy as np
+
+        if not self.failures:
+            return None
+        handled = np.zeros(count, np.bool_)
+        handled[np.delete(entered, [place for place, _ in self.failures])] = True
+        return handled
 
     def outputs(self) -> list[Any]:
         """Return what was said, in order, as Python objects."""

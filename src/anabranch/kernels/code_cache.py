@@ -19,6 +19,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import IO, Any
 
+from anabranch.publication import publish_file
+
 try:
     import fcntl
 except ImportError:  # Windows.
@@ -201,11 +203,9 @@ def _write(shelf: Path, source: str, name: str) -> Path:
 
 
 def _replace(file: Path, text: str) -> None:
-    handle, draft = tempfile.mkstemp(dir=file.parent, suffix=".draft")
-    with os.fdopen(handle, "w", encoding="utf-8") as out:
-        out.write(text)
-    os.utime(draft, (_MADE_AT, _MADE_AT))
-    os.replace(draft, file)
+    with publish_file(file) as partial:
+        partial.write_text(text, encoding="utf-8")
+        os.utime(partial, (_MADE_AT, _MADE_AT))
 
 
 def _check_owner(shelf: Path) -> None:

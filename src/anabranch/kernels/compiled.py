@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from anabranch.kernels import code_cache
+from anabranch.kernels.availability import find_obstacle
 from anabranch.kernels.batches import EventBatch, Folded
 from anabranch.kernels.column_layouts import ANYTHING, STR, ColumnLayout, list_columns
 from anabranch.kernels.interpreted import InterpretedKernel, Notes, pack_states, step_through
 from anabranch.kernels.numpy_columns import DTYPES, Columns, Strings, pack
 from anabranch.kernels.translate.loop_source import Blueprint
 from anabranch.model.events import Tag
+from anabranch.model.failures import Failed, attempt
 from anabranch.model.fields import Unfit
 from anabranch.model.handlers import Handler
 from anabranch.model.step import run
@@ -60,7 +62,8 @@ class CompiledKernel:
     def fold(self, states: Columns, batch: EventBatch) -> Folded:
         """Fold each event into the state of its slot, in order."""
         states, inputs = self._fit_states(states), self._inputs(batch, states.strings)
-        module = code_cache.try_load(self.blueprint.source)
+        # What the driver compiles, a machine of its own settings may not.
+        module = None if find_obstacle() else code_cache.try_load(self.blueprint.source)
         if module is None or inputs is None or states.layout != self.layout:
             return InterpretedKernel(self.handlers, self.layout).fold(states, batch)
         return _Run(self, module.fold, states.copy(), batch, inputs).run()
@@ -165,11 +168,11 @@ class _Run:
             raise IndexError(f"position {place} of a batch: row {row}, slot {slot}")
         self.stepped += 1
         state, data = self.states.value(slot), batch.events[tag].value(row)
-        try:
-            state, outputs = run(self.kernel.handlers[tag], state, data)
-        except Exception as error:  # noqa: BLE001 - the user's function may raise anything
-            self.notes.failures.append((place, error))
+        stepped = attempt(run, self.kernel.handlers[tag], state, data)
+        if isinstance(stepped, Failed):
+            self.notes.failures.append((place, stepped))
             return None
+        state, outputs = stepped
         self.notes.note(place, outputs)
         try:
             self.states.replace(slot, state)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import warnings
 from functools import cache
 from typing import TYPE_CHECKING, Any
+
+from anabranch.kernels.availability import find_obstacle
 
 if TYPE_CHECKING:
     import numpy as np
@@ -67,7 +68,7 @@ class Index:
 
 @cache
 def _probe() -> Any:
-    if importlib.util.find_spec("numba") is None:
+    if find_obstacle() is not None:
         return probe_plainly
     try:
         from anabranch.kernels import probes

@@ -10,6 +10,7 @@ from anabranch.kernels.batches import EventBatch, Folded
 from anabranch.kernels.column_layouts import ANYTHING, ColumnLayout
 from anabranch.kernels.numpy_columns import Columns, pack
 from anabranch.model.events import Tag
+from anabranch.model.failures import Failed, attempt
 from anabranch.model.fields import Unfit
 from anabranch.model.handlers import Handler
 from anabranch.model.step import Outputs, run
@@ -22,7 +23,7 @@ class Notes:
     places: list[int] = field(default_factory=list)
     indexes: list[int] = field(default_factory=list)
     values: list[Any] = field(default_factory=list)
-    failures: list[tuple[int, Exception]] = field(default_factory=list)
+    failures: list[tuple[int, Failed]] = field(default_factory=list)
 
     def note(self, place: int, outputs: Outputs) -> None:
         """Note what one event said."""
@@ -74,12 +75,11 @@ def step_through(
         if row < 0 or slot < 0:
             raise IndexError(f"position {place} of a batch: row {row}, slot {slot}")
         handler, state, data = handlers[tag], held[slot], events[tag][row]
-        try:
-            state, outputs = run(handler, state, data)
-        except Exception as error:  # noqa: BLE001 - the user's function may raise anything
-            notes.failures.append((place, error))
+        stepped = attempt(run, handler, state, data)
+        if isinstance(stepped, Failed):
+            notes.failures.append((place, stepped))
             continue
-        held[slot] = state
+        held[slot], outputs = stepped
         notes.note(place, outputs)
     return held
 

@@ -6,12 +6,12 @@ compiled one is made of the same functions, where they can be translated exactly
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
 from anabranch.errors import MissingExtraError
+from anabranch.kernels.availability import MISSING_NUMBA, find_obstacle
 from anabranch.kernels.batches import EventBatch, Folded
 from anabranch.kernels.column_layouts import ColumnLayout
 from anabranch.kernels.compiled import CompiledKernel
@@ -70,18 +70,20 @@ def make_kernel(
     handlers, shape = _find_slots(of) if isinstance(of, StateType) else (tuple(of[0]), of[1])
     if choice == "interpreted":
         return InterpretedKernel(handlers)
-    missing = importlib.util.find_spec("numba") is None
-    if missing and choice == "compiled":
+    obstacle = find_obstacle()
+    if obstacle is not None and choice == "compiled":
         raise MissingExtraError(
             "compiled kernels need Numba",
             expected="numba and numpy",
-            got="neither or one of them",
-            cure="pip install 'anabranch[kernels]', or ask for choice='auto'",
+            got="neither or one of them" if obstacle == MISSING_NUMBA else obstacle,
+            cure="pip install 'anabranch[kernels]', or ask for choice='auto'"
+            if obstacle == MISSING_NUMBA
+            else "unset NUMBA_DISABLE_JIT, or ask for choice='auto'",
         )
     blueprint = draw(handlers, [*_starts(shape), *examples])
-    if blueprint.source and not missing:
+    if blueprint.source and obstacle is None:
         return CompiledKernel(handlers, blueprint)
-    reasons = ["numba is not installed" if r is None else r for r in blueprint.reasons]
+    reasons = [obstacle if r is None else r for r in blueprint.reasons]
     return InterpretedKernel(handlers, blueprint.state, tuple(reasons))
 
 

@@ -28,6 +28,7 @@ from anabranch.kernels.column_layouts import (
     part_names,
 )
 from anabranch.model.fields import Unfit
+from anabranch.model.hashing import hash_stably
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,11 +49,12 @@ class Strings:
     (1, 0, 'b')
     """
 
-    __slots__ = ("_codes", "_texts")
+    __slots__ = ("_codes", "_hashes", "_texts")
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
         self._texts: list[str] = []
         self._codes: dict[str, int] = {}
+        self._hashes: Array | None = None
         for text in texts:
             self.code(text)
 
@@ -68,6 +70,18 @@ class Strings:
         import numpy as np
 
         return np.fromiter((self.code(text) for text in texts), np.int64)
+
+    def hashes(self) -> Array:
+        """Return the stable hash of each text, by code. A text is hashed once."""
+        import numpy as np
+
+        known = np.empty(0, np.int64) if self._hashes is None else self._hashes
+        if len(known) < len(self._texts):
+            fresh = self._texts[len(known) :]
+            found = np.fromiter(map(hash_stably, fresh), np.int64, len(fresh))
+            known = np.concatenate([known, found])
+            self._hashes = known
+        return known
 
     def __getitem__(self, code: int) -> str:
         return self._texts[code]

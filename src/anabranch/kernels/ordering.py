@@ -5,10 +5,11 @@ Each function has a fast way with Numba and a plain one with NumPy; the answers 
 
 from __future__ import annotations
 
-import importlib.util
 import warnings
 from functools import cache
 from typing import TYPE_CHECKING, Any
+
+from anabranch.kernels.availability import find_obstacle
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,7 +24,7 @@ _MOST_SOURCES = 1 << 16
 
 @cache
 def _passes() -> Any:
-    if importlib.util.find_spec("numba") is None:
+    if find_obstacle() is not None:
         return None
     try:
         from anabranch.kernels import passes

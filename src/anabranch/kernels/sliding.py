@@ -7,10 +7,11 @@ the same however many slices it has.
 
 from __future__ import annotations
 
-import importlib.util
 import warnings
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from anabranch.kernels.availability import find_obstacle
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,7 +29,7 @@ class Ranges(NamedTuple):
 
 @cache
 def _passes() -> Any:
-    if importlib.util.find_spec("numba") is not None:
+    if find_obstacle() is None:
         try:
             from anabranch.kernels import sliding_passes
         except Exception as error:  # noqa: BLE001 - whatever went wrong, Python gives the answer

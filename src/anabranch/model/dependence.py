@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -164,3 +164,11 @@ def _check_pair(tags: tuple[Tag, ...], statement: Depends, other: Tag) -> None:
                     got=f"{tag.__name__} has {', '.join(field_names(tag))}",
                     cure=f"add `{field}` to {tag.__name__}, or leave out `same`",
                 )
+
+
+def write_depends(a: Tag, b: Tag, *, same: Sequence[str] = ()) -> str:
+    """Return a statement of dependence as a user writes it."""
+    told = ""
+    if same:
+        told = f", same={(same[0] if len(same) == 1 else tuple(same))!r}".replace("'", '"')
+    return f"depends({a.__name__}, {b.__name__}{told})"

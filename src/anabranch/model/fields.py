@@ -3,6 +3,9 @@
 Reading is strict. A file that says `"20"` where the type says `int` is wrong, and guessing would
 hide it. Only what loses nothing is allowed: an integer for a float, and, in a CSV file, where
 everything is text, the plain spelling of a number or a truth value.
+
+A `datetime` is read as UTC, with its zone: a moment with another zone is carried over, one without a zone
+is taken as UTC. So the hour of an event depends neither on the machine nor on a setting of Spark's.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from functools import cache
 from typing import Annotated, Any, Literal, NewType, Union, get_args, get_origin
 
 from anabranch.model.events import Tag, field_names, field_types
+from anabranch.model.failures import Failed, attempt
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)  # noqa: UP017 - one spelling with timedelta
 MISSING = dataclasses.MISSING
@@ -52,10 +56,10 @@ def read_fields(tag: Tag, row: Mapping[str, Any], *, text: bool, sparse: bool) -
             values[name] = read(row[name], annotation)
         except Unfit as error:
             raise Unfit(f"field {name!r} of {tag.__name__}: {error}") from None
-    try:
-        return tag(**values)
-    except Exception as error:
-        raise Unfit(f"{tag.__name__} refused: {type(error).__name__}: {error}") from error
+    made = attempt(tag, **values)
+    if isinstance(made, Failed):
+        raise Unfit(f"{tag.__name__} refused: {made.reason}") from made.error
+    return made
 
 
 @cache
@@ -87,7 +91,8 @@ def read_value(value: Any, annotation: Any) -> Any:
     """
     annotation = _unwrap(annotation)
     if annotation in (Any, object):
-        return value
+        check_text(value)
+        return _settle_zones(value)
     if isinstance(annotation, type) and annotation in _SCALARS:
         return _SCALARS[annotation](value)
     origin, choices = get_origin(annotation), get_args(annotation)
@@ -117,12 +122,15 @@ def _read_class(value: Any, kind: type, choices: tuple[Any, ...]) -> Any:
         return _read_tuple(value, choices)
     if kind in (list, set, frozenset, Sequence, AbstractSet, Iterable):
         made = {Sequence: tuple, Iterable: tuple, AbstractSet: frozenset}.get(kind, kind)
-        return made(read_value(part, choices[0] if choices else Any) for part in _parts(value))
+        parts = [read_value(part, choices[0] if choices else Any) for part in _parts(value)]
+        return _make(made, parts, value)
     if kind in (dict, Mapping):
-        if not isinstance(value, Mapping):
-            raise Unfit(f"expected an object, got {_show(value)}")
         of_key, of_value = choices or (Any, Any)
-        return {read_value(k, of_key): read_value(v, of_value) for k, v in value.items()}
+        pairs = [(read_value(k, of_key), read_value(v, of_value)) for k, v in _pairs(value)]
+        entries = _make(dict, pairs, value)
+        if len(entries) < len(pairs):
+            raise Unfit(f"expected each key once, got {_show(value)}")
+        return entries
     if isinstance(value, kind):
         return value
     raise Unfit(f"expected {kind.__name__}, got {_show(value)}")
@@ -157,6 +165,27 @@ def _parts(value: Any) -> Sequence[Any]:
     return value
 
 
+def _pairs(value: Any) -> Iterable[tuple[Any, Any]]:
+    """Return the entries of a map: of an object, or of a list of pairs."""
+    if isinstance(value, Mapping):
+        return value.items()
+    # Keys of JSON are texts, and a map of Arrow may have a key twice: both are lists of pairs.
+    if not isinstance(value, list | tuple) or any(not _is_pair(part) for part in value):
+        raise Unfit(f"expected an object, or a list of pairs, got {_show(value)}")
+    return [(key, entry) for key, entry in value]
+
+
+def _make(kind: Callable[[list[Any]], Any], parts: list[Any], value: Any) -> Any:
+    try:
+        return kind(parts)
+    except TypeError as error:  # A key or an element that can't be hashed.
+        raise Unfit(f"{_show(value)} can't be read: {error}") from None
+
+
+def _is_pair(part: Any) -> bool:
+    return isinstance(part, list | tuple) and len(part) == 2
+
+
 def _read_tuple(value: Any, choices: tuple[Any, ...]) -> tuple[Any, ...]:
     parts = _parts(value)
     if not choices:
@@ -185,6 +214,34 @@ def _read_float(value: Any) -> float:
     raise Unfit(f"expected float, got {_show(value)}")
 
 
+def check_text(value: Any) -> None:
+    """Refuse a text, at any depth, that UTF-8 can't write: one with half of a surrogate pair."""
+    if isinstance(value, str):
+        if value.isascii():
+            return
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            half = ord(value[error.start])
+            if 0xDC80 <= half <= 0xDCFF:  # As Python keeps a byte that is no text.
+                raise Unfit(f"not UTF-8: a byte is {half - 0xDC00:#x}") from None
+            raise Unfit(f"UTF-8 can't write \\u{half:04x}, half of a surrogate pair") from None
+    elif isinstance(value, Mapping):
+        for key, part in value.items():
+            check_text(key)
+            check_text(part)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            check_text(part)
+
+
+def _read_str(value: Any) -> str:
+    if isinstance(value, str):
+        check_text(value)
+        return value
+    raise Unfit(f"expected str, got {_show(value)}")
+
+
 def _reader(kind: type, *spelled: type, parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Return a reader that takes values of a type, and what spells one."""
 
@@ -201,17 +258,27 @@ def _reader(kind: type, *spelled: type, parse: Callable[[Any], Any]) -> Callable
     return read
 
 
+_read_datetime = _reader(datetime, str, parse=datetime.fromisoformat)
+
+
+def _read_date(value: Any) -> date:
+    if isinstance(value, datetime):
+        raise Unfit(f"expected date, got {_show(value)}")
+    day: date = _reader(date, str, parse=date.fromisoformat)(value)
+    return day
+
+
 _SCALARS: dict[type, Callable[[Any], Any]] = {
     int: _read_int,
     float: _read_float,
     bool: _reader(bool, parse=bool),
-    str: _reader(str, parse=str),
+    str: _read_str,
     types.NoneType: _reader(types.NoneType, parse=bool),
     bytes: _reader(bytes, str, parse=lambda text: base64.b64decode(text, validate=True)),
     Decimal: _reader(Decimal, str, int, parse=Decimal),
     Fraction: _reader(Fraction, str, int, parse=Fraction),
-    datetime: _reader(datetime, str, parse=datetime.fromisoformat),
-    date: _reader(date, str, parse=date.fromisoformat),
+    datetime: lambda value: to_utc(_read_datetime(value)),
+    date: _read_date,
     time: _reader(time, str, parse=time.fromisoformat),
 }
 
@@ -227,6 +294,7 @@ def read_text(value: str, annotation: Any) -> Any:
     """
     annotation = _unwrap(annotation)
     if annotation in (str, Any):
+        check_text(value)
         return value
     origin = get_origin(annotation)
     if origin in (Union, types.UnionType):
@@ -262,6 +330,29 @@ def to_microseconds(moment: datetime) -> int:
     """Return a moment as microseconds UTC; one without a zone is taken as UTC."""
     aware = moment if moment.tzinfo else moment.replace(tzinfo=EPOCH.tzinfo)
     return (aware - EPOCH) // timedelta(microseconds=1)
+
+
+def to_utc(moment: datetime) -> datetime:
+    """Return a moment as a plain datetime in UTC; one without a zone is taken as UTC.
+
+    >>> str(to_utc(datetime.fromisoformat("2026-01-01T04:00:00+02:00")))
+    '2026-01-01 02:00:00+00:00'
+    """
+    try:
+        return EPOCH + timedelta(microseconds=to_microseconds(moment))
+    except OverflowError:
+        raise Unfit(f"{_show(moment)} is no datetime in UTC") from None
+
+
+def _settle_zones(value: Any) -> Any:
+    """Return a value of any type with the moments in it in UTC."""
+    if isinstance(value, datetime):
+        return to_utc(value)
+    if type(value) in (list, tuple):
+        return type(value)(map(_settle_zones, value))
+    if type(value) is dict:
+        return {_settle_zones(k): _settle_zones(v) for k, v in value.items()}
+    return value
 
 
 def encode_value(value: Any) -> Any:

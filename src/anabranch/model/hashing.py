@@ -5,6 +5,7 @@ Python's own `hash` is salted per process; shards and lanes are part of what is 
 
 from __future__ import annotations
 
+import math
 import numbers
 import struct
 import zlib
@@ -29,7 +30,8 @@ def hash_stably(value: Any) -> int:
     if isinstance(value, float):
         if value.is_integer():
             return hash_stably(int(value))
-        return zlib.crc32(struct.pack("<d", value))
+        # Every NaN is one key, whatever its bits.
+        return zlib.crc32(struct.pack("<d", value if value == value else math.nan))  # noqa: PLR0124
     if isinstance(value, tuple):
         mixed = len(value)
         for part in value:

@@ -6,6 +6,8 @@ import copy
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
 
+from anabranch.model.keys import plain_key, plain_keys
+
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -29,7 +31,7 @@ class Map(Mapping[K, V], Generic[K, V]):
     version takes a copy, so that whoever keeps the first does not keep all that followed it.
 
     Keys come in their own order, not in that of their arrival: where a map was put together from
-    several parts, there is no telling which key came first.
+    several parts, there is no telling which key came first. NaN is one key, and -0.0 is the key 0.0.
 
     >>> one = Map({"a": 1}); two = one.set("a", 2)
     >>> one["a"], two["a"]
@@ -39,7 +41,7 @@ class Map(Mapping[K, V], Generic[K, V]):
     __slots__ = ("_age", "_entries", "_key", "_newer", "_old")
 
     def __init__(self, entries: Mapping[K, V] | Iterable[tuple[K, V]] = ()) -> None:
-        self._entries: dict[K, V] | None = dict(entries)
+        self._entries: dict[K, V] | None = plain_keys(dict(entries))
         self._newer: Map[K, V] | None = None
         self._key: K | None = None
         self._old: V | _Absent = _ABSENT
@@ -47,11 +49,11 @@ class Map(Mapping[K, V], Generic[K, V]):
 
     def set(self, key: K, value: V) -> Map[K, V]:
         """Return this map with one entry more, or changed."""
-        return self._follow(key, value)
+        return self._follow(plain_key(key), value)
 
     def remove(self, key: K) -> Map[K, V]:
         """Return this map without the entry of `key`, if there is one."""
-        return self._follow(key, _ABSENT) if key in self else self
+        return self._follow(plain_key(key), _ABSENT) if key in self else self
 
     def _follow(self, key: K, value: V | _Absent) -> Map[K, V]:
         entries = self._read()
@@ -91,14 +93,14 @@ class Map(Mapping[K, V], Generic[K, V]):
             older._entries, older._newer = entries, None
 
     def __getitem__(self, key: K) -> V:
-        return self._read()[key]
+        return self._read()[plain_key(key)]
 
     def get(self, key: K, default: V | None = None) -> V | None:  # type: ignore[override]
         """Return the entry of `key`, or `default`."""
-        return self._read().get(key, default)
+        return self._read().get(plain_key(key), default)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._read()
+        return plain_key(key) in self._read()
 
     def __iter__(self) -> Iterator[K]:
         return iter(_sort(self._read()))
@@ -118,7 +120,10 @@ class Map(Mapping[K, V], Generic[K, V]):
     __hash__ = None  # type: ignore[assignment]
 
     def __deepcopy__(self, memo: dict[int, object]) -> Map[K, V]:
-        return Map(copy.deepcopy(self._read(), memo))
+        # Entry by entry: versions share one dict, and `memo` would take its copy for all of them.
+        return Map(
+            {copy.deepcopy(k, memo): copy.deepcopy(v, memo) for k, v in self._read().items()}
+        )
 
     def __reduce__(self) -> tuple[type[Map[K, V]], tuple[dict[K, V]]]:
         return Map, (dict(self._read()),)

@@ -31,6 +31,21 @@ def _orders_more(dependence: Dependence, tag: Tag, other: Tag) -> bool:
     return all(any(set(a) < set(w) for a in across) for w in within)
 
 
+def orders_itself(dependence: Dependence, tag: Tag) -> bool:
+    """Return whether events of a tag depend on each other, other than within a canonical lane."""
+    return any(LANE not in same for same in dependence.restrictions(tag, tag))
+
+
+def ties(dependence: Dependence, a: Tag, b: Tag) -> bool:
+    """Return whether two tags order each other without either being a marker (inc and dec)."""
+    return (
+        a is not b
+        and bool(dependence.restrictions(a, b))
+        and not is_marker(dependence, a)
+        and not is_marker(dependence, b)
+    )
+
+
 def rank_tags(
     dependence: Dependence,
     given: tuple[Tag, ...],

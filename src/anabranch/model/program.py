@@ -21,7 +21,7 @@ from anabranch.model.locations import locate_caller
 from anabranch.model.order import OrderKey, order_key
 from anabranch.model.shapes import MISSING, AnyState, Fork, Join, LanedShape, Shape, WrittenShape
 from anabranch.model.slices import Slice, Slices
-from anabranch.model.step import Outputs, set_aside, step
+from anabranch.model.step import Outputs, add_delta, begin_delta, set_aside, step
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,33 @@ class StateType:
         """Say whether every one of these tags may be handled by this state type."""
         return all(tag in self.handlers for tag in tags)
 
+    def list_shared_keys(self, *tags: Tag) -> tuple[str, ...]:
+        """Return the fields by which events of all these tags have entries of their own."""
+        found: list[str] = []
+        shape: Any = self.shape
+        while shape is not None and shape.by is not None and shape.by not in (LANE, SOURCE):
+            if not all(shape.by in self.handlers[tag].enters for tag in tags):
+                break
+            found.append(shape.by)
+            shape = getattr(shape, "inner", None)
+        return tuple(found)
+
     def step(self, state: AnyState, event: Event) -> tuple[AnyState, Outputs]:
         """Return the state after an event, and the outputs."""
         return step(self.shape, self.handlers[type(event.data)], state, event)
 
-    def step_delta(self, delta: AnyState, event: Event) -> tuple[AnyState, Outputs]:
-        """Return what was folded from zero after one more event, and the outputs."""
+    def begin_delta(self) -> AnyState:
+        """Return what a delta is folded from."""
+        return begin_delta(self.shape)
+
+    def step_delta(self, delta: AnyState, event: Any) -> tuple[AnyState, Outputs]:
+        """Return what was folded from zero after one more event (or its data), and the outputs."""
+        event = event if isinstance(event, Event) else Event(event)
         return step(self.shape, self.handlers[type(event.data)], delta, event, delta=True)
+
+    def add_delta(self, state: AnyState, delta: AnyState) -> AnyState:
+        """Return a state joined with what was folded beside it from zero."""
+        return add_delta(self.shape, state, delta)
 
     def set_aside(self, state: AnyState, event: Event) -> AnyState:
         """Return the state after an event on which a function raised."""

@@ -22,6 +22,7 @@ from anabranch.model.events import (
     spread,
 )
 from anabranch.model.hashing import hash_stably
+from anabranch.model.keys import is_same_key, plain_key
 from anabranch.model.locations import locate_caller
 
 
@@ -37,10 +38,11 @@ class Equals:
 
 @dataclass(frozen=True)
 class Shard:
-    """Admit the values whose stable hash is `index` modulo `count`."""
+    """Admit the values whose stable hash is `index` modulo `count`, except those in `but`."""
 
     index: int
     count: int
+    but: frozenset[Any] = frozenset()
 
     def __post_init__(self) -> None:
         if not 0 <= self.index < self.count:
@@ -51,7 +53,8 @@ class Shard:
             )
 
     def __str__(self) -> str:
-        return f" in {self.index}/{self.count}"
+        rest = f" but {', '.join(sorted(map(repr, self.but)))}" if self.but else ""
+        return f" in {self.index}/{self.count}{rest}"
 
 
 Choice = Equals | Shard
@@ -62,10 +65,11 @@ def choices_overlap(field: str, a: Choice | None, b: Choice | None) -> bool:
     if a is None or b is None:
         return True
     if isinstance(a, Equals):
-        return a.value == b.value if isinstance(b, Equals) else admits(field, b, a.value)
+        return is_same_key(a.value, b.value) if isinstance(b, Equals) else admits(field, b, a.value)
     if isinstance(b, Equals):
         return admits(field, a, b.value)
-    # Two residue classes meet iff they agree modulo the greatest common divisor.
+    # Two residue classes meet iff they agree modulo the greatest common divisor. What they leave out
+    # are single values, which can't keep classes apart that meet.
     return (a.index - b.index) % gcd(a.count, b.count) == 0
 
 
@@ -74,7 +78,9 @@ def admits(field: str, choice: Choice | None, value: Any) -> bool:
     if choice is None:
         return True
     if isinstance(choice, Equals):
-        return bool(choice.value == value)
+        return is_same_key(choice.value, value)
+    if any(is_same_key(value, one) for one in choice.but):
+        return False
     # A lane is a hash already; hashing it again would only make shards uneven.
     hashed = value if field == LANE else hash_stably(value)
     return bool(hashed % choice.count == choice.index)
@@ -124,7 +130,7 @@ def field_value(event: Event, field: str, lanes: int | None) -> Any:
     if field == LANE:
         number = spread(event)
         return number % lanes if lanes else number
-    return getattr(event.data, field)
+    return plain_key(getattr(event.data, field))
 
 
 def _admits_value(part: Slice, field: str, value: Any) -> bool:

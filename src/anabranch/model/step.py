@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import GeneratorType
 from typing import Any, cast
 
-from anabranch.errors import AnabranchError, StateTooLargeError
+from anabranch.errors import StateTooLargeError
 from anabranch.model.events import LANE, Event
 from anabranch.model.handlers import Handler
 from anabranch.model.maps import Map
@@ -40,7 +40,7 @@ def step(
     key = field_value(event, by, lanes)
     entry = state.get(key, MISSING)
     if entry is MISSING:
-        entry = shape.inner.zero if delta else shape.fresh
+        entry = begin_delta(shape.inner) if delta else shape.fresh
     try:
         changed, outputs = step(shape.inner, handler, entry, event, delta=delta)
     except StateTooLargeError as error:
@@ -99,6 +99,15 @@ def _is_left_empty(shape: Shape, entry: AnyState) -> bool:
     return has_ages(shape) and isinstance(entry, Map) and not entry
 
 
+def begin_delta(shape: Shape) -> AnyState:
+    """Return what a delta of a state, or of an entry of one, is folded from.
+
+    Shards, the simulator and the law checker all begin here, so that what one of them folds is what the
+    others fold.
+    """
+    return shape.zero
+
+
 def add_delta(shape: Shape, state: AnyState, delta: AnyState) -> AnyState:
     """Return a state joined with what was folded beside it from zero."""
     if shape.by is None or shape.by == LANE:
@@ -152,14 +161,3 @@ def collect(said: Any) -> Outputs:
     if isinstance(said, list | GeneratorType):
         return tuple(said)
     return (said,)
-
-
-def describe_failure(event: Event, error: Exception) -> str:
-    """Say what a user's function raised on an event. The event is set aside, the state kept.
-
-    Every runtime passes here, so here is where an error that is to stop the run goes on.
-    """
-    if isinstance(error, StateTooLargeError) and error.stops:
-        raise error
-    text = error.what if isinstance(error, AnabranchError) else error
-    return f"on {type(event.data).__name__}: {type(error).__name__}: {text}"

@@ -80,7 +80,8 @@ def _name_choice(name: str, choice: Equals | Shard) -> str:
     if isinstance(choice, Equals):
         return f"{name.lstrip('@')} {choice.value}"
     kind = "lane" if name == LANE else f"{name} shard"
-    return f"{kind} {choice.index} of {choice.count}"
+    rest = f" but {', '.join(sorted(map(str, choice.but)))}" if choice.but else ""
+    return f"{kind} {choice.index} of {choice.count}{rest}"
 
 
 def name_slices(parts: Iterable[Slice]) -> list[tuple[str, str]]:

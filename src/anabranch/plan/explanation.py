@@ -22,6 +22,7 @@ from anabranch.plan.duties import (
     name_share,
     name_slices,
 )
+from anabranch.plan.implied_forks import add_copies
 from anabranch.plan.obstacles import Obstacle, ask_why_one_worker, note_plan
 from anabranch.plan.optimizers import OPTIMIZERS
 from anabranch.plan.rates import Rates
@@ -156,7 +157,11 @@ class Explanation:
 def explain(
     program: Program, rates: Rates, optimizer: str = "best", machines: Sequence[str] = ()
 ) -> Explanation:
-    """Plan a program at these rates, and say why the plan is what it is."""
+    """Plan a program at these rates, and say why the plan is what it is.
+
+    Where only markers change a state, it forks by copying, on Spark as in any plan.
+    """
+    program = add_copies(program)
     if optimizer not in OPTIMIZERS:
         raise InputError(
             f"there is no optimizer {optimizer!r}",
@@ -176,6 +181,7 @@ def explain(
 
 def compare(program: Program, rates: Rates, machines: Sequence[str] = ()) -> list[Rival]:
     """Return what each optimizer makes of a program at these rates."""
+    program = add_copies(program)
     rivals = []
     for name, optimize in OPTIMIZERS.items():
         try:

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from anabranch.model.events import LANE, Tag
-from anabranch.model.markers import is_marker
+from anabranch.model.events import Tag
+from anabranch.model.handlers import reads_state
+from anabranch.model.markers import is_marker, orders_itself
 from anabranch.model.program import ForkJoin, Program
 from anabranch.model.shapes import MISSING
 from anabranch.model.slices import Slice, Slices
 from anabranch.model.step import add_delta
+
+
+class Branch(NamedTuple):
+    """A fork from a state type to two smaller ones, and the tags that go left and right."""
+
+    fork: ForkJoin
+    left: Slices
+    right: Slices
 
 
 def find_leaf_types(program: Program) -> dict[Tag, str]:
@@ -20,77 +29,100 @@ def find_leaf_types(program: Program) -> dict[Tag, str]:
     tags that do not depend on themselves. Of two tags that depend on each other without being
     markers (inc and dec), the one that the program names first is free of the other.
     """
-    restrictions = program.dependence.restrictions
+    dependence = program.dependence
+    types = _list_types(program, find_branches(program))
     found: dict[Tag, str] = {}
     for tag in program.tags:
-        ordered = any(LANE not in same for same in restrictions(tag, tag))
-        tied = any(restrictions(tag, other) for other in found)
-        if ordered or tied or is_marker(program.dependence, tag):
+        tied = any(dependence.restrictions(tag, other) for other in found)
+        if tied or orders_itself(dependence, tag) or is_marker(dependence, tag):
             continue
-        name = _find_type(program, tag)
+        name = next((name for name in types if tag in program.state_type(name).handlers), None)
         if name is not None:
             found[tag] = name
     return found
 
 
+def find_silent_leaves(program: Program) -> dict[Tag, str]:
+    """Return the leaves whose outputs, if any, do not read the state; none where lanes keep an order."""
+    if program.lanes is not None:
+        return {}
+    handlers = program.initial.handlers
+    return {
+        tag: name
+        for tag, name in find_leaf_types(program).items()
+        if handlers[tag].output is None or not reads_state(handlers[tag].output)
+    }
+
+
+def find_branches(program: Program) -> dict[str, Branch]:
+    """Return the forks that lead from the initial state type to types that fold from zero.
+
+    There is at most one for each state type: what is forked apart in two ways could not be joined.
+    """
+    found: dict[str, Branch] = {}
+
+    def reach(name: str) -> bool:
+        if _folds_from_zero(program, name):
+            return True
+        for fork in program.forks:
+            branch = _read_branch(program, fork) if fork.parent == name else None
+            if branch is not None and any([reach(fork.left), reach(fork.right)]):
+                found[name] = branch
+                return True
+        return False
+
+    reach(program.initial.name)
+    return found
+
+
 def join_deltas(program: Program, state: Any, deltas: Mapping[str, Any]) -> Any:
     """Return a state of the initial type with what leaves folded from zero, by state type."""
-    return _join_below(program, program.initial.name, state, deltas)
+    name = program.initial.name
+    if name in deltas:
+        return add_delta(program.initial.shape, state, deltas[name])
+    return _join_below(program, name, state, deltas, find_branches(program))
 
 
-def _find_type(program: Program, tag: Tag) -> str | None:
-    """Return the largest state type that folds a tag from zero, and that forks lead to."""
-    for state_type in program.state_types:
-        name = state_type.name
-        can = tag in state_type.handlers and state_type.shape.zero is not MISSING
-        if can and program.find_fork(name, name, name) and _leads_to(program, name):
-            return name
-    return None
+def _folds_from_zero(program: Program, name: str) -> bool:
+    zero = program.state_type(name).shape.zero
+    return zero is not MISSING and program.find_fork(name, name, name) is not None
 
 
-def _leads_to(program: Program, name: str) -> bool:
-    if name == program.initial.name:
-        return True
-    return any(
-        _sides(program, fork) is not None and _leads_to(program, fork.parent)
-        for fork in _forks_down(program)
-        if name in (fork.left, fork.right)
-    )
+def _list_types(program: Program, branches: Mapping[str, Branch]) -> list[str]:
+    """Return the state types that fold from zero and that branches lead to."""
+    reached = [program.initial.name]
+    for name in reached:
+        if name in branches:
+            fork = branches[name].fork
+            reached += [fork.left, fork.right]
+    return [name for name in dict.fromkeys(reached) if _folds_from_zero(program, name)]
 
 
-def _forks_down(program: Program) -> list[ForkJoin]:
-    """Return the forks that lead from a type to two smaller ones."""
-    return [fork for fork in program.forks if fork.parent not in (fork.left, fork.right)]
-
-
-def _sides(program: Program, fork: ForkJoin) -> tuple[Slices, Slices] | None:
-    """Return what to tell a fork of its two sides, or None if they are not independent."""
+def _read_branch(program: Program, fork: ForkJoin) -> Branch | None:
+    """Return a fork into two smaller types as a branch, or None if its sides are not independent."""
+    if fork.parent in (fork.left, fork.right):
+        return None
     left, right = (set(program.state_type(name).handlers) for name in (fork.left, fork.right))
     if not left or not right or left & right:
         return None
     if any(program.dependence.restrictions(a, b) for a in left for b in right):
         return None
-    return Slices(Slice(tag, ()) for tag in left), Slices(Slice(tag, ()) for tag in right)
+    return Branch(fork, *(Slices(Slice(tag) for tag in side) for side in (left, right)))
 
 
-def _join_below(program: Program, name: str, state: Any, deltas: Mapping[str, Any]) -> Any:
+def _join_below(
+    program: Program,
+    name: str,
+    state: Any,
+    deltas: Mapping[str, Any],
+    branches: Mapping[str, Branch],
+) -> Any:
     if name in deltas:
-        state = add_delta(program.state_type(name).shape, state, deltas[name])
-    for fork in _forks_down(program):
-        below = _types_below(program, fork)
-        sides = _sides(program, fork)
-        if fork.parent != name or sides is None or not below & set(deltas):
-            continue
-        left, right = fork.fork(state, *sides)
-        left = _join_below(program, fork.left, left, deltas)
-        right = _join_below(program, fork.right, right, deltas)
-        return fork.join(left, right)
-    return state
-
-
-def _types_below(program: Program, fork: ForkJoin) -> set[str]:
-    found = {fork.left, fork.right}
-    for other in _forks_down(program):
-        if other.parent in (fork.left, fork.right):
-            found |= _types_below(program, other)
-    return found
+        return add_delta(program.state_type(name).shape, state, deltas[name])
+    if name not in branches:
+        return state
+    fork, *sides = branches[name]
+    left, right = fork.fork(state, *sides)
+    left = _join_below(program, fork.left, left, deltas, branches)
+    right = _join_below(program, fork.right, right, deltas, branches)
+    return fork.join(left, right)

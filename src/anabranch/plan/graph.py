@@ -60,11 +60,14 @@ def _bundle_pair(
 
 
 def _find_even_shards(parts: Sequence[Slice], fields: Iterable[str]) -> set[str]:
-    """Return the fields that all are cut by into the same number of shards: these are exact too."""
+    """Return the fields that all are cut by into the same shards: these are exact too."""
     found = set()
     for name in fields:
-        counts = {c.count if isinstance(c := part.choice(name), Shard) else None for part in parts}
-        if len(counts) == 1 and None not in counts:
+        cuts = {
+            (c.count, c.but) if isinstance(c := part.choice(name), Shard) else None
+            for part in parts
+        }
+        if len(cuts) == 1 and None not in cuts:
             found.add(name)
     return found
 

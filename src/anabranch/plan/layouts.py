@@ -16,15 +16,19 @@ Five ways, the best that the program allows:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations_with_replacement
 from typing import Any, Literal
 
-from anabranch.model.events import LANE, SOURCE, Event, Tag, spread
+from anabranch.model.dependence import write_depends
+from anabranch.model.events import LANE, Event, Tag, field_names, spread
 from anabranch.model.hashing import hash_stably
+from anabranch.model.keys import plain_key
 from anabranch.model.program import Program
 from anabranch.model.shapes import MISSING
 from anabranch.plan.foldable_leaves import find_leaf_types
+from anabranch.plan.implied_forks import find_writers, only_markers_write
 from anabranch.plan.structure import Structure, read_structure
 
 Way = Literal["keyed", "replicated", "shared", "forked", "sequential"]
@@ -71,7 +75,7 @@ class Layout:
         if self.lanes is not None and type(event.data) in self.leaves:
             return spread(event) % self.lanes % self.shards
         by = self.entries.get(type(event.data))
-        value = None if by is None else getattr(event.data, by)
+        value = None if by is None else plain_key(getattr(event.data, by))
         if by is None or value in self.hot:
             return spread(event) % self.shards
         return hash_stably(value) % self.shards
@@ -93,7 +97,7 @@ class Layout:
 
     def key(self, event: Event) -> Any:
         """Return what an event is routed by, where keys separate."""
-        values = tuple(getattr(event.data, key) for key in self.keys)
+        values = tuple(plain_key(getattr(event.data, key)) for key in self.keys)
         return values[0] if len(values) == 1 else values
 
     def root(self, event: Event) -> int:
@@ -111,7 +115,7 @@ def choose_layout(program: Program, shards: int, hot: Iterable[Any] = ()) -> Lay
     structure = read_structure(program)
     refused: list[str] = []
     if hasattr(program.initial.shape, "find_part"):
-        found = _wire_shared(program, shards, frozenset(hot), refused)
+        found = _wire_shared(program, shards, frozenset(map(plain_key, hot)), refused)
     elif program.timers:
         # Whom a timer wakes, and when, only the whole of its entry can tell.
         refused.append(f"forked: {program.timers[0].tag.__name__} is a timer, and needs the state")
@@ -119,8 +123,8 @@ def choose_layout(program: Program, shards: int, hot: Iterable[Any] = ()) -> Lay
     else:
         found = (
             _wire_replicated(program, structure, shards, refused)
-            or _wire_forked(program, structure, shards, frozenset(hot), refused)
-            or _wire_keyed(program, structure, shards, frozenset(hot), refused)
+            or _wire_forked(program, structure, shards, frozenset(map(plain_key, hot)), refused)
+            or _wire_keyed(program, structure, shards, frozenset(map(plain_key, hot)), refused)
         )
     return found or Layout("sequential", 1, (), frozenset(), tuple(refused))
 
@@ -128,10 +132,10 @@ def choose_layout(program: Program, shards: int, hot: Iterable[Any] = ()) -> Lay
 def _wire_keyed(
     program: Program, structure: Structure, shards: int, hot: frozenset[Any], refused: list[str]
 ) -> Layout | None:
-    keys = structure.levels[0].keys if structure.levels else ()
+    keys = structure.keys
     shape = program.initial.shape
     if not keys:
-        refused.append("keyed: some events depend on each other whatever their fields are")
+        refused.append(f"keyed: {_explain_order(program)}")
         return None
     if shape.by not in keys:
         refused.append(
@@ -159,10 +163,22 @@ def _wire_keyed(
     )
 
 
+def _explain_order(program: Program) -> str:
+    """Say which events keep keys from being apart, and what would let them be."""
+    restrictions = program.dependence.restrictions
+    for a, b in combinations_with_replacement(program.tags, 2):
+        keys = program.initial.list_shared_keys(a, b)
+        if keys and () in restrictions(a, b):
+            return (
+                f"{a.__name__} depends on {b.__name__} whatever their fields are; "
+                f"with {write_depends(a, b, same=keys)} different values of {keys[0]} run apart"
+            )
+    return "some events depend on each other whatever their fields are"
+
+
 def _wire_shared(
     program: Program, shards: int, hot: frozenset[Any], refused: list[str]
 ) -> Layout | None:
-    # A handler can't change but its own part, so what events depend on each other does not matter.
     handlers, by = program.initial.handlers.values(), program.initial.shape.by
     assert by is not None
     whole = [handler.tag.__name__ for handler in handlers if handler.whole]
@@ -170,6 +186,10 @@ def _wire_shared(
         refused.append(f"shared: {', '.join(whole)} sees the whole state")
         return None
     cuts = frozenset(handler.tag for handler in handlers if by not in handler.enters)
+    tied = find_tie(program, by, [tag for tag in program.tags if tag not in cuts])
+    if tied is not None:
+        refused.append(f"shared: {tied} depend on each other at different values of {by} too")
+        return None
     names = " and ".join(tag.__name__ for tag in program.tags if tag in cuts) or "nothing"
     reasons = [f"{names} changes what all see, in every shard; different values of {by} never meet"]
     if hot:
@@ -177,27 +197,34 @@ def _wire_shared(
     return Layout("shared", shards, (by,), cuts, tuple(reasons))
 
 
+def find_tie(program: Program, by: str, tags: Sequence[Tag]) -> str | None:
+    """Name two tags that depend on each other whatever the value of a field is, or return None."""
+    for place, a in enumerate(tags):
+        for b in tags[place:]:
+            if any(by not in same for same in program.dependence.restrictions(a, b)):
+                return f"{a.__name__} and {b.__name__}"
+    return None
+
+
 def _wire_replicated(
     program: Program, structure: Structure, shards: int, refused: list[str]
 ) -> Layout | None:
-    handlers = program.initial.handlers
-    writers = [tag for tag in program.tags if handlers[tag].update is not None]
-    markers = frozenset(program.markers)
-    free = [role for role in structure.roles if role.role == "free" and not role.tied]
-    if not free or not writers or not set(writers) <= markers:
+    others = [role for role in structure.roles if role.role != "marker"]
+    if not others or not only_markers_write(program):
         refused.append("replicated: events other than markers change the state")
         return None
-    if any(role.role == "ordered" for role in structure.roles):
+    if any(role.role == "ordered" or role.tied for role in others):
         refused.append("replicated: some events that are no markers keep an order")
         return None
-    names = ", ".join(tag.__name__ for tag in writers)
-    return Layout("replicated", shards, (), markers, (f"only {names} changes the state",))
+    names = ", ".join(tag.__name__ for tag in find_writers(program))
+    reasons = (f"only {names} changes the state",)
+    return Layout("replicated", shards, (), frozenset(program.markers), reasons)
 
 
 def _wire_forked(
     program: Program, structure: Structure, shards: int, hot: frozenset[Any], refused: list[str]
 ) -> Layout | None:
-    if structure.levels and structure.levels[0].keys:
+    if structure.keys:
         refused.append("forked: keys separate before any marker does")
         return None
     leaves = find_leaf_types(program)
@@ -246,7 +273,8 @@ def _find_cuts(program: Program, leaves: Mapping[Tag, str]) -> frozenset[Tag]:
 
 def _find_entries(program: Program, leaves: Mapping[Tag, str]) -> dict[Tag, str]:
     shapes = {tag: program.state_type(name).shape for tag, name in leaves.items()}
-    return {tag: s.by for tag, s in shapes.items() if s.by not in (None, LANE, SOURCE)}
+    # An event without the field changes all entries, and has none that it could follow.
+    return {tag: shape.by for tag, shape in shapes.items() if shape.by in field_names(tag)}
 
 
 def _is_small(program: Program, name: str) -> bool:

@@ -36,7 +36,7 @@ def ask_why_one_worker(
     program: Program, structure: Structure, plan: Plan, rates: Rates
 ) -> tuple[Obstacle, ...]:
     """Say why a plan has one worker only."""
-    apart = _find_apart(program)
+    apart = _find_apart(program, structure)
     if apart is None:
         return (_explain_dependence(program),)
     if not program.forks:
@@ -54,17 +54,15 @@ def ask_why_one_worker(
     return (_explain_choice(program, plan, cut, rates, pair),)
 
 
-def _find_apart(program: Program) -> tuple[type, type, tuple[str, ...]] | None:
+def _find_apart(
+    program: Program, structure: Structure
+) -> tuple[type, type, tuple[str, ...]] | None:
     """Return two tags of which events may run apart, and the fields that must then differ."""
     pairs = [(a, b) for n, a in enumerate(program.tags) for b in program.tags[n:]]
     for a, b in pairs:
         if not program.dependence.restrictions(a, b):
             return a, b, ()
-    fields = [
-        set(same) - {LANE} for a, b in pairs for same in program.dependence.restrictions(a, b)
-    ]
-    common = tuple(sorted(set.intersection(*fields)))
-    return (*pairs[0], common) if common else None
+    return (*pairs[0], structure.keys) if structure.keys else None
 
 
 def _explain_dependence(program: Program) -> Obstacle:

@@ -13,6 +13,7 @@ from typing import Any
 from anabranch.errors import InputError
 from anabranch.model.events import LANE, Event, Tag, field_names
 from anabranch.model.hashing import hash_stably
+from anabranch.model.markers import orders_itself
 from anabranch.model.program import Program
 from anabranch.model.slices import Shard, Slice, take
 
@@ -178,7 +179,8 @@ def spread_hot(program: Program, rates: Rates, capacity: float) -> Rates:
     spread: list[Load] = []
     for load in rates.loads:
         lanes = min(ceil(load.rate / capacity), program.lanes or 1024)
-        free = not _orders_itself(program, load.slice)
+        # Canonical lanes order events within a lane, which is no obstacle to cutting by lane.
+        free = not orders_itself(program.dependence, load.slice.tag)
         if lanes < 2 or not free or load.slice.choice(LANE) is not None:
             spread.append(load)
             continue
@@ -198,12 +200,6 @@ def partition_fields(program: Program) -> tuple[str, ...]:
             for same in program.dependence.restrictions(a, b):
                 found.update(dict.fromkeys(field for field in same if field != LANE))
     return tuple(found)
-
-
-def _orders_itself(program: Program, part: Slice) -> bool:
-    # Canonical lanes order events within a lane, which is no obstacle to cutting by lane.
-    restrictions = program.dependence.restrictions(part.tag, part.tag)
-    return any(LANE not in same for same in restrictions)
 
 
 def _key(event: Event, fields: tuple[str, ...]) -> list[tuple[str, Any]]:

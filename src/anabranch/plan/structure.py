@@ -12,7 +12,7 @@ from typing import Literal
 
 from anabranch.model.events import LANE, Tag
 from anabranch.model.handlers import reads_state
-from anabranch.model.markers import is_marker
+from anabranch.model.markers import is_marker, orders_itself, ties
 from anabranch.model.program import Program
 
 Kind = Literal["stateless", "keyed", "forked", "mixed", "sequential"]
@@ -58,6 +58,11 @@ class Structure:
     roles: tuple[Role, ...]
     needs_forked_state: tuple[Tag, ...]
     reasons: tuple[str, ...]
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Return the fields that every dependence asks to be equal: different values never meet."""
+        return self.levels[0].keys if self.levels else ()
 
 
 def read_structure(program: Program) -> Structure:
@@ -131,26 +136,17 @@ def _restrictions(program: Program, tags: Sequence[Tag]) -> list[tuple[str, ...]
 
 
 def _describe_role(program: Program, tag: Tag) -> Role:
-    handler = program.initial.handlers[tag]
-    own = program.dependence.restrictions(tag, tag)
-    ordering = [same for same in own if LANE not in same]
+    handler, dependence = program.initial.handlers[tag], program.dependence
+    ordering = [same for same in dependence.restrictions(tag, tag) if LANE not in same]
     per = tuple(sorted(set.intersection(*map(set, ordering)))) if ordering else ()
-    role: Literal["marker", "ordered", "free"] = "ordered" if ordering else "free"
-    if is_marker(program.dependence, tag):
+    role: Literal["marker", "ordered", "free"] = "free"
+    if is_marker(dependence, tag):
         role = "marker"
-    tied = tuple(other for other in program.tags if _ties(program, tag, other))
+    elif orders_itself(dependence, tag):
+        role = "ordered"
+    tied = tuple(other for other in program.tags if ties(dependence, tag, other))
     speaks = handler.output is not None
     return Role(tag, role, per, tied, speaks, speaks and reads_state(handler.output))
-
-
-def _ties(program: Program, tag: Tag, other: Tag) -> bool:
-    """Say whether two tags order each other without either being a marker (inc and dec)."""
-    return (
-        other is not tag
-        and bool(program.dependence.restrictions(tag, other))
-        and not is_marker(program.dependence, tag)
-        and not is_marker(program.dependence, other)
-    )
 
 
 def _classify(

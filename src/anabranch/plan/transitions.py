@@ -131,7 +131,7 @@ def _find_family(parts: Iterable[Slice]) -> tuple[Slice, set[Slice]] | None:
     families: dict[tuple[Slice, str, int], set[Slice]] = {}
     for part in parts:
         for field, choice in part.where:
-            if isinstance(choice, Shard):
+            if isinstance(choice, Shard) and not choice.but:
                 rest = tuple(entry for entry in part.where if entry[0] != field)
                 whole = Slice(part.tag, rest, part.source)
                 members = families.setdefault((whole, field, choice.count), set())

@@ -19,7 +19,16 @@ from itertools import product
 from anabranch.errors import PlanError
 from anabranch.model.program import Program
 from anabranch.model.slices import Slice
+from anabranch.plan.graph import connect
 from anabranch.plan.tree import Plan, Worker
+
+FEW_PAIRS = 4000
+"""So many pairs of slices are compared one by one; of more, those that the graph connects."""
+
+Owned = tuple[str, Slice]
+"""A slice, and the path of the worker that answers for it."""
+
+Pair = tuple[Owned, Owned]
 
 
 @dataclass(frozen=True)
@@ -80,7 +89,7 @@ def _check_types(program: Program, path: str, worker: Worker) -> Iterator[Fault]
 
 def _check_independence(
     program: Program, path: str, worker: Worker, faults: list[Fault]
-) -> list[tuple[str, Slice]]:
+) -> list[Owned]:
     """Check a subtree from the leaves up; return all it answers for.
 
     Two workers that are not above one another part ways at exactly one worker, and are compared
@@ -91,11 +100,25 @@ def _check_independence(
         for side, child in enumerate(worker.children)
     ]
     if below:
-        left, right = below
-        for (left_path, x), (right_path, y) in product(left, right):
+        for (left_path, x), (right_path, y) in _list_pairs(program, *below):
             if x.overlaps(y):
                 faults.append(Fault("V2", left_path, f"{x} is also with {right_path} as {y}"))
             elif program.dependence.depend(x, y):
                 faults.append(Fault("V2", left_path, f"{x} depends on {y} with {right_path}"))
     own = [(path, part) for part in worker.slices]
     return own + [entry for side in below for entry in side]
+
+
+def _list_pairs(program: Program, left: list[Owned], right: list[Owned]) -> Iterator[Pair]:
+    """Yield the pairs of two sides that may overlap or depend; of few slices, all pairs.
+
+    Two slices that do are neighbours in the dependence graph, and so in one of its components.
+    """
+    if len(left) * len(right) <= FEW_PAIRS:
+        yield from product(left, right)
+        return
+    everything = [*left, *right]
+    for group in connect(program.dependence, [part for _, part in everything]):
+        here = [everything[number] for number in group if number < len(left)]
+        there = [everything[number] for number in group if number >= len(left)]
+        yield from product(here, there)

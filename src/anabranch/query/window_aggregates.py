@@ -270,7 +270,22 @@ def _read_windowing(over: Any, folds: dict[str, Any], where: Any) -> Windowing:
             expected="states with a zero",
             got=repr(windowing.fold),
         )
+    _check_start(windowing.fold, where)
     return windowing
+
+
+def _check_start(fold: Any, where: Any) -> None:
+    """Refuse a start that windows would leave out: where two of them merge, it would count twice."""
+    init = getattr(fold, "init", MISSING)
+    if init is MISSING or fold.same(init, fold.zero):
+        return
+    raise ProgramError(
+        "windows start from nothing, and a fold has a start of its own",
+        where=where,
+        expected=f"folds that start from {fold.zero!r}",
+        got=f"a start of {init!r}",
+        cure="leave out start=, and add it to what windows say",
+    )
 
 
 def _read_value(windowing: Windowing, folded: Any) -> Any:

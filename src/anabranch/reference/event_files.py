@@ -1,8 +1,8 @@
 """Files of events and of outputs: JSON lines, Parquet and CSV.
 
 One row is one event: its fields, and beside them `tag`, `source` and `seq`. What may be left out:
-the tag where the program has one only, the source (then the file's stem), the sequence number (then
-the row's place in its source). A row `{"heartbeat": 5, "source": "a1"}` is a heartbeat. Where an
+the tag where the program has one only, the source (then the file's stem, or the folder's name), the sequence number (then
+that of the row's file and its place in it). A row `{"heartbeat": 5, "source": "a1"}` is a heartbeat. Where an
 event type has a field of its own called `tag`, `source`, `seq` or `heartbeat`, the word is the
 field's, and `@tag`, `@source`, `@seq`, `@heartbeat` say what stands beside it.
 
@@ -13,17 +13,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from anabranch.errors import InputError
-from anabranch.model.events import Event, Heartbeat, Item, Malformed, Tag, field_names
+from anabranch.eventtime.channels import fits
+from anabranch.model.events import FOREVER, Event, Heartbeat, Item, Malformed, Tag, field_names
 from anabranch.model.fields import Unfit, encode_value, read_fields, read_text, read_value
 from anabranch.model.program import Program
-from anabranch.reference.rows import STANDARD, Row, find_format, read_rows
+from anabranch.paths import resolve_path
+from anabranch.reference.rows import STANDARD, Row, find_format, list_inputs, read_rows
 from anabranch.reference.sequential import Output
+from anabranch.sources.event_limits import find_large_number
 from anabranch.speculation.spoken import Spoken
+
+ROW_BITS = 32
+"""A row's number is that of its file, then so many bits for its place in it."""
 
 Read = Callable[[Any, Any], Any]
 """A way to read a value by its type: from a CSV cell, or from anything else."""
@@ -32,15 +37,36 @@ Read = Callable[[Any, Any], Any]
 def read_items(
     program: Program, files: Iterable[str], after: Mapping[str, int] = MappingProxyType({})
 ) -> list[Item]:
-    """Read files of events; whatever is wrong with a row, the row is in the result.
+    """Read files of events, and folders of them; whatever is wrong with a row, the row is in the result.
 
-    `after` is the last number that an earlier run has read of a source: rows that have none count on.
+    A row that has no number gets that of its file and its place in it, as on Spark. Files are counted among
+    those of one folder, of one name, or that name their sources. `after` is the last number that an
+    earlier run has read of a source: rows count on from there, as if all were one file.
     """
+    counts: dict[str, int] = {}
     drafts: list[_DraftItem] = []
-    for file in files:
-        stem = "input" if file == STANDARD else Path(file).stem
-        drafts += _settle([_read_row(program, stem, file, row) for row in read_rows(file)])
-    return _number(drafts, after)
+    for name in files:
+        parts = list_inputs(name)
+        stem = "input" if name == STANDARD else name_channel(name)
+        for file in parts:
+            found = _settle([_read_row(program, stem, file, row) for row in read_rows(file)])
+            named = any(draft.named for draft in found)
+            group = "/" if named else stem
+            number = counts[group] = counts.get(group, -1) + 1
+            last = max(after.values(), default=-1) if named else after.get(stem, -1)
+            start = last + 1 + (number << ROW_BITS)
+            drafts += [draft._replace(number=start + n) for n, draft in enumerate(found)]
+    return _number(drafts)
+
+
+def name_channel(place: str) -> str:
+    """Return the channel of rows that name none: the name of their folder, or of their file.
+
+    >>> name_channel("in/north"), name_channel("in/north.jsonl")
+    ('north', 'north')
+    """
+    path = resolve_path(place, "input")
+    return path.name if path.is_dir() else path.stem
 
 
 def _settle(drafts: list[_DraftItem]) -> list[_DraftItem]:
@@ -60,11 +86,16 @@ def _settle(drafts: list[_DraftItem]) -> list[_DraftItem]:
 
 
 class _DraftItem(NamedTuple):
-    """An item before its number is known, the row it comes from, and whether its source is sure."""
+    """An item before its number is known, and the row it comes from.
+
+    Of its source: whether it is sure, and whether the row names it. `number` is that of its file and row.
+    """
 
     item: Item
     place: str
     sure: bool = True
+    named: bool = False
+    number: int = 0
 
 
 def _read_row(program: Program, stem: str, file: str, row: Row) -> _DraftItem:
@@ -73,7 +104,7 @@ def _read_row(program: Program, stem: str, file: str, row: Row) -> _DraftItem:
         return _DraftItem(Malformed(row.raw, f"{place}: {row.columns}", stem), place, sure=False)
     kind = find_format(file)
     columns = dict(row.columns)
-    if kind == "parquet":
+    if kind in ("parquet", "arrow"):
         columns = {name: value for name, value in columns.items() if value is not None}
     text = kind == "csv"
     read = read_text if text else read_value
@@ -81,25 +112,27 @@ def _read_row(program: Program, stem: str, file: str, row: Row) -> _DraftItem:
     try:
         beats = _is_heartbeat(program, columns)
         tag = None if beats else _find_tag(program, columns)
-        source = _beside(tag, columns, "source", str, read, stem)
-        sure = True
+        told = _beside(tag, columns, "source", str, read, None)
+        source, named, sure = (stem, False, True) if told is None else (told, True, True)
         seq = _beside(tag, columns, "seq", int, read, None)
         if tag is None:
             time = _beside(None, columns, "heartbeat", int, read, None)
-            return _DraftItem(Heartbeat(time, source, seq), place)
+            return _DraftItem(Heartbeat(time, source, seq), place, named=named)
         data = read_fields(tag, columns, text=text, sparse=kind != "jsonl")
-        return _DraftItem(Event(data, source, seq), place)
+        return _DraftItem(_check_numbers(Event(data, source, seq)), place, named=named)
     except Unfit as error:
-        named = columns.get("@source", columns.get("source"))
-        if not sure and isinstance(named, str):
-            source, sure = named, True
+        guess = columns.get("@source", columns.get("source"))
+        if not sure and isinstance(guess, str):
+            source, sure = guess, True
         return _DraftItem(Malformed(row.raw, f"{place}: {error}", source, seq), place, sure)
 
 
 def _is_heartbeat(program: Program, columns: Mapping[str, Any]) -> bool:
-    if "@heartbeat" in columns:
+    if columns.get("@heartbeat") is not None:
         return True
-    return "heartbeat" in columns and not any("heartbeat" in field_names(t) for t in program.inputs)
+    return columns.get("heartbeat") is not None and not any(
+        "heartbeat" in field_names(t) for t in program.inputs
+    )
 
 
 def _find_tag(program: Program, columns: Mapping[str, Any]) -> Tag:
@@ -122,12 +155,22 @@ def _beside(
     if column is None or column not in columns:
         return default
     try:
-        return read(columns[column], kind)
+        value = read(columns[column], kind)
     except Unfit as error:
         raise Unfit(f"{column}: {error}") from None
+    if kind is int and not fits(value):
+        raise Unfit(f"{column} {value} does not fit into 64 bits")
+    return value
 
 
-def _number(drafts: Iterable[_DraftItem], after: Mapping[str, int]) -> list[Item]:
+def _check_numbers(event: Event) -> Event:
+    large = find_large_number(event)
+    if large is not None:
+        raise Unfit(large)
+    return event
+
+
+def _number(drafts: Iterable[_DraftItem]) -> list[Item]:
     """Give every item its number, source by source; what can't have one is malformed."""
     drafts = list(drafts)
     numbering = {
@@ -135,51 +178,40 @@ def _number(drafts: Iterable[_DraftItem], after: Mapping[str, int]) -> list[Item
         for draft in drafts
         if isinstance(draft.item, Event) and draft.item.seq is not None
     }
-    counts: dict[str, int] = dict(after)
-    taken: dict[tuple[str, int], str] = {}
+    counts: dict[str, int] = {}
+    last: dict[str, int] = {}
     orphans: list[int] = []
     items: list[Item] = []
-    for item, place, _ in drafts:
+    for item, place, *_, number in drafts:
         source = item.source
         if source not in numbering:
-            seq = counts[source] = counts.get(source, -1) + 1
-            items.append(item._replace(seq=seq))
+            items.append(item._replace(seq=number))
             continue
         if isinstance(item, Heartbeat):
-            last = counts.get(source, -1) if item.seq is None else item.seq
-            items.append(item._replace(seq=last))
+            shared = counts.get(source, -1) if item.seq is None else item.seq
+            items.append(item._replace(seq=shared))
             continue
-        reason = None
-        if item.seq is None:
-            reason = f"seq is missing, and other rows of source {source!r} have one"
-        elif (source, item.seq) in taken:
-            reason = (
-                f"seq {item.seq} of source {source!r} came before, at {taken[source, item.seq]}"
-            )
-        if reason is None and item.seq is not None:
-            taken[source, item.seq] = place
+        if item.seq is not None:
+            last[source] = max(last.get(source, 0), item.seq)
             counts[source] = item.seq
         else:
             orphans.append(len(items))
             if not isinstance(item, Malformed):
-                item = Malformed(encode_value(item.data), f"{place}: {reason}", source)  # noqa: PLW2901
+                reason = f"{place}: seq is missing, and other rows of source {source!r} have one"
+                item = Malformed(encode_value(item.data), reason, source)  # noqa: PLW2901
         items.append(item)
-    _number_orphans(items, orphans, taken)
+    _number_orphans(items, orphans, last)
     return items
 
 
-def _number_orphans(
-    items: list[Item], orphans: Iterable[int], taken: Mapping[tuple[str, int], str]
-) -> None:
+def _number_orphans(items: list[Item], orphans: Iterable[int], last: Mapping[str, int]) -> None:
     # What is rejected moves no frontier, so any free number will do; it only must be its own.
-    free: dict[str, int] = {}
-    for source, seq in taken:
-        free[source] = max(free.get(source, 0), seq + 1)
+    free = {source: min(seq + 1, FOREVER) for source, seq in last.items()}
     for place in orphans:
         source = items[place].source
         seq = free.get(source, 0)
         items[place] = items[place]._replace(seq=seq)
-        free[source] = seq + 1
+        free[source] = min(seq + 1, FOREVER)
 
 
 def encode_item(item: Item) -> Any:

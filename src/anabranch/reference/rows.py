@@ -1,4 +1,4 @@
-"""Rows: what a file holds, line by line, in JSON lines, CSV or Parquet.
+"""Rows: what a file holds, in JSON lines, CSV, Parquet or Arrow.
 
 A file that can't be opened or is of another format is refused. A row that can't be read is not:
 it is returned as it is, with the reason.
@@ -6,17 +6,21 @@ it is returned as it is, with the reason.
 
 from __future__ import annotations
 
-import csv
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple
+from typing import Any, BinaryIO, Literal
 
 from anabranch.errors import InputError, MissingExtraError
+from anabranch.paths import strip_scheme
+from anabranch.sources.arrow_tables import read_arrow_blocks, read_batch, read_parquet_blocks
+from anabranch.sources.single_rows import Row, read_csv_rows, read_json_rows
 
-Format = Literal["jsonl", "parquet", "csv"]
+__all__ = ["STANDARD", "Format", "Row", "find_format", "list_inputs", "read_rows", "write_rows"]
+
+Format = Literal["jsonl", "parquet", "csv", "arrow"]
 
 STANDARD = "-"
 """The name of standard input and output, which hold JSON lines."""
@@ -24,21 +28,19 @@ STANDARD = "-"
 _SUFFIXES: Mapping[str, Format] = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl",
     ".parquet": "parquet", ".pq": "parquet", ".csv": "csv",
+    ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow",
 }  # fmt: skip
 
 
-class Row(NamedTuple):
-    """A row as a file holds it: its columns, or the reason why it has none."""
-
-    raw: Any
-    columns: Mapping[str, Any] | str
-    number: int
+_BLOCK_ROWS = 10_000
+"""So many rows of a file in columns are read at once."""
 
 
 def find_format(file: str) -> Format:
     """Tell a file's format from its name."""
     if file == STANDARD:
         return "jsonl"
+    strip_scheme(file, "input")
     suffix = Path(file).suffix.lower()
     if suffix not in _SUFFIXES:
         raise InputError(
@@ -52,18 +54,23 @@ def find_format(file: str) -> Format:
 
 def read_rows(file: str) -> Iterator[Row]:
     """Read the rows of a file, as they are."""
+    if file != STANDARD:
+        file = strip_scheme(file, "input")
+        if not Path(file).is_file():
+            raise InputError(
+                f"there is no file {file!r}",
+                expected="a file of events or outputs: JSON lines, Parquet, Arrow or CSV",
+                got="a folder" if Path(file).is_dir() else "nothing of that name",
+            )
     kind = find_format(file)
-    if file != STANDARD and not Path(file).is_file():
-        raise InputError(
-            f"there is no file {file!r}",
-            expected="a file of events or outputs: JSON lines, Parquet or CSV",
-            got="a folder" if Path(file).is_dir() else "nothing of that name",
-        )
-    if kind == "parquet":
-        yield from _read_parquet(file)
-    else:
-        with _open_input(file) as stream:
-            yield from (_read_csv if kind == "csv" else _read_lines)(stream)
+    if kind in ("parquet", "arrow"):
+        yield from _read_blocks(file, kind)
+        return
+    with _open_input(file) as stream:
+        rows = read_csv_rows(stream.read(), file) if kind == "csv" else read_json_rows(stream)
+        for row in rows:
+            # A byte that is no text is kept, so that a rejected line can be written as it was.
+            yield row._replace(raw=row.raw.decode("utf-8", "surrogateescape"))
 
 
 @contextmanager
@@ -78,77 +85,46 @@ def _open_input(file: str) -> Iterator[BinaryIO]:
         raise InputError(f"{file!r} can't be read", got=str(error)) from error
 
 
-def _read_lines(stream: BinaryIO) -> Iterator[Row]:
-    for number, line in enumerate(stream, 1):
-        if not line.strip():
-            continue
-        text = line.decode("utf-8", "surrogateescape").rstrip("\r\n")
-        try:
-            columns = json.loads(line.strip())
-        except UnicodeDecodeError as error:
-            yield Row(text, f"not UTF-8: byte {error.start + 1} is {line[error.start]:#x}", number)
-        except (ValueError, RecursionError) as error:
-            yield Row(text, f"not JSON: {error}", number)
-        else:
-            good = isinstance(columns, dict)
-            yield Row(text, columns if good else f"not a JSON object: {text[:60]}", number)
+def list_inputs(place: str) -> list[str]:
+    """Return the files that an input stands for: those of a folder by name, or the file itself."""
+    if place == STANDARD:
+        return [place]
+    place = strip_scheme(place, "input")
+    folder = Path(place)
+    if not folder.is_dir():
+        return [place]
+    names = (path for path in folder.iterdir() if path.is_file() and path.name[0] not in "._")
+    files = sorted(str(path) for path in names)
+    if not files:
+        raise InputError(
+            f"there are no files in {place!r}",
+            expected="files of events: JSON lines, Parquet, Arrow or CSV",
+            got="an empty folder",
+        )
+    return files
 
 
-def _read_csv(stream: BinaryIO) -> Iterator[Row]:
-    lines = (line.decode("utf-8", "surrogateescape") for line in stream)
-    reader = csv.reader(lines, strict=True)
-    header: list[str] | None = None
-    while True:
-        try:
-            cells = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            yield Row("", f"not CSV: {error}", reader.line_num)
-            continue
-        if header is None:
-            header = [name.strip().removeprefix("\ufeff") for name in cells]
-        elif not cells:
-            continue
-        elif len(cells) != len(header):
-            reason = f"{len(cells)} columns where the header names {len(header)}"
-            yield Row(",".join(cells), reason, reader.line_num)
-        else:
-            # An empty cell is no value; a file that means the empty text can't say so in CSV.
-            columns = {name: cell for name, cell in zip(header, cells, strict=True) if cell}
-            yield Row(",".join(cells), columns, reader.line_num)
-
-
-def _read_parquet(file: str) -> Iterator[Row]:
-    arrow, parquet = _import_arrow()
+def _read_blocks(file: str, kind: Format) -> Iterator[Row]:
+    arrow, _ = _import_arrow()
+    read = read_parquet_blocks if kind == "parquet" else read_arrow_blocks
     try:
-        table = parquet.read_table(file)
+        rows = (columns for block in read(file, _BLOCK_ROWS) for columns in read_batch(block))
+        for number, columns in enumerate(rows, 1):
+            yield Row(columns, columns, number)
     except (OSError, arrow.ArrowException) as error:
-        raise InputError(f"{file!r} is not a Parquet file", got=str(error)) from error
-    spelled = set()
-    for place, field in enumerate(table.schema):
-        if arrow.types.is_timestamp(field.type):
-            moments = table.column(place).cast(arrow.timestamp("us"), safe=False)
-            table = table.set_column(place, field.name, moments.cast(arrow.int64()))
-        if (field.metadata or {}).get(b"anabranch") == b"json":
-            spelled.add(field.name)
-    for number, columns in enumerate(_iterate(table), 1):
-        for name in spelled:
-            columns[name] = json.loads(columns[name])
-        yield Row(columns, columns, number)
-
-
-def _iterate(table: Any) -> Iterator[dict[str, Any]]:
-    for batch in table.to_batches(max_chunksize=10_000):
-        yield from batch.to_pylist()
+        name = "a Parquet" if kind == "parquet" else "an Arrow"
+        raise InputError(f"{file!r} is not {name} file", got=str(error)) from error
 
 
 def write_rows(file: str, rows: Iterable[Any], kind: Format | None = None) -> None:
     """Write rows as JSON lines or Parquet; a text among JSON lines is written as it is."""
+    file = file if file == STANDARD else strip_scheme(file, "output")
     kind = kind or find_format(file)
-    if kind == "csv":
+    if kind in ("csv", "arrow"):
         raise InputError(
-            "outputs have an event inside, which CSV can't hold",
+            "outputs have an event inside, which CSV can't hold"
+            if kind == "csv"
+            else "outputs are not written as Arrow files",
             expected="a name that ends in .jsonl or .parquet",
             got=file,
         )

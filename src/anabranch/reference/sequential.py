@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 from anabranch.eventtime.channel_progress import Standing, check_goes_on, put_down, take_up
 from anabranch.eventtime.channels import Late, Rejected, Source, follow, read_sources
 from anabranch.eventtime.ledger import Ledger
-from anabranch.eventtime.timers import TimerError, Timetable, find_set, is_timer
+from anabranch.eventtime.timers import Timetable, find_set, is_timer
 from anabranch.model.events import FOREVER, Event, Item
+from anabranch.model.failures import Failed, attempt
 from anabranch.model.order import OrderKey, sort_events
 from anabranch.model.program import Program
-from anabranch.model.step import describe_failure
 from anabranch.plan.foldable_leaves import join_deltas
 from anabranch.savepoints.snapshot import Snapshot
 
@@ -79,7 +79,7 @@ def run(
     state and its ledger are those of everything that ever came.
     """
     begun = Snapshot(program.init) if start is None else start
-    known, brought = read_sources(items, sources)
+    known, brought, strangers = read_sources(items, sources)
     for name in begun.standings:
         known.setdefault(name, Source(name))
         brought.setdefault(name, [])
@@ -91,13 +91,13 @@ def run(
     followed = {
         name: follow(known[name], brought[name], program.inputs, watches[name]) for name in names
     }
-    standings = {name: put_down(before[name], watches[name], brought[name]) for name in names}
+    standings = {name: put_down(before[name], watches[name]) for name in names}
     waiting: dict[str, list[Event]] = {name: [] for name in names}
     for event in begun.pending:
         waiting[event.source].append(event)
     good = [event for name in names for event in (*waiting[name], *followed[name].good)]
     late = [event for source in followed.values() for event in source.late]
-    rejected = [item for source in followed.values() for item in source.rejected]
+    rejected = [*strangers, *(item for one in followed.values() for item in one.rejected)]
     counted = len(good) - len(begun.pending) + len(late) + len(rejected)
     frontiers = {name: standing.frontier for name, standing in standings.items()}
     frontier = min(frontiers.values(), default=FOREVER)
@@ -137,12 +137,9 @@ def fold(
     outputs: list[Output] = []
     faults: list[Rejected] = []
     for key, event in timetable:
-        try:
-            said = timetable.step(event)
-        except TimerError:
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever a user's function raises
-            faults.append(Rejected(event, describe_failure(event, error)))
+        said = attempt(timetable.step, event)
+        if isinstance(said, Failed):
+            faults.append(Rejected(event, said.describe(event)))
             timetable.set_aside(event)
             continue
         outputs += [Output(value, event, i, key) for i, value in enumerate(said)]

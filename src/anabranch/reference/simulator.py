@@ -1,6 +1,8 @@
 """The simulator: a program under a plan, with a seed that owns time, delivery, repeats and crashes.
 
-Workers, mailboxes and eager join requests are as in Flumina. A snapshot is a request that depends
+Workers, mailboxes and eager join requests are as in Flumina. Under every other seed, a worker without
+children folds its leaves from zero beside the state it was given, as shards do, and joins them when
+the state is asked for. A snapshot is a request that depends
 on everything, so it sees exactly the events before it; after a crash everybody starts again from
 the last one and the sources replay what came after it. The sink keeps an output once, by its id,
 and insists that a repeated one is equal: that is all that exactly-once needs of a deterministic
@@ -20,9 +22,12 @@ from anabranch.eventtime.channels import Late, Rejected, Source, follow, read_so
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.timers import TIMERS, find_wakes
 from anabranch.model.events import FOREVER, Event, Item
+from anabranch.model.failures import Failed, attempt
 from anabranch.model.order import OrderKey, bound_after, sort_events
 from anabranch.model.program import Program
-from anabranch.model.step import describe_failure
+from anabranch.model.shapes import MISSING
+from anabranch.model.step import Outputs
+from anabranch.plan.foldable_leaves import find_silent_leaves
 from anabranch.plan.transitions import Transition, carry, transition
 from anabranch.plan.tree import Plan
 from anabranch.reference.mailboxes import Mailbox
@@ -116,9 +121,8 @@ def rehearse(
     With `then`, the run changes over to these plans one after the other, in mid-stream, at moments
     that the seed picks.
     """
-    known, brought = read_sources(items, sources)
+    known, brought, rejected = read_sources(items, sources)
     late: list[Late] = []
-    rejected: list[Rejected] = []
     emissions: list[Emission] = []
     unsent = 0
     everybody = {
@@ -189,15 +193,34 @@ def simulate(
 class _Worker:
     """A seat's mailbox, what has been released and not yet done, and the state, if it has it."""
 
-    __slots__ = ("given", "inbox", "mailbox", "seat", "state", "waiting_for_parent")
+    __slots__ = ("delta", "given", "inbox", "mailbox", "seat", "state", "waiting_for_parent")
 
     def __init__(self, seat: Seat, mailbox: Mailbox) -> None:
         self.seat = seat
         self.mailbox = mailbox
         self.inbox: deque[tuple[Stream, OrderKey, Any]] = deque()
         self.state: Any = None
+        self.delta: Any = MISSING
         self.given: dict[int, Any] = {}
         self.waiting_for_parent = False
+
+    def fold_apart(self, event: Event) -> Outputs:
+        """Add an event to the delta; return the outputs."""
+        kind = self.seat.kind
+        delta = kind.begin_delta() if self.delta is MISSING else self.delta
+        self.delta, outputs = kind.step_delta(delta, event)
+        return outputs
+
+    def fold_in(self, event: Event) -> Outputs:
+        """Let an event change the state; return the outputs."""
+        self.state, outputs = self.seat.kind.step(self.state, event)
+        return outputs
+
+    def settle(self) -> None:
+        """Join the delta with the state."""
+        if self.delta is not MISSING:
+            self.state = self.seat.kind.add_delta(self.state, self.delta)
+            self.delta = MISSING
 
 
 class Run:
@@ -236,6 +259,7 @@ class Run:
             zip(sorted(moments[: len(rehearsal.later)]), rehearsal.later, strict=False)
         )
         self.cut: dict[str, Any] = {}
+        self.leaves = find_silent_leaves(rehearsal.program) if seed % 2 else {}
         # A run takes some messages per event; most crashes should come before it is over.
         horizon = (count + 2) * (len(self.layout.seats) + 2)
         self.crash_at = sorted(
@@ -364,6 +388,8 @@ class Run:
                     return
                 self.join(worker)
             stream, key, event = inbox.popleft()
+            if event is None or stream == _CONTROL_STREAM or not self.is_apart(worker, event):
+                worker.settle()
             if key in self.changes and not seat.children:
                 self.cut[seat.path] = worker.state
             if event is None:
@@ -378,6 +404,12 @@ class Run:
                 self.apply(worker, key, event)
             if seat.children:
                 self.hand_down(worker, worker.state)
+
+    def is_apart(self, worker: _Worker, event: Event) -> bool:
+        """Say whether a worker folds an event from zero, beside its state."""
+        seat = worker.seat
+        inside = seat.parent is not None and not seat.children
+        return inside and self.leaves.get(type(event.data)) == seat.kind.name
 
     def join(self, worker: _Worker) -> None:
         """Join what both children handed in."""
@@ -413,14 +445,16 @@ class Run:
 
     def apply(self, worker: _Worker, key: OrderKey, event: Event) -> None:
         """Let an event change the state and speak; what it says goes to the sink once."""
-        try:
-            worker.state, said = worker.seat.kind.step(worker.state, event)
-        except Exception as error:  # noqa: BLE001 - whatever a user's function raises
-            self.faulty[key] = Rejected(event, describe_failure(event, error))
-            worker.state = worker.seat.kind.set_aside(worker.state, event)
+        apart = self.is_apart(worker, event)
+        fold = worker.fold_apart if apart else worker.fold_in
+        outputs = attempt(fold, event)
+        if isinstance(outputs, Failed):
+            self.faulty[key] = Rejected(event, outputs.describe(event))
+            if not apart:
+                worker.state = worker.seat.kind.set_aside(worker.state, event)
             return
         self.done.add(key)
-        for index, value in enumerate(said):
+        for index, value in enumerate(outputs):
             output = Output(value, event, index, key)
             first = self.log.setdefault(output.id, output)
             assert first == output, f"a replay said {value!r} where {first.value!r} had been said"

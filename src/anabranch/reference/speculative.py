@@ -58,9 +58,9 @@ class SpeculativeRun:
         self.speculation = Speculation(program, find_leaves(program) if leaves is None else leaves)
         self.barrier = Barrier()
         self._watches = {source.name: Watch(source) for source in sources}
-        self._last: dict[str, int | None] = dict.fromkeys(sorted(self._watches))
         self._late: dict[str, list[Late]] = {name: [] for name in sorted(self._watches)}
         self._rejected: dict[str, list[Rejected]] = {name: [] for name in sorted(self._watches)}
+        self._strangers: list[Rejected] = []
         self._faults: list[Rejected] = []
         self._good = self._processed = 0
         self._outputs: list[Output] = []
@@ -81,10 +81,15 @@ class SpeculativeRun:
         self._outputs += [Output(row.value, row.event, row.id[1], row.id[0]) for row in released]
         return SpeculativeStep(rows, frontier)
 
+    def refuse(self, strangers: Iterable[Rejected]) -> None:
+        """Take what is of no source of the run."""
+        self._strangers += strangers
+
     def answer(self) -> Answer:
         """Return the answer of what has settled; pending events stand in their total order."""
         late = [one for found in self._late.values() for one in found]
-        rejected = [one for found in self._rejected.values() for one in found]
+        rejected = list(self._strangers)
+        rejected += [one for found in self._rejected.values() for one in found]
         counted = self._good + len(late) + len(rejected)
         rejected += self._faults
         pending = self.speculation.pending()
@@ -93,15 +98,13 @@ class SpeculativeRun:
         frontiers = {name: self._watches[name].frontier for name in sorted(self._watches)}
         state = self.speculation.state
         standings = {
-            name: put_down(Standing(last=last), self._watches[name], ())
-            for name, last in self._last.items()
+            name: put_down(Standing(), self._watches[name]) for name in sorted(self._watches)
         }
         return Answer(self._outputs, state, ledger, late, rejected, pending, frontiers, standings)
 
     def _sort_out(self, items: Iterable[Item]) -> Iterator[Event]:
         for item in items:
             verdict = self._watches[item.source].see(item, self.program.inputs)
-            self._last[item.source] = item.seq
             if isinstance(verdict, Late):
                 self._late[item.source].append(verdict)
             elif isinstance(verdict, Rejected):
@@ -125,10 +128,11 @@ def run(
     that the program's laws allow are found.
     """
     arriving = list(items)
-    known, brought = read_sources(arriving, sources)
+    known, brought, strangers = read_sources(arriving, sources)
     queues = {name: iter(mine) for name, mine in brought.items()}
-    turns = (next(queues[item.source]) for item in arriving)
+    turns = (next(queues[item.source]) for item in arriving if item.source in queues)
     speaker = SpeculativeRun(program, known.values(), leaves)
+    speaker.refuse(strangers)
     moments: list[SpeculativeStep] = []
     for size in sizes:
         batch = list(islice(turns, size))

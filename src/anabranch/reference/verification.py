@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from anabranch.equivalence import compare
 from anabranch.eventtime.channels import Source
 from anabranch.model.events import Item
+from anabranch.model.failures import Failed, attempt
 from anabranch.model.program import Program
 from anabranch.plan.tree import Plan
 from anabranch.reference.sequential import Answer, Output, run
@@ -47,12 +47,9 @@ class PlanTrial:
         A fork or join that raises, like an assertion of the simulator's, is a mismatch too: the
         sequential program has no forks and answered.
         """
-        try:
-            simulation = self.rehearsal.run(seed, faults, trace=trace)
-        except Exception as error:  # noqa: BLE001 - whatever a user's fork or join raises
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            failure = f"{type(error).__name__}: {error}\n  at: {place.filename}:{place.lineno}"
-            return None, Mismatch(seed, self.plan.name, failure)
+        simulation = attempt(self.rehearsal.run, seed, faults, trace=trace)
+        if isinstance(simulation, Failed):
+            return None, Mismatch(seed, self.plan.name, simulation.reason)
         reason = self._compare(simulation)
         return simulation, None if reason is None else Mismatch(seed, self.plan.name, reason)
 

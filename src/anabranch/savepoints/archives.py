@@ -18,7 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, Protocol
 
-from anabranch.savepoints.drafts import begin_draft, check_is_free, sync
+from anabranch.paths import strip_scheme
+from anabranch.publication import publish_file
+from anabranch.savepoints.drafts import begin_draft, check_is_free
+from anabranch.savepoints.file_names import MANIFEST, MANIFEST_SUM, NAME, find_fault
 from anabranch.savepoints.folders import (
     DamagedSavepointError,
     ForbiddenFileError,
@@ -27,7 +30,6 @@ from anabranch.savepoints.folders import (
     open_savepoint,
 )
 from anabranch.savepoints.manifest import ManifestError, SavepointError
-from anabranch.savepoints.paths import MANIFEST, MANIFEST_SUM, NAME, find_fault
 
 _BLOCK = 1 << 20
 _MOST_HEADER = 1 << 16
@@ -79,20 +81,15 @@ class _Member(NamedTuple):
 
 def export_archive(savepoint: Savepoint, file: Path | str) -> Path:
     """Pack a savepoint into a .tar.gz or .zip file; the same savepoint gives the same bytes."""
-    file = Path(file)
+    file = Path(strip_scheme(file, "savepoint"))
     kind = find_kind(file)
     check_is_free(file)
     check_files(savepoint.path, savepoint.manifest)
-    partial = file.with_name(f".{file.name}.partial")
     try:
-        with partial.open("wb") as raw:
+        with publish_file(file, durable=True) as partial, partial.open("wb") as raw:
             (_pack_tar if kind == "tar" else _pack_zip)(savepoint, raw)
-        sync(partial)
-        partial.rename(file)
     except OSError as error:
         raise SavepointError(f"{file} can't be written", got=str(error)) from error
-    finally:
-        partial.unlink(missing_ok=True)
     return file
 
 
@@ -142,7 +139,7 @@ def _pack_zip(savepoint: Savepoint, raw: IO[bytes]) -> None:
 
 def import_archive(file: Path | str, folder: Path | str, limits: Limits = LIMITS) -> Path:
     """Unpack an archive into a new savepoint; whatever is wrong with it, nothing of it stays."""
-    file, folder = Path(file), Path(folder)
+    file, folder = (Path(strip_scheme(place, "savepoint")) for place in (file, folder))
     kind = find_kind(file)
     if not file.is_file():
         raise SavepointError(f"there is no file {file}", expected="an archive of a savepoint")

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from anabranch.paths import strip_scheme
+from anabranch.savepoints.file_names import MANIFEST, MANIFEST_SUM
 from anabranch.savepoints.folders import (
     NoSavepointError,
     Savepoint,
@@ -15,7 +17,6 @@ from anabranch.savepoints.folders import (
     open_savepoint,
 )
 from anabranch.savepoints.manifest import SavepointError
-from anabranch.savepoints.paths import MANIFEST, MANIFEST_SUM
 
 LATEST = "latest"
 """Stands for the savepoint that was made last; none can be called so."""
@@ -26,6 +27,9 @@ class SavepointCollection:
     """A folder of savepoints, each under the name of its folder."""
 
     root: Path
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "root", Path(strip_scheme(self.root, "savepoint")))
 
     def list_savepoints(self) -> tuple[list[Savepoint], dict[str, SavepointError]]:
         """Return the savepoints, oldest first, and those that can't be opened with the reason.
@@ -101,7 +105,7 @@ class SavepointCollection:
 
 def find_savepoint(path: Path | str) -> Path:
     """Return the folder that a path stands for; `shelf/latest` is the one that was made last."""
-    place = Path(path)
+    place = Path(strip_scheme(path, "savepoint"))
     return SavepointCollection(place.parent).find(LATEST) if place.name == LATEST else place
 
 

@@ -11,6 +11,9 @@ from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from anabranch.paths import strip_scheme
+from anabranch.publication import PARTIAL, publish_file, sync
+from anabranch.savepoints.file_names import MANIFEST, MANIFEST_SUM, find_fault
 from anabranch.savepoints.folders import (
     ForbiddenFileError,
     import_parquet,
@@ -19,12 +22,9 @@ from anabranch.savepoints.folders import (
     sum_manifest,
 )
 from anabranch.savepoints.manifest import Manifest, SavepointError, write_manifest
-from anabranch.savepoints.paths import MANIFEST, MANIFEST_SUM, find_fault
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-_PARTIAL = ".partial-"
 
 
 class SavepointExistsError(SavepointError, FileExistsError):
@@ -63,14 +63,12 @@ class Draft:
             raise ForbiddenFileError(f"{relative!r} may not be in a savepoint", got=fault)
         file = self.folder / relative
         file.parent.mkdir(parents=True, exist_ok=True)
-        partial = file.with_name(f"{_PARTIAL}{secrets.token_hex(4)}")
-        yield partial
-        sync(partial)
-        partial.replace(file)
+        with publish_file(file, durable=True) as partial:
+            yield partial
 
     def seal(self, manifest: Manifest) -> Path:
         """Add up what is there, write the manifest, and put the savepoint in its place at once."""
-        for path in self.folder.rglob(f"{_PARTIAL}*"):
+        for path in self.folder.rglob(f"{PARTIAL}*"):
             path.unlink()  # Of a task that died, or of one that was overtaken.
         sealed = manifest.seal(dict(record_files(self.folder)))
         data = write_manifest(sealed)
@@ -158,6 +156,7 @@ def remove_abandoned(target: Path) -> None:
 
 def check_is_free(target: Path) -> None:
     """Refuse to put a savepoint where there is something."""
+    target = Path(strip_scheme(target, "savepoint"))
     if target.exists() or target.is_symlink():
         raise SavepointExistsError(
             f"{target} is already there",
@@ -165,15 +164,6 @@ def check_is_free(target: Path) -> None:
             got="a folder" if target.is_dir() else "a file",
             cure=f"another name, or anabranch savepoint delete {target}",
         )
-
-
-def sync(path: Path) -> None:
-    """Let the disk keep what was written."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _try_lock(handle: int, *, wait: bool) -> bool:

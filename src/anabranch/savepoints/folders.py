@@ -14,6 +14,8 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import MissingExtraError
+from anabranch.paths import strip_scheme
+from anabranch.savepoints.file_names import MANIFEST, MANIFEST_SUM, SOURCES, find_fault
 from anabranch.savepoints.manifest import (
     MOST_BYTES,
     FileRecord,
@@ -21,7 +23,6 @@ from anabranch.savepoints.manifest import (
     SavepointError,
     read_manifest,
 )
-from anabranch.savepoints.paths import MANIFEST, MANIFEST_SUM, SOURCES, find_fault
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -87,7 +88,7 @@ class Savepoint:
 
 def open_savepoint(path: Path | str, *, verify: bool = True) -> Savepoint:
     """Open a savepoint; unless told not to, read every file and refuse what is not as it was made."""
-    folder = Path(path)
+    folder = Path(strip_scheme(path, "savepoint"))
     manifest = read_manifest(read_manifest_bytes(folder))
     if verify:
         check_files(folder, manifest)

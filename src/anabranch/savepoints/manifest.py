@@ -15,7 +15,7 @@ from anabranch.errors import AnabranchError
 from anabranch.eventtime.channel_progress import Standing
 from anabranch.eventtime.ledger import Ledger
 from anabranch.model.events import FOREVER
-from anabranch.savepoints.paths import MANIFEST, NAME, find_clash, find_fault
+from anabranch.savepoints.file_names import MANIFEST, NAME, find_clash, find_fault
 
 FORMAT: Final = 1
 """The number of this format. A release reads those that it knows, and refuses others."""

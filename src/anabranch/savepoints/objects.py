@@ -16,6 +16,7 @@ from anabranch.model.order import order_key
 from anabranch.model.program import Program
 from anabranch.savepoints.collection import find_savepoint
 from anabranch.savepoints.drafts import Draft, begin_draft
+from anabranch.savepoints.file_names import DELTAS, PENDING, STATE, name_folders
 from anabranch.savepoints.folders import Savepoint, open_savepoint
 from anabranch.savepoints.manifest import (
     LedgerRecord,
@@ -23,7 +24,7 @@ from anabranch.savepoints.manifest import (
     SavepointError,
     record_standings,
 )
-from anabranch.savepoints.paths import DELTAS, PENDING, STATE, name_folders
+from anabranch.savepoints.open_windows import judge_windows
 from anabranch.savepoints.program_fingerprint import fingerprint_program
 from anabranch.savepoints.snapshot import Snapshot
 from anabranch.state.durable.codec import Codec, make_codec
@@ -40,6 +41,7 @@ from anabranch.state.evolution.schemas import (
     read_schema,
     write_schema,
 )
+from anabranch.state.evolution.verdicts import REFUSED
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -163,15 +165,18 @@ def describe_savepoint(
 
 
 def check_windows(manifest: Manifest, program: Program) -> None:
-    """Refuse windows of another meaning: those that are open were cut by the old one."""
-    old, new = manifest.fingerprint.get("windows", ""), fingerprint_program(program)["windows"]
-    if old != new:
+    """Refuse windows that can't go on with those that are open: they were cut by the old ones."""
+    refused = [v for v in judge_windows(manifest.fingerprint, program) if v.status == REFUSED]
+    if refused:
+        old, new = manifest.fingerprint.get("windows", ""), fingerprint_program(program)["windows"]
+        told = [f"{v.place.removeprefix('windows, ')} {v.what}" for v in refused]
+        grown = refused[0].place != "windows"
         raise SavepointError(
             "this savepoint was made with other windows",
             where=program.name,
             expected=old or "no windows",
-            got=new or "no windows",
-            cure="go on with the windows that are open, or start anew",
+            got="; ".join(told) if grown else new or "no windows",
+            cure=refused[0].cure,
         )
 
 

@@ -1,1 +1,1 @@
-"""Sources: where events come from. Files and their rows; nothing here needs Spark."""
+"""Reading files row by row, with one rule for every runtime; nothing here needs Spark."""

@@ -1,24 +1,41 @@
 """Files as a source: folders that are read with Arrow inside the task, without Spark's rows.
 
 Files are taken in the order of their names, never of their ages, and each once. What has been taken is
-part of the query's offsets: how many files, the last name, and a digest of all names and sizes. So a file
-that shows up behind the last one, or changes after it was read, is noticed and named.
+part of the query's offsets: how many files, the last name, and a digest of all names, sizes and samples of
+contents. A file whose name sorts before the last one read stops the query in the batch in which it appears. A file
+that has changed since it was read stops the query at its next start, or if its batch is repeated. Times of
+files do not count: a copy of a folder is the same folder.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from anabranch.errors import AnabranchError, InputError
-from anabranch.sources.csv_rows import read_cells
-from anabranch.sources.raw_rows import LINE
+from anabranch.paths import check_folder, resolve_path
+from anabranch.sources.arrow_tables import read_arrow_blocks, read_parquet_blocks
+from anabranch.sources.text_blocks import ROW, read_csv_blocks, read_json_blocks
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+__all__ = [
+    "ROW",
+    "ChangedFilesError",
+    "Files",
+    "Found",
+    "Taken",
+    "check_taken",
+    "list_batch",
+    "list_files",
+    "read_file",
+]
 
 FileFormat = Literal["parquet", "arrow", "json", "csv"]
 FORMATS: tuple[FileFormat, ...] = ("parquet", "arrow", "json", "csv")
@@ -26,11 +43,11 @@ FORMATS: tuple[FileFormat, ...] = ("parquet", "arrow", "json", "csv")
 ROW_BITS = 32
 """A row's sequence is the number of its file, then so many bits for its place in it."""
 
+_SAMPLES, _SAMPLE_BYTES = 16, 1 << 14
+"""How many samples of a file's contents go into its mark, and how large each is."""
+
 BLOCK_ROWS = 1 << 17
 """So many rows are read at once: what is done with them stays within a core's own cache."""
-
-ROW = "anabranch row"
-"""The column that says where a row stands."""
 
 
 class ChangedFilesError(AnabranchError, ValueError):
@@ -45,13 +62,17 @@ class Files:
     Without a sequence column, events have that of the files' names and their places in them.
 
     Files are taken in the order of their names. If that is not theirs, name a `manifest`: a text in the
-    folder, to which you append the name of each file when it is complete, one to a line.
+    folder, to which you append the name of each file when it is complete, one to a line. A name may be an
+    absolute path.
+
+    Files that have `ended` are the whole input: they are read as one batch, after which everything settles.
     """
 
     folder: str | Path
     format: FileFormat = "parquet"
     files_per_batch: int = 16
     manifest: str | None = None
+    ended: bool = False
 
     def __post_init__(self) -> None:
         if self.format not in FORMATS:
@@ -63,7 +84,7 @@ class Files:
         if self.files_per_batch < 1:
             raise InputError("a batch takes no files", expected="files_per_batch=1 or more")
         # A worker may have another current folder.
-        object.__setattr__(self, "folder", str(Path(self.folder).absolute()))
+        object.__setattr__(self, "folder", str(resolve_path(self.folder, "input")))
 
 
 class Taken(NamedTuple):
@@ -77,34 +98,91 @@ class Taken(NamedTuple):
         """Return how far it has been read with some more files."""
         digest = self.digest
         for file in found:
-            digest = hashlib.sha256(f"{digest}/{file.name}/{file.size}".encode()).hexdigest()[:32]
+            link = f"{digest}/{file.name}/{file.size}/{file.mark}"
+            digest = hashlib.sha256(link.encode()).hexdigest()[:32]
         last = found[-1].name if found else self.last
         return Taken(self.files + len(found), last, digest)
 
 
 class Found(NamedTuple):
-    """A file in a folder, and its number in the order of all files ever read."""
+    """A file in a folder, its number in the order of all files ever read, and a mark of its contents."""
 
     name: str
     size: int
     number: int
+    mark: str = ""
 
 
-def list_files(files: Files, taken: Taken, last: str | None = None) -> list[Found]:
-    """Return the files after those taken, up to the one named `last`, in the order of names."""
+def list_files(
+    files: Files, taken: Taken, last: str | None = None, most: int | None = None
+) -> list[Found]:
+    """Return the files after those taken, up to the one named `last`, in the order of names.
+
+    With `most`, only so many of them. If other files than those taken stand before them, the query stops.
+    """
     folder = Path(files.folder)
-    if not folder.is_dir():
-        raise InputError(f"there is no folder {files.folder}", expected="a folder of files")
+    names = list_names(files)
     if files.manifest is None:
-        names = sorted(p.name for p in folder.iterdir() if p.name[0] not in "._" and p.is_file())
         fresh = [name for name in names if name > taken.last and (last is None or name <= last)]
+        _check_before(files, taken, names)
     else:
-        names = _read_manifest(folder, files.manifest)
         fresh = names[taken.files : None if last is None else _find(names, last) + 1]
-    return [
-        Found(name, (folder / name).stat().st_size, taken.files + place)
-        for place, name in enumerate(fresh)
-    ]
+    return [_look_at(folder, name, taken.files + place) for place, name in enumerate(fresh[:most])]
+
+
+def _look_at(folder: Path, name: str, number: int) -> Found:
+    path = folder / name
+    try:
+        return Found(name, path.stat().st_size, number, mark_contents(path))
+    except OSError as error:
+        raise InputError(
+            f"{path} can't be read", expected="a file that stays in its folder", got=str(error)
+        ) from error
+
+
+def list_names(files: Files) -> list[str]:
+    """Return the names of a folder's files, in the order in which they are read."""
+    folder = check_folder(files.folder)
+    if files.manifest is not None:
+        return _read_manifest(folder, files.manifest)
+    names = sorted(p.name for p in folder.iterdir() if p.name[0] not in "._" and p.is_file())
+    for name in names:
+        if not _is_text(name):
+            raise InputError(
+                f"a file in {files.folder} has a name that is not UTF-8",
+                expected="names in UTF-8, whose order is the order of the files",
+                got=os.fsencode(name).decode("utf-8", "backslashreplace"),
+                cure="rename the file",
+            )
+    return names
+
+
+def mark_contents(path: Path) -> str:
+    """Return a digest of a file's contents; of a large file, of samples from its start to its end."""
+    size = path.stat().st_size
+    step = max(1, (size - _SAMPLE_BYTES) // (_SAMPLES - 1))
+    whole = size <= _SAMPLES * _SAMPLE_BYTES
+    digest = hashlib.blake2b(digest_size=16)
+    with path.open("rb") as file:
+        for place in (0,) if whole else range(_SAMPLES):
+            file.seek(place * step if place < _SAMPLES - 1 else size - _SAMPLE_BYTES)
+            digest.update(file.read(_SAMPLES * _SAMPLE_BYTES if whole else _SAMPLE_BYTES))
+    return digest.hexdigest()
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _check_before(files: Files, taken: Taken, names: list[str]) -> None:
+    """Refuse to go on if the names up to the last one read are more or fewer than were read."""
+    before = bisect_right(names, taken.last) if taken.files else 0
+    if before != taken.files:
+        raise _describe_change(files, taken.last, before, taken.files)
 
 
 def _find(names: list[str], last: str) -> int:
@@ -141,14 +219,19 @@ def list_batch(files: Files, start: Taken, end: Taken) -> list[Found]:
 
 
 def _check(files: Files, start: Taken, end: Taken) -> list[Found]:
+    if start == end:
+        return []
     found = list_files(files, start, end.last)
-    if start.after(found) == end or start == end:
-        return [] if start == end else found
-    if len(found) != end.files - start.files:
-        cause = f"{len(found)} files up to {end.last}, where {end.files - start.files} were read"
-    else:
-        cause = "the same names, but other sizes"
-    raise ChangedFilesError(
+    if start.after(found) == end:
+        return found
+    raise _describe_change(files, end.last, len(found), end.files - start.files)
+
+
+def _describe_change(files: Files, last: str, found: int, read: int) -> ChangedFilesError:
+    cause = "the same names, but other contents"
+    if found != read:
+        cause = f"{found} files up to {last}, where {read} were read"
+    return ChangedFilesError(
         f"files in {files.folder} have changed since they were read",
         expected="files that stay as they are, and new ones whose names come last",
         got=cause,
@@ -156,18 +239,22 @@ def _check(files: Files, start: Taken, end: Taken) -> list[Found]:
     )
 
 
-def read_file(files: Files, found: Found, wanted: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
-    """Yield a file's rows in batches, with the wanted columns that it has, and their places.
+def read_file(
+    files: Files, found: Found, wanted: Mapping[str, str], *, typed: bool = True
+) -> Iterator[pa.RecordBatch]:
+    """Yield a file's rows in blocks, with their places.
 
-    `wanted` names columns and the types that texts are to be read as. Where something does not fit these,
-    the file comes line by line.
+    `wanted` names columns, and the types that texts are read as. Blocks of JSON lines and CSV have each row as it
+    stands in the file, and beside it the wanted columns of plain rows; without `typed`, the row only.
     """
     import numpy as np
     import pyarrow as pa
 
     path = str(Path(files.folder) / found.name)
     place = found.number << ROW_BITS
-    for batch in _read_blocks(files.format, path, wanted):
+    for batch in _read_blocks(files.format, path, wanted, typed=typed):
+        if not batch.num_rows:
+            continue
         places = pa.array(np.arange(place, place + batch.num_rows))
         place += batch.num_rows
         yield batch.append_column(ROW, places)
@@ -177,72 +264,22 @@ def _read_blocks(
     format: FileFormat,  # noqa: A002 - Spark's own word
     path: str,
     wanted: Mapping[str, str],
+    *,
+    typed: bool,
 ) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
+    columns = wanted if typed and all(wanted.values()) else {}
     try:
-        yield from _READERS[format](path, wanted)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OSError) as error:
-        if format != "json":
-            raise InputError(
-                f"{path} can't be read as {format}", got=str(error).splitlines()[0]
-            ) from error
-        yield from _read_lines(path)
-
-
-def _read_parquet(path: str, wanted: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(path, memory_map=True) as file:
-        schema = file.schema_arrow
-        known = [name for name in wanted if name in schema.names]
-        yield from file.iter_batches(BLOCK_ROWS, columns=known, use_threads=False)
-
-
-def _read_arrow(path: str, wanted: Mapping[str, str]) -> list[pa.RecordBatch]:
-    import pyarrow as pa
-
-    with pa.memory_map(path) as source:
-        try:
-            table = pa.ipc.open_file(source).read_all()
-        except pa.ArrowInvalid:
-            source.seek(0)
-            table = pa.ipc.open_stream(source).read_all()
-    known = table.select([name for name in wanted if name in table.column_names])
-    return list(known.to_batches(BLOCK_ROWS))
-
-
-def _read_json(path: str, wanted: Mapping[str, str]) -> list[pa.RecordBatch]:
-    import pyarrow as pa
-    import pyarrow.json as pj
-
-    if not all(wanted.values()):
-        return _read_lines(path)
-    # Left to itself, the reader would take a text like 2026-01-01 for a time.
-    schema = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in wanted.items()])
-    table = pj.read_json(
-        path,
-        read_options=pj.ReadOptions(use_threads=False),
-        parse_options=pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
-    )
-    return list(table.to_batches(BLOCK_ROWS))
-
-
-def _read_lines(path: str) -> list[pa.RecordBatch]:
-    """Return the lines of a file, some of which are no JSON."""
-    import pyarrow as pa
-
-    lines = Path(path).read_bytes().splitlines()
-    return list(pa.table({LINE: pa.array(lines, pa.binary())}).to_batches(BLOCK_ROWS))
-
-
-def _read_csv(path: str, wanted: Mapping[str, str]) -> list[pa.RecordBatch]:
-    return list(read_cells(path, wanted).to_batches(BLOCK_ROWS))
-
-
-_READERS: dict[str, Any] = {
-    "parquet": _read_parquet,
-    "arrow": _read_arrow,
-    "json": _read_json,
-    "csv": _read_csv,
-}
+        if format == "json":
+            yield from read_json_blocks(Path(path).read_bytes(), columns, BLOCK_ROWS)
+        elif format == "csv":
+            yield from read_csv_blocks(Path(path).read_bytes(), columns, BLOCK_ROWS, path)
+        elif format == "arrow":
+            yield from read_arrow_blocks(path, BLOCK_ROWS, wanted)
+        else:
+            yield from read_parquet_blocks(path, BLOCK_ROWS, wanted)
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(
+            f"{path} can't be read as {format}", got=str(error).splitlines()[0]
+        ) from error

@@ -7,20 +7,31 @@ a column of its own. Whatever is wrong, the text is still there.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
 
 from anabranch.model.fields import Unfit, read_text
+from anabranch.sources.arrow_tables import read_batch
+from anabranch.sources.csv_cells import read_cells
+from anabranch.sources.text_blocks import LINE
+from anabranch.sources.text_lines import is_blank as is_blank_text
+from anabranch.sources.text_lines import parse_object, show_bytes, trim_end
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+__all__ = [
+    "LINE",
+    "UNREADABLE",
+    "Opened",
+    "RowColumns",
+    "decode",
+    "is_blank",
+    "open_row",
+    "parse_object",
+    "read_batch",
+]
+
+decode = show_bytes
 
 UNREADABLE = "the reader that made this frame could not read the row"
-
-LINE = "anabranch line"
-FAULT = "anabranch fault"
-"""Columns that a reader of files adds: a line of text, and why it is no row."""
 
 
 class RowColumns(Protocol):
@@ -34,6 +45,8 @@ class RowColumns(Protocol):
     def reason_column(self) -> str | None: ...
     @property
     def line_column(self) -> str | None: ...
+    @property
+    def header(self) -> tuple[str, ...]: ...
     @property
     def seq(self) -> str | None: ...
     @property
@@ -80,45 +93,14 @@ def open_row(row: Mapping[str, Any], columns: RowColumns) -> Opened:
 def is_blank(row: Mapping[str, Any], json_column: str | None) -> bool:
     """Say whether a row is an empty line, which is nothing, not even a bad event."""
     text = None if json_column is None else row.get(json_column)
-    return isinstance(text, str | bytes) and not text.strip()
-
-
-def read_batch(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    """Return the rows of a batch; a text that is not UTF-8 comes as bytes, which fit no field."""
-    try:
-        return iter(batch.to_pylist())
-    except UnicodeDecodeError:
-        return _read_bytes(batch)
-
-
-def decode(data: bytes) -> str:
-    """Return bytes as a text for people to look at."""
-    return data.decode("utf-8", "backslashreplace")
-
-
-def _read_bytes(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    import pyarrow as pa
-
-    columns = [
-        [_try_text(value) for value in column.cast(pa.binary()).to_pylist()]
-        if pa.types.is_string(column.type)
-        else column.to_pylist()
-        for column in batch.columns
-    ]
-    for values in zip(*columns, strict=True):
-        yield dict(zip(batch.schema.names, values, strict=True))
-
-
-def _try_text(data: bytes | None) -> str | bytes | None:
-    try:
-        return None if data is None else data.decode("utf-8")
-    except UnicodeDecodeError:
-        return data
+    return isinstance(text, str | bytes) and is_blank_text(text)
 
 
 def _open_text(row: Mapping[str, Any], column: str, most: int) -> Opened:
     beside = {name: value for name, value in row.items() if name != column}
     text = row.get(column)
+    if isinstance(text, bytes):
+        text = trim_end(text)
     if text is None:
         fault = f"column {column!r} is null where a JSON object should be"
         return Opened(beside, {}, dict(row), sparse=False, fault=fault)
@@ -131,14 +113,16 @@ def _open_text(row: Mapping[str, Any], column: str, most: int) -> Opened:
 
 
 def _open_cells(row: Mapping[str, Any], columns: RowColumns, line: str) -> Opened:
-    aside = (line, columns.reason_column)
-    beside = {name: v for name, v in row.items() if name not in aside and v is not None}
-    fault = None if columns.reason_column is None else row.get(columns.reason_column)
+    record = trim_end(row[line])
+    cells = read_cells(record, columns.header)
+    beside: dict[str, Any] = {} if isinstance(cells, str) else dict(cells)
     fields = dict(beside)
     for name in (columns.seq, columns.heartbeat):
         if name is not None and isinstance(beside.get(name), str):
             beside[name] = _try_number(beside[name])
-    return Opened(beside, fields, decode(row[line]), sparse=True, fault=fault, text=True)
+    beside |= {name: value for name, value in row.items() if name != line}
+    fault = cells if isinstance(cells, str) else None
+    return Opened(beside, fields, decode(record), sparse=True, fault=fault, text=True)
 
 
 def _try_number(cell: str) -> int | str:
@@ -158,35 +142,3 @@ def _open_corrupt(row: Mapping[str, Any], text: Any, most: int) -> Opened:
         fault = fields if known else UNREADABLE
         return Opened(row, {}, shown, sparse=False, fault=fault)
     return Opened({**row, **fields}, fields, shown, sparse=False, corrupt=True)
-
-
-def parse_object(text: Any, most: int) -> dict[str, Any] | str:
-    """Return the columns of a JSON object, or why it is none.
-
-    >>> parse_object(b'{"time": 1}', 100), parse_object("[1]", 100)
-    ({'time': 1}, 'not a JSON object: [1]')
-    """
-    if not isinstance(text, str | bytes):
-        return f"expected a JSON object, got {type(text).__name__}"
-    size = len(text) if isinstance(text, bytes) or text.isascii() else len(_encode(text))
-    if size > most:
-        return f"the text takes {size:,} bytes; at most {most:,} are taken (max_record_bytes)"
-    try:
-        # As bytes it might be taken for UTF-16; lines of JSON are UTF-8.
-        columns = json.loads(text.decode("utf-8-sig") if isinstance(text, bytes) else text)
-    except UnicodeDecodeError as error:
-        return describe_byte(error)
-    except (ValueError, RecursionError) as error:
-        return f"not JSON: {error}"
-    if isinstance(columns, dict):
-        return columns
-    return f"not a JSON object: {(decode(text) if isinstance(text, bytes) else text)[:60]}"
-
-
-def describe_byte(error: UnicodeDecodeError) -> str:
-    """Say why a text is none."""
-    return f"not UTF-8: byte {error.start + 1} is {error.object[error.start]:#x}"
-
-
-def _encode(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")

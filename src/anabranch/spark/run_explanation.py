@@ -1,51 +1,162 @@
-"""What a run on Spark makes of a program, in words: who folds what, by columns or not, compiled or not."""
+"""What a run on Spark makes of a program: its layout as a plan, its path, and the reasons for both."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from anabranch.eventtime.channels import Source
 from anabranch.kernels.kernel import explain_kernel
-from anabranch.microbatch.job.column_plan import plan_columns
+from anabranch.microbatch.job.column_plan import SHARDS, ColumnPlan, choose_shards, plan_columns
+from anabranch.microbatch.job.row_path_features import Gap, Use, list_gaps
 from anabranch.microbatch.job.speculative_layout import choose_speculative_layout
 from anabranch.model.program import Program
-from anabranch.plan.layouts import choose_layout
+from anabranch.plan.layout_plans import plan_layout
+from anabranch.plan.layout_reasons import (
+    Whereabouts,
+    draw_layout,
+    explain_fields,
+    locate_types,
+    name_types,
+)
+from anabranch.plan.layouts import Layout, choose_layout
+from anabranch.plan.tree import Plan
 
-_SHARDS = 16
+
+@dataclass(frozen=True)
+class RunExplanation:
+    """The layout of a run, the plan that it realises, where events run, and on which path.
+
+    `program` has the forks that the plan takes. `gaps` are the features that keep the run on the row
+    path; without any, `columns` is how it takes the columnar path.
+    """
+
+    program: Program
+    wiring: Layout
+    plan: Plan
+    types: tuple[Whereabouts, ...]
+    fields: tuple[str, ...]
+    reasons: tuple[str, ...]
+    columns: ColumnPlan | None
+    gaps: tuple[Gap, ...]
+    path: tuple[str, ...]
+
+    def lines(self) -> list[str]:
+        """Return why the layout is what it is, and which path events take."""
+        return [*self.reasons, *self.path]
+
+    def __str__(self) -> str:
+        wide = max(len(found.event_type) for found in self.types)
+        far = max(len(found.place) for found in self.types)
+        rows = [f"{t.event_type:<{wide}}  {t.place:<{far}}  {t.why}" for t in self.types]
+        sections = [
+            (self.plan.name, draw_layout(self.plan)),
+            ("where event types run", rows),
+            ("fields", self.fields),
+            ("layout and path", self.lines()),
+        ]
+        return "\n\n".join(
+            "\n".join([title, *(f"  {line}" for line in found)])
+            for title, found in sections
+            if found
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything as plain data."""
+        return {
+            "layout": self.wiring.way,
+            "shards": self.wiring.shards,
+            "reasons": list(self.reasons),
+            "workers": [
+                {
+                    "path": path,
+                    "slices": [str(part) for part in worker.slices],
+                    "state": worker.state,
+                    "machine": worker.machine,
+                }
+                for path, worker in self.plan.root.walk()
+            ],
+            "event_types": [found._asdict() for found in self.types],
+            "fields": list(self.fields),
+            "path": "row" if self.columns is None else "columnar",
+            "row_path_only": [
+                {"feature": gap.feature.name, "reason": gap.reason, "why": gap.feature.why}
+                for gap in self.gaps
+            ],
+            "notes": list(self.path),
+        }
 
 
-def explain_run(program: Program, sources: Iterable[Source] = ()) -> list[str]:
-    """Return the lines that tell how a program runs on Spark, with these sources or plain ones."""
-    wiring = choose_layout(program, _SHARDS)
-    lines = [
+def describe_run(
+    program: Program,
+    sources: Iterable[Source] = (),
+    *,
+    shards: int | None = None,
+    hot: Iterable[Any] = (),
+) -> RunExplanation:
+    """Return how a program runs on Spark, with these sources or plain ones."""
+    shards = SHARDS if shards is None else shards
+    wiring = choose_layout(program, shards, hot)
+    reasons = [
         f"{wiring.way}: {reason}" if n == 0 else reason for n, reason in enumerate(wiring.reasons)
     ]
     if wiring.has_root or wiring.way == "shared":
-        ahead = choose_speculative_layout(program, _SHARDS).reasons
-        lines += [reason for reason in ahead if reason not in wiring.reasons]
-    plan = plan_columns(program, wiring, {s.name: s for s in sources}, numbered=True)
-    if isinstance(plan, str):
-        return [*lines, f"event by event: {plan}"]
-    lines.append("by columns: events are never looked at one by one")
-    early = [tag.__name__ for tag in program.tags if tag in plan.early]
-    if early:
-        lines.append(f"from files, as deltas, folded where they are read: {', '.join(early)}")
-    if plan.windows is not None and plan.windows.gap is None:
-        share = plan.windows.size // plan.windows.width
+        ahead = choose_speculative_layout(program, shards).reasons
+        reasons += [reason for reason in ahead if reason not in wiring.reasons]
+    known = {source.name: source for source in sources}
+    gaps = tuple(list_gaps(Use(program, wiring, known)))
+    planned = plan_columns(program, wiring, known, numbered=True)
+    columns = None if isinstance(planned, str) else planned
+    forked, plan = plan_layout(program, wiring)
+    return RunExplanation(
+        forked,
+        wiring,
+        plan,
+        tuple(locate_types(program, wiring)),
+        tuple(explain_fields(program)),
+        tuple(reasons),
+        columns,
+        gaps,
+        tuple(_explain_path(program, wiring, columns, gaps)),
+    )
+
+
+def explain_run(program: Program, sources: Iterable[Source] = ()) -> list[str]:
+    """Return why a program has the layout on Spark that it has, and which path its events take."""
+    return describe_run(program, sources).lines()
+
+
+def _explain_path(
+    program: Program, wiring: Layout, columns: ColumnPlan | None, gaps: Iterable[Gap]
+) -> list[str]:
+    if columns is None:
+        return [f"row path: {gap.reason} ({gap.feature.why})" for gap in gaps]
+    lines = ["columnar path: events are never looked at one by one"]
+    if columns.early:
+        names = name_types(columns.early, program)
+        lines.append(f"early fold: {names} from files are folded where they are read, to deltas")
+        few = choose_shards(wiring, columns)
+        if few != SHARDS:
+            named = "1 shard" if few == 1 else f"{few} shards"
+            lines.append(f"of Parquet or Arrow files alone, `run` takes {named} by default")
+    elif wiring.way in ("keyed", "forked"):
+        lines.append("no early fold: " + _explain_late(program, wiring))
+    if columns.windows is not None and columns.windows.gap is None:
+        share = columns.windows.size // columns.windows.width
         lines.append(f"windows are joined from slices, {share} to a window, which they share")
-    folded = set(plan.kernels)
-    return [
-        *lines,
-        *(
-            f"{v.tag}: {v}"
-            for v in explain_kernel(program)
-            if _is_folded(program, wiring, v, folded)
-        ),
-    ]
+    folded = set(columns.kernels)
+    verdicts = [v for v in explain_kernel(program) if _is_folded(wiring, v, folded)]
+    return [*lines, *(f"{v.tag}: {v}" for v in verdicts)]
 
 
-def _is_folded(program: Program, wiring: Any, verdict: Any, folded: set[str]) -> bool:
+def _explain_late(program: Program, wiring: Layout) -> str:
+    if program.lanes is not None:
+        return "events of one lane are folded in order"
+    return "no event type commutes with all others of its key, to the bit and without an output"
+
+
+def _is_folded(wiring: Layout, verdict: Any, folded: set[str]) -> bool:
     if verdict.state not in folded:
         return False
     leaves = {tag.__name__ for tag in wiring.leaves}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import logging
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import reduce
@@ -17,26 +17,33 @@ from anabranch.microbatch.ingest.column_reader import take_in_columns
 from anabranch.microbatch.ingest.file_rows import Folder
 from anabranch.microbatch.ingest.look_ahead import can_foresee
 from anabranch.microbatch.ingest.row_reader import MAX_RECORD_BYTES, Reading, take_in
-from anabranch.microbatch.job.column_plan import ColumnPlan, plan_columns
+from anabranch.microbatch.job.column_plan import SHARDS, ColumnPlan, choose_shards, plan_columns
 from anabranch.microbatch.job.job import Job
+from anabranch.microbatch.job.path_choice import (
+    Columnar,
+    describe_row_path,
+    plan_path,
+)
 from anabranch.microbatch.job.speculative_layout import check_mode, choose_speculative_layout
 from anabranch.model.program import Program
 from anabranch.plan.layouts import Layout, choose_layout
 from anabranch.sources.files import Files
 from anabranch.sources.raw_rows import read_batch
+from anabranch.spark.checkpoint.provenance import note_fingerprint
 from anabranch.spark.session.partitions import note_shards
 from anabranch.spark.session.settings import check_settings
+from anabranch.spark.session.shipping import ship_by_value
 from anabranch.spark.sinks.packed_frames import attach_packed
 from anabranch.spark.sources.feeds import Feed
 from anabranch.speculation.spoken import Mode
 from anabranch.state.durable.codec import make_codec
+from anabranch.state.durable.durability_check import check_durable
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-SHARDS = 16
-FEW_SHARDS = 4
+_LOG = logging.getLogger("anabranch")
 
 
 def run(
@@ -45,7 +52,7 @@ def run(
     *,
     shards: int | None = None,
     hot: Iterable[Any] = (),
-    columns: bool = True,
+    columnar: Columnar = "auto",
     mode: Mode = "settled",
     max_record_bytes: int = MAX_RECORD_BYTES,
 ) -> DataFrame:
@@ -57,8 +64,11 @@ def run(
     `select_late` and `select_rejected` take them apart. The number of shards is fixed for a
     checkpoint (16, or 1 if leaves are folded where they are read, or 4 if windows are); Spark's
     partitions are free, and no more than shards. A key that is among the `hot` ones is not bound to one shard: what is free
-    within it is folded in all of them (fixed for a checkpoint, too). An event of more than `max_record_bytes` is rejected. Events go by columns where they can (`explain`
-    says why not); with `columns=False` they never do, and any Python value fits into a state.
+    within it is folded in all of them (fixed for a checkpoint, too). An event of more than `max_record_bytes` is rejected.
+
+    Events take the columnar path where the program allows it. With `columnar="auto"` a program that has to
+    take the row path logs the reason once; with "require" it is refused with that reason; with "never"
+    it takes the row path, where any Python value fits into a state.
 
     With `mode="speculative"` an output is said as soon as its event has come, as if everything were in
     order; if an event out of order proves it wrong, a row with `op` -1 takes it back. `settle` holds
@@ -68,9 +78,16 @@ def run(
     """
     feeds = list(feeds)
     job = make_job(
-        program, feeds, shards=shards, hot=hot, columns=columns, mode=mode,
+        program, feeds, shards=shards, hot=hot, columnar=columnar, mode=mode,
         max_record_bytes=max_record_bytes,
     )  # fmt: skip
+    return run_job(job, feeds, max_record_bytes)
+
+
+def run_job(job: Job, feeds: Sequence[Feed], max_record_bytes: int = MAX_RECORD_BYTES) -> DataFrame:
+    """Return what a job says of its feeds, as `run` does."""
+    if job.row_reason is not None:
+        _LOG.warning("%s", describe_row_path(job.program, job.row_reason))
     spark = find_session(feeds)
     envelopes = list(_make_envelopes(spark, job, feeds, max_record_bytes))
     return fold_envelopes(job, reduce(lambda a, b: a.unionByName(b), envelopes))
@@ -82,7 +99,7 @@ def make_job(
     *,
     shards: int | None = None,
     hot: Iterable[Any] = (),
-    columns: bool = True,
+    columnar: Columnar = "auto",
     mode: Mode = "settled",
     max_record_bytes: int = MAX_RECORD_BYTES,
 ) -> Job:
@@ -110,30 +127,31 @@ def make_job(
         if isinstance(feed.frame, Files)
     )
 
+    check_durable(program)
+
     def make(shards: int) -> Job:
         speculative = mode == "speculative"
         wiring = (choose_speculative_layout if speculative else choose_layout)(program, shards, hot)
-        plan = None
-        if columns and not speculative:
-            plan = _plan_columns(program, wiring, feeds, sources)
-        return Job(program, wiring, sources, make_codec(program), ended, plan, folders, mode)
+        plan = _plan_columns(program, wiring, feeds, sources, mode)
+        found = plan_path(program, plan, columnar)
+        codec = make_codec(program)
+        return Job(program, wiring, sources, codec, ended, found.plan, folders, mode, found.reason)
 
     job = make(SHARDS if shards is None else shards)
     if shards is None and can_foresee(job):
-        # What is folded where it is read leaves so little to do that few shards do it best.
-        if job.wiring.way == "forked":
-            job = make(1)
-        elif job.columns is not None and job.columns.windows is not None:
-            job = make(FEW_SHARDS)
-    _ship_by_value(program)
+        few = choose_shards(job.wiring, job.columns)
+        job = job if few == SHARDS else make(few)
+    ship_by_value(program)
+    job.fingerprint()  # Found out here, on the driver, and shipped with the job.
     return job
 
 
 def fold_envelopes(job: Job, envelopes: DataFrame) -> DataFrame:
     """Return what a job says of envelopes, as a frame of rows."""
-    whole = _note_time(job, envelopes)
+    whole, made_by = _note_time(job, envelopes), job.fingerprint()
     rows, packed = (
-        note_shards(_fold(job, whole, packed=packed), job.wiring.shards) for packed in (False, True)
+        note_fingerprint(note_shards(_fold(job, whole, packed=packed), job.wiring.shards), made_by)
+        for packed in (False, True)
     )
     return attach_packed(rows, packed)
 
@@ -168,7 +186,7 @@ def find_session(feeds: Iterable[Feed]) -> SparkSession:
 
 
 def _make_envelopes(
-    spark: SparkSession, job: Job, feeds: list[Feed], max_bytes: int
+    spark: SparkSession, job: Job, feeds: Sequence[Feed], max_bytes: int
 ) -> Iterator[DataFrame]:
     for feed in feeds:
         if not isinstance(feed.frame, Files):
@@ -178,15 +196,18 @@ def _make_envelopes(
 
         name = f"anabranch_{uuid.uuid4().hex}"
         spark.dataSource.register(make_source(job, spark.sparkContext.defaultParallelism, name))
-        yield spark.readStream.format(name).load()
+        yield (spark.read if job.ended else spark.readStream).format(name).load()
 
 
 def _plan_columns(
-    program: Program, wiring: Layout, feeds: Sequence[Feed], sources: dict[str, Source]
-) -> ColumnPlan | None:
+    program: Program,
+    wiring: Layout,
+    feeds: Sequence[Feed],
+    sources: dict[str, Source],
+    mode: Mode,
+) -> ColumnPlan | str:
     numbered = all(feed.is_numbered and feed.json_column is None for feed in feeds)
-    plan = plan_columns(program, wiring, sources, numbered=numbered)
-    return None if isinstance(plan, str) else plan
+    return plan_columns(program, wiring, sources, numbered=numbered, mode=mode)
 
 
 def _fold(job: Job, envelopes: DataFrame, *, packed: bool) -> DataFrame:
@@ -223,11 +244,15 @@ def _make_mapper(
     shards = job.wiring.shards
 
     def map_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        place = 0 if context is None else context.partitionId()
         if job.columns is None:
             rows = (row for batch in batches for row in read_batch(batch))
-            yield make_batch(take_in(job, reading, rows), shards)
+            yield make_batch(take_in(job, reading, rows, place), shards)
         else:
-            yield make_batch(take_in_columns(job, reading, batches), shards)
+            yield make_batch(take_in_columns(job, reading, batches, place), shards)
 
     return map_rows
 
@@ -264,19 +289,3 @@ def _check_columns(feeds: Sequence[Feed]) -> None:
             raise InputError(
                 f"{what} needs a sequence", expected="seq=, the column of the sequence"
             )
-
-
-def _ship_by_value(program: Program) -> None:
-    """Let workers have the user's own module even where they can't import it."""
-    from pyspark import cloudpickle
-
-    modules = {tag.__module__ for tag in program.tags}
-    for state_type in program.state_types:
-        for handler in state_type.handlers.values():
-            modules |= {getattr(f, "__module__", "") for f in (handler.update, handler.output)}
-    for name in modules:
-        module: Any = sys.modules.get(name)
-        file = getattr(module, "__file__", None) or ""
-        ours = name.partition(".")[0] in ("", "anabranch", "builtins", "__main__")
-        if module is not None and not ours and "site-packages" not in file:
-            cloudpickle.register_pickle_by_value(module)

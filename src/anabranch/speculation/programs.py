@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from anabranch.eventtime.channels import NEVER, Rejected
 from anabranch.model.events import LANE, SOURCE, Event
+from anabranch.model.keys import plain_key
 from anabranch.model.maps import Map
 from anabranch.model.order import bound_after
 from anabranch.model.program import Program
@@ -116,7 +117,7 @@ class Speculation:
         touched: dict[Any, Track] = {}
         for event in events:
             assert event.time > self.frontier, f"{event} lies behind the frontier {self.frontier}"
-            name = None if self._by is None else getattr(event.data, self._by)
+            name = None if self._by is None else plain_key(getattr(event.data, self._by))
             touched[name] = self._track(name)
             touched[name].insert(event)
             self._count += 1

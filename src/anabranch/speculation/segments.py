@@ -12,11 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from anabranch.model.events import Event, Tag
+from anabranch.model.failures import Failed, attempt
 from anabranch.model.handlers import reads_state
 from anabranch.model.order import OrderKey
 from anabranch.model.program import Program
 from anabranch.model.shapes import MISSING, AnyState
-from anabranch.model.step import Outputs, describe_failure, step
+from anabranch.model.step import Outputs, begin_delta, step
 
 Deltas = dict[str, AnyState]
 """What leaves folded from zero, by state type."""
@@ -92,22 +93,22 @@ class EventRules:
     def run(self, state: AnyState, one: SegmentStep) -> AnyState:
         """Run an event on a state; return the next one. A function that raises sets it aside."""
         initial = self.program.initial
-        try:
-            state, one.outputs = initial.step(state, one.event)
-            one.reason = None
-        except Exception as error:  # noqa: BLE001 - whatever a user's function raises
-            one.outputs, one.reason = (), describe_failure(one.event, error)
-            state = initial.set_aside(state, one.event)
+        stepped = attempt(initial.step, state, one.event)
+        if isinstance(stepped, Failed):
+            one.outputs, one.reason = (), stepped.describe(one.event)
+            return initial.set_aside(state, one.event)
+        state, one.outputs = stepped
+        one.reason = None
         return state
 
     def speak(self, state: AnyState, leaf: SegmentStep) -> None:
         """Let a leaf say what it has to say of the state of its segment."""
         handler = self._speak[type(leaf.event.data)]
-        try:
-            _, leaf.outputs = step(self.program.initial.shape, handler, state, leaf.event)
-            leaf.reason = None
-        except Exception as error:  # noqa: BLE001 - whatever a user's function raises
-            leaf.outputs, leaf.reason = (), describe_failure(leaf.event, error)
+        stepped = attempt(step, self.program.initial.shape, handler, state, leaf.event)
+        if isinstance(stepped, Failed):
+            leaf.outputs, leaf.reason = (), stepped.describe(leaf.event)
+        else:
+            leaf.outputs, leaf.reason = stepped[1], None
 
     def fold(self, deltas: Deltas, leaf: SegmentStep) -> Deltas:
         """Add a leaf that has spoken to its segment's deltas."""
@@ -117,13 +118,12 @@ class EventRules:
         name = self.leaves[tag]
         shape = self.program.state_type(name).shape
         delta = deltas.get(name, MISSING)
-        delta = shape.zero if delta is MISSING else delta
-        try:
-            delta, _ = step(shape, self._fold[tag], delta, leaf.event, delta=True)
-        except Exception as error:  # noqa: BLE001 - whatever a user's function raises
-            leaf.outputs, leaf.reason = (), describe_failure(leaf.event, error)
+        delta = begin_delta(shape) if delta is MISSING else delta
+        stepped = attempt(step, shape, self._fold[tag], delta, leaf.event, delta=True)
+        if isinstance(stepped, Failed):
+            leaf.outputs, leaf.reason = (), stepped.describe(leaf.event)
             return deltas
-        return {**deltas, name: delta}
+        return {**deltas, name: stepped[0]}
 
     def close(self, segment: Segment) -> AnyState:
         """Return the state at the end of a segment."""

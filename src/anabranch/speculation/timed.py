@@ -11,13 +11,15 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from anabranch.eventtime.channels import NEVER, Rejected
-from anabranch.eventtime.timers import TimerError, Timetable, is_timer
+from anabranch.eventtime.timers import Timetable, is_timer
 from anabranch.model.events import Event
+from anabranch.model.failures import Failed, attempt
+from anabranch.model.keys import plain_key
 from anabranch.model.maps import Map
 from anabranch.model.order import OrderKey, sort_events
 from anabranch.model.program import Program
 from anabranch.model.shapes import AnyState
-from anabranch.model.step import Outputs, describe_failure
+from anabranch.model.step import Outputs
 from anabranch.speculation.spoken import Spoken, is_alike
 
 
@@ -49,13 +51,10 @@ def _begin(program: Program, state: AnyState, pending: list[Event], frontier: in
 
 def _fold(timetable: Timetable) -> Iterator[FoldedEvent]:
     for key, event in timetable:
-        try:
-            outputs = timetable.step(event)
-        except TimerError:
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever a user's function raises
+        outputs = attempt(timetable.step, event)
+        if isinstance(outputs, Failed):
             timetable.set_aside(event)
-            yield FoldedEvent(key, event, (), describe_failure(event, error))
+            yield FoldedEvent(key, event, (), outputs.describe(event))
         else:
             yield FoldedEvent(key, event, outputs)
 
@@ -83,7 +82,7 @@ class TimedSpeculation:
         touched: dict[Any, _Line] = {}
         for event in events:
             assert event.time > self.frontier, f"{event} lies behind the frontier {self.frontier}"
-            name = None if self._by is None else getattr(event.data, self._by)
+            name = None if self._by is None else plain_key(getattr(event.data, self._by))
             touched[name] = self._line(name)
             touched[name].pending.append(event)
         rows: list[Spoken] = []

@@ -2,13 +2,63 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
+from dataclasses import dataclass, is_dataclass
 from typing import Any
 
 from anabranch.errors import ProgramError
 from anabranch.model.shapes import AnyState, CheckSize, Fork, Join, Shape
+from anabranch.model.slices import Slices
 from anabranch.state.collections import Struct, make_struct_type
 from anabranch.state.numbers import Count
+
+
+@dataclass(frozen=True)
+class FoldedState:
+    """A fold of a user's own functions as a state: `zero`, `add`, and `join` if it has one."""
+
+    fold: Any
+    by: None = None
+
+    @property
+    def init(self) -> AnyState:
+        """Return what the fold starts from."""
+        return self.fold.zero
+
+    @property
+    def zero(self) -> AnyState:
+        """Return what the fold starts from."""
+        return self.fold.zero
+
+    @property
+    def fork(self) -> Fork | None:
+        """Return a fork that leaves the value on the left, if two values can be joined."""
+        return None if self.fold.join is None else self._fork
+
+    def _fork(self, state: AnyState, left: Slices, right: Slices) -> tuple[AnyState, AnyState]:
+        return state, self.fold.zero
+
+    @property
+    def join(self) -> Join | None:
+        """Return the user's join, if there is one."""
+        joined: Join | None = self.fold.join
+        return joined
+
+    def same(self, a: AnyState, b: AnyState) -> bool:
+        """Compare exactly."""
+        return bool(a == b)
+
+    def add(self, state: AnyState, value: Any) -> AnyState:
+        """Return the value with one more added."""
+        return self.fold.add(state, value)
+
+    @property
+    def records(self) -> tuple[type, ...]:
+        """Return the record that the value is, as far as its start tells."""
+        kind = type(self.fold.zero)
+        return (kind,) if hasattr(kind, "_fields") or is_dataclass(kind) else ()
+
 
 Part = Shape | tuple[Shape, str | Callable[[Any], Any]]
 """A state that is fed with events, or with a field or a function of them."""
@@ -113,14 +163,36 @@ def _rebuild_several(parts: dict[str, Part]) -> Several:
 def _read_part(name: str, part: Any) -> tuple[Any, Any]:
     shape, feed = part if isinstance(part, tuple) and len(part) == 2 else (part, None)
     fed = feed is None if shape is part else isinstance(feed, str) or callable(feed)
-    if not fed or isinstance(shape, type) or not callable(getattr(shape, "add", None)):
+    if (
+        not fed
+        or isinstance(shape, type)
+        or not callable(getattr(shape, "add", None))
+        or not hasattr(shape, "zero")
+    ):
         raise ProgramError(
             f"part {name!r} of a Several can't be folded",
             expected="a state such as Count(), or one with a field or a function of the event: "
             '(Max(), "price")',
             got=repr(part),
         )
-    return shape, feed
+    _check_add(name, shape, feed, part)
+    return (shape if hasattr(shape, "init") else FoldedState(shape)), feed
+
+
+def _check_add(name: str, shape: Any, feed: Any, part: Any) -> None:
+    """Refuse a state that can't be fed with one value."""
+    values = () if isinstance(shape, Count) else (feed,)
+    try:
+        inspect.signature(shape.add).bind(None, *values)
+    except TypeError:
+        raise ProgramError(
+            f"part {name!r} of a Several can't be fed with one value",
+            expected=f"a state whose add takes the state and a value, as {type(shape).__name__}.add does not",
+            got=repr(part),
+            cure="give each of its fields as a part of its own, or a Fold",
+        ) from None
+    except ValueError:
+        return  # A builtin, of which Python does not know what it takes.
 
 
 def _make_add(shape: Any, feed: Any) -> Callable[[AnyState, Any], AnyState]:

@@ -73,6 +73,9 @@ class Count(Sum):
 class Max:
     """The largest value so far; None before there is one.
 
+    With a `start` it is never less: what leaves fold apart begins there too. A marker that sets a value on
+    the wrong side of the start breaks `join_has_identity`; leave the start out for such a program.
+
     >>> Max().add(None, 3), Max().join(3, 5)
     (3, 5)
     """
@@ -86,9 +89,9 @@ class Max:
         return self.start
 
     @property
-    def zero(self) -> None:
-        """Return the maximum of nothing."""
-        return
+    def zero(self) -> Any:
+        """Return the start: no value is on its wrong side, so to join it changes none."""
+        return self.start
 
     def fork(self, state: Any, left: Slices, right: Slices) -> tuple[Any, Any]:
         """Give both sides the value: the maximum of a value with itself is the value."""

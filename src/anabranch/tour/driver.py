@@ -18,13 +18,12 @@ from typing import Any
 from anabranch.errors import AnabranchError
 from anabranch.model.program import Program
 from anabranch.plan.layouts import choose_layout
+from anabranch.spark.session.startup import SHORT_LIVED
 from anabranch.tour.example_program import load_program
 from anabranch.tour.traffic import SOURCES
 
 SHARDS = 4
 FAILED = 1
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""A JVM that lives for seconds does not get back what its best compiler costs: half its time."""
 
 
 def main(home: Path, scratch: Path) -> int:

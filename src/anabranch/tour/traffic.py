@@ -8,7 +8,6 @@ its lateness allows, and now and then later than that. Most tips are for one tax
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -49,7 +48,6 @@ _BY_DAY = {1: 85, 2: 11, 3: 4}
 _AT_NIGHT = {1: 60, 2: 5, 3: 35}
 _LATE_IN = 60
 _BROKEN_IN = 1000
-_FIRST_CHANGE_S = 1_700_000_000
 
 
 class ArrivingRow(NamedTuple):
@@ -87,9 +85,9 @@ def write_traffic(traffic: Traffic, folder: Path) -> list[Path]:
         lines = [spoil(rng, row) for row in rows[start:end]]
         if end == len(rows):
             lines += end_lines(rows)
-        file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        # Spark's file source goes by the time of change.
-        os.utime(file, (_FIRST_CHANGE_S + number, _FIRST_CHANGE_S + number))
+        hidden = file.with_name(f".{file.name}")
+        hidden.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        hidden.rename(file)  # A name without a dot is a file that is complete.
         files.append(file)
     return files
 

@@ -151,8 +151,11 @@ def test_pages_of_a_long_window_stay_few():
     (Global(), {"n": Count()}, "Global windows do not lie on a grid"),
     (Tumbling(5), {"k": (TopK(2), "price")}, "k is not counted, added up or compared by whole numbers"),
     (Tumbling(5), {"n": (Sum(), len)}, "n is not counted, added up or compared by whole numbers"),
-    (Windowing(Tumbling(5), Repeatedly(AfterCount(1))), {"n": Count()}, "windows speak more than once"),
-    (Windowing(Tumbling(5), lateness=3), {"n": Count()}, "windows speak more than once"),
+    (Windowing(Tumbling(5), Repeatedly(AfterCount(1))), {"n": Count()},
+     "windows have a trigger of their own, Repeatedly(inner=AfterCount(n=1))"),
+    (Windowing(Tumbling(5), AfterCount(3), may_lose=True), {"n": Count()},
+     "windows have a trigger of their own, AfterCount(n=3)"),
+    (Windowing(Tumbling(5), lateness=3), {"n": Count()}, "windows stay open for late events"),
     (Windowing(Tumbling(5), output_time="latest"), {"n": Count()},
      "panes have a time of their own, or are said in any case"),
     (Tumbling(5), {}, "windows hold what a user's own fold makes of events"),
@@ -163,6 +166,12 @@ def test_what_does_not_fit_columns_says_why(over, folds, reason):
         plan_columns(program, choose_layout(program, 2), {"b": Source("b")}, numbered=True)
         == reason
     )
+
+
+def test_windows_by_another_field_than_the_clock_say_so():
+    program = aggregate(Ping, Tumbling(5), per="host", at="at", delay=2, n=Count())
+    reason = plan_columns(program, choose_layout(program, 2), {"b": Source("b")}, numbered=True)
+    assert reason == "windows are cut by at, and not by the clock"
 
 
 def test_a_trigger_that_only_names_the_frontier_fits_columns():
@@ -176,7 +185,6 @@ def test_a_trigger_that_only_names_the_frontier_fits_columns():
 @pytest.mark.parametrize(("bids", "message"), [
     ([Bid(1, 0, 1 << 62), Bid(2, 0, 1 << 62)], "a sum of a window may not fit into 64 bits"),
     ([Bid(1, 0, 1 << 62), Bid(7, 0, 1 << 62), Bid(30, 0, 0)], "may not fit into 64 bits"),
-    ([Bid(1 << 62, 0, 1)], "a time is too far away for windows by columns"),
 ])  # fmt: skip
 def test_what_outgrows_64_bits_stops_and_tells_the_cure(bids, message):
     program = aggregate(Bid, Sliding(10, every=5), per="auction", sum=(Sum(), "price"))
@@ -186,6 +194,32 @@ def test_what_outgrows_64_bits_stops_and_tells_the_cure(bids, message):
         engine.batch([[row]])
     with pytest.raises(OutgrownStateError, match=message):
         engine.batch([rows[-1:]])
+
+
+@pytest.mark.parametrize("window", [Tumbling(10), Sliding(10, every=5), Sessions(10)])
+@pytest.mark.parametrize("shards", [1, 3])
+def test_differential_an_event_too_far_away_for_a_window_is_rejected(window, shards):
+    program = aggregate(Bid, window, per="auction", n=Count())
+    far = 1 << 61
+    times = [-(1 << 62), -far, 1 - far, 1, 2, 30, far - 1, far, 1 << 62, (1 << 63) - 2]
+    source = Source("b", lateness=None)
+    items = [Event(Bid(time, seq % 3, 1), "b", seq) for seq, time in enumerate(times)]
+    items = end_sources(items, [source])
+    answer = run(program, items, [source])
+    assert (answer.ledger.processed, answer.ledger.rejected) == (5, 5)
+    assert (
+        answer.rejected[0].reason
+        == f"on Bid: InputError: time {-(1 << 62)} is too far away for a window"
+    )
+    for columns in (False, True):
+        engine = Engine(program, (source,), shards, columns=columns)
+        assert bool(engine.columns) == columns
+        for part in ([items[:4]], [items[4:8], items[8:]]):
+            engine.batch([[to_row(item) for item in task] for task in part])
+        assert said_rows(engine) == expected_rows(answer)
+        assert engine.ledger == answer.ledger
+        rejected = {(row.seq, row.reason) for row in engine.said if row.kind == "rejected"}
+        assert rejected == {(one.item.seq, one.reason) for one in answer.rejected}
 
 
 def test_differential_sessions_far_apart_in_time_are_found_all_the_same():

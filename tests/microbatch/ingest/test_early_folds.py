@@ -9,13 +9,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from anabranch import Event, Heartbeat, Malformed, Program, depends, load, on
+from anabranch.errors import InputError
 from anabranch.eventtime.channels import Source
 from anabranch.eventtime.windows.window_types import Sessions, Sliding, Tumbling
 from anabranch.microbatch.ingest import early_folds, look_ahead
 from anabranch.microbatch.ingest.file_rows import Folder
 from anabranch.microbatch.ingest.look_ahead import can_foresee
 from anabranch.microbatch.ingest.row_reader import Reading
+from anabranch.model.events import FOREVER
 from anabranch.query.window_aggregates import aggregate
+from anabranch.reference.event_files import read_items
 from anabranch.reference.sequential import run
 from anabranch.sources import files as file_source
 from anabranch.sources.files import Files
@@ -271,3 +274,60 @@ def test_a_stop_that_nobody_foresaw_is_noticed_wherever_it_lies(tmp_path, watche
     follow(FusedReader(engine.job, 1), engine)
     assert [row.value for row in engine.said if row.kind == "output"] == ["[1,2]"]
     assert watched["again"] == 1
+
+
+def run_windows(tmp_path, times):
+    """Count events of one folder in windows to their end; return the engine and the reference's answer."""
+    program = aggregate(Sale, Tumbling(10), per="shop", n=Count())
+    place = tmp_path / "v"
+    place.mkdir(exist_ok=True)
+    for number, column in enumerate(times):
+        size = len(column)
+        table = pa.table({"time": column, "shop": ["x"] * size, "amount": [1] * size})
+        pq.write_table(table, place / f"{number}.parquet")
+    end = {"time": pa.array([None], pa.int64()), "heartbeat": pa.array([FOREVER])}
+    pq.write_table(pa.table(end), place / f"{len(times)}.parquet")
+    source = Source("a", lateness=None)
+    reading = Reading(tag="Sale", source="a", heartbeat="heartbeat")
+    engine = Engine(program, [source], 1, columns=True)
+    assert engine.columns is not None
+    folder = Folder(Files(place, files_per_batch=9), reading)
+    engine.job = dataclasses.replace(engine.job, folders=(folder,))
+    assert can_foresee(engine.job)
+    follow(FusedReader(engine.job, 2), engine)
+    items = [
+        item._replace(seq=(number << 32) + row, source="a")
+        for number in range(len(times) + 1)
+        for row, item in enumerate(read_items(program, [str(place / f"{number}.parquet")]))
+    ]
+    return engine, run(program, items, [source])
+
+
+FAR = 1 << 61
+
+
+@pytest.mark.parametrize("times", [
+    [pa.array([1, 2, FAR, 3]), pa.array([-FAR, 4, 30])],
+    [pa.array([1, 2]), pa.array([FAR - 1, 1 - FAR])],
+    [pa.array([1, 1 << 63, 5], pa.uint64()), pa.array([7])],
+    [pa.array([5, FAR + 1]).cast(pa.timestamp("us", "UTC")), pa.array([7]).cast(pa.timestamp("us", "UTC"))],
+    [pa.array([-1_001, 1_999, 5_000]).cast(pa.timestamp("ns", "UTC"))],
+    [pa.array([5_000, 6_000]).cast(pa.timestamp("us"))],
+])  # fmt: skip
+def test_differential_odd_times_are_judged_alike_where_leaves_are_folded_as_they_are_read(
+    tmp_path, times
+):
+    engine, answer = run_windows(tmp_path, times)
+    rejected = {(row.seq, row.reason) for row in engine.said if row.kind == "rejected"}
+    assert {seq for seq, _ in rejected} == {one.item.seq for one in answer.rejected}
+    assert said_rows(engine) == expected_rows(answer)
+    assert engine.ledger == answer.ledger
+    assert answer.ledger.processed
+    assert not answer.ledger.pending
+
+
+def test_a_file_that_is_no_parquet_is_named_by_the_driver_too(tmp_path):
+    (tmp_path / "v").mkdir()
+    (tmp_path / "v" / "9.parquet").write_bytes(b"no")
+    with pytest.raises(InputError, match=r"9\.parquet can't be read as parquet"):
+        run_windows(tmp_path, [])

@@ -28,7 +28,7 @@ from anabranch.microbatch.store.state_store import MemoryStore
 from anabranch.model.maps import Map
 from anabranch.model.targets import load_module
 from anabranch.plan.foldable_leaves import join_deltas
-from anabranch.query.window_aggregates import aggregate
+from anabranch.query import aggregate
 from anabranch.reference.sequential import run
 from anabranch.spark.savepoints.first_batch import _read_slices
 from anabranch.state import Count, Max, Min

@@ -92,7 +92,8 @@ def start(spark, home, columns, *, program=accounts, count=5, trigger=None, **op
     stream.write(home / "in", PARTS[:count])
     reader = spark.readStream.schema(stream.schema).option("maxFilesPerTrigger", 1)
     frame = reader.json(str(home / "in"))
-    result = run(program, stream.feed(frame), shards=3, columns=columns)
+    columnar = "auto" if columns else "never"
+    result = run(program, stream.feed(frame), shards=3, columnar=columnar)
     query = write_directory(result, home / "out", home / "checkpoint", trigger=trigger, **options)
     return stream, query
 

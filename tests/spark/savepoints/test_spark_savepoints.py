@@ -23,6 +23,13 @@ pytestmark = pytest.mark.spark
 ALL = os.environ.get("ANABRANCH_RESCALES") == "all"
 
 
+def _choose(options):
+    """Return options as `run` takes them: whether a run goes by columns, as the path it takes."""
+    rest = {name: value for name, value in options.items() if name != "columns"}
+    columns = options.get("columns", True)
+    return {**rest, "columnar": "auto" if columns else "never"}
+
+
 class Run:
     """A query on a folder of files, in its places below a folder."""
 
@@ -43,7 +50,7 @@ class Run:
         from anabranch.spark.runs import run
         from anabranch.spark.sinks.directory import write_directory
 
-        result = run(self.story.program, self.feeds(), **options)
+        result = run(self.story.program, self.feeds(), **_choose(options))
         write_directory(result, *self.places(name)).awaitTermination()
 
     def places(self, name="run"):
@@ -59,12 +66,12 @@ class Run:
         from anabranch.spark.savepoints.checkpoint_restore import restore_savepoint
 
         chosen = self.story.program if program is None else program
-        restore_savepoint(savepoint, chosen, self.feeds(), *self.places(name), **options)
+        restore_savepoint(savepoint, chosen, self.feeds(), *self.places(name), **_choose(options))
 
     def rescale(self, **options):
         from anabranch.spark.savepoints.rescaling import rescale
 
-        rescale(self.story.program, self.feeds(), *self.places(), **options)
+        rescale(self.story.program, self.feeds(), *self.places(), **_choose(options))
 
     def outputs(self, *names):
         from anabranch.microbatch.exchange.result_rows import COLUMNS

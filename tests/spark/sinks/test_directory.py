@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -12,6 +13,7 @@ from anabranch.eventtime.channels import NEVER, Source
 from anabranch.eventtime.ledger import Ledger
 from anabranch.model.events import FOREVER
 from anabranch.spark.sinks.directory import Frontiers, _note_since, read_frontiers, read_ledger
+from anabranch.spark.sinks.progress import QueryError
 from anabranch.state import MapOf, Sum
 
 pytestmark = pytest.mark.spark
@@ -95,16 +97,19 @@ def test_a_stream_is_published_as_json_and_taken_up_again(spark, tmp_path):
 def test_a_new_query_has_no_more_partitions_than_shards(spark, tmp_path, shards, partitions):
     from anabranch.spark import feed_directory, run, write_directory
 
-    session = spark.newSession()
-    session.conf.set("spark.sql.shuffle.partitions", "4")
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", "4")
     write(tmp_path / "in", [put(0, 1), put(1, 2), put(2, 3, "y"), *END])
-    feed = feed_directory(session, counts, str(tmp_path / "in"), SOURCES)
-    result = run(counts, [feed], shards=shards)
-    write_directory(result, tmp_path / "out", tmp_path / "ck").awaitTermination()
+    feed = feed_directory(spark, counts, str(tmp_path / "in"), SOURCES)
+    try:
+        result = run(counts, [feed], shards=shards)
+        write_directory(result, tmp_path / "out", tmp_path / "ck").awaitTermination()
+        assert spark.conf.get("spark.sql.shuffle.partitions") == "4"
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", before)
     settings = json.loads((tmp_path / "ck/offsets/0").read_text().splitlines()[1])["conf"]
     assert settings["spark.sql.shuffle.partitions"] == str(partitions)
-    assert session.conf.get("spark.sql.shuffle.partitions") == "4"
-    found = outputs(session.read.parquet(str(tmp_path / "out")).collect())
+    found = outputs(spark.read.parquet(str(tmp_path / "out")).collect())
     assert found == [(0, 0), (1, 1), (2, 0)]
 
 
@@ -256,3 +261,34 @@ def test_the_sides_of_a_result_have_columns_of_their_own(spark):
     assert select_outputs(result).schema["value"].dataType.simpleString() == "string"
     with pytest.raises(Exception, match="FAILFAST"):  # A null would be a silent one.
         select_outputs(result, "array<bigint>").collect()
+
+
+def test_relative_paths_mean_one_place_to_the_driver_and_its_tasks(spark, tmp_path, monkeypatch):
+    from anabranch.spark import feed_directory, run, watch, write_directory
+
+    monkeypatch.chdir(tmp_path)  # The JVM and its workers started elsewhere.
+    write(tmp_path / "in", [put(0, 1), put(1, 2, "yy"), *END])
+    result = run(lengths, [feed_directory(spark, lengths, "in", SOURCES)], shards=2)
+    query = write_directory(result, "out", "state", format="json")
+    (batch,) = watch(query, "out")
+    assert batch.ledger == Ledger(2, 2)
+    rows = spark.read.json(str(tmp_path / "out")).collect()
+    assert outputs(rows) == [(0, 0), (1, 1)]
+    assert (tmp_path / "state" / "commits" / "0").is_file()
+
+
+def test_a_disk_that_can_not_be_written_is_the_first_thing_that_is_said(spark, tmp_path):
+    from anabranch.spark import follow, write_directory
+
+    write(tmp_path / "in", [put(0, 1)])
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / ".batch=0").write_text("in the way")
+    query = write_directory(connect(spark, tmp_path), tmp_path / "out", tmp_path / "state")
+    with pytest.raises(QueryError) as caught:
+        follow(query, print, tmp_path / "out")
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "a batch can't be written"
+    assert lines[1] == f"  at:       {tmp_path}/out/.batch=0"
+    assert len(lines) == 5
+    (note,) = caught.value.__notes__
+    assert "FileExistsError" in Path(note.split()[-1]).read_text()

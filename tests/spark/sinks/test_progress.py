@@ -199,3 +199,16 @@ def test_a_source_that_has_not_moved_is_named_with_its_last_batch():
     frontiers = Frontiers(4, {"a": 4, "b": 4, "c": 9}, {"a": 2, "b": 3, "c": 1})
     assert describe_frontiers(frontiers, 3) == "frontier 4, held back by a since batch 2, b; c 9"
     assert describe_frontiers(frontiers) == "frontier 4, held back by a, b; c 9"
+
+
+def test_a_restored_query_shows_the_batch_that_it_published(tmp_path, monkeypatch):
+    for number, processed in ((3, 5), (8, 7)):
+        place = tmp_path / f"batch={number}"
+        place.mkdir()
+        (place / "_ledger.json").write_text(json.dumps(Ledger(processed, processed)._asdict()))
+        frontiers = Frontiers(number, {"a": number})
+        (place / "_frontiers.json").write_text(json.dumps(frontiers._asdict()))
+    found = read_batch(BATCH, tmp_path, 5)
+    assert (found.number, found.ledger, found.frontiers.program) == (8, Ledger(7, 7), 8)
+    monkeypatch.setattr("anabranch.spark.sinks.progress.find_first", lambda query: 5)
+    assert describe_progress(Query(BATCH), tmp_path).startswith("batch 8  12,000 rows")

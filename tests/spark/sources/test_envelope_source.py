@@ -18,7 +18,7 @@ from anabranch.microbatch.ingest.file_rows import Folder
 from anabranch.microbatch.ingest.row_reader import Reading
 from anabranch.reference.sequential import run
 from anabranch.sources.files import ChangedFilesError, Files, Taken, list_files
-from anabranch.spark.sources.envelope_source import FusedReader
+from anabranch.spark.sources.envelope_source import BatchReader, FusedReader
 from tests.microbatch.test_microbatches import Engine, expected_rows, said_rows
 
 key_counter = load("examples/key_counter.py")
@@ -117,7 +117,7 @@ def test_files_still_being_written_are_left_alone(tmp_path):
 
 
 @pytest.mark.parametrize(("change", "cause"), [
-    (lambda folder: write(folder, "0.parquet", rows_of(1, 30)), "the same names, but other sizes"),
+    (lambda folder: write(folder, "0.parquet", rows_of(1, 30)), "the same names, but other contents"),
     (lambda folder: (folder / "0.parquet").unlink(), "1 files up to 1.parquet, where 2 were read"),
     (lambda folder: write(folder, "0b.parquet", rows_of(1, 2)), "3 files up to 1.parquet"),
 ])  # fmt: skip
@@ -134,13 +134,76 @@ def test_a_file_that_changes_after_it_was_read_is_noticed_at_the_next_start(
         reader.latestOffset(taken, None)
 
 
+@pytest.mark.parametrize("name", ["0b.parquet", "00.parquet"])
+def test_a_file_that_appears_before_the_last_one_read_stops_the_running_query(tmp_path, name):
+    for number in range(2):
+        write(tmp_path, f"{number}.parquet", rows_of(1 + 10 * number, 10))
+    engine, reader = make_reader(tmp_path)
+    taken = follow(reader, engine)
+    write(tmp_path, name, rows_of(1, 2))
+    with pytest.raises(ChangedFilesError, match=r"3 files up to 1\.parquet, where 2 were read"):
+        reader.latestOffset(taken, None)
+
+
+def test_a_file_that_sorts_between_those_that_wait_is_read_in_its_place(tmp_path):
+    for number in (0, 2):
+        write(tmp_path, f"{number}.parquet", rows_of(1 + 10 * number, 10))
+    engine, reader = make_reader(tmp_path, per_batch=1)
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, None)
+    write(tmp_path, "1.parquet", rows_of(11, 10))
+    assert end == reader.latestOffset(start, None)
+    follow(reader, engine)
+    assert (engine.ledger.input, engine.ledger.late) == (33, 0)
+
+
+@pytest.mark.parametrize("place", [0, 40_000, 79_990])
+def test_contents_of_the_same_size_are_noticed_and_times_of_files_are_not(tmp_path, place):
+    import os
+
+    line = b'{"tag": "Inc", "time": 1, "key": 1}\n'
+    file = tmp_path / "0.json"
+    file.write_bytes(line * (80_000 // len(line) if place else 1))
+    engine, reader = make_reader(tmp_path, form="json")
+    taken = follow(reader, engine)
+    os.utime(file, (1, 1))
+    make_reader(tmp_path, form="json")[1].latestOffset(taken, None)
+    data = bytearray(file.read_bytes())
+    spot = data.rindex(b"1}", 0, place or None)
+    data[spot] = ord("2")
+    file.write_bytes(data)
+    with pytest.raises(ChangedFilesError, match="other contents"):
+        make_reader(tmp_path, form="json")[1].latestOffset(taken, None)
+
+
+def test_a_name_that_is_not_utf8_is_refused_before_anything_is_read(tmp_path):
+    import os
+
+    write(tmp_path, "0.parquet", rows_of(1, 10))
+    try:
+        (tmp_path / os.fsdecode(b"1\xff.parquet")).write_bytes(b"")
+    except OSError:
+        pytest.skip("this file system takes no such name")
+    _, reader = make_reader(tmp_path)
+    with pytest.raises(InputError, match=r"not UTF-8(?s:.*)1\\xff\.parquet"):
+        reader.latestOffset(reader.initialOffset(), None)
+
+
+def test_a_file_that_is_gone_before_it_is_read_is_named(tmp_path, monkeypatch):
+    write(tmp_path, "0.parquet", rows_of(1, 10))
+    _, reader = make_reader(tmp_path)
+    monkeypatch.setattr("anabranch.sources.files.list_names", lambda _: ["0.parquet", "1.parquet"])
+    with pytest.raises(InputError, match=r"1\.parquet can't be read"):
+        reader.latestOffset(reader.initialOffset(), None)
+
+
 def test_a_batch_that_is_replayed_must_find_the_files_it_was_planned_with(tmp_path):
     write(tmp_path, "0.parquet", rows_of(1, 10))
     _, reader = make_reader(tmp_path)
     start = reader.initialOffset()
     end = reader.latestOffset(start, None)
     write(tmp_path, "0.parquet", rows_of(1, 20))
-    with pytest.raises(ChangedFilesError, match="other sizes"):
+    with pytest.raises(ChangedFilesError, match="other contents"):
         reader.partitions(start, end)
 
 
@@ -309,3 +372,32 @@ def test_a_manifest_that_can_not_be_followed_is_refused(tmp_path, text, cause):
     (tmp_path / "files.txt").write_text(text)
     with pytest.raises(ChangedFilesError, match=cause):
         list_files(Files(tmp_path, manifest="files.txt"), Taken())
+
+
+@pytest.mark.parametrize("columns", [False, True], ids=["events", "columns"])
+def test_files_that_have_ended_are_one_batch_of_any_folders(tmp_path, columns):
+    for number, folder in enumerate(("north", "south", "west")):
+        write(tmp_path / folder, "part.parquet", rows_of(1 + 10 * number, 10))
+    names = [str(tmp_path / folder / "part.parquet") for folder in ("north", "south", "west")]
+    (tmp_path / "files.txt").write_text("".join(f"{name}\n" for name in names))
+    engine = Engine(key_counter, [Source("s")], 3, columns=columns)
+    files = Files(tmp_path, files_per_batch=1, manifest="files.txt", ended=True)
+    engine.job = replace(engine.job, folders=(Folder(files, READING),))
+    reader = BatchReader(engine.job, 2)
+    numbers = find_numbers(3)
+    engine.batch_of([
+        (numbers[row["shard"]], row["kind"], row["payload"])
+        for part in reader.partitions()
+        for batch in reader.read(part)
+        for row in batch.to_pylist()
+    ])  # fmt: skip
+    assert [engine.ledger.input, engine.ledger.late] == [33, 0]
+
+
+def test_a_folder_elsewhere_is_refused_when_it_is_named():
+    with pytest.raises(InputError, match="the input s3a://bucket/in is not on a file system"):
+        Files("s3a://bucket/in")
+
+
+def test_a_folder_given_as_a_uri_is_the_folder(tmp_path):
+    assert Files(tmp_path.as_uri()) == Files(tmp_path)

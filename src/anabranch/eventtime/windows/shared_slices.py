@@ -16,7 +16,13 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from anabranch.eventtime.windows.panes import Stacks, Windowing, WindowSlice, WindowState
-from anabranch.eventtime.windows.window_types import CountSliding, Sliding, Window, is_expired
+from anabranch.eventtime.windows.window_types import (
+    CountSliding,
+    Sliding,
+    Window,
+    check_reach,
+    is_expired,
+)
 
 _START = attrgetter("start")
 
@@ -53,6 +59,8 @@ def read_grid(windowing: Windowing) -> Grid:
 def is_open(windowing: Windowing, place: int, frontier: int) -> bool:
     """Say whether all windows that hold a place are open."""
     grid = read_grid(windowing)
+    if not windowing.window.counted:
+        check_reach(place)
     return frontier < grid.find_first(place) + grid.size - 1
 
 

@@ -34,6 +34,20 @@ ALL_TIME = Window(NEVER, FOREVER)
 """The window that holds every time an event can have."""
 
 
+FAR = 1 << 61
+"""Windows on a grid and sessions take times between -FAR and FAR, so that their ends fit into 64 bits."""
+
+
+def check_reach(time: int) -> None:
+    """Refuse a time that is too far away for a window; the event is rejected with this reason."""
+    if not -FAR < time < FAR:
+        raise InputError(
+            f"time {time} is too far away for a window",
+            expected=f"a time between {-FAR} and {FAR}, in the unit of your event times",
+            got=str(time),
+        )
+
+
 class Assigner(Protocol):
     """What says to which windows an event belongs.
 
@@ -71,6 +85,7 @@ class Tumbling:
         check_whole("the offset of a tumbling window", self.offset)
 
     def assign(self, time: int, value: Any, position: int) -> list[Window]:
+        check_reach(time)
         start = time - (time - self.offset) % self.size
         return [Window(start, start + self.size)]
 
@@ -97,6 +112,7 @@ class Sliding:
         _check_no_gaps(self.size, self.every)
 
     def assign(self, time: int, value: Any, position: int) -> list[Window]:
+        check_reach(time)
         newest = time - (time - self.offset) % self.every
         oldest = newest - (newest + self.size - 1 - time) // self.every * self.every
         return [Window(start, start + self.size) for start in range(oldest, newest + 1, self.every)]
@@ -119,6 +135,7 @@ class Sessions:
         check_whole("the gap between sessions", self.gap, least=1)
 
     def assign(self, time: int, value: Any, position: int) -> list[Window]:
+        check_reach(time)
         return [Window(time, time + self.gap)]
 
 

@@ -17,6 +17,7 @@ from anabranch.laws.proving.solver import Assignment, Solver, Values
 from anabranch.laws.proving.symbolic import Trace
 from anabranch.laws.proving.symbols import Stop
 from anabranch.laws.proving.terms import Term
+from anabranch.model.failures import Failed, attempt
 
 TRIALS = 40
 """How many real runs a proof must survive, in case a symbol differs from what it stands for."""
@@ -126,11 +127,10 @@ def miss_for_real(
 ) -> bool:
     """Say whether a goal is missed on real numbers."""
     try:
-        return not all(goal(setting.realise(values, rng)))
-    except Exception:  # noqa: BLE001 - whatever a user's function raises
-        return True
+        met = attempt(lambda: all(goal(setting.realise(values, rng))))
     except Stop:
         return False
+    return isinstance(met, Failed) or not met
 
 
 def describe_scene(setting: SceneForms, values: Values) -> str:

@@ -51,7 +51,7 @@ def list_obligations(
         yield from _commute(program, view)
     for fork in forks:
         if fork.uniform:
-            if fork.parent.shape.zero is not MISSING:
+            if fork.parent.shape.zero is not MISSING and fork.parent.shape.join is not None:
                 yield from _have_identity(fork)
             yield _associate(fork)
 
@@ -169,8 +169,8 @@ def _fold_delta(fork: ForkView) -> Callable[[Scene], Sequence[Any]]:
     def goal(scene: Scene) -> Sequence[Any]:
         call, event = scene.call, scene.events[0]
         whole, delta = scene.states[0]
-        later = call(fork.join, whole, call(view.change, delta, event))
-        sooner = call(view.change, call(fork.join, whole, delta), event)
+        later = call(view.add_delta, whole, call(view.change_delta, delta, event))
+        sooner = call(view.change, call(view.add_delta, whole, delta), event)
         return (call(view.shape.same, later, sooner),)
 
     return goal
@@ -268,10 +268,11 @@ def _side_transitions(
     fork: ForkView, pair: Kind, tags: frozenset[Tag], side: int
 ) -> Iterator[StateMove]:
     view = (fork.left, fork.right)[side]
+    change = view.change_delta if pair.delta else view.change
 
     def run(scene: Scene) -> Any:
         one, two = scene.states[0]
-        changed = scene.call(view.change, (one, two)[side], scene.events[0])
+        changed = scene.call(change, (one, two)[side], scene.events[0])
         return (one, changed) if side else (changed, two)
 
     for tag in sorted(tags, key=_name):

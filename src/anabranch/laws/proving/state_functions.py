@@ -32,7 +32,7 @@ from anabranch.model.maps import Map
 from anabranch.model.program import ForkJoin, Program, StateType
 from anabranch.model.shapes import Shape
 from anabranch.model.slices import Slices
-from anabranch.model.step import Outputs, run
+from anabranch.model.step import Outputs, begin_delta, run
 from anabranch.state.collections import MapOf
 
 Split = tuple[frozenset[Tag], frozenset[Tag]]
@@ -51,6 +51,14 @@ class StateFunctions:
     def change(self, state: Any, event: Any) -> Any:
         """Return the state after an event."""
         return _change(self.shape, self.handlers[type(event)], state, event)
+
+    def change_delta(self, delta: Any, event: Any) -> Any:
+        """Return what was folded from zero after one more event, as `step_delta` does."""
+        return _change(self.shape, self.handlers[type(event)], delta, event, delta=True)
+
+    def add_delta(self, state: Any, delta: Any) -> Any:
+        """Return a state joined with a delta, as `model.step.add_delta` does."""
+        return _add_delta(self.shape, state, delta)
 
     def sees_whole(self, tag: Tag) -> bool:
         """Say whether a tag's handler sees more than the one key."""
@@ -182,12 +190,22 @@ def may_be_apart(program: Program, view: StateFunctions, a: Tag, b: Tag) -> bool
     return not any(set(same) <= set(keys) for same in program.dependence.restrictions(a, b))
 
 
-def _change(shape: Any, handler: Handler, state: Any, event: Any) -> Any:
+def _change(shape: Any, handler: Handler, state: Any, event: Any, *, delta: bool = False) -> Any:
     if not isinstance(shape, OneEntry):
         return state if handler.update is None else handler.update(state, event)
     if shape.by not in handler.enters:
         return _change_whole(handler, state, event)
-    return _change(shape.inner, handler, shape.inner.init if state is ABSENT else state, event)
+    if state is ABSENT:
+        state = begin_delta(shape.inner) if delta else shape.inner.init
+    return _change(shape.inner, handler, state, event, delta=delta)
+
+
+def _add_delta(shape: Any, state: Any, delta: Any) -> Any:
+    if not isinstance(shape, OneEntry):
+        return shape.join(state, delta)
+    if delta is ABSENT:
+        return state
+    return _add_delta(shape.inner, shape.inner.init if state is ABSENT else state, delta)
 
 
 def _change_whole(handler: Handler, state: Any, event: Any) -> Any:

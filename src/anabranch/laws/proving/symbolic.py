@@ -19,6 +19,7 @@ from anabranch.laws.proving import terms
 from anabranch.laws.proving.forms import Form, build_value, list_terms, read_form
 from anabranch.laws.proving.symbols import Stop, wrap
 from anabranch.laws.proving.terms import Term
+from anabranch.model.failures import Failed, attempt
 
 MAX_PATHS = 256
 _TRUSTED = ("anabranch.laws.", "anabranch.model.", "anabranch.state.", "dataclasses", "enum")
@@ -32,7 +33,7 @@ class CodePath:
 
     condition: Term
     value: Any = None
-    error: Exception | None = None
+    error: BaseException | None = None
 
 
 class _Frame:
@@ -107,13 +108,12 @@ class Trace:
         return cases
 
     def _run(self, function: Callable[[], Any], frame: _Frame) -> CodePath:
-        value, error = None, None
-        try:
-            value = function()
-        except RecursionError:
-            raise
-        except Exception as raised:  # noqa: BLE001 - whatever a user's function raises
-            error = raised
+        value: Any = attempt(function)
+        error: BaseException | None = None
+        if isinstance(value, Failed):
+            value, error = None, value.error
+        if isinstance(error, RecursionError):
+            raise error
         if self._stopped is not None:
             raise self._stopped
         return CodePath(terms.conjoin(frame.conditions()), value, error)

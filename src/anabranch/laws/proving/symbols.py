@@ -15,10 +15,11 @@ from anabranch.laws.proving import terms
 from anabranch.laws.proving.forms import NumberTerm
 from anabranch.laws.proving.terms import BOOL, INT, Term
 from anabranch.model.events import Tag
+from anabranch.model.failures import Passing
 from anabranch.model.slices import Slices
 
 
-class Stop(BaseException):
+class Stop(Passing):
     """End a symbolic run, with the reason.
 
     Not an `Exception`: a user's `except Exception` must not swallow it.

@@ -123,7 +123,7 @@ def make_identity_cases(ground: Ground, state_type: StateType) -> Source:
     """Return cases with a state, and events that a leaf could fold from zero."""
     program = ground.program
     name = state_type.name
-    if program.find_fork(name, name, name) is None:
+    if program.find_fork(name, name, name) is None or state_type.shape.join is None:
         return "no join takes two states of this type"
     ways = ground.cuts.ways(name)
     if not ways:

@@ -25,7 +25,7 @@ from anabranch.laws.searching.scripts import Script
 from anabranch.model.locations import locate_function
 from anabranch.model.program import ForkJoin, Program, StateType
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,14 @@ def _guard(script: Script, name: str, call: str, outcome: Any) -> None:
     script.run(f"{name} = outcome(lambda: {call})" if raised else f"{name} = {call}", name)
 
 
+def _compare_outcomes(
+    script: Script, state_type: StateType, difference: Inequality, got: str, expected: str
+) -> None:
+    """Add the assertion that two outcomes are the same; an exception is compared as it is."""
+    raised = any(isinstance(side, Raised) for side in (difference.got, difference.expected))
+    script.compare(None if raised else state_type, got, expected)
+
+
 def _end_join_undoes_fork(
     script: Script, state_type: StateType, case: Case, difference: Inequality
 ) -> None:
@@ -78,7 +86,7 @@ def _end_join_undoes_fork(
     else:
         script.part(case.cut, ("left", "right"), "s")
         script.run(f"again = {script.join(case.cut.fork, 'left', 'right')}", "again")
-    script.compare(state_type, "again", "s")
+    _compare_outcomes(script, state_type, difference, "again", "s")
 
 
 def _end_update_passes_through_join(
@@ -101,7 +109,7 @@ def _end_update_passes_through_join(
     sides = (changed, "s2") if on_left else ("s1", changed)
     _guard(script, "apart", script.join(cut.fork, *sides), difference.got)
     _guard(script, "whole", script.update(state_type, joined, "e"), difference.expected)
-    script.compare(state_type, "apart", "whole")
+    _compare_outcomes(script, state_type, difference, "apart", "whole")
 
 
 def _end_independent_updates_commute(
@@ -129,22 +137,20 @@ def _end_join_has_identity(
     name = state_type.name
     fork = script.program.find_fork(name, name, name)
     assert fork is not None
-    script.run(f"zero = {script.kind(state_type)}.shape.zero", "zero")
     if difference.kind != "delta":
+        script.run(f"zero = {script.kind(state_type)}.shape.zero", "zero")
         _guard(script, "joined", script.join(fork, "s", "zero"), difference.got)
-        script.compare(state_type, "joined", "s")
+        _compare_outcomes(script, state_type, difference, "joined", "s")
         return
-    folded = "zero"
-    if case.rights:
-        folded = "delta"
-        script.run("delta = zero")
-        script.follow(state_type, "delta", case.rights)
+    kind = script.kind(state_type)
+    script.run(f"delta = {kind}.begin_delta()", "delta")
+    script.follow_delta(state_type, "delta", case.rights)
     script.run(f"e = {script.event(case.events[0])}")
-    changed = script.update(state_type, folded, "e")
-    start = script.join(fork, "s", folded) if case.rights else "s"
-    _guard(script, "apart", script.join(fork, "s", changed), difference.got)
+    start = f"{kind}.add_delta(s, delta)" if case.rights else "s"
+    changed = f"{kind}.step_delta(delta, e)[0]"
+    _guard(script, "apart", f"{kind}.add_delta(s, {changed})", difference.got)
     _guard(script, "whole", script.update(state_type, start, "e"), difference.expected)
-    script.compare(state_type, "apart", "whole")
+    _compare_outcomes(script, state_type, difference, "apart", "whole")
 
 
 def _end_join_is_associative(
@@ -159,7 +165,7 @@ def _end_join_is_associative(
     right = script.join(cut.fork, "a", script.join(cut.fork, "b", "c"))
     _guard(script, "left_first", left, difference.got)
     _guard(script, "right_first", right, difference.expected)
-    script.compare(state_type, "left_first", "right_first")
+    _compare_outcomes(script, state_type, difference, "left_first", "right_first")
 
 
 def _end_functions_are_pure(

@@ -25,6 +25,7 @@ from anabranch.laws.searching.reachable import (
     reach,
     reach_sides,
 )
+from anabranch.model import failures
 from anabranch.model.events import Event
 from anabranch.model.program import Program, StateType
 from anabranch.model.shapes import AnyState
@@ -64,10 +65,8 @@ Equation = Callable[[Program, Case], Inequality | None]
 
 def attempt(call: Callable[[], Any]) -> Any:
     """Return what a call returns, or which exception it raises: both are outcomes."""
-    try:
-        return call()
-    except Exception as error:  # noqa: BLE001 - whatever a user's function raises
-        return Raised(type(error).__name__)
+    outcome = failures.attempt(call)
+    return Raised(outcome.kind) if isinstance(outcome, failures.Failed) else outcome
 
 
 def step_or_stay(state_type: StateType, state: AnyState, event: Event) -> tuple[AnyState, Any]:
@@ -147,15 +146,21 @@ def try_join_has_identity(program: Program, case: Case) -> Inequality | None:
         return _differ("zero", "join", state, joined, case)
     if not case.events:
         return None
-    delta = zero
-    for event in case.rights:
-        delta = step_or_stay(state_type, delta, event)[0]
-    whole = attempt(lambda: step_or_stay(state_type, fork.join(state, delta), case.events[0])[0])
-    changed = step_or_stay(state_type, delta, case.events[0])[0]
-    joined = attempt(lambda: fork.join(state, changed))
-    if agree(state_type, joined, whole):
+    delta, event = copy_state(state_type.begin_delta()), case.events[0]
+    for earlier in case.rights:
+        stepped = attempt(partial(state_type.step_delta, delta, earlier))
+        delta = delta if isinstance(stepped, Raised) else stepped[0]
+    whole = attempt(lambda: state_type.step(state_type.add_delta(state, delta), event)[0])
+    joined = attempt(lambda: state_type.add_delta(state, state_type.step_delta(delta, event)[0]))
+    if agree(state_type, joined, whole) or _both_raise(joined, whole):
         return None
-    return _differ("delta", "join", whole, joined, case)
+    raised = isinstance(joined, Raised) or isinstance(whole, Raised)
+    return _differ("delta", "update" if raised else "join", whole, joined, case)
+
+
+def _both_raise(a: Any, b: Any) -> bool:
+    """Say whether an event is set aside either way; only the reason may differ."""
+    return isinstance(a, Raised) and isinstance(b, Raised)
 
 
 def try_join_is_associative(program: Program, case: Case) -> Inequality | None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from anabranch.laws.searching.cuts import Cut, Side
 from anabranch.model.events import Event
+from anabranch.model.failures import Failed, attempt
 from anabranch.model.program import Program, StateType
 from anabranch.model.shapes import AnyState
 
@@ -134,10 +135,9 @@ def follow(
             left, right = reach_sides(program, move.cut, state, move.lefts, move.rights)
             state = join_sides(move.cut, left, right)
             continue
-        try:
-            state = state_type.step(state, move)[0]
-        except Exception:  # noqa: BLE001, S112 - whatever a user's function raises
-            continue
+        stepped = attempt(state_type.step, state, move)
+        if not isinstance(stepped, Failed):
+            state = stepped[0]
     return state
 
 
@@ -158,16 +158,15 @@ def reach_sides(
 
 def cut_state(cut: Cut, state: AnyState) -> tuple[AnyState, AnyState]:
     """Fork a state, or say that there is no way on."""
-    try:
-        left, right = cut.fork.fork(state, cut.left, cut.right)
-    except Exception as error:
-        raise UnreachableError from error
-    return left, right
+    forked = attempt(lambda: tuple(cut.fork.fork(state, cut.left, cut.right)))
+    if isinstance(forked, Failed) or len(forked) != 2:
+        raise UnreachableError
+    return forked[0], forked[1]
 
 
 def join_sides(cut: Cut, left: AnyState, right: AnyState) -> AnyState:
     """Join two states, or say that there is no way on."""
-    try:
-        return cut.fork.join(left, right)
-    except Exception as error:
-        raise UnreachableError from error
+    joined = attempt(cut.fork.join, left, right)
+    if isinstance(joined, Failed):
+        raise UnreachableError
+    return joined

@@ -12,6 +12,7 @@ from anabranch.laws.searching.cuts import Cut
 from anabranch.laws.searching.literals import Literals, abridge
 from anabranch.laws.searching.reachable import Apart, Case, Move
 from anabranch.model.events import Event
+from anabranch.model.failures import attempt
 from anabranch.model.program import ForkJoin, Program, StateType
 from anabranch.model.shapes import WrittenShape
 from anabranch.model.slices import Shard, Slices, take
@@ -146,8 +147,14 @@ class Script:
                 self.run(f"{name} = {self.join(move.cut.fork, 'left', 'right')}", name)
                 continue
             line = f"{name} = {self.update(state_type, name, self.event(move))}"
+            attempt(self.run, line, name)
+
+    def follow_delta(self, state_type: StateType, name: str, events: Iterable[Event]) -> None:
+        """Add what is folded into a delta. Events that are set aside are left out."""
+        for event in events:
+            step = f"{self.kind(state_type)}.step_delta({name}, {self.event(event)})[0]"
             try:
-                self.run(line, name)
+                self.run(f"{name} = {step}", name)
             except Exception:  # noqa: BLE001, S112 - whatever a user's function raises
                 continue
 

@@ -27,6 +27,7 @@ from anabranch.laws.searching.equations import Inequality, try_law
 from anabranch.laws.searching.generators import Strategy, make_settings
 from anabranch.laws.searching.reachable import Case
 from anabranch.laws.searching.reductions import reduce_case
+from anabranch.model.dependence import write_depends
 from anabranch.model.events import Tag
 from anabranch.model.program import Program
 
@@ -224,7 +225,12 @@ class Hunt:
         if found is None:
             return kept
         shown = self._search.describe(found)
-        return replace(kept, verdict="broken", counterexample=shown, reason=_advise(found))
+        return replace(
+            kept,
+            verdict="broken",
+            counterexample=shown,
+            reason=_advise(self._search.program, self._subject, found),
+        )
 
     def find_rounding(self, strategy: Strategy) -> FailingCase:
         """Return the smallest case in which the sides of the law round differently."""
@@ -281,9 +287,10 @@ class Hunt:
             progress(self._law.name, min(self._ran, cases), cases)
 
 
-def _advise(finding: FailingCase) -> str:
+def _advise(program: Program, subject: str, finding: FailingCase) -> str:
     """Say what to do about a broken law, where one can tell."""
     if finding.law != INDEPENDENT_UPDATES_COMMUTE.name:
         return ""
-    first, second = (type(event.data).__name__ for event in finding.case.events)
-    return f"declare depends({first}, {second}), or make the two commute"
+    tags = [type(event.data) for event in finding.case.events]
+    keys = program.state_type(subject).list_shared_keys(*tags)
+    return f"declare {write_depends(*tags, same=keys)}, or make the two commute"

@@ -20,6 +20,7 @@ from anabranch.laws.searching.generators import (
     sample_values,
 )
 from anabranch.model.events import Event, field_names
+from anabranch.model.failures import Failed, attempt
 from anabranch.model.program import Program
 from anabranch.model.shapes import MISSING
 from anabranch.model.slices import Slice, Slices, take
@@ -116,11 +117,12 @@ def fold(program: Program, state: Any, events: Iterable[Event]) -> tuple[Any, tu
     """Fold events; one that raises is set aside, as a run would."""
     outputs: list[Any] = []
     for event in events:
-        try:
-            state, said = program.step(state, event)
-        except Exception as error:  # noqa: BLE001 - whatever a user's function raises
-            said = (f"raised {type(error).__name__}",)
-        outputs.append(said)
+        stepped = attempt(program.step, state, event)
+        if isinstance(stepped, Failed):
+            outputs.append((f"raised {stepped.kind}",))
+            continue
+        state = stepped[0]
+        outputs.append(stepped[1])
     return state, tuple(outputs)
 
 

@@ -10,7 +10,6 @@ from anabranch.kernels.column_layouts import STR
 from anabranch.kernels.numpy_columns import Strings
 from anabranch.microbatch.columns.event_tables import EventTable
 from anabranch.model.events import Tag
-from anabranch.model.hashing import hash_stably
 from anabranch.plan.layouts import Layout
 
 if TYPE_CHECKING:
@@ -27,6 +26,8 @@ def route_table(
     wiring: Layout, tag: Tag, table: EventTable, source: str
 ) -> Iterator[tuple[int, EventTable]]:
     """Yield each shard with its part of a table, whose events are of one source."""
+    import numpy as np
+
     if wiring.way == "sequential" or wiring.shards == 1:
         yield 0, table
     elif wiring.way != "keyed" and tag in wiring.cuts:
@@ -42,20 +43,15 @@ def route_table(
         yield from _split(table, hash_column(table, wiring.keys[0]) % wiring.shards)
     else:
         lanes = wiring.lanes if tag in wiring.leaves else None
-        places = spread_table(table, source)
-        yield from _split(table, places % (lanes or wiring.shards) % wiring.shards)
+        places = spread_sources(
+            np.zeros_like(table.seqs), table.seqs, (source,), lanes or wiring.shards
+        )
+        yield from _split(table, places % wiring.shards)
 
 
 def find_homes(wiring: Layout, table: EventTable, names: tuple[str, ...]) -> Array:
     """Return the shard that counts each event of a table which came to all of them."""
-    return spread_sources(table.sources, table.seqs, names) % wiring.shards
-
-
-def spread_table(table: EventTable, source: str) -> Array:
-    """Return what `spread` says of each event."""
-    import numpy as np
-
-    return table.seqs + np.int64(zlib.crc32(source.encode()))
+    return spread_sources(table.sources, table.seqs, names, wiring.shards)
 
 
 def hash_column(table: EventTable, field: str) -> Array:
@@ -77,9 +73,7 @@ def hash_numbers(values: Array) -> Array:
 
 def hash_texts(strings: Strings) -> Array:
     """Return the hash of each text of a list."""
-    import numpy as np
-
-    return np.fromiter(map(hash_stably, strings), np.int64, len(strings))
+    return strings.hashes()
 
 
 def _place(table: EventTable, field: str) -> int:
@@ -110,9 +104,11 @@ def _split(table: EventTable, shards: Array) -> Iterator[tuple[int, EventTable]]
         yield int(sorted_shards[start]), table.take(order[start:end])
 
 
-def spread_sources(sources: Array, seqs: Array, names: tuple[str, ...]) -> Array:
-    """Return what `spread` says of events of several sources."""
+def spread_sources(sources: Array, seqs: Array, names: tuple[str, ...], lanes: int) -> Array:
+    """Return what `spread` gives for events of several sources, modulo so many lanes."""
     import numpy as np
 
     bases = np.array([zlib.crc32(name.encode()) for name in names], np.int64)
-    return bases[sources] + seqs
+    # Each term by itself: a sum with a large number would not fit into 64 bits.
+    spread: Array = (bases[sources] % lanes + seqs % lanes) % lanes
+    return spread

@@ -51,7 +51,7 @@ def check_reach(largest: int, events: int) -> None:
             "a sum of a window may not fit into 64 bits",
             expected=f"values whose sum stays below {1 << _BITS:,}",
             got=f"{events:,} values of up to {largest:,}",
-            cure="run with columns=False, where whole numbers have no limit",
+            cure='run with columnar="never", where whole numbers have no limit',
         )
 
 

@@ -27,9 +27,11 @@ CLOCK = "clock_ms"
 class Chunk(NamedTuple):
     """A run of one source's sequence that one map task saw whole.
 
-    `first` and `last` are the least and the largest sequence, `largest` the largest time of its
-    events, `promised` the largest heartbeat. `times` holds (sequence, time, beat) of every item,
-    where the source's rules need each of them.
+    `first` is the least sequence of its items, `last` the largest of its events, `largest` the largest
+    time of its events, `promised` the largest heartbeat. `times` holds (sequence, time, beat) of every item,
+    where the source's rules need each of them. `place` is the task's, in the order of reading. A chunk
+    that is `sparse` lacks so many numbers that it could not be cut where they are missing; with `beat`,
+    it begins with a heartbeat.
     """
 
     source: str
@@ -38,22 +40,29 @@ class Chunk(NamedTuple):
     largest: int | None
     promised: int | None
     times: tuple[tuple[int, int, bool], ...] = ()
+    place: int = 0
+    sparse: bool = False
+    beat: bool = False
 
 
 class Carried(NamedTuple):
-    """An event on its way, with the largest time and promise that its chunk saw before it."""
+    """An event on its way, with the largest time and promise that its chunk saw before it.
+
+    `place` is that of the task that read it.
+    """
 
     event: Event
     before: int | None
     promised: int | None
+    place: int = 0
 
 
 def pack_events(codec: Codec, tags: tuple[Tag, ...], events: Iterable[Carried]) -> bytes:
     """Return events as the payload of an envelope; a tag is a number."""
     numbers = {tag: number for number, tag in enumerate(tags)}
     rows = [
-        (numbers[type(e.data)], tuple(_values(e.data)), e.source, e.seq, before, promised)
-        for e, before, promised in events
+        (numbers[type(e.data)], tuple(_values(e.data)), e.source, e.seq, before, promised, place)
+        for e, before, promised, place in events
     ]
     return codec.encode(rows)
 
@@ -61,8 +70,8 @@ def pack_events(codec: Codec, tags: tuple[Tag, ...], events: Iterable[Carried]) 
 def unpack_events(codec: Codec, tags: tuple[Tag, ...], payload: bytes) -> list[Carried]:
     """Return the events of a payload."""
     return [
-        Carried(Event(tags[number](*values), source, seq), before, promised)
-        for number, values, source, seq, before, promised in codec.decode(payload)
+        Carried(Event(tags[number](*values), source, seq), *seen)
+        for number, values, source, seq, *seen in codec.decode(payload)
     ]
 
 

@@ -29,7 +29,7 @@ from anabranch.model.events import LANE, Event
 from anabranch.model.maps import Map
 from anabranch.model.order import OrderKey, sort_events
 from anabranch.model.program import StateType
-from anabranch.model.step import describe_failure
+from anabranch.model.step import begin_delta
 
 if TYPE_CHECKING:
     import numpy as np
@@ -152,7 +152,8 @@ class Folds:
             found = entries.find(distinct, texts)
         slots = np.unique(np.concatenate([*deltas, found]))
         states = entries.states(slots, lined.strings)
-        batch = lined.batch(np.searchsorted(slots, found)[places])
+        entered = np.searchsorted(slots, found)[places]
+        batch = lined.batch(entered)
         if gathered:
             assert plan is not None
             assert plan.join is not None
@@ -166,6 +167,10 @@ class Folds:
             folded = kernel.fold(states, batch)
         _check_layout(folded.states, kernel, state_type)
         self._say(lined, folded)
+        handled = folded.find_handled(entered, len(slots))
+        if handled is not None:
+            handled[np.searchsorted(slots, np.concatenate([*deltas, slots[:0]]))] = True
+            slots, folded = slots[handled], replace(folded, states=folded.states.take(handled))
         entries.keep(slots, folded.states)
 
     def _load_single(self, kernel: Kernel, state_type: StateType, strings: Strings) -> Columns:
@@ -255,7 +260,7 @@ class Folds:
             )
             number, distinct = group(entry)
             places, touched = group(lined.find_segments(cuts) * len(distinct) + number)
-        zero = shape.zero if shape.by is None else shape.inner.zero
+        zero = begin_delta(shape if shape.by is None else shape.inner)
         starts = fill(kernel.layout, zero, len(touched), lined.strings)
         if shape.by is None:
             if opened is not None:
@@ -275,10 +280,16 @@ class Folds:
         )
         folded = kernel.fold(_start_from(starts, touched, before, kernel), lined.batch(places))
         self._say(lined, folded)
+        handled = folded.find_handled(places, len(touched))
+        if handled is not None:
+            touched, folded = (
+                touched[handled],
+                replace(folded, states=folded.states.take(handled)),
+            )
         return _put_together(touched, folded, values, opened)
 
     def _find_lanes(self, lined: _Lined, lanes: int) -> Array:
-        return spread_sources(lined.sources, lined.seqs, self.counting.names) % lanes
+        return spread_sources(lined.sources, lined.seqs, self.counting.names, lanes)
 
     # --- what was said ---------------------------------------------------------------------------
 
@@ -294,10 +305,10 @@ class Folds:
         total = len(lined.rows) if here is None else int(here.sum())
         counting.counts["processed"] += total - len(mine)
         counting.counts["rejected"] += len(mine)
-        for place, error in folded.failures:
+        for place, one in folded.failures:
             if here is None or here[place]:
                 event = lined.event(place, counting.names)
-                reason = describe_failure(event, error)
+                reason = one.describe(event)
                 counting.said.append(describe_event("rejected", event, reason))
         if not len(folded.places):
             return
@@ -538,11 +549,11 @@ def _leave_out(folded: Folded, turns: Array) -> Folded:
         return places - np.searchsorted(inserted, places)
 
     failed = [place for place, _ in folded.failures]
-    for place, error in folded.failures:
+    for place, one in folded.failures:
         if place in set(inserted.tolist()):
-            raise error  # A join is the user's promise: there is nothing that could be set aside.
+            raise one.error  # A join is the user's promise: there is nothing that could be set aside.
     moved = find(np.array(failed, np.int64)).tolist()
-    failures = tuple(zip(moved, (error for _, error in folded.failures), strict=True))
+    failures = tuple(zip(moved, (one for _, one in folded.failures), strict=True))
     return replace(folded, places=find(folded.places), failures=failures)
 
 
@@ -585,5 +596,5 @@ def _check_layout(states: Columns, kernel: Kernel, state_type: StateType) -> Non
             f"a state of {state_type.name!r} no longer fits its columns",
             expected="ints of 64 bits, and fields that keep their types",
             got="a larger int, or another type",
-            cure="run with columns=False, on a new checkpoint; any Python value fits there",
+            cure='run with columnar="never", on a new checkpoint; any Python value fits there',
         )

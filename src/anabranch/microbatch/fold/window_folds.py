@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anabranch.eventtime.channels import NEVER
+from anabranch.eventtime.windows.window_types import FAR
 from anabranch.kernels.indexes import Index
 from anabranch.microbatch.columns.event_tables import (
     EventTable,
-    OutgrownStateError,
 )
 from anabranch.microbatch.columns.window_slices import (
     WindowSlices,
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 _DENSE = 1 << 22
 """Up to so many pairs of a key and a slice have a place each; of more, only those that occur."""
-
-_FAR = 1 << 61
 
 
 def fold_table(plan: WindowPlan, table: EventTable) -> WindowSlices:
@@ -72,15 +70,13 @@ def _number_slices(plan: WindowPlan, times: Array) -> Array:
     return (times - plan.offset) // plan.width
 
 
+def is_near(times: Array) -> Array:
+    """Return which times windows take; see `eventtime.windows.check_reach`."""
+    return (times > -FAR) & (times < FAR)
+
+
 def _check_times(times: Array) -> None:
-    low, high = int(times.min()), int(times.max())
-    if not -_FAR < low <= high < _FAR:
-        raise OutgrownStateError(
-            "a time is too far away for windows by columns",
-            expected=f"times between {-_FAR:,} and {_FAR:,}",
-            got=f"{low:,} to {high:,}",
-            cure="run with columns=False, where whole numbers have no limit",
-        )
+    assert is_near(times).all(), "an event that is too far away is rejected before it is folded"
 
 
 def _read(part: SlicePart, table: EventTable) -> Array:

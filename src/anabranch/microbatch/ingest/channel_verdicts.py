@@ -1,8 +1,11 @@
 """Following sources by chunks: the same verdicts as item by item, without gathering the items.
 
-Each shard sees every chunk of a batch. Chunks of one source do not overlap, so in order of their
-sequences the largest time before a chunk is known, and inside it each event brings along what came
-before it. That is all `eventtime.Watch` would have looked at.
+Each shard sees every chunk of a batch. In order of their sequences the largest time before a chunk is
+known, and inside it each event brings along what came before it. That is all `eventtime.Watch` would have
+looked at. Chunks of one source overlap only where numbers repeat: what is not larger than the last number
+before a chunk is rejected, and a chunk of nothing else moves no frontier. (If two *different* events share
+a number, and the second comes in another task or batch amid numbers that are new, the largest time of its
+chunk counts it.)
 """
 
 from __future__ import annotations
@@ -13,7 +16,8 @@ from typing import Any, NamedTuple
 
 from anabranch.errors import InputError
 from anabranch.eventtime.channel_progress import Standing as Standing  # noqa: PLC0414 - it is found here too
-from anabranch.eventtime.channels import NEVER, Source, Watch, promise_of
+from anabranch.eventtime.channel_progress import put_down, take_up
+from anabranch.eventtime.channels import NEVER, Source, Watch, describe_repeat, promise_of
 from anabranch.eventtime.disorder import Estimated
 from anabranch.eventtime.held_back import Stand, describe_rule
 from anabranch.eventtime.idleness import add_silence, is_idle, waive
@@ -40,7 +44,7 @@ def judge(
 ) -> BatchVerdicts:
     """Judge a batch's events, each against its own source's sequence up to it."""
     chunks = list(chunks)
-    scanned: dict[tuple[str, int], int | str | None] = {}
+    scanned: Verdicts = {}
     times: dict[tuple[str, int], int] = {}
     exact = [chunk for chunk in chunks if sources[chunk.source].needs_each_item]
     after, before = follow_chunks(
@@ -48,19 +52,22 @@ def judge(
     )
     for name, mine in _by_source(exact).items():
         standing = standings.get(name, Standing())
-        ordered = _in_order(name, standing, mine)
-        after[name] = _scan(sources[name], standing, ordered, scanned, times)
+        after[name] = _scan(sources[name], standing, mine, scanned, times)
+    places = {name: _by_place(found) for name, found in before.items()}
     verdicts = [
-        scanned[event.source, event.seq]
-        if event.source not in before and event.seq is not None
-        else _lateness(sources, before, Carried(event, largest, promised))
-        for event, largest, promised in events
+        scanned[one.event.source, one.place, one.event.seq]
+        if one.event.source not in before and one.event.seq is not None
+        else _judge(sources, places, one)
+        for one in events
     ]
     return BatchVerdicts(after, verdicts, times)
 
 
 Before = dict[str, list[tuple[Chunk, Standing]]]
 """The chunks of each source in order, each with how far the source had come before it."""
+
+Verdicts = dict[tuple[str, int, int], int | str | None]
+"""Verdicts by source, place of the task, and sequence."""
 
 
 def follow_chunks(
@@ -72,7 +79,7 @@ def follow_chunks(
     for name, mine in _by_source(chunks).items():
         standing = standings.get(name, Standing())
         before[name] = []
-        for chunk in _in_order(name, standing, mine):
+        for chunk in _in_order(name, mine):
             before[name].append((chunk, standing))
             standing = advance(sources[name], standing, chunk)
         after[name] = standing
@@ -140,53 +147,66 @@ def _scan(
     source: Source,
     standing: Standing,
     chunks: list[Chunk],
-    verdicts: dict[tuple[str, int], int | str | None],
+    verdicts: Verdicts,
     times: dict[tuple[str, int], int],
 ) -> Standing:
     """Follow a source item by item: some verdicts depend on all that came before."""
-    watch = Watch(source, standing.frontier, standing.largest, standing.disorder)
-    last = standing.last
-    for chunk in chunks:
-        for seq, time, beat in chunk.times:
-            if beat:
-                watch.hear(time)
-            else:
-                verdicts[source.name, seq] = watch.judge(time)
-                if source.in_turn and watch.largest is not None:
-                    times[source.name, seq] = watch.largest
-            last = seq
-    kept = () if watch.disorder is None else watch.disorder.keep()
-    return standing._replace(
-        frontier=watch.frontier, largest=watch.largest, last=last, disorder=kept
-    )
+    watch = take_up(source, standing)
+    items = [(s, beat, chunk.place, t) for chunk in chunks for s, t, beat in chunk.times]
+    for seq, beat, place, time in sorted(items):
+        if beat:
+            watch.hear(time)
+            continue
+        repeated = watch.count(seq)
+        verdict = watch.judge(time) if repeated is None else repeated
+        verdicts[source.name, place, seq] = verdict
+        if source.in_turn and verdict is None and watch.largest is not None:
+            times[source.name, seq] = watch.largest
+    return put_down(standing, watch)
 
 
-def _in_order(name: str, standing: Standing, chunks: list[Chunk]) -> list[Chunk]:
+def _in_order(name: str, chunks: list[Chunk]) -> list[Chunk]:
+    """Return chunks in order of their sequence, or of their places where they begin with one number."""
     numbered = [chunk for chunk in chunks if chunk.first is not None]
     if not numbered:
         return chunks
-    ordered = sorted(numbered, key=lambda chunk: chunk.first or 0)
-    last = standing.last
+    ordered = sorted(numbered, key=place_chunk)
+    until: int | None = None
     for chunk in ordered:
-        if last is not None and chunk.first is not None and chunk.first <= last:
+        assert chunk.first is not None
+        if until is not None and chunk.first <= until:
+            # Where numbers are missing all over, nobody can tell those that repeat from those between.
             raise InputError(
-                f"source {name!r} went back in its sequence: {chunk.first} after {last}",
-                expected="each part of a source to lie after all that was read before",
-                got=f"{chunk.first} to {chunk.last}",
+                f"parts of source {name!r} overlap, and lack numbers all over",
+                expected="each task to read a part of a source that lies before or after the others",
+                got=f"{chunk.first} to {chunk.last}, after {until}",
                 cure="name a sequence column that grows with the data (offset, or file and row), "
                 "and do not shuffle the frame before it gets here",
             )
-        last = chunk.last
+        if chunk.sparse:
+            until = chunk.last
     return ordered
 
 
+def place_chunk(chunk: Chunk) -> tuple[int, bool, int]:
+    """Return where a chunk stands among those of a batch: a heartbeat comes after the event of its number."""
+    return chunk.first or 0, chunk.beat, chunk.place
+
+
 def advance(source: Source, standing: Standing, chunk: Chunk) -> Standing:
-    """Return how far a source has come after a chunk."""
-    largest = _largest(standing.largest, chunk.largest)
+    """Return how far a source has come after a chunk. One that came before only repeats its promises."""
+    last, largest = standing.last, standing.largest
+    if chunk.last is None or last is None or chunk.last > last:
+        largest = _largest(largest, chunk.largest)
+        last = last if chunk.last is None else chunk.last
     promised = NEVER if chunk.promised is None else chunk.promised
     frontier = max(standing.frontier, promised, _promise(source, largest))
-    last = chunk.last if chunk.last is not None else standing.last
     return standing._replace(frontier=frontier, largest=largest, last=last)
+
+
+def came_before(standing: Standing, seq: int | None) -> bool:
+    """Say whether a number is not larger than the last of a source."""
+    return seq is not None and standing.last is not None and seq <= standing.last
 
 
 def _promise(source: Source, largest: int | None) -> int:
@@ -195,23 +215,35 @@ def _promise(source: Source, largest: int | None) -> int:
     return promise_of(source, largest, lateness)
 
 
-def _lateness(
-    sources: Mapping[str, Source],
-    before: Before,
-    carried: Carried,
-) -> int | None:
+Places = dict[int, list[tuple[Chunk, Standing]]]
+"""Chunks of a source by the places of their tasks; those of one task do not overlap."""
+
+
+def _by_place(chunks: list[tuple[Chunk, Standing]]) -> Places:
+    found: Places = {}
+    for chunk, standing in chunks:
+        found.setdefault(chunk.place, []).append((chunk, standing))
+    return found
+
+
+def _judge(
+    sources: Mapping[str, Source], places: Mapping[str, Places], carried: Carried
+) -> int | str | None:
     event = carried.event
-    standing = _find(before[event.source], event.seq)
+    standing = _find(places[event.source], carried.place, event.seq)
+    if came_before(standing, event.seq):
+        return describe_repeat(event.source, event.seq or 0)
     largest = _largest(standing.largest, carried.before)
     promised = NEVER if carried.promised is None else carried.promised
     frontier = max(standing.frontier, promised, _promise(sources[event.source], largest))
     return frontier - event.time if event.time <= frontier else None
 
 
-def _find(chunks: list[tuple[Chunk, Standing]], seq: int | None) -> Standing:
+def _find(places: Places, task: int, seq: int | None) -> Standing:
     if seq is None:
         # Without a sequence there is no telling what came before within a batch.
-        return chunks[0][1]
+        return next(iter(places.values()))[0][1]
+    chunks = places[task]
     place = bisect_right(chunks, seq, key=lambda entry: entry[0].first or 0) - 1
     chunk, standing = chunks[place]
     assert place >= 0 and seq <= (chunk.last or 0), f"no chunk holds sequence {seq}"  # noqa: PT018

@@ -27,13 +27,15 @@ from anabranch.microbatch.ingest.row_reader import (
     MOST_CHUNKS,
     Reading,
     describe_malformed,
-    fits,
+    describe_repeated,
     read_row,
 )
 from anabranch.microbatch.job.column_plan import ColumnPlan
 from anabranch.microbatch.job.job import Job
 from anabranch.model.events import FOREVER, Event, Heartbeat, Malformed, Tag, field_names
-from anabranch.sources.raw_rows import is_blank, read_batch
+from anabranch.sources.arrow_tables import is_spelled, read_batch
+from anabranch.sources.raw_rows import is_blank
+from anabranch.sources.text_blocks import LINE, ROW
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,32 +53,41 @@ _NUMBER_BYTES = 16
 class _Found(NamedTuple):
     """What a task found, by source: tables of each tag, and the heartbeats."""
 
-    tables: dict[str, list[EventTable]]
+    tables: dict[str, list[_Piece]]
     beats: dict[str, list[Heartbeat]]
     rejected: list[tuple[Any, ...]]
+    bad: dict[str, list[int]]
+
+
+class _Piece(NamedTuple):
+    """A table, and in which rows of a task its events stood."""
+
+    table: EventTable
+    rows: Array
 
 
 def take_in_columns(
-    job: Job, reading: Reading, batches: Iterable[pa.RecordBatch]
+    job: Job, reading: Reading, batches: Iterable[pa.RecordBatch], place: int = 0
 ) -> Iterator[tuple[int, str, bytes]]:
-    """Yield the envelopes of a task: (shard, kind, payload)."""
-    plan = job.columns
-    assert plan is not None
-    found = _Found({}, {}, [])
-    for batch in _gather(batches):
-        _read(job, plan, reading, batch, found)
+    """Yield the envelopes of a task: (shard, kind, payload). `place` tells the task from others."""
+    found = _read_all(job, reading, batches)
+    lined = {
+        source: _drop_repeated(job, found, source)
+        for source in sorted({*found.tables, *found.beats})
+    }
     if found.rejected:
         yield 0, "rejected", job.codec.encode(found.rejected)
         # Every shard must hear of every batch, or its counts would be missing from the ledger.
         for shard in range(job.wiring.shards):
             yield shard, "chunks", pack_chunks(job.codec, ())
-    for source in sorted({*found.tables, *found.beats}):
-        stretch = line_up(found.tables.get(source, []), found.beats.get(source, []))
+    for source, stretch in lined.items():
         chunks: list[Chunk] = []
         letters: list[tuple[int, str, bytes]] = []
-        for part in _cut_at_gaps(stretch):
-            chunks.append(describe_stretch(source, part))
-            letters += send_stretch(job, source, part)
+        parts = _cut_at_gaps(stretch, found.bad.get(source, []))
+        for part in parts or [stretch]:
+            chunk = describe_stretch(source, part)
+            chunks.append(chunk._replace(place=place, sparse=parts is None))
+            letters += send_stretch(job, source, part, place)
         payload = pack_chunks(job.codec, chunks)
         for shard in range(job.wiring.shards):
             yield shard, "chunks", payload
@@ -87,13 +98,20 @@ def read_tables(
     job: Job, reading: Reading, batches: Iterable[pa.RecordBatch]
 ) -> list[EventTable] | None:
     """Return the events of batches, if there is nothing else in them."""
-    assert job.columns is not None
-    found = _Found({}, {}, [])
-    for batch in _gather(batches):
-        _read(job, job.columns, reading, batch, found)
+    found = _read_all(job, reading, batches)
     if found.rejected or found.beats:
         return None
-    return [table for tables in found.tables.values() for table in tables]
+    return [piece.table for pieces in found.tables.values() for piece in pieces]
+
+
+def _read_all(job: Job, reading: Reading, batches: Iterable[pa.RecordBatch]) -> _Found:
+    assert job.columns is not None
+    found = _Found({}, {}, [], {})
+    start = 0
+    for batch in _gather(batches):
+        _read(job, job.columns, reading, batch, found, start)
+        start += batch.num_rows
+    return found
 
 
 def _gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -107,13 +125,18 @@ def _gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _read(
-    job: Job, plan: ColumnPlan, reading: Reading, batch: pa.RecordBatch, found: _Found
+    job: Job,
+    plan: ColumnPlan,
+    reading: Reading,
+    batch: pa.RecordBatch,
+    found: _Found,
+    start: int,
 ) -> None:
-    """Sort the rows of a batch into plain events and others."""
+    """Sort the rows of a batch into plain events and others; `start` rows came before it."""
     import numpy as np
 
     rest = np.ones(batch.num_rows, np.bool_)
-    plain: list[tuple[str, EventTable]] = []
+    plain: list[tuple[str, _Piece]] = []
     try:
         for place in range(len(plan.layouts)):
             plain += _read_plain(job, plan, reading, batch, place, rest)
@@ -121,40 +144,37 @@ def _read(
         # Some text is none; row by row there is an answer to that.
         rest[:] = True
         plain = []
-    for source, table in plain:
-        found.tables.setdefault(source, []).append(table)
-    others: dict[tuple[str, Tag], list[Event]] = {}
-    left = batch if rest.all() else batch.filter(_mask(rest)) if rest.any() else None
-    for row in read_batch(left) if left is not None else ():
+    for source, piece in plain:
+        moved = piece._replace(rows=piece.rows + start)
+        found.tables.setdefault(source, []).append(moved)
+    others: dict[tuple[str, Tag], list[tuple[Event, int]]] = {}
+    left = _leave(reading, batch)
+    left = left if rest.all() else left.filter(_mask(rest)) if rest.any() else None
+    places = (np.flatnonzero(rest) + start).tolist()
+    for place, row in zip(places, read_batch(left) if left is not None else (), strict=True):
         if is_blank(row, reading.json_column):
             continue
         item = read_row(job, reading, row)
         if isinstance(item, Malformed):
             found.rejected.append(describe_malformed(item))
+            if item.seq is not None:
+                found.bad.setdefault(item.source, []).append(item.seq)
         elif isinstance(item, Heartbeat):
             found.beats.setdefault(item.source, []).append(item)
         else:
-            others.setdefault((item.source, item.tag), []).append(item)
+            others.setdefault((item.source, item.tag), []).append((item, place))
     for (source, tag), events in others.items():
         number = job.program.tags.index(tag)
-        fitting = list(_drop_large(reading, events, found))
-        if fitting:
-            table = make_table(number, plan.layouts[number], fitting, plan.codes)
-            found.tables.setdefault(source, []).append(table)
+        table = make_table(number, plan.layouts[number], [e for e, _ in events], plan.codes)
+        piece = _Piece(table, np.array([place for _, place in events], np.int64))
+        found.tables.setdefault(source, []).append(piece)
 
 
-def _drop_large(reading: Reading, events: list[Event], found: _Found) -> Iterator[Event]:
-    """Reject events with a number that no column holds; only a text can bring one."""
-    for event in events:
-        names = field_names(event.tag)
-        large = [n for n in names if type(v := getattr(event.data, n)) is int and not fits(v)]
-        if large and (reading.json_column or reading.line_column):
-            reason = f"field {large[0]!r} of {event.tag.__name__} does not fit into 64 bits"
-            raw = {name: getattr(event.data, name) for name in names}
-            item = Malformed(raw, reason, event.source, event.seq)
-            found.rejected.append(describe_malformed(item))
-        else:
-            yield event
+def _leave(reading: Reading, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return what a row that is not plain is read from: its line, if there is one."""
+    if LINE not in (reading.json_column, reading.line_column):
+        return batch
+    return batch.select([name for name in (LINE, ROW) if name in batch.schema.names])
 
 
 def _mask(rows: Array) -> pa.Array:
@@ -170,11 +190,11 @@ def _read_plain(
     batch: pa.RecordBatch,
     number: int,
     rest: Array,
-) -> Iterator[tuple[str, EventTable]]:
+) -> Iterator[tuple[str, _Piece]]:
     """Take the plain events of one tag out of a batch."""
     import numpy as np
 
-    if reading.json_column or reading.corrupt_column or reading.reason_column:
+    if reading.json_column not in (None, LINE) or reading.corrupt_column or reading.reason_column:
         return
     tag, layout = job.program.tags[number], plan.layouts[number]
     if reading.tag_column is None and reading.tag != tag.__name__:
@@ -202,7 +222,9 @@ def _read_plain(
         )
         seqs = read_array(seq if rows is None else seq.filter(rows), INT, strings)
         codes = np.full(count, plan.codes[source], np.int64)
-        yield source, EventTable(number, codes, seqs, Columns(layout, arrays, count, strings))
+        table = EventTable(number, codes, seqs, Columns(layout, arrays, count, strings))
+        places = np.arange(count) if rows is None or mine is None else np.flatnonzero(mine)
+        yield source, _Piece(table, places)
         rest &= False if mine is None else ~mine
 
 
@@ -232,6 +254,8 @@ def _find_plain(
     for kind, column in zip(_kinds(layout), columns[:-1], strict=True):
         if kind == STR:
             yield _is_short(column, longest)
+    if reading.json_column == LINE:
+        yield _is_short(batch.column(LINE), reading.max_bytes)
     times = _fill(columns[field_names(tag).index("time")])
     if len(times) and (times.min() <= NEVER or times.max() >= FOREVER):
         yield (times > NEVER) & (times < FOREVER)
@@ -253,10 +277,12 @@ def _find_columns(
         if batch.schema.get_field_index(column_name) < 0:
             return None
         column = batch.column(column_name)
+        if is_spelled(batch.schema.field(column_name)):
+            return None
         if name == "time" and pa.types.is_timestamp(column.type):
-            if column.type.tz is None:
+            if column.type.tz is None or column.type.unit != "us":
                 return None
-            column = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
+            column = column.cast(pa.int64())
         if not _is_kind(column.type, kind):
             return None
         found.append(column)
@@ -270,7 +296,12 @@ def _is_kind(kind: pa.DataType, wanted: str) -> bool:
 
     types = pa.types
     if wanted == INT:
-        return bool(types.is_signed_integer(kind) or types.is_uint32(kind) or types.is_uint16(kind))
+        return bool(
+            types.is_signed_integer(kind)
+            or types.is_uint32(kind)
+            or types.is_uint16(kind)
+            or types.is_uint8(kind)
+        )
     if wanted == FLOAT:
         return bool(types.is_float64(kind) or types.is_float32(kind))
     if wanted == BOOL:
@@ -347,17 +378,60 @@ def line_up(tables: list[EventTable], beats: list[Heartbeat]) -> Stretch:
     return Stretch(merged, *lined)
 
 
-def _cut_at_gaps(stretch: Stretch) -> Iterator[Stretch]:
-    """Cut a stretch where the sequence jumps; see `spark.intake`."""
+def _drop_repeated(job: Job, found: _Found, source: str) -> Stretch:
+    """Line up what a task has of a source; of events with one number, the first is kept."""
+    pieces = found.tables.get(source, [])
+    tables, beats = [piece.table for piece in pieces], found.beats.get(source, [])
+    stretch = line_up(tables, beats)
+    same = (stretch.seqs[1:] == stretch.seqs[:-1]) & (stretch.origins[1:] >= 0)
+    if not same.any():
+        return stretch
+    assert job.columns is not None
+    fresh = _find_first(pieces)
+    kept = []
+    for piece, new in zip(pieces, fresh, strict=True):
+        repeated = piece.table.take(~new).events(job.columns.names)
+        found.rejected.extend(map(describe_repeated, repeated))
+        kept.append(piece.table.take(new))
+    return line_up([table for table in kept if len(table)], beats)
+
+
+def _find_first(pieces: list[_Piece]) -> list[Array]:
+    """Return of each event in pieces whether it is the first with its number, in the order of rows."""
     import numpy as np
 
-    jumps = np.flatnonzero(stretch.seqs[1:] > stretch.seqs[:-1] + 1) + 1
+    seqs = np.concatenate([piece.table.seqs for piece in pieces])
+    rows = np.concatenate([piece.rows for piece in pieces])
+    order = np.lexsort((rows, seqs))
+    first = np.ones(len(seqs), np.bool_)
+    first[order[1:]] = seqs[order[1:]] != seqs[order[:-1]]
+    bounds = np.cumsum([len(piece.table) for piece in pieces])[:-1]
+    return np.split(first, bounds)
+
+
+def _cut_at_gaps(stretch: Stretch, bad: list[int]) -> list[Stretch] | None:
+    """Cut a stretch where the sequence jumps, None if it does so all over.
+
+    Numbers of rejected rows, `bad`, are not missing; see `row_reader`.
+    """
+    import numpy as np
+
+    seqs = stretch.seqs
+    # Without a sign, since the distance of two numbers of 64 bits may take 64 bits.
+    steps = seqs[1:].view(np.uint64) - seqs[:-1].view(np.uint64)
+    known = np.ones(len(steps), np.uint64)
+    if bad:
+        rows = np.unique(np.array(bad, np.int64))
+        between = np.searchsorted(rows, seqs[1:]) - np.searchsorted(rows, seqs[:-1], "right")
+        known += np.maximum(between, 0).astype(np.uint64)
+    jumps = np.flatnonzero(steps > known) + 1
     if len(jumps) > MOST_CHUNKS:
-        jumps = jumps[:0]
-    bounds = [0, *jumps.tolist(), len(stretch.seqs)]
-    for start, end in pairwise(bounds):
-        cut = [part[start:end] for part in stretch[1:]]
-        yield Stretch(stretch.tables, *cut)
+        return None
+    bounds = [0, *jumps.tolist(), len(seqs)]
+    return [
+        Stretch(stretch.tables, *(part[start:end] for part in stretch[1:]))
+        for start, end in pairwise(bounds)
+    ]
 
 
 def describe_stretch(source: str, part: Stretch) -> Chunk:
@@ -366,11 +440,12 @@ def describe_stretch(source: str, part: Stretch) -> Chunk:
     events, promises = part.times[~beats], part.times[beats]
     largest = int(events.max()) if len(events) else None
     promised = int(promises.max()) if len(promises) else None
-    return Chunk(source, int(part.seqs[0]), int(part.seqs[-1]), largest, promised)
+    last = int(part.seqs[~beats][-1]) if len(events) else None
+    return Chunk(source, int(part.seqs[0]), last, largest, promised, beat=bool(beats[0]))
 
 
 def send_stretch(
-    job: Job, source: str, part: Stretch, wanted: Array | None = None
+    job: Job, source: str, part: Stretch, place: int, wanted: Array | None = None
 ) -> Iterator[tuple[int, str, bytes]]:
     """Yield a chunk's events to their shards: those that are late already, and the others.
 
@@ -396,10 +471,10 @@ def send_stretch(
             if behind:
                 # Late whatever came before this chunk: only how late is still open.
                 for shard, piece, bounds in _route_late(job, tag, events, source, frontier[chosen]):
-                    yield shard, "late", pack_table(piece, first, behind=bounds)
+                    yield shard, "late", pack_table(piece, first, place, behind=bounds)
                 continue
             for shard, piece in route_table(job.wiring, tag, events, source):
-                yield shard, "table", pack_table(piece, first)
+                yield shard, "table", pack_table(piece, first, place)
 
 
 def _route_late(
@@ -423,9 +498,7 @@ def follow_stretch(source: Source, part: Stretch) -> Array:
     if lateness is None:
         promises = np.full(count, NEVER, np.int64)
     else:
-        slack = 0 if source.strict else lateness + 1
-        low = NEVER + slack
-        promises = np.where(part.times < low, NEVER, np.maximum(part.times, low) - slack)
+        promises = _promise(part.times, 0 if source.strict else lateness + 1)
     promises = np.where(beats, part.times, promises)
     frontier = np.empty(count, np.int64)
     frontier[0] = NEVER
@@ -433,9 +506,22 @@ def follow_stretch(source: Source, part: Stretch) -> Array:
     return frontier
 
 
-def pack_table(table: EventTable, first: int, behind: Array | None = None) -> bytes:
-    """Return a table as the payload of an envelope, with the first sequence of its chunk."""
+def _promise(times: Array, slack: int) -> Array:
+    """Return times less a slack of any size, or NEVER where that would not fit into 64 bits."""
+    import numpy as np
+
+    low = NEVER + slack
+    if low > FOREVER:
+        return np.full(len(times), NEVER, np.int64)
+    reached = np.maximum(times, low)
+    # A slack of more than 63 bits is taken off in two steps: each of them fits.
+    promised = reached - slack if slack <= FOREVER else (reached - low) + NEVER
+    return np.where(times < low, NEVER, promised)
+
+
+def pack_table(table: EventTable, first: int, place: int, behind: Array | None = None) -> bytes:
+    """Return a table as the payload of an envelope, with the first sequence of its chunk, and its place."""
     more = {"source": table.sources, "seq": table.seqs}
     if behind is not None:
         more["behind"] = behind
-    return write_columns(table.columns, more, {"tag": table.tag, "first": first})
+    return write_columns(table.columns, more, {"tag": table.tag, "first": first, "place": place})

@@ -34,20 +34,27 @@ from anabranch.microbatch.columns.window_slices import (
 from anabranch.microbatch.exchange.envelopes import Chunk, pack_chunks, unpack_chunks
 from anabranch.microbatch.exchange.result_rows import ResultRow
 from anabranch.microbatch.fold.column_folds import Counting, EarlyDelta, Folds, Gathered, count_cuts
-from anabranch.microbatch.fold.window_folds import fold_table
-from anabranch.microbatch.ingest.channel_verdicts import Standing, advance
+from anabranch.microbatch.fold.window_folds import fold_table, is_near
+from anabranch.microbatch.ingest.channel_verdicts import Standing, advance, came_before
 from anabranch.microbatch.ingest.column_reader import (
     follow_stretch,
     line_up,
     read_tables,
     send_stretch,
 )
-from anabranch.microbatch.ingest.file_rows import Folder, list_columns, number_rows, take_in_rows
+from anabranch.microbatch.ingest.file_rows import (
+    Folder,
+    find_place,
+    list_columns,
+    number_rows,
+    take_in_rows,
+)
 from anabranch.microbatch.ingest.look_ahead import Cut, Forecast, Foresight
 from anabranch.microbatch.ingest.row_reader import Reading
 from anabranch.microbatch.job.job import Job
 from anabranch.microbatch.store.state_store import MemoryStore
 from anabranch.model.events import field_types
+from anabranch.model.step import begin_delta
 from anabranch.sources.files import ROW, Found, read_file
 
 if TYPE_CHECKING:
@@ -66,10 +73,12 @@ class Claim(NamedTuple):
 
     `before` is its source's frontier before it, `frontier` the program's after the batch. `cuts` are
     all between its least and its largest time, `low` and `high`. `folder` and `file` say where it is.
+    That none of its numbers came before is taken for granted, too.
     """
 
     source: str
     first: int
+    place: int
     before: int
     frontier: int
     low: int
@@ -101,7 +110,7 @@ class Gathering:
         self._cuts = foresight.cuts
         self._until = foresight.until
         initial: Any = job.program.initial
-        self._by, self._zero = initial.shape.by, initial.shape.inner.zero
+        self._by, self._zero = initial.shape.by, begin_delta(initial.shape.inner)
         self._kernel = job.columns.kernels[initial.name]
         self._strings = Strings()
         self._keys = Index()
@@ -232,9 +241,9 @@ def fold_file(
         table = _read_leaves(job, reading, batch)
         letters: list[Envelope] | None = None
         if table is not None:
-            seen = [_describe(source.name, table)]
+            seen = [_describe(source.name, table, find_place([batch]))]
             claim = _make_claim(seen[0], table, standing, forecast.foresight, place, found)
-            if claim.high < forecast.foresight.until:
+            if claim.high < forecast.foresight.until and _is_foldable(job, table):
                 letters = _fold_block(job, table, seen[0], claim, gathering)
         if letters is None:
             letters = list(take_in_rows(job, folder, [batch]))
@@ -260,6 +269,7 @@ def _make_claim(
     return Claim(
         chunk.source,
         chunk.first,
+        chunk.place,
         standing.frontier,
         foresight.frontier,
         low,
@@ -290,7 +300,7 @@ def _fold_block(
     elif len(table) and not gathering.add(table, claim):
         return None
     if left is not None:
-        letters += send_stretch(job, source.name, line_up([whole], []), left)
+        letters += send_stretch(job, source.name, line_up([whole], []), chunk.place, left)
     told = job.codec.encode((*claim[:-1], tuple(claim.file)))
     for shard in range(job.wiring.shards):
         letters += [(shard, "chunks", pack_chunks(job.codec, [chunk])), (shard, "claim", told)]
@@ -312,10 +322,11 @@ def read_prefold(job: Job, payload: bytes) -> Prefold:
     )
 
 
-def holds(claim: Claim, before: int, frontier: int, cuts: Sequence[Cut]) -> bool:
+def holds(claim: Claim, before: Standing, frontier: int, cuts: Sequence[Cut]) -> bool:
     """Say whether what was claimed of a chunk is what turned out to be; cuts are in order."""
     return (
-        claim.before == before
+        claim.before == before.frontier
+        and not came_before(before, claim.first)
         and claim.frontier <= frontier
         and {*find_between(cuts, claim.low, claim.high)} <= {*claim.cuts}
     )
@@ -330,13 +341,12 @@ def read_again(job: Job, claims: Iterable[Claim], shard: int) -> Iterator[bytes]
     """Yield the events of claimed files that are for a shard, as if nothing had been folded."""
     files: dict[tuple[int, Found], set[int]] = {}
     for claim in claims:
-        files.setdefault((claim.folder, claim.file), set()).add(claim.first)
-    for (place, file), firsts in sorted(files.items()):
-        folder: Folder = job.folders[place]
-        column = number_rows(folder.reading).seq
+        files.setdefault((claim.folder, claim.file), set()).add(claim.place)
+    for (number, file), places in sorted(files.items()):
+        folder: Folder = job.folders[number]
         # Blocks are the same whenever a file is read; some may have come as events already.
         for batch in read_file(folder.files, file, list_columns(job, folder.reading)):
-            if batch.column(column)[0].as_py() in firsts:
+            if find_place([batch]) in places:
                 for to, kind, payload in take_in_rows(job, folder, [batch]):
                     if to == shard and kind in ("table", "late"):
                         yield payload
@@ -350,13 +360,21 @@ def _read_leaves(job: Job, reading: Reading, batch: pa.RecordBatch) -> EventTabl
     if tables is None or len(tables) != 1 or not len(tables[0]):
         return None
     seqs = tables[0].seqs
-    if reading.seq != ROW and bool((seqs[1:] != seqs[:-1] + 1).any()):
+    before, after = seqs[:-1], seqs[1:]
+    if reading.seq != ROW and not bool(((after > before) & (after - 1 == before)).all()):
         return None
     return tables[0]
 
 
-def _describe(source: str, table: EventTable) -> Chunk:
-    return Chunk(source, int(table.seqs[0]), int(table.seqs[-1]), int(table.times.max()), None)
+def _is_foldable(job: Job, table: EventTable) -> bool:
+    """Return whether no event of a block is rejected by its windows."""
+    assert job.columns is not None
+    return job.columns.windows is None or bool(is_near(table.times).all())
+
+
+def _describe(source: str, table: EventTable, place: int) -> Chunk:
+    first, last = int(table.seqs[0]), int(table.seqs[-1])
+    return Chunk(source, first, last, int(table.times.max()), None, place=place)
 
 
 def _find_ripe(source: Source, table: EventTable, claim: Claim) -> Array | None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from anabranch.microbatch.ingest.column_reader import take_in_columns
 from anabranch.microbatch.ingest.row_reader import Reading, take_in
 from anabranch.microbatch.job.job import Job
 from anabranch.model.events import Tag, field_types
+from anabranch.sources.arrow_tables import is_spelled, read_batch
 from anabranch.sources.files import ROW, Files, Found, read_file
-from anabranch.sources.raw_rows import FAULT, LINE, read_batch
+from anabranch.sources.text_blocks import LINE, read_header
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,10 +41,10 @@ def read_rows(job: Job, folder: Folder, found: Iterable[Found]) -> Iterator[list
     """Yield the rows of some files; those in one list have the same columns, and are not too many."""
     wanted = list_columns(job, folder.reading)
     # Files of one folder need not have the same columns.
-    alike: dict[tuple[str, ...], list[pa.RecordBatch]] = {}
+    alike: dict[tuple[Any, ...], list[pa.RecordBatch]] = {}
     for file in sorted(found, key=lambda file: file.number):
-        for batch in read_file(folder.files, file, wanted):
-            columns = tuple(f"{field.name} {field.type}" for field in batch.schema)
+        for batch in read_file(folder.files, file, wanted, typed=job.columns is not None):
+            columns = _describe(batch.schema)
             group = alike.setdefault(columns, [])
             group.append(batch)
             if sum(part.num_rows for part in group) >= MOST_ROWS:
@@ -51,23 +52,36 @@ def read_rows(job: Job, folder: Folder, found: Iterable[Found]) -> Iterator[list
     yield from alike.values()
 
 
+def _describe(schema: pa.Schema) -> tuple[Any, ...]:
+    return (read_header(schema), *((field.name, field.type, is_spelled(field)) for field in schema))
+
+
 def take_in_rows(
     job: Job, folder: Folder, batches: list[pa.RecordBatch]
 ) -> Iterator[tuple[int, str, bytes]]:
     """Yield the envelopes of rows: (shard, kind, payload)."""
-    reading = number_rows(folder.reading, batches[0].schema.names)
+    reading = number_rows(folder.reading, batches[0].schema)
+    place = find_place(batches)
     if job.columns is not None:
-        return take_in_columns(job, reading, batches)
-    return iter(take_in(job, reading, (row for batch in batches for row in read_batch(batch))))
+        return take_in_columns(job, reading, batches, place)
+    rows = (row for batch in batches for row in read_batch(batch))
+    return iter(take_in(job, reading, rows, place))
 
 
-def number_rows(reading: Reading, columns: Iterable[str] = ()) -> Reading:
+def find_place(batches: Iterable[pa.RecordBatch]) -> int:
+    """Return where the first row stands among all rows of a folder: the same whenever it is read."""
+    return next((batch.column(ROW)[0].as_py() for batch in batches if batch.num_rows), 0)
+
+
+def number_rows(reading: Reading, schema: pa.Schema | None = None) -> Reading:
     """Return how rows are read, with what the reader of their file added to them."""
     numbered = reading if reading.seq is not None else replace(reading, seq=ROW)
-    # Where some line is no row, each is looked at by itself.
-    if FAULT in columns:
-        return replace(numbered, line_column=LINE, reason_column=FAULT)
-    return replace(numbered, json_column=LINE) if LINE in columns else numbered
+    if schema is None or LINE not in schema.names:
+        return numbered
+    header = read_header(schema)
+    if header is not None:
+        return replace(numbered, line_column=LINE, header=header)
+    return replace(numbered, json_column=LINE)
 
 
 def list_columns(job: Job, reading: Reading) -> dict[str, str]:

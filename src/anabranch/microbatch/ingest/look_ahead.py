@@ -13,13 +13,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from anabranch.eventtime.channels import NEVER
+from anabranch.errors import InputError
+from anabranch.eventtime.channels import NEVER, fits
 from anabranch.microbatch.exchange.envelopes import Chunk
 from anabranch.microbatch.ingest.channel_verdicts import Standing, advance
 from anabranch.microbatch.ingest.file_rows import Folder, list_columns
 from anabranch.microbatch.ingest.row_reader import Reading
 from anabranch.microbatch.job.job import Job
 from anabranch.model.events import FOREVER, Tag
+from anabranch.sources.arrow_tables import list_values
 from anabranch.sources.files import ROW_BITS, Found, read_file
 
 Cut = tuple[int, int]
@@ -88,6 +90,7 @@ def can_foresee(job: Job) -> bool:
     """Say whether batches can be foreseen, so that leaves are folded where they are read."""
     return (
         job.columns is not None
+        and not job.ended
         and bool(job.columns.early)
         and all(
             folder.files.format in ("parquet", "arrow")
@@ -209,9 +212,16 @@ class _Look(NamedTuple):
 
 def _read_footer(folder: Folder, found: Found) -> _Look | None:
     """Return what a footer tells; None if it does not tell the times."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    footer = pq.read_metadata(Path(folder.files.folder) / found.name)
+    path = Path(folder.files.folder) / found.name
+    try:
+        footer = pq.read_metadata(path)
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(
+            f"{path} can't be read as parquet", got=str(error).splitlines()[0]
+        ) from error
     reading = folder.reading
     wanted = {name for name in (reading.time, reading.heartbeat, reading.seq) if name is not None}
     reach: dict[str, tuple[int, int]] = {}
@@ -220,7 +230,10 @@ def _read_footer(folder: Folder, found: Found) -> _Look | None:
             name, statistics = column.path_in_schema, column.statistics
             if name not in wanted or statistics is None or not statistics.has_min_max:
                 continue
-            low, high = _read_int(statistics.min), _read_int(statistics.max)
+            try:
+                low, high = _read_int(statistics.min), _read_int(statistics.max)
+            except (ValueError, OverflowError):  # A moment that Python's calendar does not reach.
+                return None
             if low is None or high is None:
                 return None
             old = reach.get(name, (low, high))
@@ -245,7 +258,7 @@ def _make_chunk(
         largest = None
     promised = None
     if reading.heartbeat is not None and reading.heartbeat in reach:
-        promised = reach[reading.heartbeat][1]
+        promised = min(reach[reading.heartbeat][1], FOREVER)
     return Chunk(str(reading.source), first, last, largest, promised)
 
 
@@ -264,5 +277,5 @@ def _list_ints(batch: Any, name: str, reading: Reading) -> list[int]:
     if name == reading.time and reading.heartbeat in batch.schema.names:
         # A row with a heartbeat is no event, whatever else stands in it.
         batch = batch.filter(batch.column(reading.heartbeat).is_null())
-    found = map(_read_int, batch.column(name).to_pylist())
-    return [value for value in found if value is not None]
+    found = map(_read_int, list_values(batch.column(name)))
+    return [value for value in found if value is not None and fits(value)]

@@ -7,19 +7,29 @@ every shard gets its events, and a chunk for each source the task may have met.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from typing import Any, TypeGuard
 
-from anabranch.eventtime.channels import find_fault
+from anabranch.eventtime.channels import (
+    describe_repeat,
+    describe_stranger,
+    find_fault,
+    find_heartbeat_fault,
+    find_sequence_fault,
+    fits,
+)
 from anabranch.microbatch.exchange.envelopes import Carried, Chunk, pack_chunks, pack_events
-from anabranch.microbatch.exchange.result_rows import clip, encode_json, name_row
+from anabranch.microbatch.exchange.result_rows import clip, describe_event, encode_json, name_row
 from anabranch.microbatch.job.job import Job
 from anabranch.model.events import Event, Heartbeat, Malformed, Tag, field_names
 from anabranch.model.fields import Unfit, read_fields, to_microseconds
+from anabranch.sources.event_limits import find_large_number
 from anabranch.sources.raw_rows import UNREADABLE, Opened, decode, is_blank, open_row
+from anabranch.sources.text_blocks import ROW
 from anabranch.state.durable.codec import CodecError
 
 MOST_CHUNKS = 4096
@@ -46,6 +56,7 @@ class Reading:
     reason_column: str | None = None
     max_bytes: int = MAX_RECORD_BYTES
     line_column: str | None = None
+    header: tuple[str, ...] = ()
 
 
 def read_row(job: Job, reading: Reading, row: Mapping[str, Any]) -> Event | Heartbeat | Malformed:
@@ -62,24 +73,25 @@ def read_row(job: Job, reading: Reading, row: Mapping[str, Any]) -> Event | Hear
 
 def _read(job: Job, reading: Reading, opened: Opened) -> Event | Heartbeat | Malformed:
     beside = opened.beside
-    name = beside.get(reading.source_column) if reading.source_column else reading.source
+    name = _find_source(reading, beside)
     source = str(name)
     seq = beside.get(reading.seq) if reading.seq else None
     if source not in job.sources:
-        known = ", ".join(job.sources)
-        return _spoil(reading, opened, f"unknown source {name!r}; declared are {known}")
+        return _spoil(reading, opened, describe_stranger(name, job.sources))
     if reading.seq and not _is_integer(seq):
         return _spoil(reading, opened, f"sequence {reading.seq!r} is {seq!r}, not an integer")
-    if seq is not None and not fits(seq):
-        return _spoil(reading, opened, f"sequence {seq} does not fit into 64 bits")
+    fault = find_sequence_fault(seq)
+    if fault is not None:
+        return _spoil(reading, opened, fault)
     if reading.heartbeat and beside.get(reading.heartbeat) is not None:
         promised = _to_time(beside[reading.heartbeat])
         if promised is None:
             return _spoil(reading, opened, f"heartbeat is {beside[reading.heartbeat]!r}")
-        if not fits(promised):
-            return _spoil(reading, opened, f"heartbeat {promised} does not fit into 64 bits")
-        return Heartbeat(promised, source, seq)
-    tag_name = beside.get(reading.tag_column) if reading.tag_column else reading.tag
+        beat = Heartbeat(promised, source, seq)
+        fault = find_heartbeat_fault(beat)
+        return beat if fault is None else _spoil(reading, opened, fault)
+    tag_name = beside.get(reading.tag_column) if reading.tag_column else None
+    tag_name = reading.tag if tag_name is None else tag_name
     tag = _find_tag(job, tag_name)
     if tag is None:
         return _spoil(reading, opened, f"unknown tag {tag_name!r}")
@@ -92,7 +104,11 @@ def _read(job: Job, reading: Reading, opened: Opened) -> Event | Heartbeat | Mal
         event = Event(data, source, seq)
     except Unfit as error:
         return _spoil(reading, opened, str(error))
-    fault = find_fault(event, job.program.inputs) or _find_excess(job, event, reading.max_bytes)
+    fault = (
+        find_fault(event, job.program.inputs)
+        or find_large_number(event)
+        or _find_excess(job, event, reading.max_bytes)
+    )
     return event if fault is None else _spoil(reading, opened, fault)
 
 
@@ -122,30 +138,34 @@ def _weigh(value: Any) -> float:
 
 
 def take_in(
-    job: Job, reading: Reading, rows: Iterable[Mapping[str, Any]]
+    job: Job, reading: Reading, rows: Iterable[Mapping[str, Any]], place: int = 0
 ) -> Iterator[tuple[int, str, bytes]]:
-    """Yield the envelopes of a task: (shard, kind, payload)."""
+    """Yield the envelopes of a task: (shard, kind, payload). `place` tells the task from others."""
     items: dict[str, list[Event | Heartbeat]] = {}
     rejected: list[tuple[Any, ...]] = []
+    bad: dict[str, list[int]] = {}
     for row in rows:
         if is_blank(row, reading.json_column):
             continue
         item = read_row(job, reading, row)
         if isinstance(item, Malformed):
             rejected.append(describe_malformed(item))
+            if item.seq is not None:
+                bad.setdefault(item.source, []).append(item.seq)
         else:
             items.setdefault(item.source, []).append(item)
+    lined = {source: _line_up(items[source], rejected) for source in sorted(items)}
     if rejected:
         yield 0, "rejected", job.codec.encode(rejected)
         # Every shard must hear of every batch, or its counts would be missing from the ledger.
         for shard in range(job.wiring.shards):
             yield shard, "chunks", pack_chunks(job.codec, ())
     outgoing: dict[int, list[Carried]] = {}
-    for source in sorted(items):
-        mine = items[source]
-        if mine[0].seq is not None:
-            mine.sort(key=lambda item: (item.seq, isinstance(item, Heartbeat)))
-        chunks = [_follow(job, source, part, outgoing) for part in _cut_at_gaps(mine)]
+    for source, mine in lined.items():
+        parts = _cut_at_gaps(mine, bad.get(source, ()))
+        chunks = [_follow(job, source, part, place, outgoing) for part in parts or [mine]]
+        if parts is None:
+            chunks = [chunk._replace(sparse=True) for chunk in chunks]
         payload = pack_chunks(job.codec, chunks)
         for shard in range(job.wiring.shards):
             yield shard, "chunks", payload
@@ -153,28 +173,67 @@ def take_in(
         yield shard, "events", pack_events(job.codec, job.program.tags, carried)
 
 
-def _cut_at_gaps(items: list[Event | Heartbeat]) -> list[list[Event | Heartbeat]]:
-    """Cut what a task has of a source where its sequence jumps.
+def _line_up(
+    items: list[Event | Heartbeat], rejected: list[tuple[Any, ...]]
+) -> list[Event | Heartbeat]:
+    """Return what a task has of a source in order of its sequence; of one number, the first event only."""
+    if items[0].seq is None:
+        return items
+    items.sort(key=lambda item: (item.seq, isinstance(item, Heartbeat)))
+    kept: list[Event | Heartbeat] = []
+    last: int | None = None
+    for item in items:
+        if isinstance(item, Event):
+            if item.seq == last:
+                rejected.append(describe_repeated(item))
+                continue
+            last = item.seq
+        kept.append(item)
+    return kept
+
+
+def describe_repeated(event: Event) -> tuple[Any, ...]:
+    """Return an event whose number is not larger than the last, as it comes out: all but its kind."""
+    reason = describe_repeat(event.source, event.seq or 0)
+    return tuple(describe_event("rejected", event, reason))[1:-1]
+
+
+def _cut_at_gaps(
+    items: list[Event | Heartbeat], bad: Sequence[int]
+) -> list[list[Event | Heartbeat]] | None:
+    """Cut what a task has of a source where its sequence jumps; None if it does so all over.
 
     Spark packs files into tasks as their sizes fit, so what is missing here may be with another
-    task. A sequence with gaps all over is left whole: it is no packing, it is how it counts.
+    task; only rejected rows, whose numbers are `bad`, are not missing. A sequence with gaps all over is
+    left whole: that is how it counts.
     """
+    rows = sorted({*bad})
     jumps = [
         place
         for place in range(1, len(items))
-        if (items[place].seq or 0) > (items[place - 1].seq or 0) + 1
+        if _is_gap(items[place - 1].seq or 0, items[place].seq or 0, rows)
     ]
     if len(jumps) > MOST_CHUNKS:
-        return [items]
+        return None
     return [items[a:b] for a, b in pairwise((0, *jumps, len(items)))]
 
 
+def _is_gap(before: int, after: int, bad: list[int]) -> bool:
+    missing = after - before - 1
+    return missing > 0 and missing > bisect_left(bad, after) - bisect_right(bad, before)
+
+
 def _follow(
-    job: Job, source: str, items: list[Event | Heartbeat], outgoing: dict[int, list[Carried]]
+    job: Job,
+    source: str,
+    items: list[Event | Heartbeat],
+    place: int,
+    outgoing: dict[int, list[Carried]],
 ) -> Chunk:
     """Route a source's events, each with what was seen before it; return what was seen in all."""
     largest: int | None = None
     promised: int | None = None
+    last: int | None = None
     numbered = items[0].seq is not None
     times: list[tuple[int, int, bool]] = []
     exact = job.sources[source].needs_each_item
@@ -187,9 +246,13 @@ def _follow(
             continue
         before = (largest, promised) if numbered else (None, None)
         for shard in job.wiring.route(item):
-            outgoing.setdefault(shard, []).append(Carried(item, *before))
+            outgoing.setdefault(shard, []).append(Carried(item, *before, place))
         largest = item.time if largest is None else max(largest, item.time)
-    return Chunk(source, items[0].seq, items[-1].seq, largest, promised, tuple(times))
+        last = item.seq
+    beat = isinstance(items[0], Heartbeat)
+    return Chunk(
+        source, items[0].seq, last, largest, promised, tuple(times), place=place, beat=beat
+    )
 
 
 def describe_malformed(item: Malformed) -> tuple[Any, ...]:
@@ -210,19 +273,22 @@ def _plain(value: Any) -> Any:
 
 def _spoil(reading: Reading, opened: Opened, reason: str) -> Malformed:
     beside = opened.beside
-    source = beside.get(reading.source_column) if reading.source_column else reading.source
+    source = _find_source(reading, beside)
     seq = beside.get(reading.seq) if reading.seq else None
     number = seq if _is_integer(seq) and fits(seq) else None
-    return Malformed(opened.raw, reason, "" if source is None else str(source), number)
+    raw = opened.raw
+    if isinstance(raw, Mapping) and ROW in raw:
+        raw = {name: value for name, value in raw.items() if name != ROW}
+    return Malformed(raw, reason, "" if source is None else str(source), number)
+
+
+def _find_source(reading: Reading, beside: Mapping[str, Any]) -> Any:
+    found = beside.get(reading.source_column) if reading.source_column else None
+    return reading.source if found is None else found
 
 
 def _is_integer(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def fits(number: int) -> bool:
-    """Say whether a column holds a number: 64 bits do."""
-    return -(1 << 63) <= number < 1 << 63
 
 
 def _find_tag(job: Job, name: Any) -> Tag | None:

@@ -25,6 +25,7 @@ from anabranch.microbatch.store import column_entries, slice_book
 from anabranch.microbatch.store.hashed_book import name_page
 from anabranch.microbatch.store.paged_book import read_parts
 from anabranch.microbatch.store.state_store import KeptStore
+from anabranch.model.keys import plain_key, plain_keys
 from anabranch.model.shapes import MISSING
 
 if TYPE_CHECKING:
@@ -99,13 +100,14 @@ class Lookup:
         paged = self.address.role == "shard" and keeps_pages(self.description)
         if paged and key is not None:
             page = self.store.read_page("entries", name_page(key, self.description.plan.shards))
-            return MISSING if page is None else self.decode(page).get(key, MISSING)
+            held = {} if page is None else plain_keys(self.decode(page))
+            return held.get(plain_key(key), MISSING)
         data = self.store.read("spine" if self.address.role == "root" else "state")
         if data is None:
             return MISSING
         state = self.decode(data)
         if is_keyed(self.description) and not paged:
-            return state.entries().get(key, MISSING)
+            return state.entries().get(plain_key(key), MISSING)
         return state if key is None else MISSING
 
     def _find_rows(self, key: Any) -> Iterator[tuple[_Part, slice]]:

@@ -67,5 +67,6 @@ def _describe_source(source: Source) -> str:
 
 
 def _only_python_changed(name: str, stored: Mapping[str, str], current: str) -> bool:
-    # Byte code differs between releases of Python; then there is nothing to compare.
+    # Byte code differs between releases of Python, and how it is described between ours; then there is
+    # nothing to compare.
     return name == "code" and stored[name].split()[0] != current.split(maxsplit=1)[0]

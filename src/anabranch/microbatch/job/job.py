@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from anabranch.eventtime.channels import Source
 from anabranch.microbatch.job.column_plan import ColumnPlan
 from anabranch.microbatch.job.fingerprint import fingerprint
 from anabranch.model.program import Program
+from anabranch.plan.layout_plans import check_layout
 from anabranch.plan.layouts import Layout
 from anabranch.speculation.spoken import Mode
 from anabranch.state.durable.codec import Codec
@@ -18,7 +20,8 @@ from anabranch.state.durable.codec import Codec
 class Job:
     """Everything about a run that does not change: shipped to every task once.
 
-    `folders` are the `spark.folders.Folder`s whose files it reads itself.
+    `folders` are the `spark.folders.Folder`s whose files it reads itself. A job is made on the driver, where
+    its layout is checked as a plan; a task that unpacks it does not check again.
     """
 
     program: Program
@@ -29,9 +32,18 @@ class Job:
     columns: ColumnPlan | None = None
     folders: tuple[Any, ...] = ()
     mode: Mode = "settled"
+    row_reason: str | None = None
+    """Why the run takes the row path, if it could not take the columnar one."""
+
+    def __post_init__(self) -> None:
+        check_layout(self.program, self.wiring)
 
     def fingerprint(self) -> dict[str, str]:
-        """Return what the state depends on."""
+        """Return what the state depends on. It is found out once, where the job is made, and shipped."""
+        return self._made_by
+
+    @cached_property
+    def _made_by(self) -> dict[str, str]:
         found = fingerprint(self.program, self.wiring, self.sources)
         state = "in objects" if self.columns is None else "in columns"
         # What is kept for a key that is pending has not always been kept.

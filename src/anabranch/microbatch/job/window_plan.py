@@ -7,7 +7,7 @@ from math import gcd
 from typing import Any
 
 from anabranch.eventtime.windows.triggers import AtFrontier, Default
-from anabranch.eventtime.windows.window_types import Sessions, Sliding, Tumbling
+from anabranch.eventtime.windows.window_types import FAR, Sessions, Sliding, Tumbling
 from anabranch.model.events import Tag, field_types
 from anabranch.model.program import Program
 from anabranch.query.window_aggregates import Panes, Windows
@@ -77,6 +77,8 @@ def plan_windows(program: Program) -> WindowPlan | str:
             return f"{name} is not counted, added up or compared by whole numbers"
         results.append((name, tuple(_place(parts, part) for part in found)))
     window: Any = windowing.window
+    if any(abs(value) >= FAR for value in vars(window).values()):
+        return "windows are so long that their ends may not fit into 64 bits"
     if isinstance(window, Sessions):
         return WindowPlan(
             tag,
@@ -101,8 +103,12 @@ def _find_odd_windowing(windows: Windows) -> str | None:
     if not isinstance(windowing.window, Tumbling | Sliding | Sessions):
         return f"{type(windowing.window).__name__} windows do not lie on a grid"
     silent = isinstance(trigger, AtFrontier) and trigger.early is None
-    if windows.delay is not None or windowing.lateness or not (trigger == Default() or silent):
-        return "windows speak more than once"
+    if windows.delay is not None:
+        return f"windows are cut by {windows.at}, and not by the clock"
+    if windowing.lateness:
+        return "windows stay open for late events"
+    if trigger != Default() and not silent:
+        return f"windows have a trigger of their own, {trigger}"
     if windowing.output_time != "end" or windowing.closing != "if_new":
         return "panes have a time of their own, or are said in any case"
     if not isinstance(windowing.fold, Several):

@@ -136,7 +136,7 @@ def _write_objects(job: Job, shard: int, part: dict[Any, Any]) -> Iterator[Envel
         raise OutgrownStateError(
             "an entry of the savepoint does not fit the columns of this run",
             got=str(error),
-            cure="run with columns=False, where any value fits",
+            cure='run with columnar="never", where any value fits',
         ) from error
     keys = np.fromiter(part, np.int64) if texts is None else texts.codes(part)
     yield _write(job, shard, "entries", pack_entries(keys, texts, states))

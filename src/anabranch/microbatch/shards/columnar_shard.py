@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anabranch.eventtime.ledger import Ledger
+from anabranch.eventtime.windows.window_types import check_reach
 from anabranch.kernels.numpy_columns import Strings
 from anabranch.microbatch.columns.event_tables import (
     EventTable,
@@ -17,10 +17,11 @@ from anabranch.microbatch.columns.event_tables import (
 from anabranch.microbatch.columns.routing import find_homes
 from anabranch.microbatch.columns.window_slices import WindowSlices, count_events, read_slices
 from anabranch.microbatch.exchange.envelopes import Chunk, unpack_chunks
+from anabranch.microbatch.exchange.result_rows import ResultRow, describe_event
 from anabranch.microbatch.fold.column_folds import Counting, EarlyDelta, Folds, Gathered
-from anabranch.microbatch.fold.window_folds import fold_table
+from anabranch.microbatch.fold.window_folds import fold_table, is_near
 from anabranch.microbatch.fold.window_rows import describe_windows
-from anabranch.microbatch.ingest.channel_verdicts import Before, Standing, follow_chunks
+from anabranch.microbatch.ingest.channel_verdicts import Standing, follow_chunks
 from anabranch.microbatch.ingest.early_folds import (
     Claim,
     Prefold,
@@ -30,6 +31,7 @@ from anabranch.microbatch.ingest.early_folds import (
     read_gathered,
     read_prefold,
 )
+from anabranch.microbatch.ingest.row_reader import describe_repeated
 from anabranch.microbatch.job.column_plan import ColumnPlan
 from anabranch.microbatch.job.job import Job
 from anabranch.microbatch.job.window_plan import WindowPlan
@@ -39,6 +41,7 @@ from anabranch.microbatch.store.shard_head import Head, add_pending, take_pendin
 from anabranch.microbatch.store.slice_book import SliceBook
 from anabranch.microbatch.store.state_store import Store
 from anabranch.model.events import FOREVER, Tag
+from anabranch.model.failures import Failed, attempt
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,11 +50,19 @@ if TYPE_CHECKING:
 
 
 class _Letter(NamedTuple):
-    """A table that came, the first sequence of its chunk, and, of late events, how far theirs was."""
+    """A table that came, which chunk it is of, and, of late events, how far theirs was.
+
+    A chunk is known by its first sequence and the place of its task.
+    """
 
     table: EventTable
     first: int
+    place: int
     behind: Array | None
+
+
+Before = dict[tuple[str, int | None, int], Standing]
+"""How far its source had come before each chunk, by source, first sequence and place."""
 
 
 class _Mail(NamedTuple):
@@ -79,7 +90,12 @@ class ColumnShard(ShardBase):
         counts = dict.fromkeys(Ledger._fields, 0)
         mail = self._open_all(envelopes, counts)
         standings = {name: Standing(*s) for name, s in self.head.standings.items()}
-        after, before = follow_chunks(job.sources, standings, mail.chunks)
+        after, followed = follow_chunks(job.sources, standings, mail.chunks)
+        before = {
+            (name, chunk.first, chunk.place): standing
+            for name, found in followed.items()
+            for chunk, standing in found
+        }
         after = self._pass_over(after, mail.chunks, clock_ms)
         start = Standing()
         self.standings = {name: after.get(name, start) for name in job.sources}
@@ -129,7 +145,7 @@ class ColumnShard(ShardBase):
         counts: dict[str, int],
     ) -> tuple[dict[int, list[EventTable]], list[EarlyDelta], list[Gathered]]:
         """Return what is stable, and what was folded ahead, if all that it took for granted is so."""
-        claimed = {(claim.source, claim.first) for claim in mail.claims}
+        claimed = {(claim.source, claim.first, claim.place) for claim in mail.claims}
         apart = [letter for letter in mail.letters if self._key(letter) in claimed]
         plain = [letter for letter in mail.letters if self._key(letter) not in claimed]
         stable = self._release(self._sort_out(plain, before, counts), pages)
@@ -157,11 +173,11 @@ class ColumnShard(ShardBase):
     def _open(self, payload: bytes) -> _Letter:
         # The tag decides the layout; it stands in the note, which is read with the rest.
         table, note, more = read_table(self.plan, payload)
-        return _Letter(table, note["first"], more.get("behind"))
+        return _Letter(table, note["first"], note["place"], more.get("behind"))
 
-    def _key(self, letter: _Letter) -> tuple[str, int]:
+    def _key(self, letter: _Letter) -> tuple[str, int, int]:
         """Return which chunk a letter is of."""
-        return self.plan.names[int(letter.table.sources[0])], letter.first
+        return self.plan.names[int(letter.table.sources[0])], letter.first, letter.place
 
     def _bears_out(
         self,
@@ -187,7 +203,7 @@ class ColumnShard(ShardBase):
         return all(
             holds(
                 claim,
-                _find_standing(before[claim.source], claim.first).frontier,
+                before[claim.source, claim.first, claim.place],
                 self.frontier,
                 lined,
             )
@@ -204,10 +220,11 @@ class ColumnShard(ShardBase):
     def _judge(self, letter: _Letter, before: Before, counts: dict[str, int]) -> EventTable:
         import numpy as np
 
-        table = letter.table
+        standing = before[self._key(letter)]
+        letter = self._drop_repeated(letter, standing, counts)
+        table, frontier = letter.table, standing.frontier
         counted = self._counts_here(table)
         counts["input"] += _count(counted, len(table))
-        frontier = _find_standing(before[self._key(letter)[0]], letter.first).frontier
         if letter.behind is None:
             late = table.times <= frontier
             if not late.any():
@@ -222,6 +239,25 @@ class ColumnShard(ShardBase):
         for event, bound in zip(events, bounds[shown].tolist(), strict=True):
             self.said.append(self._describe_late(event, bound - event.time))
         return table.take(~late)
+
+    def _drop_repeated(
+        self, letter: _Letter, standing: Standing, counts: dict[str, int]
+    ) -> _Letter:
+        """Reject the events of a letter whose numbers came before its chunk."""
+        table, last = letter.table, standing.last
+        if last is None or letter.first > last:
+            return letter
+        repeated = table.seqs <= last
+        if not repeated.any():
+            return letter
+        counted = self._counts_here(table)
+        shown = repeated if counted is None else repeated & counted
+        for event in table.take(shown).events(self.plan.names):
+            counts["input"] += 1
+            counts["rejected"] += 1
+            self.said.append(ResultRow("rejected", *describe_repeated(event)))
+        behind = None if letter.behind is None else letter.behind[~repeated]
+        return letter._replace(table=table.take(~repeated), behind=behind)
 
     def _counts_here(self, table: EventTable) -> Array | None:
         """Say which events of a table this shard counts; None if it counts them all."""
@@ -287,13 +323,25 @@ class ColumnShard(ShardBase):
         """Fold what is stable into slices, and say what windows are complete."""
         strings = Strings()
         for tables in stable.values():
-            table = concatenate(tables, strings)
+            table = self._set_far_aside(concatenate(tables, strings), counts)
             counts["processed"] += len(table)
             slices.append(fold_table(windows, table))
         closed = SliceBook(windows, self.store).close(slices, self.frontier)
         if closed is not None and len(closed.starts):
             rank = self.job.program.ranks[windows.timer]
             self.tables.append(describe_windows(windows, rank, closed))
+
+    def _set_far_aside(self, table: EventTable, counts: dict[str, int]) -> EventTable:
+        """Return the events whose windows fit into 64 bits; reject the others, as the program does."""
+        near = is_near(table.times)
+        if near.all():
+            return table
+        for event in table.take(~near).events(self.plan.names):
+            counts["rejected"] += 1
+            failed = attempt(check_reach, event.time)
+            assert isinstance(failed, Failed), "windows take this time"
+            self.said.append(describe_event("rejected", event, failed.describe(event)))
+        return table.take(near)
 
 
 def write_table(table: EventTable) -> bytes:
@@ -313,10 +361,3 @@ def read_table(
 
 def _count(counted: Array | None, everything: int) -> int:
     return everything if counted is None else int(counted.sum())
-
-
-def _find_standing(chunks: list[tuple[Chunk, Standing]], first: int) -> Standing:
-    place = bisect_right(chunks, first, key=lambda entry: entry[0].first or 0) - 1
-    chunk, standing = chunks[place]
-    assert place >= 0 and chunk.first == first, f"no chunk begins at sequence {first}"  # noqa: PT018
-    return standing

@@ -10,8 +10,8 @@ from anabranch.microbatch.exchange.result_rows import ResultRow, describe_event,
 from anabranch.microbatch.job.job import Job
 from anabranch.microbatch.store.state_store import Inventory, Store
 from anabranch.model.events import Event
+from anabranch.model.failures import Failed, attempt
 from anabranch.model.order import OrderKey
-from anabranch.model.step import describe_failure
 
 
 class DeferredOutputs:
@@ -49,13 +49,12 @@ class DeferredOutputs:
             while place < len(cuts) and cuts[place][0] < key:
                 state = cuts[place][1]
                 place += 1
-            try:
-                _, outputs = state_type.step(state, event)
-            except Exception as error:  # noqa: BLE001 - whatever a user's function raises
+            stepped = attempt(state_type.step, state, event)
+            if isinstance(stepped, Failed):
                 rejected += 1
-                self.said.append(describe_event("rejected", event, describe_failure(event, error)))
+                self.said.append(describe_event("rejected", event, stepped.describe(event)))
                 continue
-            self.said += [describe_output(v, event, i, key) for i, v in enumerate(outputs)]
+            self.said += [describe_output(v, event, i, key) for i, v in enumerate(stepped[1])]
         known = set(self.store.held)
         if cuts:
             self.store.write("state", codec.encode(cuts[-1][1]))

@@ -14,8 +14,8 @@ from anabranch.microbatch.exchange.result_rows import ResultRow, describe_event,
 from anabranch.microbatch.job.job import Job
 from anabranch.microbatch.speculative.forked_root import ForkedRootSpeculation
 from anabranch.microbatch.store.state_store import Store, report_missing
+from anabranch.model.failures import Failed, attempt
 from anabranch.model.order import OrderKey
-from anabranch.model.step import describe_failure
 from anabranch.plan.foldable_leaves import join_deltas
 
 
@@ -70,14 +70,14 @@ class Root:
             for part in parts:
                 state = join_deltas(program, state, part.states)
             (event,) = [part.event for part in parts if part.event is not None]
-            try:
-                state, outputs = program.initial.step(state, event)
-            except Exception as error:  # noqa: BLE001 - whatever a user's function raises
+            stepped = attempt(program.initial.step, state, event)
+            if isinstance(stepped, Failed):
                 rejected += 1
-                self.said.append(describe_event("rejected", event, describe_failure(event, error)))
+                self.said.append(describe_event("rejected", event, stepped.describe(event)))
                 state = program.initial.set_aside(state, event)
             else:
                 processed += 1
+                state, outputs = stepped
                 self.said += [describe_output(v, event, i, key) for i, v in enumerate(outputs)]
             if job.wiring.speaking and type(event.data) in job.wiring.cuts:
                 self.states.append((key, state))

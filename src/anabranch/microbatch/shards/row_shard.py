@@ -11,7 +11,7 @@ from typing import Any
 
 from anabranch.eventtime.channels import set_time
 from anabranch.eventtime.ledger import Ledger
-from anabranch.eventtime.timers import TimerError, Timetable, is_timer
+from anabranch.eventtime.timers import Timetable, is_timer
 from anabranch.microbatch.exchange.deltas import Delta
 from anabranch.microbatch.exchange.envelopes import (
     Carried,
@@ -32,12 +32,12 @@ from anabranch.microbatch.store import page_sizes
 from anabranch.microbatch.store.hashed_book import HashedBook
 from anabranch.microbatch.store.shard_head import Head, add_pending, take_pending
 from anabranch.model.events import FOREVER, Event
+from anabranch.model.failures import Failed, attempt
 from anabranch.model.maps import Map
 from anabranch.model.order import OrderKey, sort_events
 from anabranch.model.program import Program
 from anabranch.model.shapes import EntryShape
 from anabranch.model.slices import field_value
-from anabranch.model.step import describe_failure
 from anabranch.state.sharing import Held
 
 
@@ -97,7 +97,7 @@ class RowShard(ShardBase):
     def _sort_out(
         self, carried: list[Carried], judgement: BatchVerdicts, counts: dict[str, int]
     ) -> Iterator[Event]:
-        for (event, _, _), verdict in zip(carried, judgement.verdicts, strict=True):
+        for (event, _, _, _), verdict in zip(carried, judgement.verdicts, strict=True):
             here = self._counts_here(event)
             counts["input"] += here
             if verdict is None:
@@ -196,16 +196,13 @@ class RowShard(ShardBase):
         for key, event in timetable:
             woken = is_timer(program, event)
             here = woken or self._counts_here(event)
-            try:
-                outputs = timetable.step(event)
-            except TimerError:
-                raise
-            except Exception as error:  # noqa: BLE001 - whatever a user's function raises
+            outputs = attempt(timetable.step, event)
+            if isinstance(outputs, Failed):
                 timetable.set_aside(event)
                 if here:
                     # A timer is no input; only one that fails is counted.
                     counts["input"] += woken
-                    self._set_aside(event, error, counts)
+                    self._set_aside(event, outputs, counts)
                 continue
             if here:
                 counts["processed"] += not woken
@@ -213,9 +210,9 @@ class RowShard(ShardBase):
         self._keep_state(timetable.state, changed=bool(stable))
         return timetable.left
 
-    def _set_aside(self, event: Event, error: Exception, counts: dict[str, int]) -> None:
+    def _set_aside(self, event: Event, failed: Failed, counts: dict[str, int]) -> None:
         counts["rejected"] += 1
-        self.said.append(describe_event("rejected", event, describe_failure(event, error)))
+        self.said.append(describe_event("rejected", event, failed.describe(event)))
 
     def _load_state(self) -> Any:
         job = self.job
@@ -255,12 +252,12 @@ class RowShard(ShardBase):
                     self.deltas.append(Delta(key, self.number, before, home, wiring.root(event)))
                 continue
             state_type = program.state_type(wiring.leaves[tag])
-            delta = deltas.get(state_type.name, state_type.shape.zero)
-            try:
-                deltas[state_type.name], outputs = state_type.step_delta(delta, event)
-            except Exception as error:  # noqa: BLE001 - whatever a user's function raises
-                self._set_aside(event, error, counts)
+            delta = deltas.get(state_type.name, state_type.begin_delta())
+            stepped = attempt(state_type.step_delta, delta, event)
+            if isinstance(stepped, Failed):
+                self._set_aside(event, stepped, counts)
                 continue
+            deltas[state_type.name], outputs = stepped
             counts["processed"] += 1
             if tag in wiring.speaking:
                 self.unsaid.append((key, event))

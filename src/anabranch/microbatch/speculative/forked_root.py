@@ -14,6 +14,7 @@ from anabranch.microbatch.speculative.keyed_shard import compare
 from anabranch.microbatch.store.ordered_pages import OrderedPage, OrderedPages
 from anabranch.microbatch.store.state_store import Store, read_known_page, report_missing
 from anabranch.model.events import Event
+from anabranch.model.failures import Failed, attempt
 from anabranch.model.order import OrderKey, bound_after
 from anabranch.model.program import Program
 from anabranch.plan.foldable_leaves import join_deltas
@@ -121,8 +122,8 @@ class ForkedRootSpeculation:
             state = join_deltas(self._program, state, cut.parts[shard])
         assert cut.event is not None
         event = Event(*cut.event)
-        try:
-            state, outputs = self._program.initial.step(state, event)
-        except Exception:  # noqa: BLE001 - whatever a user's function raises; it is told when it settles
+        stepped = attempt(self._program.initial.step, state, event)
+        if isinstance(stepped, Failed):  # It is reported when it settles.
             return self._program.initial.set_aside(state, event), []
+        state, outputs = stepped
         return state, [describe_output(v, event, i, key) for i, v in enumerate(outputs)]

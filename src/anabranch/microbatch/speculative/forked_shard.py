@@ -18,6 +18,7 @@ from anabranch.microbatch.store.ordered_pages import OrderedPages
 from anabranch.microbatch.store.shard_head import read_pending_pages
 from anabranch.microbatch.store.state_store import Inventory
 from anabranch.model.events import Event
+from anabranch.model.failures import Failed, attempt
 from anabranch.model.order import OrderKey, bound_after, order_key
 from anabranch.model.program import Program
 from anabranch.plan.layouts import Layout
@@ -108,11 +109,10 @@ class ForkedShardSpeculation:
 
     def _say(self, key: OrderKey, event: Event) -> list[ResultRow]:
         state_type = self._program.state_type(self._wiring.leaves[type(event.data)])
-        try:
-            _, outputs = state_type.step_delta(state_type.shape.zero, event)
-        except Exception:  # noqa: BLE001 - whatever a user's function raises; it is told when it settles
+        stepped = attempt(state_type.step_delta, state_type.begin_delta(), event)
+        if isinstance(stepped, Failed):  # It is reported when it settles.
             return []
-        return [describe_output(value, event, i, key) for i, value in enumerate(outputs)]
+        return [describe_output(value, event, i, key) for i, value in enumerate(stepped[1])]
 
     def _is_at_home(self, event: Event) -> bool:
         wiring = self._wiring

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from anabranch.microbatch.store.ordered_pages import OrderedPages
 from anabranch.microbatch.store.state_store import Store
 from anabranch.model.events import FOREVER, Event
+from anabranch.model.failures import Failed, attempt
 from anabranch.model.order import OrderKey, bound_after
 from anabranch.model.program import Program
 from anabranch.plan.layouts import Layout
@@ -104,14 +105,13 @@ class SegmentDeltas:
     def _fold(self, segment: SegmentDelta, key: OrderKey, event: Event) -> SegmentDelta:
         state_type = self._program.state_type(self._leaves[type(event.data)])
         states, first, last = segment
-        delta = states.get(state_type.name, state_type.shape.zero)
-        try:
-            delta, _ = state_type.step_delta(delta, event)
-        except Exception:  # noqa: BLE001 - whatever a user's function raises; it is told when it settles
+        delta = states.get(state_type.name, state_type.begin_delta())
+        stepped = attempt(state_type.step_delta, delta, event)
+        if isinstance(stepped, Failed):  # It is reported when it settles.
             return segment
         first = key if first is None else min(first, key)
         last = key if last is None else max(last, key)
-        return SegmentDelta({**states, state_type.name: delta}, first, last)
+        return SegmentDelta({**states, state_type.name: stepped[0]}, first, last)
 
     def _find(self, key: OrderKey) -> OrderKey:
         return self._roll.find_after(key) or TAIL

@@ -7,6 +7,7 @@ from typing import Any
 from anabranch.microbatch.store.page_sizes import HASHED_PAGES
 from anabranch.microbatch.store.state_store import Store
 from anabranch.model.hashing import hash_stably
+from anabranch.model.keys import plain_key, plain_keys
 from anabranch.model.shapes import MISSING
 from anabranch.state.durable.codec import Codec
 
@@ -27,18 +28,19 @@ class HashedBook:
 
     def get(self, key: Any, default: Any = MISSING) -> Any:
         """Return the value of a key."""
-        return self._load(key)[1].get(key, default)
+        return self._load(key)[1].get(plain_key(key), default)
 
     def set(self, key: Any, value: Any) -> HashedBook:
         """Keep the value of a key."""
         name, page = self._load(key)
-        page[key] = value
+        page[plain_key(key)] = value
         self._changed.add(name)
         return self
 
     def remove(self, key: Any) -> HashedBook:
         """Remove the value of a key, if there is one."""
         name, page = self._load(key)
+        key = plain_key(key)
         if key in page:
             del page[key]
             self._changed.add(name)
@@ -56,7 +58,8 @@ class HashedBook:
         page = self._pages.get(name)
         if page is None:
             data = self._store.read_page(self._name, name)
-            page = self._pages[name] = {} if data is None else self._codec.decode(data)
+            held = {} if data is None else self._codec.decode(data)
+            page = self._pages[name] = plain_keys(held)
         return name, page
 
 

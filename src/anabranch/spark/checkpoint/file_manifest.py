@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import NamedTuple
+
+from anabranch.publication import publish_file
 
 MANIFEST = "_manifest.jsonl"
 """In a checkpoint."""
@@ -57,12 +58,8 @@ class FileManifest:
         self.batch, self.retain, self.files = batch, retain, files
         self._sum, self._lines = "", 0
         line = self._compose({"format": FORMAT, "batch": batch, "retain": retain, "files": files})
-        draft = self.path.with_name(f"{MANIFEST}.draft")
-        with draft.open("w", encoding="utf-8") as file:
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(self.path)
+        with publish_file(self.path, durable=True) as partial:
+            partial.write_text(line, encoding="utf-8")
 
     def _compose(self, content: dict[str, object]) -> str:
         text = json.dumps(content, sort_keys=True)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from anabranch.errors import AnabranchError, InputError
+from anabranch.paths import strip_scheme
 from anabranch.spark.checkpoint.file_manifest import MANIFEST, Entry, FileManifest, read_manifest
 from anabranch.spark.checkpoint.hadoop_checksums import name_sums, sums_fit
 from anabranch.spark.checkpoint.spark_logs import FOLDERS, Log, find_least, list_names, name_log
@@ -114,7 +115,7 @@ def refuse_damage(checkpoint: Path) -> None:
 
 def verify_checkpoint(checkpoint: str | Path) -> IntegrityReport:
     """Say which files of a checkpoint are truncated, changed, missing or extra; a query may run on it."""
-    place = Path(checkpoint)
+    place = Path(strip_scheme(checkpoint, "checkpoint"))
     if not any((place / name).exists() for name in (MANIFEST, "metadata", *FOLDERS)):
         raise InputError(
             f"{str(place)!r} is no checkpoint",

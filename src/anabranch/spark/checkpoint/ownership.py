@@ -11,9 +11,9 @@ import json
 import uuid
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from anabranch.errors import AnabranchError
+from anabranch.publication import publish_file
 
 PAIR = "_pair.json"
 """In a checkpoint and in the folder it publishes into: the id of the two."""
@@ -29,20 +29,6 @@ PATIENCE_S = 5.0
 
 class PairingError(AnabranchError, ValueError):
     """A checkpoint and an output folder do not belong together; nothing was started."""
-
-
-def find_local(place: str | Path, default: str = "file:///") -> Path | None:
-    """Return a place as a path, if it is on a file system of this machine.
-
-    `default` is the file system on which Spark looks for a place without a scheme.
-
-    >>> find_local("a/b"), find_local("file:/c"), find_local("s3://d"), find_local("e", "hdfs://n")
-    (PosixPath('a/b'), PosixPath('/c'), None, None)
-    """
-    parts = urlsplit(str(place))
-    if parts.scheme == "file":
-        return Path(parts.path)
-    return Path(place) if not parts.scheme and urlsplit(default).scheme == "file" else None
 
 
 def check_pair(folder: Path, checkpoint: Path) -> None:
@@ -92,9 +78,8 @@ def write_pair(folder: Path, checkpoint: Path) -> None:
     for place, old in zip((folder, checkpoint), found, strict=True):
         if old != name:
             place.mkdir(parents=True, exist_ok=True)
-            draft = place / f"{PAIR}.draft"
-            draft.write_text(json.dumps({"id": name}) + "\n", encoding="utf-8")
-            draft.replace(place / PAIR)
+            with publish_file(place / PAIR) as partial:
+                partial.write_text(json.dumps({"id": name}) + "\n", encoding="utf-8")
 
 
 class Begin(NamedTuple):
@@ -126,8 +111,8 @@ def read_begin(checkpoint: Path) -> Begin:
 
 def write_begin(checkpoint: Path, begin: Begin) -> None:
     """Note how a checkpoint began."""
-    text = json.dumps(begin._asdict()) + "\n"
-    (checkpoint / BEGIN).write_text(text, encoding="utf-8")
+    with publish_file(checkpoint / BEGIN) as partial:
+        partial.write_text(json.dumps(begin._asdict()) + "\n", encoding="utf-8")
 
 
 def find_last(folder: Path, pattern: str) -> int:

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anabranch.microbatch.inspect.stored_state import ContentsError
-from anabranch.spark.checkpoint.ownership import find_local
+from anabranch.paths import resolve_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 VARIABLE = "data"
 """The one state variable that all operators have: `stores.SparkStore` makes it."""
@@ -144,26 +145,9 @@ def _numbers(names: Iterable[str]) -> list[int]:
 
 
 def _list(folder: str) -> list[str]:
-    """Return the names in a folder, wherever it is; none if it is not there."""
-    session: Any = find_running_session()
-    local = find_local(folder, "file:///" if session is None else find_file_system(session))
-    if local is not None:
-        return [path.name for path in local.iterdir()] if local.is_dir() else []
-    if session is None:
-        raise ContentsError(
-            f"{folder} is not on this machine, and there is no Spark session to look into it",
-            cure="spark = anabranch.spark.start_session()",
-        )
-    path = session._jvm.org.apache.hadoop.fs.Path(folder)
-    system = path.getFileSystem(session._jsc.hadoopConfiguration())
-    if not system.exists(path):
-        return []
-    return [status.getPath().getName() for status in system.listStatus(path)]
-
-
-def find_file_system(session: Any) -> str:
-    """Return the file system on which Spark looks for a place that names none."""
-    return str(session._jsc.hadoopConfiguration().get("fs.defaultFS"))
+    """Return the names in a folder of a checkpoint; none if it is not there."""
+    local = resolve_path(folder, "checkpoint")
+    return [path.name for path in local.iterdir()] if local.is_dir() else []
 
 
 def find_running_session() -> Any:
@@ -174,3 +158,12 @@ def find_running_session() -> Any:
 
     found: Any = SparkSession
     return found._instantiatedSession
+
+
+def find_checkpoint(query: str | Path | StreamingQuery) -> str:
+    """Return where the checkpoint of a query is."""
+    if isinstance(query, str | Path):
+        # Spark's own folder may be another one than ours.
+        return str(resolve_path(query, "checkpoint"))
+    found: Any = query
+    return str(found._jsq.streamingQuery().resolvedCheckpointRoot())

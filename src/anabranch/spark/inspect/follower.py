@@ -11,16 +11,12 @@ from anabranch.microbatch.inspect.replica import Copy, Replica
 from anabranch.spark.checkpoint.state_values import (
     find_batch,
     find_batches,
+    find_checkpoint,
     find_commits,
     read_changes,
     read_values,
 )
-from anabranch.spark.inspect.state_frames import (
-    STATE,
-    collect_values,
-    find_checkpoint,
-    find_session,
-)
+from anabranch.spark.inspect.state_frames import STATE, collect_values, find_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -5,33 +5,71 @@
     GET /state              the state of a program that has no entries, or the part that keys share
     GET /batch, GET /health which batch is served, and how far its sources have come
 
-The server is plain asyncio: requests are one line, answers are small, and nothing waits for anything.
+Uvicorn reads the requests, Starlette routes them. What a client can make the server hold is limited: `Limits`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import errno
+import socket
 import threading
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Self
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, unquote
 
 import msgspec
 
-from anabranch.errors import InputError
+from anabranch.errors import InputError, MissingExtraError
 from anabranch.microbatch.inspect.replica import Copy, read_key
 from anabranch.model.fields import encode_value
 from anabranch.model.shapes import MISSING
 from anabranch.spark.inspect.follower import POLL_S, Follower
+from anabranch.spark.inspect.http_access import Access, grant, resolve
+
+try:
+    import uvicorn
+    from starlette.applications import Starlette
+    from starlette.middleware import Middleware
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+    from starlette.types import ASGIApp, Receive, Scope, Send
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+except ImportError as missing:
+    raise MissingExtraError(
+        "state can't be served over HTTP",
+        expected="Starlette and uvicorn",
+        got=str(missing),
+        cure="pip install 'anabranch[serve]'",
+    ) from missing
 
 HOST, PORT = "127.0.0.1", 8080
 MOST_KEYS = 1000
 """How many keys one request may ask for."""
-_MOST_HEAD = 1 << 16
-_REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed"}
+CHUNK_BYTES = 1 << 16
+_ABSENT = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
+"""A name may have an address that the machine lacks: `localhost` is ::1 too, also without IPv6."""
+STOP_S = 1
+"""How long answers that are under way may take when the server stops."""
 
 Answer = tuple[int, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What clients may make a server hold, and for how long."""
+
+    connections: int = 64
+    """Open connections; above, requests get 503, and above twice as many, connections are dropped."""
+    head_bytes: int = 1 << 16
+    """The request line and headers of one request. A request has no body."""
+    unsent_bytes: int = 1 << 26
+    """All answers together that clients have not read yet; above, requests get 503."""
+    request_s: float = 10.0
+    """From one answer to the next on a connection; then it is dropped, whatever it waits for."""
 
 
 class Server:
@@ -43,6 +81,8 @@ class Server:
         host: str = HOST,
         port: int = 0,
         *,
+        access: Access | None = None,
+        limits: Limits = Limits(),  # noqa: B008 - frozen
         poll_s: float = POLL_S,
         tell: Callable[[Copy], Any] = lambda copy: None,
     ) -> None:
@@ -51,36 +91,28 @@ class Server:
         self._poll_s, self._tell = poll_s, tell
         self._stop = threading.Event()
         self._failures: list[BaseException] = []
-        self._loop = asyncio.new_event_loop()
+        app = make_app(lambda: follower.current, access or grant(host), limits)
+        self._uvicorn = uvicorn.Server(_configure(app, limits))
         self._threads = [
             threading.Thread(target=run, daemon=True) for run in (self._run, self._follow)
         ]
 
     def __enter__(self) -> Self:
-        try:
-            self._server = self._loop.run_until_complete(
-                self._loop.create_server(lambda: _Connection(self._find), self.host, self.port)
-            )
-        except OSError as error:
-            self._loop.close()
-            raise InputError(
-                f"nothing can be served at {self.host}:{self.port}",
-                expected="an address of this machine, and a port that is free",
-                got=str(error.strerror or error),
-                cure="choose another --port; 0 takes any that is free",
-            ) from error
-        self.port = self._server.sockets[0].getsockname()[1]
+        self._sockets = open_sockets(self.host, self.port)
+        self.port = self._sockets[0].getsockname()[1]
         for thread in self._threads:
             thread.start()
+        while not self._uvicorn.started and not self._stop.is_set():
+            time.sleep(0.005)
         return self
 
     def __exit__(self, *failure: object) -> None:
         self._stop.set()
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._uvicorn.should_exit = True
         for thread in self._threads:
             thread.join()
-        self._server.close()
-        self._loop.close()
+        for each in self._sockets:
+            each.close()
 
     def wait(self) -> None:
         """Wait until Ctrl-C, or until the checkpoint can't be followed any more."""
@@ -90,45 +122,90 @@ class Server:
             raise failure
 
     def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
+        try:
+            self._uvicorn.run(self._sockets)
+        except BaseException as error:  # noqa: BLE001 - `wait` raises it in the caller's thread
+            self._failures.append(error)
+        finally:
+            self._stop.set()
 
     def _follow(self) -> None:
         try:
             self._follower.follow(self._stop, self._tell, self._poll_s)
-        except Exception as error:  # noqa: BLE001 - whatever it is, nobody must be served old answers
+        except Exception as error:  # noqa: BLE001 - an old state must not be served as the newest
             self._failures.append(error)
             self._stop.set()
 
-    def _find(self, method: str, target: str) -> Answer:
-        return answer(self._follower.current, method, target)
+
+def open_sockets(host: str, port: int) -> list[socket.socket]:
+    """Listen at every address that a host has on this machine, on one port."""
+    opened: list[socket.socket] = []
+    failures: list[Exception] = []
+    for family, address in resolve(host):
+        try:
+            opened.append(socket.create_server((address, port), family=family))
+            port = opened[0].getsockname()[1]
+        except (OSError, OverflowError) as error:
+            failures.append(error)
+    if opened and all(getattr(error, "errno", None) in _ABSENT for error in failures):
+        return opened
+    for each in opened:
+        each.close()
+    raise InputError(
+        f"nothing can be served at {host}:{port}",
+        expected="an address of this machine, and a port that is free",
+        got=str(getattr(failures[0], "strerror", None) or failures[0]),
+        cure="choose another --port; 0 takes any that is free",
+    ) from failures[0]
 
 
-def answer(copy: Copy, method: str, target: str) -> Answer:
-    """Answer a request from one copy: everything in it is of one batch."""
-    if method != "GET":
-        return 405, {"error": f"{method} is not answered here; GET is"}
-    parts = urlsplit(target)
-    stand = {"batch": copy.batch, "frontier": copy.frontier}
-    if parts.path in ("/health", "/batch"):
-        return 200, stand
-    if parts.path in ("/state", "/state/"):
-        return _answer_several(copy, parse_qs(parts.query, keep_blank_values=True), stand)
-    if not parts.path.startswith("/state/"):
-        return 404, {"error": "ask for /state/KEY, /state?keys=A,B, /batch or /health"}
+def make_app(find: Callable[[], Copy], access: Access, limits: Limits) -> Starlette:
+    """Return the application that answers from the copy that `find` returns."""
+
+    async def get_batch(request: Request) -> Response:
+        return _respond(200, _describe(find()))
+
+    async def get_state(request: Request) -> Response:
+        # Not the decoded path: what is no UTF-8 is refused, and `%2F` belongs to a key.
+        key = request.scope["raw_path"].decode("ascii").split("/", 2)[2:]
+        if key and key[0]:
+            return _respond(*answer_key(find(), key[0]))
+        return _respond(*answer_keys(find(), request.url.query))
+
+    async def refuse_path(request: Request, error: Exception) -> Response:
+        return _respond(404, {"error": "ask for /state/KEY, /state?keys=A,B, /batch or /health"})
+
+    async def refuse_method(request: Request, error: Exception) -> Response:
+        return _respond(405, {"error": f"{request.method} is not answered here; GET is"})
+
+    return Starlette(
+        routes=[
+            Route("/health", get_batch),
+            Route("/batch", get_batch),
+            Route("/state", get_state),
+            Route("/state/{key:path}", get_state),
+        ],
+        middleware=[Middleware(_Guard, access=access), Middleware(_Outbox, limits=limits)],
+        exception_handlers={404: refuse_path, 405: refuse_method},
+    )
+
+
+def answer_key(copy: Copy, quoted: str) -> Answer:
+    """Return the entry of one key, given as it stands in a URL."""
     try:
-        key = read_key(
-            copy.description, unquote(parts.path.removeprefix("/state/"), errors="strict")
-        )
+        key = read_key(copy.description, unquote(quoted, errors="strict"))
     except ValueError as error:
-        return 400, {"error": str(error), **stand}
+        return 400, {"error": str(error), **_describe(copy)}
     value = copy.find(key)
     if value is MISSING:
-        return 404, {"error": "there is no such key", "key": encode_value(key), **stand}
-    return 200, {"key": encode_value(key), "value": encode_value(value), **stand}
+        return 404, {"error": "there is no such key", "key": encode_value(key), **_describe(copy)}
+    return 200, {"key": encode_value(key), "value": encode_value(value), **_describe(copy)}
 
 
-def _answer_several(copy: Copy, asked: dict[str, list[str]], stand: dict[str, Any]) -> Answer:
+def answer_keys(copy: Copy, query: str) -> Answer:
+    """Return the entries of several keys, or the state that has none; all of it of one batch."""
+    stand = _describe(copy)
+    asked = parse_qs(query, keep_blank_values=True)
     if not asked:
         value = copy.find(None)
         if value is MISSING:
@@ -136,10 +213,8 @@ def _answer_several(copy: Copy, asked: dict[str, list[str]], stand: dict[str, An
         return 200, {"value": encode_value(value), **stand}
     names = [name for some in asked.pop("keys", []) for name in some.split(",")]
     if asked or not names:
-        return 400, {
-            "error": f"{', '.join(asked) or 'nothing'} is not understood; keys= is",
-            **stand,
-        }
+        unknown = ", ".join(asked) or "nothing"
+        return 400, {"error": f"{unknown} is not understood; keys= is", **stand}
     if len(names) > MOST_KEYS:
         return 400, {"error": f"{len(names)} keys are too many; {MOST_KEYS} are not", **stand}
     found, missing = [], []
@@ -156,52 +231,135 @@ def _answer_several(copy: Copy, asked: dict[str, list[str]], stand: dict[str, An
     return 200, {"found": found, "missing": missing, **stand}
 
 
-class _Connection(asyncio.Protocol):
-    """One client: requests in, answers out, in order, until it goes."""
+def _describe(copy: Copy) -> dict[str, Any]:
+    return {"batch": copy.batch, "frontier": copy.frontier}
 
-    def __init__(self, find: Callable[[str, str], Answer]) -> None:
-        self._find = find
-        self._received = b""
+
+def _respond(status: int, content: dict[str, Any], **headers: str) -> Response:
+    safe = {
+        # No page may run an answer as a script, nor show it as its own; none is kept on the way.
+        "X-Content-Type-Options": "nosniff",
+        "Cross-Origin-Resource-Policy": "same-origin",
+        "Cache-Control": "no-store",
+    }
+    body = msgspec.json.encode(content)
+    return Response(body, status, {**safe, **headers}, media_type="application/json")
+
+
+class _Guard:
+    """Refuse requests that do not mean this server, lack its token, or have a body."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app, self._access = app, access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Request(scope).headers
+        refused = self._access.refuse(headers, (scope.get("server") or (None,))[0])
+        if refused is not None:
+            status, reason = refused
+            more = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+            await _respond(status, {"error": reason}, **more)(scope, receive, send)
+        elif headers.get("content-length", "0").strip("0") or "transfer-encoding" in headers:
+            close = _respond(413, {"error": "a request has no body here"}, Connection="close")
+            await close(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+
+class _Outbox:
+    """Send answers piece by piece, as clients read them, and limit what all of them have not read."""
+
+    def __init__(self, app: ASGIApp, limits: Limits) -> None:
+        self._app, self._limits = app, limits
+        self._unsent = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._unsent > self._limits.unsent_bytes:
+            busy = _respond(503, {"error": "too many answers wait to be read"}, Connection="close")
+            await busy(scope, receive, send)
+            return
+        held = 0
+
+        async def send_pieces(message: Any) -> None:
+            nonlocal held
+            body = message.get("body", b"")
+            held += len(body)
+            self._unsent += len(body)
+            if len(body) <= CHUNK_BYTES:
+                await send(message)
+                return
+            # Each piece waits until the client has read most of the one before.
+            for start in range(0, len(body), CHUNK_BYTES):
+                end = start + CHUNK_BYTES
+                await send({**message, "body": body[start:end], "more_body": end < len(body)})
+
+        try:
+            await self._app(scope, receive, send_pieces)
+        finally:
+            self._unsent -= held
+
+
+def _configure(app: ASGIApp, limits: Limits) -> uvicorn.Config:
+    class Connection(_Connection):
+        time_s, most = limits.request_s, 2 * limits.connections
+
+    return uvicorn.Config(
+        app,
+        http=Connection,
+        loop="asyncio",
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        log_level="error",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=limits.connections,
+        timeout_keep_alive=max(1, int(limits.request_s)),
+        timeout_graceful_shutdown=2 * STOP_S,
+        h11_max_incomplete_event_size=limits.head_bytes,
+    )
+
+
+class _Connection(H11Protocol):
+    """One client of uvicorn's: dropped if it takes too long to ask, or to read its answer."""
+
+    time_s: float
+    most: int
+    _deadline: asyncio.TimerHandle | None = None
+    _ended = False
 
     def connection_made(self, transport: Any) -> None:
-        self._transport = transport
+        super().connection_made(transport)
+        if len(self.connections) > self.most:
+            transport.abort()
+        else:
+            self._allow()
 
-    def data_received(self, data: bytes) -> None:
-        self._received += data
-        while b"\r\n\r\n" in self._received:
-            head, _, self._received = self._received.partition(b"\r\n\r\n")
-            if not self._reply(head):
-                return
-        if len(self._received) > _MOST_HEAD:
-            self._send(400, {"error": "the request is too long"}, close=True)
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        super().connection_lost(exc)
 
-    def _reply(self, head: bytes) -> bool:
-        """Answer a request; say whether another one may follow."""
-        line, _, fields = head.partition(b"\r\n")
-        words = line.decode("latin-1").split(" ")
-        if len(words) != 3 or not words[2].startswith("HTTP/1."):
-            return self._send(400, {"error": "this is no request of HTTP/1.1"}, close=True)
-        lowered = fields.lower()
-        # A body would be taken for the next request.
-        body = b"content-length:" in lowered or b"transfer-encoding:" in lowered
-        leaving = b"connection: close" in lowered
-        staying = words[2] == "HTTP/1.1" or b"connection: keep-alive" in lowered
-        status, content = self._find(words[0], words[1])
-        return self._send(status, content, close=body or leaving or not staying)
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Keep the connection until what the client has asked for is answered."""
+        self._ended = True
+        return self.cycle is not None and not self.cycle.response_complete
 
-    def _send(self, status: int, content: dict[str, Any], *, close: bool) -> bool:
-        body = msgspec.json.encode(content)
-        self._transport.write(
-            b"HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%s\r\n%s"
-            % (
-                status,
-                _REASONS[status].encode(),
-                len(body),
-                b"Connection: close\r\n" if close else b"",
-                body,
-            )
-        )
-        if close:
-            with contextlib.suppress(RuntimeError):
-                self._transport.close()
-        return not close
+    def on_response_complete(self) -> None:
+        self._allow()
+        super().on_response_complete()
+        if self._ended and self.cycle.response_complete:
+            self.transport.close()
+
+    def shutdown(self) -> None:
+        super().shutdown()
+        self.loop.call_later(STOP_S, self.transport.abort)
+
+    def _allow(self) -> None:
+        """Give the client its time for the next request and its answer."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+        # Not `close`, which waits until everything is sent.
+        self._deadline = self.loop.call_later(self.time_s, self.transport.abort)

@@ -17,16 +17,11 @@ from anabranch.model.shapes import MISSING
 from anabranch.spark.checkpoint.state_values import (
     find_batch,
     find_batches,
+    find_checkpoint,
     read_changes,
     read_values,
 )
-from anabranch.spark.inspect.state_frames import (
-    STATE,
-    StateView,
-    collect_values,
-    find_checkpoint,
-    find_session,
-)
+from anabranch.spark.inspect.state_frames import STATE, StateView, collect_values, find_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

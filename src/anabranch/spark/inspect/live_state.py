@@ -5,11 +5,12 @@ These are the public names; the modules behind them are loaded when they are cal
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import InputError
+from anabranch.paths import resolve_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -55,19 +56,29 @@ def serve(
     *,
     host: str = "127.0.0.1",
     port: int = 8080,
+    token: str | None = None,
+    allow_hosts: Iterable[str] = (),
     spark: SparkSession | None = None,
     tell: Callable[[str], Any] = lambda line: None,
 ) -> None:
     """Serve the state of a query, or of a checkpoint, over HTTP until Ctrl-C.
 
-    The replica takes up each batch after it is committed: all shards of it at once.
+    The replica takes up each batch after it is committed: all shards of it at once. Only this machine can
+    reach the server, unless `host` is another address of it: then requests need a token
+    (`Authorization: Bearer TOKEN`), which is made and reported if none is given. Requests must name the
+    server by its host, by `localhost` or by one of `allow_hosts`.
     """
     from anabranch.spark.inspect.follower import Follower
+    from anabranch.spark.inspect.http_access import grant
     from anabranch.spark.inspect.http_server import Server
 
+    access = grant(host, token, allow_hosts)
     follower = Follower(query, spark=spark)
-    with Server(follower, host, port) as server:
-        tell(f"serving batch {follower.current.batch} at http://{server.host}:{server.port}/state")
+    with Server(follower, host, port, access=access) as server:
+        place = f"[{host}]" if ":" in host else host
+        tell(f"serving batch {follower.current.batch} at http://{place}:{server.port}/state")
+        if access.token is not None and token is None:
+            tell(f"requests need the header Authorization: Bearer {access.token}")
         server.wait()
 
 
@@ -89,4 +100,4 @@ def export_view(
 
     if keep < 1:
         raise InputError("at least one batch has to stay", expected="1 or more", got=str(keep))
-    return Export(query, Path(folder), keep, spark or find_session())
+    return Export(query, resolve_path(folder, "output"), keep, spark or find_session())

@@ -14,9 +14,10 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from anabranch.spark.checkpoint.state_values import find_batches
+from anabranch.publication import publish_file, publish_folder
+from anabranch.spark.checkpoint.state_values import find_batches, find_checkpoint
 from anabranch.spark.inspect.follower import POLL_S
-from anabranch.spark.inspect.state_frames import StateView, find_checkpoint
+from anabranch.spark.inspect.state_frames import StateView
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,21 +81,18 @@ def publish_view(
     if not known:
         return None
     batch = known[-1]
-    final, draft = folder / f"batch={batch}", folder / f".batch={batch}"
+    final = folder / f"batch={batch}"
     if not final.is_dir():
-        shutil.rmtree(draft, ignore_errors=True)
         view = StateView(spark, checkpoint, batch)
         if not view.has_state:
             return None
-        view.state().write.parquet(str(draft.absolute()))
-        stand = {"batch": batch, "frontier": view.frontier}
-        (draft / STAND).write_text(json.dumps(stand) + "\n", encoding="utf-8")
-        draft.rename(final)
+        with publish_folder(final) as draft:
+            view.state().write.mode("append").parquet(str(draft.absolute()))
+            stand = {"batch": batch, "frontier": view.frontier}
+            (draft / STAND).write_text(json.dumps(stand) + "\n", encoding="utf-8")
     if _read_latest(folder) != final.name:
-        link = folder / f".{LATEST}"
-        link.unlink(missing_ok=True)
-        link.symlink_to(final.name)
-        link.replace(folder / LATEST)
+        with publish_file(folder / LATEST) as link:
+            link.symlink_to(final.name)
         _tidy(folder, keep)
     return batch
 

@@ -30,10 +30,9 @@ from anabranch.microbatch.inspect.stored_state import (
 )
 from anabranch.microbatch.job.description import Description
 from anabranch.microbatch.store.state_store import KeptStore
-from anabranch.spark.checkpoint.ownership import find_local
 from anabranch.spark.checkpoint.state_values import (
     find_batch,
-    find_file_system,
+    find_checkpoint,
     find_running_session,
     read_values,
 )
@@ -235,16 +234,6 @@ def _widen(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_map(kind):
         return pa.map_(_widen(kind.key_type), _widen(kind.item_type))
     return signed.get(kind, kind)
-
-
-def find_checkpoint(query: str | Path | StreamingQuery) -> str:
-    """Return where the checkpoint of a query is."""
-    if isinstance(query, str | Path):
-        local = find_local(query, find_file_system(find_session()))
-        # Spark's own folder may be another one than ours.
-        return str(query) if local is None else str(local.absolute())
-    found: Any = query
-    return str(found._jsq.streamingQuery().resolvedCheckpointRoot())
 
 
 def find_session() -> SparkSession:

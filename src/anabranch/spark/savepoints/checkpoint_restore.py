@@ -17,23 +17,20 @@ from typing import TYPE_CHECKING, Any
 from anabranch.errors import AnabranchError, InputError
 from anabranch.microbatch.ingest.row_reader import MAX_RECORD_BYTES
 from anabranch.microbatch.job.job import Job
+from anabranch.microbatch.job.path_choice import Columnar
 from anabranch.model.program import Program
+from anabranch.paths import resolve_path, strip_scheme
+from anabranch.publication import publish_file
 from anabranch.savepoints.collection import find_savepoint
+from anabranch.savepoints.file_names import SOURCES
 from anabranch.savepoints.folders import Savepoint, open_savepoint
 from anabranch.savepoints.manifest import SavepointError
 from anabranch.savepoints.objects import check_windows
-from anabranch.savepoints.paths import SOURCES
 from anabranch.spark.checkpoint.file_manifest import MANIFEST
 from anabranch.spark.checkpoint.hadoop_checksums import name_sums
 from anabranch.spark.checkpoint.integrity import renew_manifest
-from anabranch.spark.checkpoint.ownership import (
-    PAIR,
-    Begin,
-    check_apart,
-    find_last,
-    find_local,
-    write_begin,
-)
+from anabranch.spark.checkpoint.ownership import PAIR, Begin, check_apart, find_last, write_begin
+from anabranch.spark.checkpoint.provenance import write_made_by
 from anabranch.spark.runs import find_session, fold_envelopes, make_job
 from anabranch.spark.savepoints.creation import NOTHING_READ
 from anabranch.spark.session.partitions import check_partitions, set_partitions
@@ -58,7 +55,7 @@ def restore_savepoint(  # noqa: PLR0913 - what `run` and `write_directory` take
     *,
     shards: int | None = None,
     hot: Iterable[Any] = (),
-    columns: bool = True,
+    columnar: Columnar = "auto",
     partitions: int | None = None,
     format: Format = "parquet",  # noqa: A002 - Spark's own word
     max_record_bytes: int = MAX_RECORD_BYTES,
@@ -73,10 +70,10 @@ def restore_savepoint(  # noqa: PLR0913 - what `run` and `write_directory` take
     migration = check_restore(
         opened, program, folder, checkpoint, partitions=partitions, format=format
     )
-    target, place = Path(folder).absolute(), _find_new(checkpoint).absolute()
+    target, place = resolve_path(folder, "output"), _find_new(checkpoint).absolute()
     feeds = list(feeds)
     job = make_job(
-        program, feeds, shards=shards, hot=hot, columns=columns, max_record_bytes=max_record_bytes
+        program, feeds, shards=shards, hot=hot, columnar=columnar, max_record_bytes=max_record_bytes
     )
     _check_feeds(opened, job, feeds)
     first = _find_first(target, opened)
@@ -86,6 +83,7 @@ def restore_savepoint(  # noqa: PLR0913 - what `run` and `write_directory` take
             _seed(spark, job, opened, migration, draft, first, format)
         _go_on_from(opened, draft / "checkpoint", list_origins(feeds))
         write_begin(draft / "checkpoint", Begin(first, opened.manifest.id, job.wiring.shards))
+        write_made_by(draft / "checkpoint", job.fingerprint())
         _put_in_place(draft, place, target, first)
         renew_manifest(place, find_retained(spark))
 
@@ -101,9 +99,10 @@ def check_restore(
 ) -> Migration:
     """Refuse what can't go on from a savepoint, as far as that needs no Spark; nothing is touched."""
     check_partitions(partitions)
-    check_apart(Path(folder), _find_new(checkpoint))
-    check_format(Path(folder), format)
-    _find_first(Path(folder), savepoint)
+    target = Path(strip_scheme(folder, "output"))
+    check_apart(target, _find_new(checkpoint))
+    check_format(target, format)
+    _find_first(target, savepoint)
     check_windows(savepoint.manifest, program)
     return Migration(read_schema(savepoint.manifest.schema), program)
 
@@ -116,13 +115,12 @@ def describe_place(place: Path) -> str:
 
 
 def _find_new(checkpoint: str | Path) -> Path:
-    place = find_local(checkpoint)
-    if place is None or place.is_file() or (place.exists() and any(place.iterdir())):
-        there = "a file" if place and place.is_file() else "a folder that holds something"
+    place = Path(strip_scheme(checkpoint, "checkpoint"))
+    if place.is_file() or (place.exists() and any(place.iterdir())):
         raise InputError(
             f"{checkpoint} can't become the checkpoint of a restored query",
-            expected="a new folder on a file system of this machine",
-            got="another file system" if place is None else there,
+            expected="a new folder",
+            got="a file" if place.is_file() else "a folder that holds something",
             cure="publish into another folder, or name another checkpoint",
         )
     return place
@@ -140,7 +138,9 @@ def _check_feeds(savepoint: Savepoint, job: Job, feeds: Sequence[Feed]) -> None:
             "windows that are open were kept in another form",
             expected=f"a run whose windows are {saved or 'in objects'}",
             got="windows in columns" if windows else "windows in objects",
-            cure="run with columns=False" if windows else "run with columns, on numbered sources",
+            cure='run with columnar="never"'
+            if windows
+            else "run with columns, on numbered sources",
         )
     asked = len(list_origins(feeds))
     if manifest.offsets and len(manifest.offsets) != asked:
@@ -268,7 +268,6 @@ def _put_in_place(draft: Path, place: Path, folder: Path, first: int) -> None:
     if place.exists():
         place.rmdir()
     move_checkpoint(made, place)
-    unsure = folder / f"{PAIR}.draft"
-    unsure.write_text(pair, encoding="utf-8")
-    unsure.replace(folder / PAIR)
+    with publish_file(folder / PAIR) as partial:
+        partial.write_text(pair, encoding="utf-8")
     (draft / "published" / f"batch={first}").rename(folder / f"batch={first}")

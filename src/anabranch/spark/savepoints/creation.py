@@ -24,7 +24,9 @@ from anabranch.microbatch.inspect.stored_state import (
 from anabranch.microbatch.job.description import Description
 from anabranch.model.events import Event
 from anabranch.model.maps import Map
+from anabranch.paths import resolve_path
 from anabranch.savepoints.drafts import Draft, begin_draft, check_is_free
+from anabranch.savepoints.file_names import SOURCES, STATE
 from anabranch.savepoints.manifest import (
     LedgerRecord,
     Manifest,
@@ -38,8 +40,7 @@ from anabranch.savepoints.objects import (
     to_pending,
     write_entries,
 )
-from anabranch.savepoints.paths import SOURCES, STATE
-from anabranch.spark.checkpoint.ownership import find_local, read_begin
+from anabranch.spark.checkpoint.ownership import read_begin
 from anabranch.spark.checkpoint.state_values import find_batch, find_batches
 from anabranch.spark.inspect.state_frames import PENDING, StateView
 from anabranch.state.durable.kinds import describe_values
@@ -80,7 +81,7 @@ def create_savepoint(
     Of the last committed batch, of `batch`, or of the first whose frontier has reached `at`; for that one
     it waits up to `wait_s` seconds. The query need not stop.
     """
-    place = _find_place(checkpoint).absolute()  # Tasks may work in another folder.
+    place, folder = resolve_path(checkpoint, "checkpoint"), resolve_path(target, "savepoint")
     check_is_free(Path(target))
     number = find_batch(place, batch) if at is None else _wait_for(spark, place, at, wait_s)
     view = StateView(spark, str(place), number)
@@ -92,31 +93,20 @@ def create_savepoint(
             got=description.mode,
             cure="run it settled from the start, and save that",
         )
-    with begin_draft(Path(target).absolute()) as draft:
+    with begin_draft(folder) as draft:
         state = _write_state(view, draft)
         events = _write_pending(view, draft)
         overview = read_overview(view.collect_stores(DELTAS))
         schema = Schema(state, _describe_deltas(overview), events, declared=description.said)
         _write_deltas(overview, schema, draft)
         _copy_sources(place, draft)
-        manifest = _describe(Path(target).name, place, number, overview, schema)
+        manifest = _describe(folder.name, place, number, overview, schema)
         return draft.seal(manifest)
 
 
 def read_checkpoint(spark: SparkSession, checkpoint: Path) -> Overview:
     """Return what a checkpoint holds at its last committed batch, but for its state."""
     return StateView(spark, str(checkpoint), find_batch(checkpoint)).overview
-
-
-def _find_place(checkpoint: str | Path) -> Path:
-    place = find_local(checkpoint)
-    if place is None:
-        raise SavepointError(
-            f"{checkpoint} is not on a file system of this machine",
-            expected="a local path, or one that is mounted",
-            cure="copy the checkpoint while the query is stopped",
-        )
-    return place
 
 
 def _wait_for(spark: SparkSession, checkpoint: Path, at: int, wait_s: float) -> int:

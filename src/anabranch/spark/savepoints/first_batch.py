@@ -32,9 +32,9 @@ from anabranch.microbatch.restore.shares import (
 from anabranch.model.events import Event
 from anabranch.model.maps import Map
 from anabranch.plan.foldable_leaves import join_deltas
+from anabranch.savepoints.file_names import STATE
 from anabranch.savepoints.folders import Savepoint
 from anabranch.savepoints.objects import place_deltas, place_events, read_pending
-from anabranch.savepoints.paths import STATE
 from anabranch.state.durable.kinds import STR, Record
 from anabranch.state.durable.row_tables import from_table
 from anabranch.state.evolution.changes import Rekey

@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import InputError
 from anabranch.microbatch.ingest.row_reader import MAX_RECORD_BYTES
+from anabranch.microbatch.job.path_choice import Columnar
 from anabranch.model.program import Program
+from anabranch.paths import resolve_path, strip_scheme
+from anabranch.publication import publish_folder
 from anabranch.spark.checkpoint.file_manifest import MANIFEST
 from anabranch.spark.checkpoint.integrity import refuse_damage, renew_manifest
 from anabranch.spark.checkpoint.locks import Lock
@@ -22,7 +25,6 @@ from anabranch.spark.checkpoint.ownership import (
     PAIR,
     check_pair,
     find_last,
-    find_local,
     read_begin,
     write_begin,
 )
@@ -50,7 +52,7 @@ def rescale(  # noqa: PLR0913 - what `run` and `write_directory` take
     *,
     shards: int | None = None,
     hot: Iterable[Any] = (),
-    columns: bool = True,
+    columnar: Columnar = "auto",
     partitions: int | None = None,
     format: Format = "parquet",  # noqa: A002 - Spark's own word
     max_record_bytes: int = MAX_RECORD_BYTES,
@@ -61,14 +63,14 @@ def rescale(  # noqa: PLR0913 - what `run` and `write_directory` take
     """
     place = check_rescale(folder, checkpoint, partitions=partitions, format=format).absolute()
     feeds = list(feeds)
-    spark, target = find_session(feeds), Path(folder)
+    spark, target = find_session(feeds), resolve_path(folder, "output")
     lock = Lock(place)
     try:
         _check_finished(place)
         refuse_damage(place)
         overview = read_checkpoint(spark, place)
         asked = overview.description.plan.shards if shards is None else shards
-        options: Any = {"shards": asked, "hot": hot, "columns": columns}
+        options: Any = {"shards": asked, "hot": hot, "columnar": columnar}
         options["max_record_bytes"] = max_record_bytes
         job = make_job(program, feeds, **options)
         if partitions is not None and job.fingerprint() == overview.made_by:
@@ -107,13 +109,10 @@ def _repartition(
     if last is None:
         return
     number = find_last(checkpoint / "offsets", "[0-9]*") + read_begin(checkpoint).first
-    draft = folder / f".batch={number}"
-    shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir()
-    write_nothing(draft, format)
-    for name in (LEDGER, FRONTIERS):
-        shutil.copyfile(last / name, draft / name)
-    draft.rename(folder / f"batch={number}")
+    with publish_folder(folder / f"batch={number}") as draft:
+        write_nothing(draft, format)
+        for name in (LEDGER, FRONTIERS):
+            shutil.copyfile(last / name, draft / name)
 
 
 def _replace(
@@ -151,19 +150,19 @@ def check_rescale(
     A rescale that was killed as it put the new checkpoint in place is finished first.
     """
     check_partitions(partitions)
-    place = find_local(checkpoint)
-    if place is not None:
-        aside = _name_aside(place)
-        if _is_taken_over(Path(folder), aside / "checkpoint"):
-            _finish(aside, place)
-    if place is None or not (place / "commits").is_dir():
+    place = Path(strip_scheme(checkpoint, "checkpoint"))
+    target = Path(strip_scheme(folder, "output"))
+    aside = _name_aside(place)
+    if _is_taken_over(target, aside / "checkpoint"):
+        _finish(aside, place)
+    if not (place / "commits").is_dir():
         raise InputError(
             f"there is no checkpoint at {checkpoint}",
             expected="the checkpoint of a query that has run and is stopped, on this machine",
-            got="another file system" if place is None else describe_place(place),
+            got=describe_place(place),
         )
-    check_pair(Path(folder), place)
-    check_format(Path(folder), format)
+    check_pair(target, place)
+    check_format(target, format)
     Lock(place).release()
     _check_finished(place)
     return place

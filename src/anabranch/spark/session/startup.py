@@ -24,6 +24,9 @@ _FORKING = "-Djdk.lang.Process.launchMechanism=VFORK"
 _STACK = "-Xss4m"
 """Spark strips comments from the code it generates by a regular expression that recurs with their length."""
 
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options for a JVM that lives for seconds: it does not get back what its best compiler costs, half its time."""
+
 _PATIENCE_S = 5.0
 _HOST = r"(?:[\w.-]+|\[[\da-fA-F:]+\]):\d+"
 _MASTER = re.compile(

@@ -8,7 +8,6 @@ batch is read to its end, as Spark's state needs it to be, and dropped.
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,18 +20,21 @@ from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.tolerance import Sample, Tolerance, explain_excess, read_tolerance
 from anabranch.microbatch.exchange.result_rows import COLUMNS
 from anabranch.model.events import Heartbeat
+from anabranch.paths import resolve_path
+from anabranch.publication import PARTIAL, publish_folder
 from anabranch.spark.checkpoint.integrity import guard_checkpoint, refuse_damage
 from anabranch.spark.checkpoint.locks import Lock
-from anabranch.spark.checkpoint.ownership import (
-    PairingError,
-    check_pair,
-    find_local,
-    read_begin,
-    write_pair,
-)
+from anabranch.spark.checkpoint.ownership import PairingError, check_pair, read_begin, write_pair
+from anabranch.spark.checkpoint.provenance import check_made_by, find_fingerprint
 from anabranch.spark.session.partitions import spare_partitions
 from anabranch.spark.sinks.packed_frames import find_packed
-from anabranch.spark.sinks.part_files import Format, check_format, write_nothing, write_rows
+from anabranch.spark.sinks.part_files import (
+    Format,
+    check_format,
+    explain_disk,
+    write_nothing,
+    write_rows,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -86,21 +88,18 @@ def write_directory(
     if format not in ("json", "parquet"):
         raise InputError(f"{format!r} is no format", expected="json or parquet", got=repr(format))
     tolerance = None if most_rejected is None else read_tolerance(most_rejected)
-    target = Path(folder)
+    target, local = resolve_path(folder, "output"), resolve_path(checkpoint, "checkpoint")
     session = result.sparkSession
-    local = _find_local(session, checkpoint)
     check_format(target, format)
-    if local is not None:
-        _check_pair(target, local)  # Before the lock, which would leave a new checkpoint behind.
+    _check_pair(target, local)  # Before the lock, which would leave a new checkpoint behind.
 
     def accept() -> None:
-        if local is not None:
-            _check_pair(target, local)
+        _check_pair(target, local)
         last = find_last_batch(target)
         if tolerance is not None and last is not None:
             judge_batch(session, last, format, tolerance)
-        target.mkdir(parents=True, exist_ok=True)
-        if local is not None:
+        with explain_disk("the output", target):
+            target.mkdir(parents=True, exist_ok=True)
             write_pair(target, local)
 
     def take(frame: DataFrame, batch: int) -> None:
@@ -108,7 +107,7 @@ def write_directory(
         if tolerance is not None:
             judge_batch(frame.sparkSession, target / f"batch={batch}", format, tolerance)
 
-    return _start(find_packed(result), checkpoint, take, trigger, accept)
+    return _start(find_packed(result), local, take, trigger, accept)
 
 
 def for_each_batch(
@@ -147,15 +146,28 @@ def for_each_batch(
 
 def publish(frame: DataFrame, batch: int, folder: Path, format: Format) -> bool:  # noqa: A002
     """Write a batch and make it visible by one rename; say whether it was not there before."""
+    folder = resolve_path(folder, "output")
     final = folder / f"batch={batch}"
     if final.exists():
         frame.write.format("noop").mode("overwrite").save()
         return False
-    draft = folder / f".batch={batch}"
-    shutil.rmtree(draft, ignore_errors=True)
-    counts = write_rows(frame, draft, format)
+    with explain_disk(f"batch {batch}", folder), publish_folder(final) as draft:
+        counts = write_rows(frame, draft, format)
+        for partial in draft.rglob(f"{PARTIAL}*"):
+            partial.unlink()  # Of a task that died; another one has written its part.
+        _add_accounts(draft, batch, counts, format)
+    return True
+
+
+def _add_accounts(
+    draft: Path,
+    batch: int,
+    counts: list[dict[str, Any]],
+    format: Format,  # noqa: A002
+) -> None:
+    """Put ledger and frontiers beside the rows of a batch."""
     balance, frontiers = _sum_up(counts), _find_frontiers(counts)
-    before = find_last_batch(folder, before=batch)
+    before = find_last_batch(draft.parent, before=batch)
     if before is None and not any(draft.glob("kind=*")):
         write_nothing(draft, format)
     if not counts and before is not None:
@@ -166,8 +178,6 @@ def publish(frame: DataFrame, batch: int, folder: Path, format: Format) -> bool:
     text = json.dumps(frontiers._asdict(), sort_keys=True)
     (draft / FRONTIERS).write_text(text + "\n", encoding="utf-8")
     balance.check(f"batch {batch}")
-    draft.rename(final)
-    return True
 
 
 def judge_batch(
@@ -205,7 +215,7 @@ def read_waivers(folder: str | Path) -> list[Heartbeat]:
     """
     found: list[tuple[str, int, int | None]] = []
     known: dict[str, int] = {}
-    for batch in sorted(Path(folder).glob("batch=*"), key=_number):
+    for _, batch in sorted(list_batches(folder).items()):
         for name, stand in read_frontiers(batch).stands.items():
             if stand.waived is not None and known.get(name) != stand.waived:
                 known[name] = stand.waived
@@ -213,13 +223,25 @@ def read_waivers(folder: str | Path) -> list[Heartbeat]:
     return record(found)
 
 
-def _number(batch: Path) -> int:
-    return int(batch.name.partition("=")[2])
+def list_batches(folder: str | Path) -> dict[int, Path]:
+    """Return the batches that were published into a folder, by number; refuse what looks like one."""
+    found: dict[int, Path] = {}
+    for path in resolve_path(folder, "output").glob("batch=*"):
+        number = path.name.partition("=")[2]
+        if not (number.isdecimal() and number.isascii() and path.is_dir()):
+            raise InputError(
+                f"{path} is not a batch of a query",
+                expected="folders batch=0, batch=1, … and nothing else of that name in an output folder",
+                got=path.name,
+                cure="move it elsewhere: readers of the folder would take its rows for outputs",
+            )
+        found[int(number)] = path
+    return found
 
 
 def find_last_batch(folder: str | Path, before: int | None = None) -> Path | None:
     """Return the last batch that was published into a folder, or the last before another."""
-    numbers = {_number(path): path for path in Path(folder).glob("batch=*")}
+    numbers = list_batches(folder)
     known = [number for number in numbers if before is None or number < before]
     return numbers[max(known)] if known else None
 
@@ -283,11 +305,6 @@ def _check_pair(folder: Path, checkpoint: Path) -> None:
         raise
 
 
-def _find_local(session: SparkSession, checkpoint: str | Path) -> Path | None:
-    context: Any = session.sparkContext
-    return find_local(checkpoint, str(context._jsc.hadoopConfiguration().get("fs.defaultFS")))
-
-
 def _start(
     result: DataFrame,
     checkpoint: str | Path | None,
@@ -304,14 +321,15 @@ def _start(
 
     if checkpoint is None:
         return begin(function)
-    writer = writer.option("checkpointLocation", str(checkpoint))
-    local = _find_local(result.sparkSession, checkpoint)
-    if local is None:
-        accept()
-        return begin(function)
+    local = resolve_path(checkpoint, "checkpoint")
+    # With its scheme: Spark may have another default file system.
+    writer = writer.option("checkpointLocation", f"file://{local}")
     lock = Lock(local)
     first = read_begin(local).first
     try:
+        made_by = find_fingerprint(result)
+        if made_by is not None:
+            check_made_by(local, made_by)
         accept()
         keeper = guard_checkpoint(local, find_retained(result.sparkSession))
 

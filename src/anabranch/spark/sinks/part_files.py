@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from anabranch.errors import InputError
+from anabranch.errors import AnabranchError, InputError
 from anabranch.microbatch.exchange.packed_rows import read_schema, unpack
+from anabranch.publication import publish_file
 from anabranch.spark.sinks.packed_frames import is_packed
 
 if TYPE_CHECKING:
@@ -20,20 +21,55 @@ if TYPE_CHECKING:
 Format = Literal["json", "parquet"]
 
 
+class PublishingError(AnabranchError, RuntimeError):
+    """A batch could not be written, or is not all there. It is not committed, and nothing of it is visible."""
+
+
+@contextmanager
+def explain_disk(what: str, folder: Path | str) -> Iterator[None]:
+    """Report a failure of the disk as what could not be written, and where."""
+    try:
+        yield
+    except OSError as error:
+        raise PublishingError(
+            f"{what} can't be written",
+            where=str(folder),
+            expected="a folder that the driver and all workers can write to, with room for the batch",
+            got=f"{type(error).__name__}: {error}",
+            cure="mend that and start again: the batch is computed and published again",
+        ) from error
+
+
 def write_rows(frame: DataFrame, draft: Path, format: Format) -> list[dict[str, Any]]:  # noqa: A002
     """Write the rows of a batch into `draft/kind=…`; return what the ledger rows say.
 
-    The batch is computed once, and to its end: that is what Spark's state needs.
+    The batch is computed once, and to its end: that is what Spark's state needs. A file that a task wrote
+    and that is not in the draft stops the batch.
     """
-    draft.mkdir(parents=True)
+    with explain_disk("a batch", draft):
+        draft.mkdir(parents=True)
     writer = _make_writer(str(draft), format, packed=is_packed(frame))
-    counts = frame.mapInArrow(writer, "value string").collect()
-    return [json.loads(row.value) for row in counts]
+    rows = frame.mapInArrow(writer, "value string, file string").collect()
+    check_parts(draft, [row.file for row in rows if row.file is not None])
+    return [json.loads(row.value) for row in rows if row.value is not None]
+
+
+def check_parts(draft: Path, files: Iterable[str]) -> None:
+    """Refuse a batch of which the driver does not see every file that tasks wrote."""
+    missing = sorted(name for name in files if not (draft / name).is_file())
+    if missing:
+        raise PublishingError(
+            f"{len(missing)} files of a batch are not in the output folder",
+            where=str(draft),
+            expected="a folder that is the same for the driver and all workers",
+            got=f"no {missing[0]}, which a task wrote",
+            cure="name a folder on a file system that all of them share",
+        )
 
 
 def check_format(folder: Path, format: Format) -> None:  # noqa: A002 - Spark's own word
     """Refuse to publish in another format into a folder that holds batches."""
-    for batch in sorted(folder.glob("batch=*")):
+    for batch in sorted(folder.glob("batch=[0-9]*")):
         found = next(batch.glob("kind=*/part-*"), None)
         if found is not None:
             there = found.suffix.lstrip(".")
@@ -70,6 +106,7 @@ def _make_writer(
         context = TaskContext.get()
         assert context is not None
         kinds: dict[str, list[pa.RecordBatch]] = {}
+        files: list[str] = []
         for batch in chain.from_iterable(map(unpack, batches)) if packed else batches:
             for kind in batch.column("kind").unique().to_pylist():
                 rows = batch.filter(pc.equal(batch.column("kind"), kind))
@@ -79,9 +116,17 @@ def _make_writer(
             table = pa.Table.from_batches(parts).drop_columns(["kind"])
             folder = Path(draft) / f"kind={kind}"
             # A task that is tried again writes the same file again.
-            _write_file(table, folder / f"part-{context.partitionId():05}.{format}", format)
+            name = f"part-{context.partitionId():05}.{format}"
+            with explain_disk("a part of a batch", folder):
+                _write_file(table, folder / name, format)
+            files.append(f"kind={kind}/{name}")
         values = [value for rows in ledgers for value in rows.column("value").to_pylist()]
-        yield pa.RecordBatch.from_arrays([pa.array(values, pa.string())], ["value"])
+        yield pa.record_batch(
+            {
+                "value": pa.array([*values, *([None] * len(files))], pa.string()),
+                "file": pa.array([*([None] * len(values)), *files], pa.string()),
+            }
+        )
 
     return write
 
@@ -90,13 +135,12 @@ def _write_file(table: pa.Table, file: Path, format: Format) -> None:  # noqa: A
     import pyarrow.parquet as pq
 
     file.parent.mkdir(parents=True, exist_ok=True)
-    hidden = file.with_name(f".{file.name}")
-    if format == "parquet":
-        # What repeats is worth a dictionary; ids and values hardly ever do.
-        pq.write_table(table, hidden, use_dictionary=["tag", "source", "reason"])
-    else:
-        with hidden.open("w", encoding="utf-8") as out:
+    with publish_file(file) as partial:
+        if format == "parquet":
+            # What repeats is worth a dictionary; ids and values hardly ever do.
+            pq.write_table(table, partial, use_dictionary=["tag", "source", "reason"])
+            return
+        with partial.open("w", encoding="utf-8") as out:
             for row in table.to_pylist():
                 present = {name: value for name, value in row.items() if value is not None}
                 out.write(json.dumps(present, ensure_ascii=False) + "\n")
-    os.replace(hidden, file)

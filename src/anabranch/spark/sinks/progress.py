@@ -6,15 +6,26 @@ with each of them. Nothing is registered with the session, and nothing slows the
 
 from __future__ import annotations
 
+import os
 import re
+import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from anabranch.errors import AnabranchError, ConservationError, RejectionError
+from anabranch.errors import (
+    AnabranchError,
+    ConservationError,
+    InputError,
+    Location,
+    RejectionError,
+)
 from anabranch.eventtime.held_back import explain_hold, find_holders, name_time
 from anabranch.eventtime.ledger import Ledger
 from anabranch.model.events import FOREVER
+from anabranch.paths import resolve_path
+from anabranch.spark.checkpoint.ownership import read_begin
 from anabranch.spark.session.signals import hold_signals
 from anabranch.spark.sinks.directory import Frontiers, read_frontiers, read_ledger
 
@@ -22,6 +33,9 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 INTERVAL_S = 1
+
+_FRAME = re.compile(r'^\s*File "(.+)", line (\d+)')
+_RAISED = re.compile(r"^(?:[\w.]+\.)?[A-Z]\w*(?:: .*)?$")
 
 _OURS = re.compile(r"^\s*(?:\w+: )*anabranch\.[\w.]*?(\w+Error): (.*)$")
 _THEIRS = re.compile(r"^\s*(?:at \S+\(|Traceback|File \"|\.\.\. \d+ more|Caused by|JVM stacktrace)")
@@ -46,7 +60,9 @@ class Batch(NamedTuple):
 def describe_progress(query: StreamingQuery, folder: str | Path | None = None) -> str:
     """Say what a query's last batch did; `folder` is where `write_directory` publishes it."""
     recent = query.recentProgress
-    return describe_batch(read_batch(recent[-1], folder)) if recent else "no batch yet"
+    if not recent:
+        return "no batch yet"
+    return describe_batch(read_batch(recent[-1], folder, find_first(query)))
 
 
 def follow(
@@ -72,7 +88,7 @@ def watch(
     """Yield each batch of a query when it is done, until the query ends; fail as `follow` does."""
     from pyspark.errors import StreamingQueryException
 
-    told = -1
+    told, first = -1, find_first(query)
     over = False
     recent: list[Any] = []
     while not over:
@@ -80,21 +96,39 @@ def watch(
             try:
                 over = bool(query.awaitTermination(interval_s))
             except StreamingQueryException as error:
-                raise explain_failure(str(error)) from error
+                raise keep_trace(explain_failure(str(error)), str(error)) from error
             recent = query.recentProgress
         for progress in recent:
             if progress["batchId"] > told:
                 told = progress["batchId"]
-                yield read_batch(progress, folder)
+                yield read_batch(progress, folder, first)
 
 
-def read_batch(progress: Mapping[str, Any], folder: str | Path | None = None) -> Batch:
-    """Return what a batch did, from Spark's progress of it and from what was published with it."""
+def find_first(query: StreamingQuery) -> int:
+    """Return the number under which a query publishes its first batch: a restored one counts on."""
+    from anabranch.spark.checkpoint.state_values import find_checkpoint
+
+    if not hasattr(query, "_jsq"):
+        return 0
+    try:
+        return read_begin(resolve_path(find_checkpoint(query), "checkpoint")).first
+    except InputError:
+        return 0  # Elsewhere; only local checkpoints are made from savepoints.
+
+
+def read_batch(
+    progress: Mapping[str, Any], folder: str | Path | None = None, first: int = 0
+) -> Batch:
+    """Return what a batch did, from Spark's progress of it and from what was published with it.
+
+    Spark counts the batches of a checkpoint from 0, and they are published from `first` on.
+    """
     operators = progress.get("stateOperators") or ()
-    place = None if folder is None else Path(folder) / f"batch={progress['batchId']}"
+    number = progress["batchId"] + first
+    place = None if folder is None else resolve_path(folder, "output") / f"batch={number}"
     published = place if place is not None and place.is_dir() else None
     return Batch(
-        progress["batchId"],
+        number,
         progress["numInputRows"],
         progress.get("processedRowsPerSecond") or 0.0,
         sum(operator.get("numRowsTotal", 0) for operator in operators),
@@ -174,10 +208,38 @@ def explain_failure(text: str) -> AnabranchError:
             kind, what = ours.groups()
             rest = _read_on(lines[place + 1 :])
             return _FAILURES.get(kind, QueryError)("\n".join([what, *rest]))
-    kept = [line for line in lines if line.strip() and not _THEIRS.match(line)]
-    return QueryError(
-        "the query failed", got=kept[0].strip() if kept else "no reason given", cure=_LOOK
-    )
+    where, got = _find_raised(lines)
+    if got is None:
+        kept = [line for line in lines if line.strip() and not _THEIRS.match(line)]
+        got = kept[0].strip() if kept else "no reason given"
+    return QueryError("the query failed", where=where, got=got, cure=_LOOK if where else None)
+
+
+def _find_raised(lines: list[str]) -> tuple[Location | None, str | None]:
+    """Return the last Python exception of a text, and the line of the user's own that raised it."""
+    starts = [place for place, line in enumerate(lines) if "Traceback (most recent call" in line]
+    if not starts:
+        return None, None
+    where = None
+    for line in lines[starts[-1] + 1 :]:
+        frame = _FRAME.match(line)
+        if frame is not None:
+            file = frame[1]
+            ours = "site-packages" in file or "/pyspark/" in file or "/anabranch/" in file
+            if not ours and not file.startswith(("<", sys.base_prefix)):
+                where = Location(file, int(frame[2]))
+        elif _RAISED.match(line):
+            return where, line.strip()
+    return where, None
+
+
+def keep_trace(error: AnabranchError, text: str) -> AnabranchError:
+    """Keep what Spark printed of a failure in a file, and note its name with the error."""
+    number, name = tempfile.mkstemp(prefix="anabranch-failure-", suffix=".log")
+    with os.fdopen(number, "w", encoding="utf-8", errors="replace") as file:
+        file.write(text)
+    error.add_note(f"  {'trace:':<10}{name}")
+    return error
 
 
 _FAILURES: dict[str, type[AnabranchError]] = {

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from anabranch.model.events import FOREVER
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -31,11 +33,16 @@ def select_outputs(frame: DataFrame, kind: str | None = None) -> DataFrame:
 
 
 def select_late(frame: DataFrame) -> DataFrame:
-    """Return the events that came too late, each with its distance behind its source's frontier."""
+    """Return the events that came too late, each with its distance behind its source's frontier.
+
+    Two times may lie further apart than 63 bits can tell; such a distance is the largest that they can.
+    """
     from pyspark.sql import functions as f
 
-    distance = f.regexp_extract("reason", r"^(\d+)", 1).cast("bigint").alias("distance")
-    return frame.where("kind = 'late'").select(*_EVENT, "event", distance)
+    # Two times of 64 bits are less than 20 digits apart.
+    whole = f.regexp_extract("reason", r"^(\d+)", 1).cast("decimal(20,0)")
+    distance = f.least(whole, f.lit(FOREVER).cast("decimal(20,0)")).cast("bigint")
+    return frame.where("kind = 'late'").select(*_EVENT, "event", distance.alias("distance"))
 
 
 def select_rejected(frame: DataFrame) -> DataFrame:

@@ -10,7 +10,12 @@ import heapq
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
@@ -20,7 +25,7 @@ from anabranch.microbatch.ingest.early_folds import begin_gathering, fold_file, 
 from anabranch.microbatch.ingest.file_rows import read_rows, take_in_rows
 from anabranch.microbatch.ingest.look_ahead import Forecast, Forecaster, Foreseen, can_foresee
 from anabranch.microbatch.job.job import Job
-from anabranch.sources.files import Found, Taken, check_taken, list_batch, list_files
+from anabranch.sources.files import Found, Taken, check_taken, list_batch, list_files, list_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,6 +44,9 @@ def make_source(job: Job, tasks: int, name: str) -> type[DataSource]:
 
         def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
             return FusedReader(job, tasks)
+
+        def reader(self, schema: StructType) -> DataSourceReader:
+            return BatchReader(job, tasks)
 
     return FusedSource
 
@@ -69,8 +77,8 @@ class FusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Remember what there is now: nothing beyond it will be read."""
-        names = [list_files(folder.files, Taken()) for folder in self._folders]
-        self._until = [found[-1].name if found else "" for found in names]
+        names = [list_names(folder.files) for folder in self._folders]
+        self._until = [found[-1] if found else "" for found in names]
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Return the next files of each folder, as many as a batch takes."""
@@ -83,7 +91,7 @@ class FusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._until is not None:
             until = list(self._until)
         files = {
-            place: list_files(folder.files, so_far, last)[: folder.files.files_per_batch]
+            place: list_files(folder.files, so_far, last, folder.files.files_per_batch)
             for place, (folder, so_far, last) in enumerate(
                 zip(self._folders, taken, until, strict=True)
             )
@@ -131,6 +139,24 @@ class FusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 yield make_batch(take_in_rows(self._job, folder, batches), shards)
         if gathering is not None:
             yield make_batch(gathering.send(), shards)
+
+
+class BatchReader(DataSourceReader):
+    """Reads all files of folders that have ended, as one batch."""
+
+    def __init__(self, job: Job, tasks: int) -> None:
+        self._job = job
+        self._inner = FusedReader(job, tasks)
+
+    def partitions(self) -> list[InputPartition]:
+        """Deal all files out to tasks."""
+        files = [list_files(folder.files, Taken()) for folder in self._job.folders]
+        end = _write([Taken().after(found) for found in files], Foreseen({}))
+        return self._inner.partitions(self._inner.initialOffset(), end)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read a task's files into envelopes."""
+        return self._inner.read(partition)
 
 
 def _write(taken: list[Taken], foreseen: Foreseen) -> dict[str, Any]:

@@ -54,7 +54,9 @@ class Feed:
     @property
     def is_stream(self) -> bool:
         """Say whether more may come."""
-        return isinstance(self.frame, Files) or self.frame.isStreaming
+        if isinstance(self.frame, Files):
+            return not self.frame.ended
+        return self.frame.isStreaming
 
     @property
     def is_numbered(self) -> bool:

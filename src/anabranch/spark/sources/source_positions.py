@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from anabranch.errors import InputError
+from anabranch.paths import resolve_path
 from anabranch.sources.files import Files
-from anabranch.spark.checkpoint.ownership import find_local
 from anabranch.spark.sources.feeds import Feed
 
 
@@ -40,9 +41,16 @@ def _look_into(frame: Any) -> Iterator[Origin]:
         kind = leaf.getClass().getSimpleName()
         if kind == "StreamingRelation":
             path = leaf.dataSource().options().get("path")
-            yield Origin(find_local(path.get()) if path.isDefined() else None)
+            yield Origin(_find_folder(path.get()) if path.isDefined() else None)
         elif kind.startswith("StreamingRelation"):
             yield Origin(None)
+
+
+def _find_folder(path: str) -> Path | None:
+    try:
+        return resolve_path(path, "input")
+    except InputError:
+        return None  # Spark reads it from elsewhere; there is nothing here that could have moved.
 
 
 def move_log(text: str, folder: Path) -> str:

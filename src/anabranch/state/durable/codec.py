@@ -39,8 +39,13 @@ from anabranch.state.durable.durable_names import (
     write_array,
     write_integer,
 )
+from anabranch.state.exact import MeanState, SumState, VarianceState
+from anabranch.state.numbers import Average
 
 __all__ = ["Codec", "CodecError", "make_codec", "name_record"]
+
+OWN_RECORDS: tuple[type, ...] = (Average, SumState, MeanState, VarianceState)
+"""The ready-made states that are records."""
 
 _SMALL = 1 << 63
 _PLAIN = frozenset({int, str, float, bytes, bool, type(None)})
@@ -132,12 +137,20 @@ class Codec:
 def make_codec(program: Program) -> Codec:
     """Return the codec that knows the records of a program: its events, and what states start as.
 
-    A shape whose states come to hold other records than they start with names them as `records`.
+    A shape whose states come to hold other records than they start with names them as `records`. The states
+    of our own that are records are known to every program: a record of a user's may hold one.
     """
     found: list[type] = list(program.tags)
     for state_type in program.state_types:
         found += find_records(state_type.shape)
-    return Codec(found)
+    return Codec([*found, *OWN_RECORDS])
+
+
+def has_durable_form(kind: type) -> bool:
+    """Say whether values of a class can be written, as far as the class tells."""
+    if kind in _PLAIN or kind in _LOWERS or is_record(kind) or issubclass(kind, Enum):
+        return True
+    return kind.__module__ == "numpy" or kind.__module__.startswith("numpy.")
 
 
 def find_records(shape: Any) -> tuple[type, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
+from anabranch.model.failures import Failed, attempt
 from anabranch.model.maps import Map
 from anabranch.state.durable.durable_names import fields_of, is_record
 from anabranch.state.durable.kind_trees import is_number
@@ -77,14 +78,14 @@ def find_default(record: Any, field: str) -> Callable[[], Any] | None:
 
 def call(function: Convert, place: str, *values: Any) -> Any:
     """Call a user's function; say what it was called with if it raises."""
-    try:
-        return function(*values)
-    except Exception as error:
+    made = attempt(function, *values)
+    if isinstance(made, Failed):
         raise EvolutionError(
             f"the function for {place} failed",
-            got=f"{type(error).__name__}: {error}, of {', '.join(repr(v)[:80] for v in values)}",
+            got=f"{made.reason}, of {', '.join(repr(v)[:80] for v in values)}",
             cure="mend the function",
-        ) from error
+        ) from made.error
+    return made
 
 
 def walk(value: Any, change: Convert) -> Any:

@@ -85,6 +85,8 @@ class Migration:
         self._rules = Rules(
             promise.records, self.new.records, classes, self.records, changes, defaults
         )
+        if isinstance(program, Program):
+            self._rules.grown = _find_grown(promise, program, self._rules.renew)
         for place, what, cure in unclear:
             self._rules.note(REFUSED, place, what, cure)
         self._changes = changes
@@ -327,6 +329,28 @@ class Migration:
 
 def _make_stand_ins(schema: Schema) -> dict[str, type]:
     return {name: make_stand_in(kind) for name, kind in schema.records.items()}
+
+
+def _find_grown(promise: Schema, program: Program, renew: Convert) -> dict[str, Convert]:
+    """Return how the values of open windows become those of windows that fold more: from zero."""
+    shape: Any = program.initial.shape
+    while shape.by is not None:
+        shape = shape.inner
+    fold = getattr(getattr(shape, "windowing", None), "fold", None)
+    if not hasattr(fold, "states"):
+        return {}
+    zero: Any = fold.zero  # type: ignore[union-attr]
+    found: dict[str, Convert] = {}
+    for name, kind in promise.records.items():
+        if isinstance(kind, Record) and name.startswith("Struct("):
+            fields = [field for field, _ in kind.fields]
+            if set(fields) < set(zero._fields):
+                found[name] = _make_grower(zero, fields, renew)
+    return found
+
+
+def _make_grower(zero: Any, fields: list[str], renew: Convert) -> Convert:
+    return lambda value: zero._replace(**{name: renew(getattr(value, name)) for name in fields})
 
 
 def _list_fields(schema: Schema) -> dict[str, tuple[str, ...]]:

@@ -98,6 +98,7 @@ class Rules:
         self._own = set(classes.values())
         self._rules: dict[str, Convert] = {}
         self.partial = False
+        self.grown: Mapping[str, Convert] = {}
 
     def note(self, status: str, place: str, what: str, cure: str | None = None) -> None:
         """Keep a verdict."""
@@ -290,6 +291,9 @@ class Rules:
         if name not in self._rules:
             self._rules[name] = self.renew  # A record may hold itself.
             after = name if name in self._new else self._name_now(name)
+            if after not in self._new and name in self.grown:
+                self._rules[name] = self.grown[name]
+                return self._rules[name]
             old, new = self._old.get(name), self._new.get(after)
             if isinstance(old, Record) and isinstance(new, Record):
                 self._rules[name] = self.convert_record(old, new, place, MISSING)

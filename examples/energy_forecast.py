@@ -1,0 +1,115 @@
+"""Forecast the load of houses from the load now, and from that of the same hour before.
+
+Smart plugs report their load. When a slice of six hours ends, the load of the slice after the next is
+forecast for each house: the mean of what the house draws now, and of the median of what it drew in
+earlier slices of that time of day. It is the first query of the DEBS 2014 challenge, which Flumina ran as
+energy management: plugs report by the thousand, houses and even the plugs of one house add up apart, and
+only the end of a slice, which comes rarely, brings them together.
+"""
+
+from statistics import median
+from typing import Any, NamedTuple
+
+from anabranch import Event, Map, Program, depends, on, take
+from anabranch.demo import show
+from anabranch.eventtime import Source
+from anabranch.plan import Plan, Worker
+from anabranch.state import Bag, Count, MapOf, Struct, Sum
+
+SLICE, DAY = 6, 24
+
+
+class Load(NamedTuple):
+    time: int
+    house: str
+    plug: int
+    watts: int
+
+
+class SliceEnd(NamedTuple):
+    time: int
+
+
+house = Struct(watts=Sum(), reports=Count(), past=Bag())
+past = Bag()
+"""A mean for each slice that is over, with the slice's time of day: `(18, 340)`."""
+
+
+def average(known: Any) -> int:
+    return round(known.watts / known.reports)
+
+
+def forecast(houses: Map[str, Any], end: SliceEnd) -> list[tuple[str, int, int]]:
+    """Return for each house when the slice after the next starts, and what it will draw."""
+    start = end.time + SLICE
+    found = []
+    for name, known in sorted(houses.items()):
+        if known.reports:
+            before = [mean for hour, mean in past.value(known.past) if hour == start % DAY]
+            expected = median(before) if before else average(known)
+            found.append((name, start, round((average(known) + expected) / 2)))
+    return found
+
+
+def close(houses: Map[str, Any], end: SliceEnd) -> Map[str, Any]:
+    """Put the slice to the past of each house, and begin the next one."""
+    hour = (end.time - SLICE) % DAY
+    closed = {
+        name: house.init._replace(past=past.add(known.past, (hour, average(known))))
+        for name, known in houses.items()
+        if known.reports
+    }
+    return Map({**houses, **closed})
+
+
+energy_forecast = Program(
+    on(Load, update=lambda known, load: house.add(known, watts=load.watts, reports=1)),
+    on(SliceEnd, output=forecast, update=close),
+    depends(SliceEnd, Load, SliceEnd),
+    state=MapOf(house, by="house"),
+)
+
+# What two plugs of each house draw, slice by slice, over two days: night, morning, noon, evening.
+drawn = {
+    "elm": [(40, 60), (300, 200), (150, 150), (500, 420), (45, 61), (320, 210), (140, 150), (530, 400)],
+    "oak": [(90, 10), (80, 120), (400, 300), (200, 180), (88, 12), (75, 115), (420, 330), (210, 190)],
+}  # fmt: skip
+reports = {
+    name: [
+        Load(n * SLICE + plug + 1, name, plug, watts)
+        for n, plugs in enumerate(slices)
+        for plug, watts in enumerate(plugs)
+    ]
+    for name, slices in drawn.items()
+}
+events = [Event(load, name, n) for name, loads in reports.items() for n, load in enumerate(loads)]
+events += [Event(SliceEnd(n * SLICE), "clock", n) for n in range(1, 9)]
+sources = (Source("elm"), Source("oak"), Source("clock"))
+expected = [
+    *[("elm", 12, 50), ("oak", 12, 50)],
+    *[("elm", 18, 250), ("oak", 18, 100)],
+    *[("elm", 24, 100), ("oak", 24, 200)],
+    *[("elm", 30, 355), ("oak", 30, 145)],
+    *[("elm", 36, 102), ("oak", 36, 200)],
+    *[("elm", 42, 362), ("oak", 42, 142)],
+    *[("elm", 48, 98), ("oak", 48, 212)],
+    *[("elm", 54, 361), ("oak", 54, 149)],
+]
+
+elm, oak = (Worker(take(Load, house=name)) for name in ("elm", "oak"))
+first, second = (Worker(take(Load, house="elm", plug=n)) for n in (0, 1))
+plans = {
+    "sequential": Plan(Worker(Load, SliceEnd)),
+    "by house": Plan(Worker(SliceEnd, children=(elm, oak))),
+    "plug by plug in elm": Plan(Worker(SliceEnd, children=(Worker(children=(first, second)), oak))),
+}
+
+
+def describe(time: int, said: tuple[str, int, int]) -> str:
+    name, start, watts = said
+    day, hour = divmod(start, DAY)
+    return f"at {time:>2}: {name} will draw {watts:>3} W on day {day + 1} from {hour:02}:00"
+
+
+if __name__ == "__main__":
+    show(energy_forecast, events, sources, describe)

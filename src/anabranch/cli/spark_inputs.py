@@ -1,0 +1,260 @@
+"""Inputs of a run on Spark: files and folders of events, as feeds of `Files`.
+
+A folder is a stream of files. Files given singly, standard input and the events beside a program are one bounded
+input: a manifest names the files, and they are read as one batch. Both take the same road into Spark.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anabranch.cli.spark_options import SparkRequest
+from anabranch.cli.target_module import TargetModule
+from anabranch.errors import InputError
+from anabranch.eventtime.channels import Source
+from anabranch.model.events import Item
+from anabranch.model.program import Program
+from anabranch.paths import check_folder, resolve_path
+from anabranch.reference.event_files import encode_item, name_channel
+from anabranch.reference.rows import STANDARD, Format, find_format, list_inputs, write_rows
+
+if TYPE_CHECKING:
+    from anabranch.sources.files import FileFormat, Files
+    from anabranch.spark.sources.feeds import Feed
+
+PEEK = 100
+"""How many lines of a file of JSON are looked at for its columns."""
+
+_MANIFEST = "files.txt"
+_FORMATS: dict[Format, FileFormat] = {
+    "jsonl": "json", "parquet": "parquet", "csv": "csv", "arrow": "arrow",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Channel:
+    """Files that are read as one feed: the name of their channel, unless rows name theirs."""
+
+    files: Files
+    name: str
+    columns: frozenset[str]
+    sources: tuple[Source, ...] = ()
+
+    def make_feed(self, program: Program) -> Feed:
+        """Return the feed of these files."""
+        from anabranch.spark.sources.feeds import Feed
+        from anabranch.spark.sources.frames import name_columns
+
+        names = name_columns(program)
+        has = {name: column for name, column in names.items() if column in self.columns}
+        only = program.inputs[0] if len(program.inputs) == 1 else None
+        named = "source" in has
+        promised = {} if named else _describe(self.sources[0])
+        return Feed(
+            self.files,
+            None if named else self.name,
+            tag=only,
+            tag_column=has.get("tag") if only is not None else names["tag"],
+            seq=has.get("seq"),
+            heartbeat=has.get("heartbeat"),
+            source_column=has.get("source"),
+            sources=self.sources if named else (),
+            **promised,
+        )
+
+
+def _describe(source: Source) -> dict[str, Any]:
+    names = ("lateness", "strict", "ahead", "idle_after_s", "in_turn")
+    return {name: getattr(source, name) for name in names}
+
+
+def open_inputs(material: TargetModule, order: SparkRequest, scratch: Path) -> list[Channel]:
+    """Return the channels of a run, each with its sources; refuse input that can't be read."""
+    channels = list(_find_channels(material, order, scratch))
+    declared = declare_inputs(material, order, channels)
+    return [replace(channel, sources=tuple(declared[n])) for n, channel in enumerate(channels)]
+
+
+def declare_inputs(
+    material: TargetModule, order: SparkRequest, channels: list[Channel]
+) -> list[list[Source]]:
+    """Return the sources of each channel, as declared beside the program or by flags."""
+    from anabranch.spark.sources.frames import name_columns
+
+    column = name_columns(material.program)["source"]
+    idle = order.place.idle_after_s
+    found: list[list[Source]] = []
+    flagged = order.lateness is not None or order.strict
+    for channel in channels:
+        named = column in channel.columns
+        known = {} if flagged else {source.name: source for source in material.sources}
+        names = [channel.name]
+        if named and known and order.folder is not None:
+            names = list(known)  # A source that is silent so far may still bring something.
+        elif named:
+            beside = () if order.inputs else known
+            names = sorted({*_read_names(channel.files, column), *beside})
+        usual = Source("", order.lateness or 0, strict=order.strict)
+        mine = [known.get(name, replace(usual, name=name)) for name in names]
+        if idle is not None:
+            mine = [replace(source, idle_after_s=idle) for source in mine]
+        found.append(mine or [Source(channel.name)])
+    return found
+
+
+def _find_channels(material: TargetModule, order: SparkRequest, scratch: Path) -> Iterator[Channel]:
+    from anabranch.sources.files import Files
+    from anabranch.spark.sources.frames import name_columns
+
+    column = name_columns(material.program)["source"]
+    if order.folder is not None:
+        folder = check_folder(order.folder)
+        paths = list_inputs(str(folder))
+        files = Files(folder, _find_format(paths), order.files_per_batch)
+        yield Channel(files, name_channel(order.folder), _peek(paths))
+        return
+    paths = [str(resolve_path(path, "input")) for path in _list_files(material, order, scratch)]
+    groups: dict[tuple[str, str], list[str]] = {}
+    for path in paths:
+        named = column in _peek([path])
+        groups.setdefault(("", "input") if named else ("stem", Path(path).stem), []).append(path)
+    for number, ((_, name), mine) in enumerate(groups.items()):
+        place = scratch / f"manifest-{number}"
+        place.mkdir()
+        (place / _MANIFEST).write_text("".join(f"{path}\n" for path in mine), encoding="utf-8")
+        files = Files(place, _find_format(mine), manifest=_MANIFEST, ended=True)
+        yield Channel(files, name, _peek(mine))
+
+
+def _list_files(material: TargetModule, order: SparkRequest, scratch: Path) -> list[str]:
+    if not order.inputs:
+        return [_write_items(material, scratch)]
+    found = []
+    for name in order.inputs:
+        if name != STANDARD:
+            if not Path(name).is_file():
+                raise InputError(
+                    f"there is no file {name!r}",
+                    expected="a file or a folder of events: JSON lines, Parquet, Arrow or CSV",
+                    got="nothing of that name",
+                )
+            find_format(name)
+            found.append(name)
+            continue
+        copy = scratch / "input.jsonl"
+        with copy.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        found.append(str(copy))
+    return found
+
+
+def _write_items(material: TargetModule, scratch: Path) -> str:
+    from anabranch.cli.target_module import load_items
+
+    items: tuple[Item, ...] = load_items(material, ())
+    file = str(scratch / "input.jsonl")
+    rows = (encode_item(item) for item in items)
+    write_rows(file, (row if isinstance(row, str | dict) else str(row) for row in rows), "jsonl")
+    return file
+
+
+def _find_format(files: Iterable[str]) -> FileFormat:
+    formats = {find_format(file) for file in files}
+    if len(formats) == 1:
+        return _FORMATS[formats.pop()]
+    raise InputError(
+        "files of one input are of one format",
+        expected="JSON lines only, or Parquet, Arrow or CSV only",
+        got=", ".join(sorted(formats)),
+        cure="convert them, or run each format by itself",
+    )
+
+
+def _peek(files: Iterable[str]) -> frozenset[str]:
+    """Return the columns that files have, as far as a look at their beginnings tells."""
+    found: set[str] = set()
+    for file in files:
+        try:
+            found |= _LOOKS[find_format(file)](file)
+        except (OSError, ValueError):
+            continue  # Whoever reads the file will say what is wrong with it.
+    return frozenset(found)
+
+
+def _peek_lines(file: str) -> set[str]:
+    found: set[str] = set()
+    with Path(file).open("rb") as lines:
+        for line in islice(lines, PEEK):
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            found |= {*row} if isinstance(row, dict) else set()
+    return found
+
+
+def _peek_csv(file: str) -> set[str]:
+    import csv
+
+    with Path(file).open(encoding="utf-8-sig", errors="surrogateescape", newline="") as lines:
+        return {name.strip() for name in next(csv.reader(lines), [])}
+
+
+def _peek_parquet(file: str) -> set[str]:
+    from pyarrow import parquet
+
+    return {*parquet.read_schema(file).names}
+
+
+def _peek_arrow(file: str) -> set[str]:
+    import pyarrow as pa
+
+    with pa.OSFile(file) as source:
+        try:
+            return {*pa.ipc.open_file(source).schema.names}
+        except pa.ArrowInvalid:
+            source.seek(0)
+            return {*pa.ipc.open_stream(source).schema.names}
+
+
+_LOOKS = {
+    "jsonl": _peek_lines, "csv": _peek_csv, "parquet": _peek_parquet, "arrow": _peek_arrow,
+}  # fmt: skip
+
+
+def _read_names(files: Files, column: str) -> set[str]:
+    """Return the sources that rows of files name."""
+    from anabranch.sources.files import Taken, list_files, read_file
+    from anabranch.sources.raw_rows import LINE
+
+    found: set[str] = set()
+    for file in list_files(files, Taken()):
+        for batch in read_file(files, file, {column: "string"}):
+            if column in batch.schema.names:
+                values = batch.column(column).cast("string").unique().to_pylist()
+                found |= {value for value in values if value is not None}
+            elif LINE in batch.schema.names:
+                found |= set(_read_lines(batch.column(LINE).to_pylist(), column))
+    return found
+
+
+def _read_lines(lines: Iterable[bytes], column: str) -> Iterator[str]:
+    for line in lines:
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(row, dict) and isinstance(row.get(column), str):
+            yield row[column]
+
+
+def list_sources(channels: Iterable[Channel]) -> tuple[Source, ...]:
+    """Return the sources of all channels."""
+    return tuple(source for channel in channels for source in channel.sources)

@@ -1,0 +1,146 @@
+"""Demo: show what a program makes of a few events, here or on Spark.
+
+An example ends with one call of `show`. Run as it stands, it folds its events in this process, without Spark.
+With `--master 'local[2]'` it runs on Spark, and its rows are held against that fold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from anabranch.errors import AnabranchError, Stopped
+from anabranch.eventtime.channels import Source, end_sources
+from anabranch.eventtime.ledger import Ledger
+from anabranch.model.events import Item
+from anabranch.model.program import Program
+from anabranch.reference.event_files import encode_item
+from anabranch.reference.rows import write_rows
+from anabranch.reference.sequential import Answer, Output, run
+
+SHARDS = 4
+FOUND, USAGE = 1, 2
+
+Line = Callable[[int, Any], str]
+"""Return the line for an output: the time of its event, and its value."""
+
+
+class DifferenceError(AnabranchError, AssertionError):
+    """Spark did not give the answer of the sequential fold. A defect, or a program that breaks its laws."""
+
+
+class Rows(NamedTuple):
+    """What Spark made of the events: the JSON of each output by its id, and the ledger."""
+
+    outputs: dict[str, str]
+    ledger: Ledger
+
+
+def show(
+    program: Program,
+    events: Iterable[Item],
+    sources: Sequence[Source] = (),
+    line: Line = "at {}: {}".format,
+    *,
+    arguments: Sequence[str] | None = None,
+) -> None:
+    """Print a line for each output of a program on a bounded input, and the ledger.
+
+    `arguments` are those of the command line: none, or `--master MASTER` and `--shards N` for Spark.
+    """
+    asked = _read_arguments(program, arguments)
+    items = end_sources(events, sources)
+    answer = run(program, items, sources)
+    try:
+        if asked.master is not None:
+            rows = fold_on_spark(program, items, sources, asked.master, asked.shards)
+            compare(answer, rows)
+    except DifferenceError as error:
+        _leave(str(error), FOUND)
+    except AnabranchError as error:
+        _leave(str(error), USAGE)
+    except Stopped as stopped:
+        _leave("stopped", 128 + stopped.number)
+    for output in answer.outputs:
+        print(line(output.event.time, output.value))  # noqa: T201 - this is what it is for
+    print(answer.ledger)  # noqa: T201
+    if asked.master is not None:
+        print(f"the same on Spark: {len(answer.outputs)} outputs, row by row")  # noqa: T201
+
+
+def fold_on_spark(
+    program: Program,
+    items: Iterable[Item],
+    sources: Sequence[Source],
+    master: str = "local[2]",
+    shards: int = SHARDS,
+) -> Rows:
+    """Run a program on Spark over items in memory; start a session if there is none."""
+    from anabranch.spark.runs import run as run_query
+    from anabranch.spark.session.signals import end_on_signals
+    from anabranch.spark.session.startup import SHORT_LIVED, start_session
+    from anabranch.spark.sinks.progress import explain_failure
+    from anabranch.spark.sources.frames import feed_directory
+
+    items = list(items)
+    channels = sources or [Source(name) for name in dict.fromkeys(item.source for item in items)]
+    with TemporaryDirectory(prefix="anabranch-demo-") as folder, end_on_signals():
+        write_rows(f"{folder}/events.jsonl", map(encode_item, items), "jsonl")
+        settings = {"spark.driver.extraJavaOptions": SHORT_LIVED}
+        session = start_session("anabranch-demo", master, **settings)
+        feed = feed_directory(session, program, folder, channels, ended=True)
+        result = run_query(program, [feed], shards=shards)
+        try:
+            rows = result.collect()
+        except Exception as error:
+            raise explain_failure(str(error)) from error
+    counts = [json.loads(row.value) for row in rows if row.kind == "ledger"]
+    return Rows(
+        {row.id: row.value for row in rows if row.kind == "output"},
+        Ledger(*(sum(count[name] for count in counts) for name in Ledger._fields)),
+    )
+
+
+def compare(answer: Answer, rows: Rows) -> None:
+    """Refuse rows that are not the answer, each output by its id."""
+    from anabranch.microbatch.exchange.result_rows import encode_json
+
+    expected = {_identify(output): encode_json(output.value) for output in answer.outputs}
+    if rows == (expected, answer.ledger):
+        return
+    ids = sorted(expected.keys() | rows.outputs.keys())
+    place = next((name for name in ids if expected.get(name) != rows.outputs.get(name)), None)
+    raise DifferenceError(
+        "Spark's answer is not that of the sequential fold",
+        where="the ledger" if place is None else f"output {place}",
+        expected=str(answer.ledger) if place is None else expected.get(place, "no output"),
+        got=str(rows.ledger) if place is None else rows.outputs.get(place, "no output"),
+        cure="anabranch check finds a law that the program breaks",
+    )
+
+
+def _identify(output: Output) -> str:
+    from anabranch.microbatch.exchange.result_rows import identify
+
+    return f"{identify(output.key)}#{output.index}"
+
+
+def _read_arguments(program: Program, arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__ or program.name)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument(
+        "--master", help="Spark's master, such as local[2] (default: no Spark, in this process)"
+    )
+    parser.add_argument(
+        "--shards", type=int, default=SHARDS, help=f"number of shards on Spark (default {SHARDS})"
+    )
+    return parser.parse_args(arguments)
+
+
+def _leave(text: str, code: int) -> None:
+    sys.stderr.write(f"{text}\n")
+    sys.exit(code)

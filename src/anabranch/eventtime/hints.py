@@ -1,0 +1,38 @@
+"""Hints: what a user may have meant, told from what was rejected."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from anabranch.eventtime.channels import Rejected
+
+STRANGER = "unknown source "
+"""How the reason begins for which an event of an undeclared source is rejected."""
+
+_MOST = 3
+
+
+def count_strangers(rejected: Iterable[Rejected]) -> dict[str, int]:
+    """Return how many events were rejected of each source that was not declared."""
+    return dict(Counter(one.item.source for one in rejected if one.reason.startswith(STRANGER)))
+
+
+def explain_strangers(counts: Mapping[str, int], declared: Iterable[str]) -> str | None:
+    """Return what to do about events of sources that were not declared, if there are any.
+
+    >>> explain_strangers({"phone": 2}, ["phones"])
+    "2 events rejected, of 1 undeclared source: 'phone' (2). Declared: 'phones'. Add Source('phone'), or correct the name"
+    """
+    if not counts:
+        return None
+    named = sorted(counts, key=lambda name: (-counts[name], name))
+    shown = [f"{name!r} ({counts[name]:,})" for name in named[:_MOST]]
+    shown += [f"{len(named) - _MOST:,} more"] if len(named) > _MOST else []
+    total = sum(counts.values())
+    return (
+        f"{total:,} {'event' if total == 1 else 'events'} rejected, of {len(named):,} undeclared "
+        f"{'source' if len(named) == 1 else 'sources'}: {', '.join(shown)}. "
+        f"Declared: {', '.join(map(repr, declared))}. "
+        f"Add Source({named[0]!r}), or correct the name"
+    )

@@ -1,0 +1,21 @@
+"""Whether Numba compiles on this machine, in this process."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+
+MISSING_NUMBA = "numba is not installed"
+
+
+def find_obstacle() -> str | None:
+    """Return why nothing is compiled, or None. What is compiled elsewhere is interpreted then.
+
+    With `NUMBA_DISABLE_JIT=1`, Numba leaves functions as they are, and loops that were written for it
+    can't run as Python; the interpreted kernel does what they do.
+    """
+    if importlib.util.find_spec("numba") is None:
+        return MISSING_NUMBA
+    if os.environ.get("NUMBA_DISABLE_JIT", "0").strip() not in ("", "0"):
+        return "NUMBA_DISABLE_JIT is set"
+    return None

@@ -1,0 +1,293 @@
+"""Features that only the row path has, in one table: what each is called, and why columns lack it.
+
+`plan_columns` asks this table whether a run may take the columnar path, and `explain` prints from it, so that
+nothing can be missing from one and not from the other. What stands in no row here works on both paths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from anabranch.eventtime.channels import Source
+from anabranch.eventtime.disorder import Estimated
+from anabranch.kernels.column_layouts import (
+    OBJECT,
+    ColumnLayout,
+    Constant,
+    Fields,
+    OptionalColumn,
+    list_columns,
+)
+from anabranch.kernels.kernel import make_kernel
+from anabranch.microbatch.job.column_types import fits_columns
+from anabranch.microbatch.job.window_plan import plan_windows
+from anabranch.model.events import LANE, SOURCE, Tag, field_names, field_types
+from anabranch.model.program import Program, StateType
+from anabranch.model.step import find_limit, has_ages
+from anabranch.plan.layouts import Layout
+from anabranch.speculation.spoken import Mode
+from anabranch.state.exact import MeanState, SumState, VarianceState
+from anabranch.state.sharing import Shared
+
+_WIDE = (SumState, MeanState, VarianceState)
+
+
+class Use(NamedTuple):
+    """A program as it is run: its layout, its sources, whether all are numbered, and the mode."""
+
+    program: Program
+    wiring: Layout
+    sources: Mapping[str, Source]
+    numbered: bool = True
+    mode: Mode = "settled"
+
+
+class Feature(NamedTuple):
+    """A feature that keeps a run on the row path.
+
+    `find` returns how a run uses it, in words, or None. `why` is the reason why the columnar path lacks it.
+    One that `needs_others` to be absent is asked last, of a run that uses none of the others.
+    """
+
+    name: str
+    why: str
+    find: Callable[[Use], str | None]
+    needs_others: bool = False
+
+
+class Gap(NamedTuple):
+    """A feature that a run uses, in the words of its program."""
+
+    feature: Feature
+    reason: str
+
+
+def list_gaps(use: Use) -> Iterator[Gap]:
+    """Yield every feature of a run that the columnar path lacks."""
+    found = False
+    for feature in ROW_PATH_ONLY:
+        if found and feature.needs_others:
+            continue
+        reason = feature.find(use)
+        if reason is not None:
+            found = True
+            yield Gap(feature, reason)
+
+
+def folded_types(program: Program, wiring: Layout) -> list[str]:
+    """Return the state types that shards fold."""
+    return sorted({*wiring.leaves.values()} if wiring.way == "forked" else {program.initial.name})
+
+
+def _find_mode(use: Use) -> str | None:
+    return "the mode is speculative" if use.mode == "speculative" else None
+
+
+def _find_unnumbered(use: Use) -> str | None:
+    return None if use.numbered else "some source has no sequence"
+
+
+def _find_ahead(use: Use) -> str | None:
+    found = [name for name, source in use.sources.items() if source.ahead is not None]
+    return f"source {found[0]!r} has a bound ahead" if found else None
+
+
+def _find_estimated(use: Use) -> str | None:
+    found = [n for n, source in use.sources.items() if isinstance(source.lateness, Estimated)]
+    return f"the lateness of source {found[0]!r} is estimated" if found else None
+
+
+def _find_in_turn(use: Use) -> str | None:
+    found = [name for name, source in use.sources.items() if source.in_turn]
+    return f"events of source {found[0]!r} come in turn" if found else None
+
+
+def _find_odd_fields(use: Use) -> str | None:
+    found = [tag.__name__ for tag in use.program.inputs if not fits_columns(tag)]
+    odd = "has fields that are not plain ints, floats, bools or texts"
+    return f"{found[0]} {odd}" if found else None
+
+
+def _find_ages(use: Use) -> str | None:
+    return "entries have a time to live" if has_ages(use.program.initial.shape) else None
+
+
+def _find_shared(use: Use) -> str | None:
+    shape: Any = use.program.initial.shape
+    while shape.by is not None:
+        if isinstance(shape, Shared):
+            return "keys share a part of the state"
+        shape = shape.inner
+    return None
+
+
+def _find_timers(use: Use) -> str | None:
+    if not use.program.timers or has_ages(use.program.initial.shape):
+        return None
+    windows = plan_windows(use.program)
+    return windows if isinstance(windows, str) else None
+
+
+def _find_deferred(use: Use) -> str | None:
+    return "what leaves say depends on the state" if use.wiring.speaking else None
+
+
+def _find_hot(use: Use) -> str | None:
+    return "some keys are spread" if use.wiring.hot else None
+
+
+Check = Callable[[Use, StateType, list[Tag]], "str | None"]
+
+
+def _in_types(check: Check) -> Callable[[Use], str | None]:
+    """Return what asks a check of each state type that shards fold; windows fold slices instead."""
+
+    def find(use: Use) -> str | None:
+        program, leaves = use.program, use.wiring.leaves
+        if program.timers:
+            return None
+        for name in folded_types(program, use.wiring):
+            tags = [tag for tag in program.tags if leaves.get(tag) == name]
+            reason = check(use, program.state_type(name), tags or list(program.tags))
+            if reason is not None:
+                return reason
+        return None
+
+    return find
+
+
+def _check_limit(use: Use, kept: StateType, tags: list[Tag]) -> str | None:
+    return "the state has a limit" if find_limit(kept.shape) is not None else None
+
+
+def _check_sources(use: Use, kept: StateType, tags: list[Tag]) -> str | None:
+    return "the state has entries per source" if kept.shape.by == SOURCE else None
+
+
+def _check_nesting(use: Use, kept: StateType, tags: list[Tag]) -> str | None:
+    shape: Any = kept.shape
+    nested = shape.by is not None and shape.inner.by is not None
+    return "the state has entries within entries" if nested else None
+
+
+def _check_lanes(use: Use, kept: StateType, tags: list[Tag]) -> str | None:
+    laned = kept.shape.by == LANE and use.wiring.way != "forked"
+    return "the state has lanes" if laned else None
+
+
+def _check_whole(use: Use, kept: StateType, tags: list[Tag]) -> str | None:
+    by = kept.shape.by
+    whole = [tag.__name__ for tag in tags if by not in kept.handlers[tag].enters]
+    return f"{whole[0]} sees all entries at once" if _has_keys(kept) and whole else None
+
+
+def _check_keys(use: Use, kept: StateType, tags: list[Tag]) -> str | None:
+    by = kept.shape.by
+    if by is None or not _has_keys(kept):
+        return None
+    kinds = {tag: field_types(tag)[by] for tag in tags if by in field_names(tag)}
+    odd = [tag.__name__ for tag, kind in kinds.items() if kind not in (int, str, bool)]
+    if odd:
+        return f"{odd[0]} has a key that is neither an int nor a text"
+    return "keys are of several types" if len(set(kinds.values())) > 1 else None
+
+
+def _check_cuts(use: Use, kept: StateType, tags: list[Tag]) -> str | None:
+    by, handlers = kept.shape.by, use.program.initial.handlers
+    if use.wiring.way != "forked" or by is None or not _has_keys(kept):
+        return None
+    single = sorted(tag.__name__ for tag in use.wiring.cuts if by in field_names(tag))
+    if any(by in handlers[tag].enters for tag in use.wiring.cuts):
+        return f"{', '.join(single)} cuts one entry only"
+    return None
+
+
+def _check_objects(use: Use, kept: StateType, tags: list[Tag]) -> str | None:
+    if use.wiring.way == "forked" or not _has_keys(kept):
+        return None
+    kernel = make_kernel(kept)
+    objects = any(column.kind == OBJECT for column in list_columns(kernel.layout))
+    # A function that could not be read may make anything of a state that begins empty.
+    if objects or (any(kernel.reasons) and _begins_empty(kernel.layout)):
+        return "the state of an entry does not lie in columns"
+    return None
+
+
+def _check_wide(use: Use, kept: StateType, tags: list[Tag]) -> str | None:
+    if use.wiring.way == "forked" or not _has_keys(kept) or not _is_wide(make_kernel(kept).layout):
+        return None
+    return "an entry holds an exact sum of floats"
+
+
+def _is_wide(layout: ColumnLayout) -> bool:
+    """Return whether a state holds whole numbers in units of the smallest float, as exact sums do."""
+    if isinstance(layout, OptionalColumn):
+        return _is_wide(layout.inner)
+    if isinstance(layout, Fields):
+        return layout.cls in _WIDE or any(map(_is_wide, layout.parts))
+    return False
+
+
+def _has_keys(kept: StateType) -> bool:
+    return kept.shape.by not in (None, LANE, SOURCE) and not isinstance(kept.shape, Shared)
+
+
+def _begins_empty(layout: ColumnLayout) -> bool:
+    if isinstance(layout, OptionalColumn):
+        return _begins_empty(layout.inner)
+    if isinstance(layout, Fields):
+        return not layout.parts or any(map(_begins_empty, layout.parts))
+    return isinstance(layout, Constant)
+
+
+ROW_PATH_ONLY: tuple[Feature, ...] = (
+    Feature(
+        "speculative mode", "pending events are folded again one by one, to retract", _find_mode
+    ),
+    Feature(
+        "channels without a sequence",
+        "lateness is computed from places in the sequence",
+        _find_unnumbered,
+    ),
+    Feature("`ahead`, a bound on times", "each event needs the ones before it", _find_ahead),
+    Feature("estimated lateness", "the estimate changes from event to event", _find_estimated),
+    Feature("arrival order (`in_turn`)", "each event's time follows from the last", _find_in_turn),
+    Feature(
+        "fields other than int, float, bool and str",
+        "a kernel reads columns of these four types",
+        _find_odd_fields,
+    ),
+    Feature("entries with a time to live (`ttl`)", "each access sets a timer", _find_ages),
+    Feature("`Shared`", "a common part is not kept beside the columns of entries", _find_shared),
+    Feature(
+        "timers, other than windows that fire once",
+        "a timer is placed among the events one by one",
+        _find_timers,
+    ),
+    Feature("deferred outputs", "they are evaluated event by event on the root's state",
+            _find_deferred),
+    Feature("hot keys", "a batch would hold keyed entries and deltas of one type", _find_hot),
+    Feature("`Limited`", "a state is measured after each event", _in_types(_check_limit)),
+    Feature("entries per source", "the source is no column of the fields", _in_types(_check_sources)),
+    Feature("entries within entries", "columns hold one entry per key", _in_types(_check_nesting)),
+    Feature("lanes, other than below markers", "columns hold one entry per key", _in_types(_check_lanes)),
+    Feature(
+        "handlers that see all entries", "a kernel is given one entry at a time", _in_types(_check_whole)
+    ),
+    Feature("keys other than int, str or bool", "keys are looked up by hash of a column", _in_types(_check_keys)),
+    Feature("markers of one entry", "a cut is made through all entries at once", _in_types(_check_cuts)),
+    Feature(
+        "exact sums, means and variances of floats, per key",
+        "they need more than 64 bits",
+        _in_types(_check_wide),
+        needs_others=True,
+    ),
+    Feature(
+        "states that do not lie in columns",
+        "numbers, bools, texts and records of them do",
+        _in_types(_check_objects),
+        needs_others=True,
+    ),
+)  # fmt: skip
+"""What works on the row path only; on the columnar path, everything else does too."""

@@ -1,0 +1,158 @@
+"""Whereabouts: where a layout runs each event type, and why not further apart.
+
+Pure data and words, for `explain`. The roles are those of `plan.structure`, the places those of the layout.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from anabranch.model.events import Tag, field_names
+from anabranch.model.program import Program
+from anabranch.model.shapes import MISSING
+from anabranch.plan.duties import name_slices
+from anabranch.plan.foldable_leaves import find_leaf_types
+from anabranch.plan.layouts import Layout, find_tie
+from anabranch.plan.rates import partition_fields
+from anabranch.plan.structure import Role, Structure, read_structure
+from anabranch.plan.tree import Plan, Worker
+
+MOST_LINES = 8
+"""With more shards than this, those in the middle are counted, not listed."""
+
+
+class Whereabouts(NamedTuple):
+    """Where events of a type run, whether apart, and the reason."""
+
+    event_type: str
+    place: str
+    apart: bool
+    why: str
+
+
+def locate_types(program: Program, wiring: Layout) -> list[Whereabouts]:
+    """Return where each event type runs, in the program's order."""
+    structure = read_structure(program)
+    return [_locate(program, wiring, structure, role) for role in structure.roles]
+
+
+def _locate(program: Program, wiring: Layout, structure: Structure, role: Role) -> Whereabouts:
+    tag, name, words = role.tag, role.tag.__name__, role.describe()
+    if wiring.way == "sequential" or wiring.shards == 1:
+        why = _explain_one(program, structure, role) if wiring.way == "sequential" else "one shard"
+        return Whereabouts(name, "in one shard, in order", False, why)
+    if tag in wiring.cuts and wiring.way in ("replicated", "shared"):
+        return Whereabouts(name, "in every shard, in order", False, _explain_copied(wiring, role))
+    if wiring.way == "forked":
+        if tag not in wiring.leaves:
+            return Whereabouts(name, "at the root, in order", False, _explain_root(program, role))
+        spread = wiring.lanes is not None or tag not in wiring.entries
+        by = "spread over the shards" if spread else f"in the shard of its {wiring.entries[tag]}"
+        later = "; its outputs follow the root's state" if tag in wiring.speaking else ""
+        return Whereabouts(name, by, True, words + later)
+    if wiring.way == "replicated":
+        return Whereabouts(name, "spread over the shards", True, words)
+    (key,) = wiring.keys
+    return Whereabouts(
+        name, f"in the shard of its {key}", True, _explain_key(program, wiring, role)
+    )
+
+
+def _explain_copied(wiring: Layout, role: Role) -> str:
+    if wiring.way == "shared":
+        return "it changes what all keys see"
+    return f"{role.describe()}; each shard follows it on a copy of the state"
+
+
+def _explain_key(program: Program, wiring: Layout, role: Role) -> str:
+    (key,) = wiring.keys
+    if wiring.way == "shared":
+        return f"it changes the entry of its {key} only"
+    if role.tag in wiring.leaves:
+        return f"{role.describe()}; that of a hot {key} is spread"
+    free = role.tag in find_leaf_types(program) and not (role.speaks and role.reads_state)
+    return f"free within one {key}: hot keys can be spread" if free else role.describe()
+
+
+def _explain_root(program: Program, role: Role) -> str:
+    if role.role != "free" or role.tied:
+        return role.describe()
+    if role.speaks and role.reads_state:
+        return "its output reads a state with many entries"
+    return "its state has no fork, join and zero to fold from"
+
+
+def _explain_one(program: Program, structure: Structure, role: Role) -> str:
+    restrictions = program.dependence.restrictions(role.tag, role.tag)
+    if () in restrictions:
+        return f"every {role.tag.__name__} depends on every other"
+    if structure.keys and program.initial.shape.by not in structure.keys:
+        return f"the state is not kept per {structure.keys[0]}"
+    always = [t for t in program.tags if () in program.dependence.restrictions(role.tag, t)]
+    if program.initial.shape.zero is MISSING or not program.forks:
+        return f"{role.describe()}, but the state has no fork, join and zero"
+    if always:
+        return f"every {role.tag.__name__} depends on every {always[0].__name__}"
+    return role.describe()
+
+
+def explain_fields(program: Program) -> list[str]:
+    """Return, for each field that some dependence asks to be equal, whether its values separate."""
+    lines = []
+    for field in partition_fields(program):
+        tie = find_tie(program, field, program.tags)
+        without = [tag.__name__ for tag in program.tags if field not in field_names(tag)]
+        if tie is None:
+            lines.append(f"{field} separates: different values never meet")
+        elif without:
+            lines.append(f"{field} does not separate everything: {without[0]} has no {field}")
+        else:
+            lines.append(
+                f"{field} does not separate: {tie} depend on each other at different {field}"
+            )
+    return lines
+
+
+def draw_layout(plan: Plan) -> list[str]:
+    """Return the plan of a layout as a tree in text; workers that only join and fork are left out."""
+    several = len({worker.state for worker in plan.workers().values()}) > 1
+    lines = [_name_worker(plan.root, several=several)]
+    _draw_below(plan.root, "", lines, several=several)
+    return lines
+
+
+def _draw_below(worker: Worker, stem: str, lines: list[str], *, several: bool) -> None:
+    below = [found for child in worker.children for found in _skip_joins(child)]
+    for place, child in enumerate(below):
+        last = place == len(below) - 1
+        middle = len(below) > MOST_LINES and 2 < place < len(below) - 1
+        if middle and not child.children and not below[place - 1].children:
+            if place == 3:
+                lines.append(f"{stem}├─ … {_count_alike(below, place)} more like these")
+            continue
+        lines.append(f"{stem}{'└─ ' if last else '├─ '}{_name_worker(child, several=several)}")
+        _draw_below(child, stem + ("   " if last else "│  "), lines, several=several)
+
+
+def _count_alike(below: list[Worker], place: int) -> int:
+    return sum(not w.children for w in below[place:-1])
+
+
+def _skip_joins(worker: Worker) -> list[Worker]:
+    if len(worker.slices) or not worker.children:
+        return [worker]
+    return [found for child in worker.children for found in _skip_joins(child)]
+
+
+def _name_worker(worker: Worker, *, several: bool) -> str:
+    named = [f"{tag} ({cut})" if cut else tag for tag, cut in name_slices(worker.slices)]
+    if len(named) > 6:
+        named[5:] = [f"+{len(named) - 5} more"]
+    place = worker.machine or "no root: shards never meet"
+    kept = f"  [{worker.state}]" if several else ""
+    return f"{place}  {'; '.join(named)}".rstrip() + kept
+
+
+def name_types(tags: frozenset[Tag] | set[Tag], program: Program) -> str:
+    """Return the names of some event types, in the program's order."""
+    return ", ".join(tag.__name__ for tag in program.tags if tag in tags)

@@ -1,0 +1,84 @@
+"""Lines of text: where a line ends, which encoding it has, and what is shown of one that is broken.
+
+A line feed ends a line; a carriage return before it belongs to the end. A carriage return elsewhere ends nothing.
+Text is UTF-8. A byte order mark at the start of a file, or of a line of JSON, is skipped.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+BOM = b"\xef\xbb\xbf"
+
+MOST_DEEP = 200
+"""Limit for arrays and objects inside each other. Python's own limit depends on the caller's stack."""
+
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
+
+
+def trim_end(line: bytes) -> bytes:
+    """Return a line without its end."""
+    return line.rstrip(b"\r\n")
+
+
+def is_blank(text: str | bytes) -> bool:
+    """Return whether a line of JSON holds nothing, not even a bad event."""
+    if isinstance(text, bytes):
+        return not text.removeprefix(BOM).strip()
+    return not text.removeprefix("\ufeff").strip()
+
+
+def show_bytes(data: bytes) -> str:
+    r"""Return bytes as a text that UTF-8 can write; a byte that is none shows as `\xff`."""
+    return data.decode("utf-8", "backslashreplace")
+
+
+def describe_byte(error: UnicodeDecodeError) -> str:
+    """Return the reason why bytes are no text."""
+    return f"not UTF-8: byte {error.start + 1} is {error.object[error.start]:#x}"
+
+
+def parse_object(text: Any, most: int | None = None) -> dict[str, Any] | str:
+    """Return the columns of a JSON object, or the reason why it is none; `most` limits its bytes.
+
+    >>> parse_object(b'{"time": 1}'), parse_object("[1]")
+    ({'time': 1}, 'not a JSON object: [1]')
+    """
+    if not isinstance(text, str | bytes):
+        return f"expected a JSON object, got {type(text).__name__}"
+    if most is not None:
+        size = len(text) if isinstance(text, bytes) or text.isascii() else len(_encode(text))
+        if size > most:
+            return f"the text takes {size:,} bytes; at most {most:,} are taken (max_record_bytes)"
+    try:
+        # As bytes it might be taken for UTF-16; lines of JSON are UTF-8.
+        decoded = text.decode("utf-8-sig") if isinstance(text, bytes) else text
+        decoded = decoded.removeprefix("\ufeff") if isinstance(text, str) else decoded
+        if _is_deep(decoded):
+            return f"not JSON: more than {MOST_DEEP} arrays and objects inside each other"
+        columns = json.loads(decoded)
+    except UnicodeDecodeError as error:
+        return describe_byte(error)
+    except (ValueError, RecursionError) as error:
+        return f"not JSON: {error}"
+    return columns if isinstance(columns, dict) else f"not a JSON object: {decoded.strip()[:60]}"
+
+
+def _is_deep(text: str) -> bool:
+    if text.count("[") + text.count("{") <= MOST_DEEP:
+        return False
+    depth = 0
+    for match in _BRACKETS.finditer(text):
+        if match[0] in "[{":
+            depth += 1
+            if depth > MOST_DEEP:
+                return True
+        elif match[0] in "]}":
+            depth -= 1
+    return False
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

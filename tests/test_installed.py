@@ -1,0 +1,97 @@
+"""What a user has after `pip install`: the wheel, in an environment of its own, away from the source."""
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+TOUR = """
+from pathlib import Path
+from rich.console import Console
+from anabranch.tour.child import Home
+from anabranch.tour.page import Page
+from anabranch.tour.stations import show_tour
+from anabranch.tour.traffic import Traffic
+
+home = Home(Path("tour"), Path("scratch"))
+home.folder.mkdir()
+raise SystemExit(show_tour(Page(Console()), home, Traffic(tips=300, days=1, files=3), spark=True))
+"""
+
+# One process, and so one JVM, for a copied example and for one where it is installed.
+SESSION = """
+import runpy, sys
+from anabranch.cli.main import main
+from anabranch.tour.example_program import find_example
+
+sys.argv = ["key_counter.py", "--master", "local[2]", "--shards", "2"]
+runpy.run_path("key_counter.py", run_name="__main__")
+sys.stdout.flush()
+sys.argv = ["anabranch", "run", str(find_example()), "--master", "local[2]", "--shards", "2", "--json"]
+main()
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """Return the folder of programs of an environment that has Anabranch from its wheel.
+
+    What Anabranch needs is taken from the environment of the tests. A line of a `.pth` file adds a folder,
+    and not what the `.pth` files in there add: Anabranch itself can only come from the wheel.
+    """
+    folder = tmp_path_factory.mktemp("installed")
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    wheel = ["wheel", "--no-deps", "--wheel-dir", str(folder), str(ROOT)]
+    subprocess.run([*pip, *wheel], check=True)
+    venv.create(folder / "env", with_pip=False)
+    programs = folder / "env" / "bin"
+    [made] = folder.glob("*.whl")
+    install = ["--python", str(programs / "python"), "install", "--no-deps", str(made)]
+    subprocess.run([*pip, *install], check=True)
+    [packages] = (folder / "env").glob("lib/python*/site-packages")
+    (packages / "shared.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return programs
+
+
+@pytest.fixture
+def call(installed, tmp_path):
+    """Return a function that runs a program of the environment in an empty folder."""
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    hidden = {"PYTHONPATH", "VIRTUAL_ENV", "PYTHONHOME"}
+    kept = {name: value for name, value in os.environ.items() if name not in hidden}
+
+    def call(name: str, *arguments: str) -> str:
+        done = subprocess.run(
+            [str(installed / name), *arguments],
+            cwd=folder, env=kept, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    return call
+
+
+@pytest.mark.spark
+def test_the_tour_runs_on_spark(installed, call):
+    place = "import anabranch; print(anabranch.__file__)"
+    assert Path(call("python", "-c", place).strip()).is_relative_to(installed.parent)
+    assert "✓ the same answer, row by row, and the same ledger" in call("python", "-c", TOUR)
+
+
+@pytest.mark.spark
+def test_an_example_and_the_command_line_run_on_spark(call):
+    assert "copied to key_counter.py" in call("anabranch", "examples", "copy", "key_counter")
+    example, ledger, command = call("python", "-c", SESSION).partition("5 input, 5 processed\n")
+    assert example == "at 3: key 1 was counted 1 times\nat 5: key 1 was counted 0 times\n"
+    assert ledger
+    same, _, document = command.partition("\n")
+    assert same == "the same on Spark: 2 outputs, row by row"
+    assert json.loads(document)["outputs"][0]["value"] == [94, 115, 80]
