@@ -128,17 +128,20 @@ class Columns:
         cut = iter([array[row : row + 1] for array in self.arrays])
         return _read(self.layout, cut, 1, self.strings)[0]
 
+    def take(self, rows: Array | slice) -> Columns:
+        """Return some of the values: those of a mask, of places, or of a slice."""
+        import numpy as np
+
+        arrays = tuple(array[rows] for array in self.arrays)
+        length = len(arrays[0]) if arrays else len(np.arange(self.length)[rows])
+        return Columns(self.layout, arrays, length, self.strings)
+
     def replace(self, row: int, value: Any) -> None:
         """Write one value in place, or raise `Unfit` and write nothing."""
         for array, new in zip(
             self.arrays, pack(self.layout, [value], self.strings).arrays, strict=True
         ):
             array[row] = new[0]
-
-    def take(self, rows: Array) -> Columns:
-        """Return some of the values: those of a mask, of places, or of a slice."""
-        arrays = tuple(array[rows] for array in self.arrays)
-        return Columns(self.layout, arrays, len(arrays[0]), self.strings)
 
     def recode(self, strings: Strings) -> Columns:
         """Return the same values with the codes of another list of texts."""

@@ -1,6 +1,7 @@
 """Replicas: a copy that follows what batches change is what a full read says, and what the fold says."""
 
 import random
+import re
 from collections import Counter
 from math import gcd
 from typing import NamedTuple
@@ -14,9 +15,10 @@ from anabranch.microbatch.inspect.replica import Replica
 from anabranch.microbatch.inspect.state_tables import (
     describe_store,
     tabulate_store,
-    unify_relations,
+    unify_kinds,
 )
-from anabranch.microbatch.inspect.stored_state import read_overview, sort_stores
+from anabranch.microbatch.inspect.stored_state import read_overview, read_pending, sort_stores
+from anabranch.microbatch.store.state_store import DamagedStateError
 from anabranch.model.maps import Map
 from anabranch.model.shapes import MISSING, WrittenShape
 from anabranch.model.targets import load_module
@@ -46,7 +48,7 @@ def tabulate(values):
     """Return the tables of all stores, as a query sees them."""
     stores = sort_stores(values)
     description = read_overview(stores).description
-    relation = unify_relations(
+    relation = unify_kinds(
         describe_store(description, address, store) for address, store in stores.items()
     )
     return relation, [
@@ -93,7 +95,7 @@ def test_differential_a_replica_that_follows_says_what_a_new_one_says(name, colu
             fresh = Replica(number, values)
             copy = replica.current
             assert (copy.batch, copy.frontier) == (number, fresh.current.frontier)
-            assert copy.shelves.keys() == fresh.current.shelves.keys()
+            assert copy.lookups.keys() == fresh.current.lookups.keys()
             relation, rows = read_rows(values)
             if relation.key is None:
                 assert copy.find(None) == fresh.current.find(None)
@@ -160,6 +162,31 @@ def test_of_several_pages_that_hold_a_key_the_last_one_is_right(columns):
     if columns:
         assert sum(name.startswith("entries/") for *_, name, _ in values) > 3
     assert replica.current.find("5") is replica.current.find(5.5) is MISSING
+
+
+@pytest.mark.parametrize("columns", [True, False], ids=["columns", "objects"])
+def test_a_page_that_is_gone_is_an_error_and_not_a_shorter_table(columns):
+    engine = Engine(PROGRAMS["hot"], (Source("a", strict=True), Source("b")), 1, columns=columns)
+    events = [Event(Reading(n, n % 9, 1), "a", n) for n in range(40)]
+    events += [Event(Reading(20, 3, 1), "b", 0)]
+    engine.batch([[to_row(event) for event in events]])
+    values = list(list_values(engine))
+
+    def look(some):
+        stores = sort_stores(some)
+        description = read_overview(stores).description
+        waiting = [
+            e for a, store in stores.items() for e in read_pending(description, a.number, store)
+        ]
+        return len(read_rows(some)[1]), len(waiting)
+
+    assert look(values) == (9, 21)
+    pages = [value[2] for value in values if "/" in value[2]]
+    assert {name.partition("/")[0] for name in pages} == {"entries", "pending"}
+    for gone in pages:
+        left = [value for value in values if value[2] != gone]
+        with pytest.raises(DamagedStateError, match=re.escape(repr(gone))):
+            look(left)
 
 
 @pytest.mark.parametrize("windows", [True, False], ids=["windows", "entries"])

@@ -9,10 +9,8 @@ from anabranch import Event, load
 from anabranch.eventtime.channels import Source, end_sources
 from anabranch.eventtime.windows.window_types import Sessions, Tumbling
 from anabranch.microbatch.exchange.partition_keys import find_keys
+from anabranch.microbatch.inspect.state_tables import describe_state, list_pairs, tabulate_store
 from anabranch.microbatch.inspect.stored_state import (
-    read_all_slices,
-    read_columns,
-    read_objects,
     read_overview,
     read_pending,
     sort_stores,
@@ -28,14 +26,14 @@ from anabranch.microbatch.restore.shares import (
 )
 from anabranch.microbatch.shards.deferred_outputs import DeferredOutputs
 from anabranch.microbatch.shards.root import Root
-from anabranch.microbatch.store.column_entries import forget_tables
+from anabranch.microbatch.store.column_entries import forget_tables, read_entries
+from anabranch.microbatch.store.slice_book import read_closed, read_open_slices
 from anabranch.microbatch.store.state_store import MemoryStore
 from anabranch.model.maps import Map
 from anabranch.model.targets import load_module
 from anabranch.plan.foldable_leaves import join_deltas
 from anabranch.query import aggregate
 from anabranch.reference.sequential import run
-from anabranch.spark.savepoints.creation import describe_slices, make_state_table
 from anabranch.spark.savepoints.first_batch import _read_slices
 from anabranch.state import Count, Max, Min
 from anabranch.state.sharing import Held
@@ -83,12 +81,13 @@ def deal(engine, stores):
         yield from deal_pending(job, events)
     if description.form == "windows":
         for store in shards.values():
-            yield from deal_slices(job, read_all_slices(description, store), overview.closed)
+            slices = read_open_slices(description.window_plan, store)
+            yield from deal_slices(job, slices, read_closed(store))
         return
     if description.keeps_book:
         alike = description.plan.way == "replicated"
         for store in list(shards.values())[: 1 if alike else None]:
-            keys, texts, states = read_columns(description, store)
+            keys, texts, states = read_entries(store, description.entry_layout)
             if keeps_book(job):
                 layout = job.columns.kernels[job.program.initial.name].layout
                 states = type(states)(layout, states.arrays, states.length, states.strings)
@@ -98,25 +97,26 @@ def deal(engine, stores):
                 entries = dict(zip(named, map(lift, states.unpack()), strict=True))
                 yield from deal_state(job, Map(entries))
         return
-    yield from deal_state(job, gather_state(job.program, overview, shards.values(), lift))
+    yield from deal_state(job, gather_state(job.program, overview, stores, lift))
 
 
-def gather_state(program, overview, shards, lift):
+def gather_state(program, overview, stores, lift):
     """Put the whole state together that shards and roots hold."""
-    plan = overview.description.plan
-    state = lift(overview.state)
-    if plan.has_root:
-        state = lift(overview.spines[0]) if overview.spines else program.init
-        for more in overview.spines[1:]:
-            state = Map({**state, **lift(more)})
-    pairs = [pair for store in shards for pair in read_objects(overview.description, store)]
-    entries = {lift(key): lift(entry) for key, entry in pairs}
-    if plan.way == "shared":
-        state = Held(program.init.common if state is None else state, Map(entries))
-    elif plan.way == "keyed":
-        state = Map({**({} if state is None else dict(state)), **entries})
-    elif state is None:
-        state = program.init
+    description = overview.description
+    pairs = [
+        (lift(key), lift(entry))
+        for address, store in stores.items()
+        for key, entry in list_pairs(description, address, store)
+    ]
+    if description.plan.way == "shared":
+        common = next(store for a, store in stores.items() if a.role == "shard").read("state")
+        start = program.init.common
+        shared = start if common is None else lift(description.codec.decode(common))
+        state = Held(shared, Map(pairs))
+    elif description.said.state.by:
+        state = Map(pairs) if pairs else program.init
+    else:
+        state = pairs[0][1] if pairs else program.init
     for name, several in overview.deltas.items():
         for delta in several:
             state = join_deltas(program, state, {name: lift(delta)})
@@ -218,14 +218,14 @@ def test_a_savepoint_of_windows_holds_what_they_hold(window):
     engine = Engine(program, sources, 1, columns=True)
     offers = [Offer(3, 1, 5), Offer(4, 1, 7), Offer(6, 1, 1)]  # The last one is pending.
     engine.batch([[to_row(Event(offer, "a", seq)) for seq, offer in enumerate(offers)]])
-    ((_, store),) = (
-        pair for pair in sort_stores(list_values(engine)).items() if pair[0].role == "shard"
-    )
-    description = read_overview(sort_stores(list_values(engine))).description
-    table = make_state_table(description, store, describe_slices(description))
+    stores = sort_stores(list_values(engine))
+    ((address, store),) = stores.items()
+    description = read_overview(stores).description
+    table = tabulate_store(describe_state(description), description, address, store)
     (row,) = table.to_pylist()
     assert (row["events"], row["count"], row["min_price"], row["max_price"]) == (2, 2, 5, 7)
-    (plan, kept) = engine.job.columns.windows, read_all_slices(description, store)
+    plan = engine.job.columns.windows
+    kept = read_open_slices(plan, store)
     older = [name if name == "key" else name.replace("_", " ") for name in table.column_names]
     turned = table.set_column(
         table.column_names.index("min_price"), "min_price", [[~row["min_price"]]]

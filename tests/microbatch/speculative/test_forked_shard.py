@@ -10,9 +10,8 @@ import pytest
 from anabranch import Event, Heartbeat, Program, depends, on
 from anabranch.eventtime.channels import Source, end_sources
 from anabranch.microbatch.job.job import Job
-from anabranch.microbatch.shards import row_shard
 from anabranch.microbatch.speculative import forked_shard
-from anabranch.microbatch.store import ordered_pages
+from anabranch.microbatch.store import page_sizes
 from anabranch.microbatch.store.state_store import DamagedStateError, MemoryStore
 from anabranch.model.order import sort_events
 from anabranch.model.targets import load
@@ -83,8 +82,8 @@ def deal(rng, queues):
 
 @pytest.fixture
 def small_pages(monkeypatch):
-    monkeypatch.setattr(ordered_pages, "PAGE_VALUES", 2)
-    monkeypatch.setattr(row_shard, "PAGE_EVENTS", 5)
+    monkeypatch.setattr(page_sizes, "ORDERED_VALUES", 2)
+    monkeypatch.setattr(page_sizes, "PENDING_OBJECTS", 5)
 
 
 @pytest.mark.usefixtures("small_pages")
@@ -186,7 +185,7 @@ def test_a_late_leaf_is_folded_once_and_nothing_is_read_again_however_much_is_pe
         tally, engine = fill(monkeypatch, pending)
         engine.batch([[to_row(Event(Reading(pending - 5, 0, 7), "s", 9999))]])
         # Of the cuts, those from the kept state on, of which only the last one changes.
-        assert tally.calls["cuts"] <= 2 * ordered_pages.PAGE_VALUES
+        assert tally.calls["cuts"] <= 2 * page_sizes.ORDERED_VALUES
         assert [row.op for row in engine.said] == [-1, 1]
         found.add((tally.calls["leaves"], tally.calls["decoded"], *count_reads(engine)))
     # A head, the ends of pages and a roll's cover in each shard, and a page of it where the leaf is.
@@ -235,14 +234,14 @@ def test_that_leaves_settle_changes_nothing_and_costs_nothing_ahead(monkeypatch)
     engine.batch([[to_row(Heartbeat(505, "s", 9999))]])
     assert tally.calls["leaves"] == 455  # As in the settled mode.
     assert tally.calls["decoded"] == 0
-    assert tally.calls["cuts"] <= 50 + 2 * ordered_pages.PAGE_VALUES
+    assert tally.calls["cuts"] <= 50 + 2 * page_sizes.ORDERED_VALUES
     assert engine.said == []
     assert len(engine.settled) == 50
 
 
 def test_every_value_that_is_lost_is_missed_or_was_not_needed(monkeypatch):
-    monkeypatch.setattr(ordered_pages, "PAGE_VALUES", 2)
-    monkeypatch.setattr(row_shard, "PAGE_EVENTS", 5)
+    monkeypatch.setattr(page_sizes, "ORDERED_VALUES", 2)
+    monkeypatch.setattr(page_sizes, "PENDING_OBJECTS", 5)
     program = FORKED["value_barrier"]
     sources = tuple(Source(name, lateness=None) for name in "abc")
     queues = draw(random.Random(3), program, numbered=True)

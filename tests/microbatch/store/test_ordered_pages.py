@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from anabranch.microbatch.store import ordered_pages
+from anabranch.microbatch.store import page_sizes
 from anabranch.microbatch.store.ordered_pages import OrderedPages
 from anabranch.microbatch.store.state_store import DamagedStateError, MemoryStore
 from anabranch.state.durable.codec import Codec
@@ -12,7 +12,7 @@ from anabranch.state.durable.codec import Codec
 
 @pytest.mark.parametrize("most", [1, 2, 5])
 def test_oracle_a_roll_is_a_sorted_dict_that_is_used_up_from_its_beginning(most, monkeypatch):
-    monkeypatch.setattr(ordered_pages, "PAGE_VALUES", most)
+    monkeypatch.setattr(page_sizes, "ORDERED_VALUES", most)
     for seed in range(30):
         rng, store, model, passed = random.Random(seed), MemoryStore(), {}, 0
         for turn in range(40):
@@ -54,7 +54,7 @@ def test_a_roll_reads_the_pages_that_it_is_asked_for():
 
 
 def test_a_page_of_large_values_is_divided_when_it_is_used_again():
-    store, large = MemoryStore(), bytes(ordered_pages.PAGE_BYTES // 4 - 99)
+    store, large = MemoryStore(), bytes(page_sizes.ORDERED_BYTES // 4 - 99)
     for turn in range(2):
         roll = OrderedPages(store, Codec(), "roll")
         for time in range(40):

@@ -25,6 +25,7 @@ from anabranch.savepoints.folders import open_savepoint
 from anabranch.savepoints.objects import read_snapshot, write_snapshot
 from anabranch.savepoints.snapshot import Snapshot
 from anabranch.spark.checkpoint.ownership import find_last
+from anabranch.spark.inspect import state_frames
 from anabranch.spark.savepoints import creation
 from anabranch.spark.savepoints.first_batch import Seed, SeedingReader
 from anabranch.state.evolution.migration import Migration
@@ -130,8 +131,10 @@ class Shards:
         offsets = self.folder / "checkpoint" / "offsets"
         offsets.mkdir(parents=True, exist_ok=True)
         (offsets / "0").write_text("v1\n{}", encoding="utf-8")
-        found = {"read_values": lambda *_: values, "find_batch": lambda *_: 0}
-        with patch.multiple(creation, **found):
+        with (
+            patch.object(state_frames, "read_values", lambda *_: values),
+            patch.object(creation, "find_batch", lambda *_: 0),
+        ):
             creation.create_savepoint(None, offsets.parent, target)
 
     def list_values(self) -> Iterator[tuple[int, int, str, bytes]]:
@@ -227,30 +230,13 @@ class Values:
         self.rows = rows
 
     def where(self, condition: str) -> "Values":
-        negated, pattern = re.fullmatch(r"(NOT )?name RLIKE '(.*)'", condition).groups()
+        negated, pattern = re.fullmatch(r"(not )?name rlike '(.*)'", condition).groups()
         return Values([r for r in self.rows if bool(re.search(pattern, r[2])) != bool(negated)])
 
-    def collect(self) -> list[Any]:
-        return [SimpleNamespace(**dict(zip(self.NAMES, row, strict=True))) for row in self.rows]
+    def toArrow(self) -> pa.Table:  # noqa: N802 - Spark's name
+        return pa.table([[row[n] for row in self.rows] for n in range(4)], self.NAMES)
 
-    def groupBy(self, *names: str) -> "Groups":  # noqa: N802 - Spark's name
-        return Groups(self.rows)
-
-
-class Groups:
-    """Rows by operator and key, each group given to a function as a table."""
-
-    def __init__(self, rows: list[tuple[Any, ...]]) -> None:
-        self.rows = rows
-
-    def applyInArrow(self, function: Any, schema: str) -> Any:  # noqa: N802 - Spark's name
-        groups: dict[Any, list[Any]] = {}
-        for row in self.rows:
-            groups.setdefault(row[:2], []).append(row)
-        found = []
-        for rows in groups.values():
-            table = pa.table(
-                dict(zip(Values.NAMES, map(list, zip(*rows, strict=True)), strict=True))
-            )
-            found += [SimpleNamespace(**row) for row in function(table).to_pylist()]
+    def mapInArrow(self, function: Any, schema: Any) -> Any:  # noqa: N802 - Spark's name
+        batches = function(iter(self.toArrow().to_batches()))
+        found = [SimpleNamespace(**row) for batch in batches for row in batch.to_pylist()]
         return SimpleNamespace(collect=lambda: found)

@@ -54,13 +54,10 @@ class EventTable:
         assert isinstance(self.columns.layout, Fields)
         return self.columns.arrays[field_names(self.columns.layout.cls).index(name)]
 
-    def take(self, rows: Array) -> EventTable:
+    def take(self, rows: Array | slice) -> EventTable:
         """Return some of the events: those of a mask, of places, or of a slice."""
-        columns = self.columns
-        arrays = tuple(array[rows] for array in columns.arrays)
-        seqs = self.seqs[rows]
-        cut = Columns(columns.layout, arrays, len(seqs), columns.strings)
-        return EventTable(self.tag, self.sources[rows], seqs, cut)
+        columns = self.columns.take(rows)
+        return EventTable(self.tag, self.sources[rows], self.seqs[rows], columns)
 
     def events(self, names: Sequence[str]) -> list[Event]:
         """Return the events as a handler sees them; `names` are the sources' names in order."""

@@ -88,7 +88,7 @@ def _deal(shards: int, table: EventTable, source: str) -> Iterator[tuple[int, Ev
     pieces = min(shards, -(-count // _FEW))
     for piece in range(pieces):
         rows = slice(count * piece // pieces, count * (piece + 1) // pieces)
-        yield (first + piece) % shards, table.take(rows)  # type: ignore[arg-type]
+        yield (first + piece) % shards, table.take(rows)
 
 
 def _split(table: EventTable, shards: Array) -> Iterator[tuple[int, EventTable]]:

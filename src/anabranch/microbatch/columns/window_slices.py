@@ -38,7 +38,7 @@ class WindowSlices(NamedTuple):
     parts: tuple[Array, ...]
     strings: Strings | None = None
 
-    def take(self, rows: Array) -> WindowSlices:
+    def take(self, rows: Array | slice) -> WindowSlices:
         """Return some of the rows."""
         keys, starts, events = (array[rows] for array in self[:3])
         return WindowSlices(keys, starts, events, tuple(a[rows] for a in self.parts), self.strings)

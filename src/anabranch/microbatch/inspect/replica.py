@@ -16,16 +16,9 @@ from typing import Any
 import msgspec
 
 from anabranch.eventtime.channel_progress import Standing
-from anabranch.microbatch.inspect.key_lookups import (
-    BookShelf,
-    Decode,
-    PageShelf,
-    Shelf,
-    SliceShelf,
-    WholeShelf,
-)
-from anabranch.microbatch.inspect.state_tables import is_keyed, keeps_pages
-from anabranch.microbatch.inspect.stored_state import Address, ContentsError, sort_stores
+from anabranch.microbatch.inspect.key_lookups import Decode, Lookup
+from anabranch.microbatch.inspect.state_tables import keeps_pages
+from anabranch.microbatch.inspect.stored_state import Address, ContentsError, read_head, sort_stores
 from anabranch.microbatch.job.description import Description
 from anabranch.microbatch.store.shard_head import Head
 from anabranch.microbatch.store.state_store import KeptStore, unseal
@@ -46,13 +39,13 @@ class Copy:
     batch: int
     frontier: int
     description: Description
-    shelves: Mapping[Address, Shelf]
+    lookups: Mapping[Address, Lookup]
 
     def find(self, key: Any) -> Any:
         """Return the entry of a key, MISSING if it has none; for None, what has no key."""
         for address in self._places(key):
-            shelf = self.shelves.get(address)
-            found = MISSING if shelf is None else shelf.find(key)
+            lookup = self.lookups.get(address)
+            found = MISSING if lookup is None else lookup.find(key)
             if found is not MISSING:
                 return found
         return MISSING
@@ -82,21 +75,18 @@ class Replica:
             )
         self._description = Description.read(shard.read("description") or b"")
         self._decode: Decode = lru_cache(maxsize=DECODED)(self._description.codec.decode)
-        shelves = {a: self._make_shelf(a, store, None) for a, store in stores.items()}
-        self.current = Copy(batch, self._read_frontier(shard), self._description, shelves)
+        lookups = self._open(stores, {})
+        self.current = Copy(batch, self._read_frontier(shard), self._description, lookups)
 
     def apply(self, batch: int, changes: Iterable[Value]) -> None:
         """Go on to a later batch: `changes` are what it, and those between, have written, in order."""
         now = self.current
         stores = dict(self._sort(changes))
-        shelves = {
-            address: self._make_shelf(address, store, now.shelves.get(address))
-            for address, store in stores.items()
-        }
+        lookups = {**now.lookups, **self._open(stores, now.lookups)}
         heads = [store for address, store in stores.items() if address.role == "shard"]
         # A shard hears of every batch that brought anything, so any head will do.
         frontier = self._read_frontier(heads[0]) if heads else now.frontier
-        self.current = Copy(batch, frontier, self._description, {**now.shelves, **shelves})
+        self.current = Copy(batch, frontier, self._description, lookups)
 
     def _sort(self, values: Iterable[Value]) -> Iterator[tuple[Address, KeptStore]]:
         """Take in values, and yield the stores in which something has changed."""
@@ -116,21 +106,15 @@ class Replica:
                 yield from sort_stores((operator, key, n, data) for n, data in held.items()).items()
 
     def _read_frontier(self, store: KeptStore) -> int:
-        head = Head(*self._description.codec.decode(store.read("head") or b""))
-        return find_frontier(self._description, head)
+        return find_frontier(self._description, read_head(self._description, store))
 
-    def _make_shelf(self, address: Address, store: KeptStore, old: Shelf | None) -> Shelf:
-        description = self._description
-        if address.role == "shard":
-            if description.form == "windows":
-                return SliceShelf.take_up(description, store, old)
-            if description.keeps_book:
-                return BookShelf.take_up(description, store, old)
-            if keeps_pages(description):
-                return PageShelf(store, self._decode, description.plan.shards)
-        data = store.read("spine" if address.role == "root" else "state")
-        state = MISSING if data is None else self._decode(data)
-        return WholeShelf(state, keyed=is_keyed(description))
+    def _open(
+        self, stores: Mapping[Address, KeptStore], old: Mapping[Address, Lookup]
+    ) -> dict[Address, Lookup]:
+        return {
+            address: Lookup.open(self._description, address, store, self._decode, old.get(address))
+            for address, store in stores.items()
+        }
 
 
 def find_frontier(description: Description, head: Head) -> int:

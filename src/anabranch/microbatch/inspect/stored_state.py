@@ -7,8 +7,8 @@ while the query goes on. Nothing here changes anything.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from anabranch.errors import AnabranchError
 from anabranch.eventtime.ledger import Ledger
@@ -16,16 +16,15 @@ from anabranch.microbatch.exchange.envelopes import unpack_events
 from anabranch.microbatch.exchange.partition_keys import find_numbers
 from anabranch.microbatch.ingest.channel_verdicts import Standing
 from anabranch.microbatch.job.description import Description
-from anabranch.microbatch.store.shard_head import Head
-from anabranch.microbatch.store.state_store import KeptStore, unseal
+from anabranch.microbatch.store.shard_head import Head, read_pending_pages
+from anabranch.microbatch.store.state_store import (
+    KeptStore,
+    list_held,
+    read_known_page,
+    report_missing,
+    unseal,
+)
 from anabranch.model.events import Event
-
-if TYPE_CHECKING:
-    from anabranch.kernels.numpy_columns import Columns, Strings
-    from anabranch.microbatch.columns.window_slices import WindowSlices
-
-BOOKS = ("entries", "pending", "slices")
-"""What is kept in pages, because it is large."""
 
 
 class ContentsError(AnabranchError, ValueError):
@@ -89,18 +88,12 @@ def _read_description(store: KeptStore) -> Description:
 
 @dataclass(frozen=True)
 class Overview:
-    """What is known of a run at a batch without its pages, all shards taken together.
-
-    `state` is that of a program whose state has no entries in shards: the root's, or the only one.
-    """
+    """What is known of a run at a batch without its state, all shards taken together."""
 
     description: Description
     heads: dict[int, Head]
     ledger: Ledger
-    state: Any = None
-    spines: list[Any] = field(default_factory=list)
-    deltas: dict[str, Any] = field(default_factory=dict)
-    closed: int | None = None
+    deltas: dict[str, list[Any]]
 
     @property
     def standings(self) -> dict[str, Standing]:
@@ -131,48 +124,25 @@ def read_overview(stores: Mapping[Address, KeptStore]) -> Overview:
         raise ContentsError("this checkpoint holds no state yet", expected="a batch with events")
     description = _read_description(shards[min(shards)])
     codec = description.codec
-    heads = {
-        number: Head(*codec.decode(store.read("head") or b"")) for number, store in shards.items()
-    }
+    heads = {number: read_head(description, store) for number, store in shards.items()}
     ledgers = [Ledger(*head.ledger) for head in heads.values()]
-    spines, deltas, closed = [], [], None
     for address, store in stores.items():
         counted = store.read("ledger")
         if address.role != "shard" and counted is not None:
             ledgers.append(Ledger(*codec.decode(counted)[: len(Ledger._fields)]))
-        spine = store.read("spine")
-        if address.role == "root" and spine is not None:
-            spines.append(codec.decode(spine))
+    # The deltas of each shard stay apart, in their order: only a program knows how to join them.
+    deltas: dict[str, list[Any]] = {}
     for number in sorted(shards):
-        found = shards[number].read("deltas")
-        deltas.append({} if found is None else codec.decode(found))
-        windows = shards[number].read("windows")
-        closed = closed if windows is None else codec.decode(windows)[0]
-    whole = shards[min(shards)].read("state")
-    return Overview(
-        description,
-        heads,
-        Ledger(*map(sum, zip(*ledgers, strict=True))),
-        None if whole is None else codec.decode(whole),
-        spines,
-        _merge_deltas(deltas),
-        closed,
-    )
-
-
-def _merge_deltas(several: list[dict[str, Any]]) -> dict[str, Any]:
-    """Keep the deltas of each shard apart, in their order: only a program knows how to join them."""
-    found: dict[str, list[Any]] = {}
-    for deltas in several:
-        for name, delta in deltas.items():
-            found.setdefault(name, []).append(delta)
-    return dict(found)
+        data = shards[number].read("deltas")
+        for name, delta in ({} if data is None else codec.decode(data)).items():
+            deltas.setdefault(name, []).append(delta)
+    return Overview(description, heads, Ledger(*map(sum, zip(*ledgers, strict=True))), deltas)
 
 
 def read_pending(description: Description, number: int, store: KeptStore) -> list[Event]:
     """Return the events that wait in a shard and are counted there: each waits in one such shard."""
     events: list[Event] = []
-    for data in store.pages("pending"):
+    for data in read_pending_pages(store, read_head(description, store).pages):
         if description.form == "objects":
             carried = unpack_events(description.codec, description.tag_classes, data)
             events += [one.event for one in carried]
@@ -201,30 +171,19 @@ class _Layouts(NamedTuple):
 
 def read_objects(description: Description, store: KeptStore) -> Iterator[tuple[Any, Any]]:
     """Yield the entries of a shard that keeps objects, key by key."""
-    for data in store.pages("entries"):
+    held = read_head(description, store).held
+    if held is None:  # Of before there were inventories.
+        pages = [name[len("entries/") :] for name in store.values if name.startswith("entries/")]
+    else:
+        pages = list_held(held, "entries")
+    for page in pages:
+        data = read_known_page(store, "entries", page)
         yield from description.codec.decode(data).items()
 
 
-def read_columns(description: Description, store: KeptStore) -> tuple[Any, Strings | None, Columns]:
-    """Return the entries of a shard that keeps columns: keys, their texts, states."""
-    from anabranch.microbatch.store.column_entries import read_book
-
-    return read_book(store, description.entry_layout)
-
-
-def read_all_slices(description: Description, store: KeptStore) -> WindowSlices:
-    """Return the slices of windows that a shard holds."""
-    from anabranch.microbatch.columns.window_slices import join_slices, read_slices
-
-    plan = description.window_plan
-    found = [read_slices(plan, data)[0] for data in store.pages("slices")]
-    return join_slices(found, plan) if found else join_slices([_no_slices(len(plan.parts))], plan)
-
-
-def _no_slices(parts: int) -> WindowSlices:
-    import numpy as np
-
-    from anabranch.microbatch.columns.window_slices import WindowSlices
-
-    nothing = np.empty(0, np.int64)
-    return WindowSlices(nothing, nothing, nothing, tuple(nothing for _ in range(parts)))
+def read_head(description: Description, store: KeptStore) -> Head:
+    """Return the head of a shard."""
+    data = store.read("head")
+    if data is None:
+        raise report_missing(store, "head")
+    return Head(*description.codec.decode(data))

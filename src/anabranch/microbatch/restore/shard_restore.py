@@ -7,37 +7,25 @@ have come. After it the shard is as if it had folded all that went before. Nothi
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.timers import find_set
-from anabranch.kernels.numpy_columns import Columns, Strings
-from anabranch.microbatch.columns.event_tables import (
-    concatenate_columns,
-    make_table,
-    read_columns,
-    write_columns,
-)
+from anabranch.microbatch.columns.event_tables import make_table
 from anabranch.microbatch.columns.window_slices import read_slices
 from anabranch.microbatch.exchange.kinds import Kind, is_restore
 from anabranch.microbatch.ingest.channel_verdicts import Standing
 from anabranch.microbatch.job.job import Job
 from anabranch.microbatch.shards.columnar_shard import ColumnShard
 from anabranch.microbatch.shards.row_shard import RowShard
-from anabranch.microbatch.store.column_entries import ColumnEntries
-from anabranch.microbatch.store.row_entries import RowEntries
+from anabranch.microbatch.store.column_entries import ColumnEntries, unpack_all
+from anabranch.microbatch.store.hashed_book import HashedBook
 from anabranch.microbatch.store.slice_book import SliceBook
 from anabranch.microbatch.store.state_store import Store
 from anabranch.model.events import Event
 from anabranch.model.maps import Map
 from anabranch.model.shapes import EntryShape
 from anabranch.state.sharing import Held
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Array = np.ndarray[Any, Any]
-
 
 AnyShard = RowShard | ColumnShard
 
@@ -139,7 +127,7 @@ def _take_slices(job: Job, store: Store, parts: list[tuple[bytes, int]]) -> None
     plan = None if job.columns is None else job.columns.windows
     if plan is not None and parts:
         slices = [read_slices(plan, data)[0] for data, _ in parts]
-        SliceBook(plan, store, job.codec).restore(slices, parts[0][1])
+        SliceBook(plan, store).restore(slices, parts[0][1])
 
 
 class _Entries:
@@ -164,41 +152,15 @@ class _Entries:
         if self._pages:
             self._keep_columns()
         if self.found is not None:
-            entries = RowEntries(self._store, self._job.codec, self._job.wiring.shards)
+            entries = HashedBook(self._store, self._job.codec, self._job.wiring.shards)
             for key, entry in self.found.entries().items():
                 entries.set(key, entry)
             entries.flush()
 
     def _keep_columns(self) -> None:
-        import numpy as np
-
         plan, initial = self._job.columns, self._job.program.initial
         assert plan is not None
         layout, shape = plan.kernels[initial.name].layout, cast("EntryShape", initial.shape)
-        strings, keys, states = Strings(), [], []
-        texts: Strings | None = None
-        for page in self._pages:
-            line, known, columns = unpack_entries(layout, page)
-            if known is not None:
-                texts = strings
-                line = strings.codes(known[code] for code in line.tolist())
-            keys.append(line)
-            states.append(columns)
+        keys, texts, states = unpack_all(layout, self._pages)
         book = ColumnEntries(self._store, layout, shape.inner.init, self._number)
-        slots = book.find(np.concatenate(keys), texts)
-        book.keep(slots, concatenate_columns(states, Strings()))
-
-
-def pack_entries(keys: Array, texts: Strings | None, states: Columns) -> bytes:
-    """Return some entries in columns as bytes; keys that are codes go with their texts."""
-    note = {} if texts is None else {"keys": [texts[code] for code in keys.tolist()]}
-    return write_columns(states, {"key": keys}, note)
-
-
-def unpack_entries(layout: Any, data: bytes) -> tuple[Array, Strings | None, Columns]:
-    """Return what `pack_entries` packed."""
-    states, more, note = read_columns(lambda _: layout, data)
-    if "keys" not in note:
-        return more["key"], None, states
-    texts = Strings()
-    return texts.codes(note["keys"]), texts, states
+        book.keep(book.find(keys, texts), states)

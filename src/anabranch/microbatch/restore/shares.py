@@ -18,7 +18,7 @@ from anabranch.microbatch.columns.window_slices import WindowSlices, route_slice
 from anabranch.microbatch.exchange.kinds import Kind
 from anabranch.microbatch.ingest.channel_verdicts import Standing
 from anabranch.microbatch.job.job import Job
-from anabranch.microbatch.restore.shard_restore import pack_entries
+from anabranch.microbatch.store.column_entries import pack_entries
 from anabranch.model.events import LANE, Event
 from anabranch.model.fields import Unfit
 from anabranch.model.hashing import hash_stably
@@ -156,9 +156,8 @@ def deal_columns(
         rows = np.flatnonzero((homes == shard) | everywhere)
         for start in range(0, len(rows), _MANY):
             part = rows[start : start + _MANY]
-            arrays = tuple(array[part] for array in states.arrays)
-            cut = Columns(states.layout, arrays, len(part), states.strings)
-            yield _write(job, shard, Kind.RESTORE_ENTRIES, pack_entries(keys[part], texts, cut))
+            data = pack_entries(keys[part], texts, states.take(part))
+            yield _write(job, shard, Kind.RESTORE_ENTRIES, data)
 
 
 def deal_slices(job: Job, slices: WindowSlices, closed: int) -> Iterator[Envelope]:

@@ -36,8 +36,10 @@ from anabranch.microbatch.job.column_plan import ColumnPlan
 from anabranch.microbatch.job.job import Job
 from anabranch.microbatch.job.window_plan import WindowPlan
 from anabranch.microbatch.shards.shard_base import Pages, ShardBase
+from anabranch.microbatch.store import page_sizes
+from anabranch.microbatch.store.shard_head import add_pending, take_pending
 from anabranch.microbatch.store.slice_book import SliceBook
-from anabranch.microbatch.store.state_store import Store, read_known_page
+from anabranch.microbatch.store.state_store import Store
 from anabranch.model.events import Tag
 from anabranch.model.failures import Failed, attempt
 
@@ -45,9 +47,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     Array = np.ndarray[Any, Any]
-
-PAGE_EVENTS = 1 << 16
-"""How many pending events a page holds."""
 
 
 class _Letter(NamedTuple):
@@ -256,12 +255,8 @@ class ColumnShard(ShardBase):
         self, good: list[EventTable], pages: dict[int, tuple[int, int]]
     ) -> dict[int, list[EventTable]]:
         """Return what is stable, by tag; put the rest into pages, by time."""
-        tables = list(good)
-        for page in [page for page, (first, _) in pages.items() if first <= self.frontier]:
-            data = read_known_page(self.store, "pending", str(page))
-            tables.append(read_table(self.plan, data)[0])
-            self.store.write_page("pending", str(page), None)
-            del pages[page]
+        kept = take_pending(self.store, pages, self.frontier)
+        tables = [*good, *(read_table(self.plan, data)[0] for data in kept)]
         stable: dict[int, list[EventTable]] = {}
         for table in tables:
             ripe = table.times <= self.frontier
@@ -278,12 +273,10 @@ class ColumnShard(ShardBase):
         import numpy as np
 
         waiting = waiting.take(np.argsort(waiting.times, kind="stable"))
-        for start in range(0, len(waiting), PAGE_EVENTS):
-            part = waiting.take(slice(start, start + PAGE_EVENTS))  # type: ignore[arg-type]
-            fresh = max(pages, default=-1) + 1
-            self.store.write_page("pending", str(fresh), write_table(part))
+        for start in range(0, len(waiting), page_sizes.PENDING_ROWS):
+            part = waiting.take(slice(start, start + page_sizes.PENDING_ROWS))
             counted = _count(self._counts_here(part), len(part))
-            pages[fresh] = (int(part.times[0]), counted)
+            add_pending(self.store, pages, write_table(part), int(part.times[0]), counted)
 
     def _fold_stable(
         self,
@@ -316,7 +309,7 @@ class ColumnShard(ShardBase):
             table = self._set_far_aside(concatenate(tables, strings), counts)
             counts["processed"] += len(table)
             slices.append(fold_table(windows, table))
-        closed = SliceBook(windows, self.store, self.job.codec).close(slices, self.frontier)
+        closed = SliceBook(windows, self.store).close(slices, self.frontier)
         if closed is not None and len(closed.starts):
             rank = self.job.program.ranks[windows.timer]
             self.tables.append(describe_windows(windows, rank, closed))

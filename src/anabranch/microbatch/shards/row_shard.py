@@ -24,8 +24,10 @@ from anabranch.microbatch.job.job import Job
 from anabranch.microbatch.shards.shard_base import Pages, ShardBase
 from anabranch.microbatch.speculative.forked_shard import ForkedShardSpeculation
 from anabranch.microbatch.speculative.keyed_shard import PendingOutputs
-from anabranch.microbatch.store.row_entries import RowEntries
-from anabranch.microbatch.store.state_store import Store, read_known_page
+from anabranch.microbatch.store import page_sizes
+from anabranch.microbatch.store.hashed_book import HashedBook
+from anabranch.microbatch.store.shard_head import add_pending, take_pending
+from anabranch.microbatch.store.state_store import Store
 from anabranch.model.events import Event
 from anabranch.model.failures import Failed, attempt
 from anabranch.model.maps import Map
@@ -34,9 +36,6 @@ from anabranch.model.program import Program
 from anabranch.model.shapes import EntryShape
 from anabranch.model.slices import field_value
 from anabranch.state.sharing import Held
-
-PAGE_EVENTS = 4096
-"""How many pending events a page holds: a batch reads the pages in which something became stable."""
 
 
 class RowShard(ShardBase):
@@ -97,13 +96,10 @@ class RowShard(ShardBase):
         """Return what is stable, in order, and what of it that was read has to wait."""
         job, store, pages = self.job, self.store, self.head.pages
         events = list(good)
-        for page in [page for page, (first, _) in pages.items() if first <= frontier]:
-            data = read_known_page(store, "pending", str(page))
+        for data in take_pending(store, pages, frontier):
             events += [
                 carried.event for carried in unpack_events(job.codec, job.program.tags, data)
             ]
-            store.write_page("pending", str(page), None)
-            del pages[page]
         stable = (event for event in events if event.time <= frontier)
         waiting = [event for event in events if event.time > frontier]
         return sort_events(job.program.ranks, stable), waiting
@@ -111,15 +107,13 @@ class RowShard(ShardBase):
     def put_off(self, waiting: list[Event]) -> dict[int, tuple[int, int]]:
         """Put events that have to wait into pages, by time; return all pages there are."""
         pages = self.head.pages
-        fresh = max(pages, default=-1) + 1
         self._ends: dict[int, int] = {}
         waiting = sorted(waiting, key=lambda event: event.time)
-        for number, start in enumerate(range(0, len(waiting), PAGE_EVENTS)):
-            part = waiting[start : start + PAGE_EVENTS]
-            self.store.write_page("pending", str(fresh + number), self._pack(part))
+        for start in range(0, len(waiting), page_sizes.PENDING_OBJECTS):
+            part = waiting[start : start + page_sizes.PENDING_OBJECTS]
             counted = sum(self._counts_here(event) for event in part)
-            pages[fresh + number] = (part[0].time, counted)
-            self._ends[fresh + number] = part[-1].time
+            number = add_pending(self.store, pages, self._pack(part), part[0].time, counted)
+            self._ends[number] = part[-1].time
         return pages
 
     def _speculate(
@@ -204,18 +198,18 @@ class RowShard(ShardBase):
         if job.wiring.way == "keyed":
             shape = job.program.initial.shape
             assert isinstance(shape, EntryShape)
-            return RowEntries(self.store, job.codec, job.wiring.shards)
+            return HashedBook(self.store, job.codec, job.wiring.shards)
         data = self.store.read("state")
         if job.wiring.way == "shared":
             common = job.program.init.common if data is None else job.codec.decode(data)
-            return Held(common, RowEntries(self.store, job.codec, job.wiring.shards))
+            return Held(common, HashedBook(self.store, job.codec, job.wiring.shards))
         return job.program.init if data is None else job.codec.decode(data)
 
     def _keep_state(self, state: Any, *, changed: bool) -> None:
-        if isinstance(state, Held) and isinstance(state.each, RowEntries):
+        if isinstance(state, Held) and isinstance(state.each, HashedBook):
             self._keep_state(state.each, changed=changed)
             state = state.common
-        if isinstance(state, RowEntries):
+        if isinstance(state, HashedBook):
             state.flush()
         elif changed:
             self.store.write("state", self.job.codec.encode(state))

@@ -14,7 +14,8 @@ from anabranch.microbatch.exchange.envelopes import unpack_events
 from anabranch.microbatch.exchange.result_rows import ResultRow, describe_output
 from anabranch.microbatch.speculative.row_barrier import read_id
 from anabranch.microbatch.store.ordered_pages import OrderedPages
-from anabranch.microbatch.store.state_store import Inventory, read_known_page
+from anabranch.microbatch.store.shard_head import read_pending_pages
+from anabranch.microbatch.store.state_store import Inventory
 from anabranch.model.events import Event
 from anabranch.model.failures import Failed
 from anabranch.model.order import OrderKey, bound_after, order_key
@@ -187,7 +188,7 @@ class ForkedShardSpeculation:
     def _read_page(self, page: int) -> list[Placed]:
         if page not in self._read:
             program = self._program
-            data = read_known_page(self._store, "pending", str(page))
+            (data,) = read_pending_pages(self._store, [page])
             events = (one.event for one in unpack_events(self._codec, program.tags, data))
             self._read[page] = [
                 (program.order(event), event)

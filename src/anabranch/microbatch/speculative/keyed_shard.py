@@ -13,9 +13,10 @@ from anabranch.eventtime.timers import is_timer
 from anabranch.microbatch.exchange.envelopes import Carried, pack_events, unpack_events
 from anabranch.microbatch.exchange.result_rows import ResultRow, describe_output
 from anabranch.microbatch.speculative.row_barrier import read_id
-from anabranch.microbatch.store.state_store import Store, read_known_page
+from anabranch.microbatch.store.hashed_book import HashedBook
+from anabranch.microbatch.store.shard_head import read_pending_pages
+from anabranch.microbatch.store.state_store import Store
 from anabranch.model.events import Event
-from anabranch.model.hashing import hash_stably
 from anabranch.model.maps import Map
 from anabranch.model.program import Program
 from anabranch.model.shapes import MISSING
@@ -24,11 +25,7 @@ from anabranch.speculation.spoken import compare
 from anabranch.speculation.timed import fold_ahead
 from anabranch.state.durable.codec import Codec
 
-PAGES = 256
-"""Pages of what was said, per shard. Fixed, like those of entries."""
-
 _BOOK = "spoken"
-_ALL = "all"
 
 Name = Any
 """The value of the key by which a shard's events are apart, or None."""
@@ -54,8 +51,7 @@ class PendingOutputs:
     def read_pending(self, pages: Iterable[int]) -> list[Event]:
         """Return the pending events that lie in some pages of the store."""
         found: list[Event] = []
-        for page in pages:
-            data = read_known_page(self._store, "pending", str(page))
+        for data in read_pending_pages(self._store, pages):
             carried = unpack_events(self._codec, self._program.tags, data)
             found += [one.event for one in carried]
         return found
@@ -84,24 +80,25 @@ class PendingOutputs:
         gone = {row.id for row in outputs}
         before: dict[str, ResultRow] = {}
         now: list[ResultRow] = []
-        for page, names in self._by_page(touched | settled | fresh.keys()).items():
-            kept = self._read(page)
-            for name in names:
-                old, packed = kept.pop(name, ({}, None))
-                events = self._recall(packed, frontier) + fresh.get(name, [])
-                if name in touched:
-                    start = self._start(state, name) if events else None
-                    said = self._fold(events, start, counts_here)
-                    stays = {row.id: tuple(row) for row in said}
-                    now += said
-                    before |= {i: ResultRow(*row) for i, row in old.items()}
-                else:
-                    # Of a key without new events, what is still pending is what it was.
-                    stays = {i: row for i, row in old.items() if i not in gone}
-                    before |= {i: ResultRow(*row) for i, row in old.items() if i in gone}
-                if stays or (events and self.by_key):
-                    kept[name] = stays, self._pack(events) if self.by_key else None
-            self._store.write_page(_BOOK, page, self._codec.encode(kept) if kept else None)
+        book = HashedBook(self._store, self._codec, self._wiring.shards, _BOOK)
+        for name in touched | settled | fresh.keys():
+            old, packed = book.get(name, ({}, None))
+            events = self._recall(packed, frontier) + fresh.get(name, [])
+            if name in touched:
+                start = self._start(state, name) if events else None
+                said = self._fold(events, start, counts_here)
+                stays = {row.id: tuple(row) for row in said}
+                now += said
+                before |= {i: ResultRow(*row) for i, row in old.items()}
+            else:
+                # Of a key without new events, what is still pending is what it was.
+                stays = {i: row for i, row in old.items() if i not in gone}
+                before |= {i: ResultRow(*row) for i, row in old.items() if i in gone}
+            if stays or (events and self.by_key):
+                book.set(name, (stays, self._pack(events) if self.by_key else None))
+            else:
+                book.remove(name)
+        book.flush()
         now.sort(key=lambda row: read_id(row.id))
         return [row for row in rows if row.kind != "output"] + compare(
             before, [*outputs, *now], order=read_id
@@ -134,15 +131,3 @@ class PendingOutputs:
             return state
         entry = state.get(name, MISSING)
         return Map({} if entry is MISSING else {name: entry})
-
-    def _by_page(self, names: set[Name]) -> dict[str, list[Name]]:
-        found: dict[str, list[Name]] = {}
-        for name in names:
-            number = hash_stably(name) // self._wiring.shards % PAGES
-            page = str(number) if self.by_key else _ALL
-            found.setdefault(page, []).append(name)
-        return found
-
-    def _read(self, page: str) -> dict[Name, tuple[dict[str, tuple[Any, ...]], bytes | None]]:
-        data = self._store.read_page(_BOOK, page)
-        return {} if data is None else self._codec.decode(data)

@@ -1,18 +1,16 @@
 """Entries in columns: the states of many keys, of which a batch writes those that it touched.
 
-What is durable is a book of pages. A batch appends one page, with the keys that it touched and their
-states; pages of like size are merged, so that there are few of them and each key is rewritten only
-now and then. A worker keeps the table that the pages add up to, and the next batch of the same shard
-reads nothing but the book's cover: that says whether the table at hand is the one it belongs to, or which
-pages it lacks.
+What is durable is a paged book. A batch appends a page with the keys that it touched and their states. A
+worker keeps the table that the pages add up to, and the next batch of the same shard reads nothing but the
+book's cover: by its digests, the table at hand is the one that the book belongs to, or lacks its last pages.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from anabranch.kernels.column_layouts import ColumnLayout
 from anabranch.kernels.indexes import Index
@@ -22,39 +20,24 @@ from anabranch.microbatch.columns.event_tables import (
     read_columns,
     write_columns,
 )
-from anabranch.microbatch.store.state_store import Reader, Store, read_known_page
+from anabranch.microbatch.store import page_sizes
+from anabranch.microbatch.store.paged_book import Page, PagedBook, read_parts
+from anabranch.microbatch.store.state_store import Reader, Store
 
 if TYPE_CHECKING:
     import numpy as np
 
     Array = np.ndarray[Any, Any]
 
-PART_ROWS = 1 << 16
-"""How many entries one value of the state store holds."""
+BOOK = "entries"
 
 _RECENT = 64
+"""Digests on a cover: a table at hand that is older by more batches is made anew."""
+
 _MOST_TABLES = 1024
 
 _tables: OrderedDict[str, _Table] = OrderedDict()
 """Tables at hand in this worker, by what they hold: a digest of all that was ever written."""
-
-
-class _Page(NamedTuple):
-    """Entries that batches `first` to `last` touched, in so many parts."""
-
-    number: int
-    rows: int
-    first: int
-    last: int
-    parts: int
-
-
-class _Cover(NamedTuple):
-    """What a shard reads of its book with every batch: `recent` digests, and the pages."""
-
-    version: int
-    recent: list[tuple[int, str]]
-    pages: list[_Page]
 
 
 class _Table:
@@ -95,19 +78,19 @@ class _Table:
             array[slots] = new
 
 
-class ColumnEntries:
-    """The entries of a shard for one batch."""
+class ColumnEntries(PagedBook["Array"]):
+    """The entries of a shard for one batch; a page is the slots of the table that it holds."""
 
     def __init__(self, store: Store, layout: ColumnLayout, start: Any, shard: int) -> None:
-        self._store = store
-        self._seed = f"shard {shard}"
-        data = store.read("cover")
-        self._cover = _Cover(-1, [], []) if data is None else _read_cover(data)
+        super().__init__(store, BOOK, (-1, []), page_sizes.ENTRY_ROWS)
+        self._version, self._recent = self._about
+        last = self._recent[-1] if self._recent else f"shard {shard}"
+        self._digest = hashlib.sha256(last.encode())
         self._texts = False
         self._table = self._fetch(layout, start)
 
     def find(self, keys: Array, texts: Strings | None) -> Array:
-        """Return the slots of keys; where keys are codes, `texts` says of what."""
+        """Return the slots of keys; where keys are codes, they are those of `texts`."""
         if texts is not None:
             self._texts = True
             keys = self._table.strings.codes(texts[code] for code in keys.tolist())
@@ -119,130 +102,107 @@ class ColumnEntries:
 
     def keep(self, slots: Array, states: Columns) -> None:
         """Write the states that a batch has left in its slots."""
-        table, cover = self._table, self._cover
+        table = self._table
         table.write(slots, states)
-        version = cover.version + 1
-        pages, gone = list(cover.pages), []
-        page = _Page(_fresh(pages), len(slots), version, version, 0)
-        table.pages[page.number] = slots
-        pages.append(page)
-        while len(pages) > 1 and pages[-2].rows <= 2 * pages[-1].rows:
-            pages[-2:], removed = self._merge(*pages[-2:])
-            gone += removed
-        digest = hashlib.sha256((cover.recent[-1][1] if cover.recent else self._seed).encode())
-        pages[-1] = self._write_page(pages[-1], digest)
-        for old in gone:
-            self._remove(old)
-        recent = [*cover.recent, (version, digest.hexdigest())][-_RECENT:]
-        self._cover = _Cover(version, recent, pages)
-        self._store.write("cover", json.dumps(self._cover).encode())
-        table.version = version
-        _remember(digest.hexdigest(), table)
+        self._version += 1
+        page, held = self._append(slots)
+        table.pages[page.number] = held
+        digest = self._digest.hexdigest()
+        self._recent = [*self._recent, digest][-_RECENT:]
+        self._write_cover((self._version, self._recent))
+        table.version = self._version
+        _remember(digest, table)
 
-    def _merge(self, older: _Page, newer: _Page) -> tuple[list[_Page], list[_Page]]:
+    def _join(self, page: Page, newer: Array) -> Array:
         import numpy as np
 
-        table = self._table
-        slots = np.unique(np.concatenate([table.pages.pop(page.number) for page in (older, newer)]))
-        number = max(older.number, newer.number) + 1
-        table.pages[number] = slots
-        merged = _Page(number, len(slots), older.first, newer.last, 0)
-        return [merged], [page for page in (older, newer) if page.parts]
+        return np.unique(np.concatenate([self._table.pages.pop(page.number), newer]))
 
-    def _write_page(self, page: _Page, digest: Any) -> _Page:
-        table = self._table
-        slots = table.pages[page.number]
-        parts = 0
-        for start in range(0, max(len(slots), 1), PART_ROWS):
-            cut = slots[start : start + PART_ROWS]
-            data = self._pack(cut)
-            digest.update(data)
-            self._store.write_page("entries", f"{page.number}.{parts}", data)
-            parts += 1
-        return page._replace(parts=parts)
+    def _measure(self, content: Array) -> tuple[int, int, int]:
+        """Return how many slots there are, and of which batch the states are."""
+        return len(content), self._version, self._version
 
-    def _pack(self, slots: Array) -> bytes:
-        table = self._table
-        keys = table.index.keys[slots]
-        note = {}
-        if self._texts:
-            note["keys"] = [table.strings[code] for code in keys.tolist()]
-        return write_columns(table.read(slots), {"key": keys}, note)
-
-    def _remove(self, page: _Page) -> None:
-        for part in range(page.parts):
-            self._store.write_page("entries", f"{page.number}.{part}", None)
+    def _pack(self, content: Array, rows: slice) -> bytes:
+        table, slots = self._table, content[rows]
+        texts = table.strings if self._texts else None
+        data = pack_entries(table.index.keys[slots], texts, table.read(slots))
+        self._digest.update(data)
+        return data
 
     def _fetch(self, layout: ColumnLayout, start: Any) -> _Table:
         """Find the table of this book, or one that lacks its last pages only, or make it anew."""
-        known = {digest: version for version, digest in self._cover.recent}
-        for digest in reversed(known):
+        for digest in reversed(self._recent):
             table = _tables.pop(digest, None)
             if table is not None and table.layout == layout:
-                self._catch_up(table)
-                return table
-        table = _Table(layout, start)
+                break
+        else:
+            table = _Table(layout, start)
         self._catch_up(table)
         return table
 
     def _catch_up(self, table: _Table) -> None:
-        current = {page.number for page in self._cover.pages}
+        current = {page.number for page in self._pages}
         for number in set(table.pages) - current:
             del table.pages[number]
-        for page in self._cover.pages:
+        for page in self._pages:
             # What a page holds is never older than the table, so any page that reaches beyond it may
             # be laid over it, in order.
             if page.last > table.version:
                 self._lay(table, page)
             assert page.number in table.pages, f"page {page.number} of the entries was missed"
-        table.version = self._cover.version
+        table.version = self._version
 
-    def _lay(self, table: _Table, page: _Page) -> None:
+    def _lay(self, table: _Table, page: Page) -> None:
         import numpy as np
 
         found = []
-        for part in range(page.parts):
-            data = read_known_page(self._store, "entries", f"{page.number}.{part}")
-            columns, more, note = read_columns(lambda _: table.layout, data)
-            keys = more["key"]
-            if "keys" in note:
-                self._texts = True
-                keys = table.strings.codes(note["keys"])
+        for data in self._read_parts(page):
+            keys, texts, states = unpack_entries(table.layout, data, table.strings)
+            self._texts |= texts is not None
             slots = table.find(keys)
-            table.write(slots, columns)
+            table.write(slots, states)
             found.append(slots)
         table.pages[page.number] = np.concatenate(found)
 
 
-def read_book(store: Reader, layout: ColumnLayout) -> tuple[Array, Strings | None, Columns]:
+def read_entries(store: Reader, layout: ColumnLayout) -> tuple[Array, Strings | None, Columns]:
     """Return all keys of a book, what they are codes of if they are texts, and their states."""
     import numpy as np
 
-    data = store.read("cover")
-    cover = _Cover(-1, [], []) if data is None else _read_cover(data)
-    strings, texts = Strings(), False
-    keys: list[Array] = [np.empty(0, np.int64)]
-    states: list[Columns] = [pack(layout, [], strings)]
-    for page in cover.pages:
-        for part in range(page.parts):
-            found = read_known_page(store, "entries", f"{page.number}.{part}")
-            columns, more, note = read_columns(lambda _: layout, found, strings)
-            texts = texts or "keys" in note
-            keys.append(strings.codes(note["keys"]) if "keys" in note else more["key"])
-            states.append(columns)
-    line = np.concatenate(keys)
+    keys, texts, states = unpack_all(layout, (data for _, data in read_parts(store, BOOK)))
     # Of a key that several pages hold, the last one is right.
-    last = len(line) - 1 - np.unique(line[::-1], return_index=True)[1]
-    whole = concatenate_columns(states, strings)
-    arrays = tuple(array[last] for array in whole.arrays)
-    return line[last], strings if texts else None, Columns(layout, arrays, len(last), strings)
+    last = len(keys) - 1 - np.unique(keys[::-1], return_index=True)[1]
+    return keys[last], texts, states.take(last)
 
 
-def list_parts(store: Reader) -> list[str]:
-    """Return the names of the pages of a book, part by part, the oldest first."""
-    data = store.read("cover")
-    pages = [] if data is None else _read_cover(data).pages
-    return [f"{page.number}.{part}" for page in pages for part in range(page.parts)]
+def unpack_all(
+    layout: ColumnLayout, several: Iterable[bytes]
+) -> tuple[Array, Strings | None, Columns]:
+    """Return the entries of several values, in their order."""
+    import numpy as np
+
+    strings = Strings()
+    parts = [unpack_entries(layout, data, strings) for data in several]
+    keys = [np.empty(0, np.int64), *(part[0] for part in parts)]
+    states = [pack(layout, [], strings), *(part[2] for part in parts)]
+    texts = strings if any(part[1] is not None for part in parts) else None
+    return np.concatenate(keys), texts, concatenate_columns(states, strings)
+
+
+def pack_entries(keys: Array, texts: Strings | None, states: Columns) -> bytes:
+    """Return some entries in columns as bytes; keys that are codes go with their texts."""
+    note = {} if texts is None else {"keys": [texts[code] for code in keys.tolist()]}
+    return write_columns(states, {"key": keys}, note)
+
+
+def unpack_entries(
+    layout: ColumnLayout, data: bytes, strings: Strings | None = None
+) -> tuple[Array, Strings | None, Columns]:
+    """Return what `pack_entries` packed; all texts get the codes of one list."""
+    states, more, note = read_columns(lambda _: layout, data, strings)
+    if "keys" not in note:
+        return more["key"], None, states
+    return states.strings.codes(note["keys"]), states.strings, states
 
 
 def _remember(digest: str, table: _Table) -> None:
@@ -254,12 +214,3 @@ def _remember(digest: str, table: _Table) -> None:
 def forget_tables() -> None:
     """Forget what this worker has at hand, as if it had just started."""
     _tables.clear()
-
-
-def _fresh(pages: list[_Page]) -> int:
-    return max((page.number for page in pages), default=-1) + 1
-
-
-def _read_cover(data: bytes) -> _Cover:
-    version, recent, pages = json.loads(data)
-    return _Cover(version, [(v, digest) for v, digest in recent], [_Page(*page) for page in pages])

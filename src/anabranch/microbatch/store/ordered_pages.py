@@ -9,15 +9,10 @@ from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass, field
 from typing import Any
 
+from anabranch.microbatch.store import page_sizes
 from anabranch.microbatch.store.state_store import Store, read_known_page
 from anabranch.model.order import OrderKey
 from anabranch.state.durable.codec import Codec
-
-PAGE_VALUES = 32
-"""How many values a page holds: one of more than twice as many is divided."""
-
-PAGE_BYTES = 1 << 16
-"""What a page of large values weighs, for which it holds fewer of them."""
 
 
 @dataclass(slots=True)
@@ -110,9 +105,9 @@ class OrderedPages:
                 gone.append(page.number)
                 continue
             arranged.append(page)
-            most = PAGE_VALUES
-            if page.size > PAGE_BYTES:
-                most = min(most, max(1, len(page.keys) * PAGE_BYTES // page.size))
+            most, bound = page_sizes.ORDERED_VALUES, page_sizes.ORDERED_BYTES
+            if page.size > bound:
+                most = min(most, max(1, len(page.keys) * bound // page.size))
             while len(arranged[-1].keys) > 2 * most:
                 arranged.append(self._divide(arranged[-1], most))
         self.pages = arranged

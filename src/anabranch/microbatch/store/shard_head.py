@@ -1,21 +1,52 @@
-"""The head of a shard: the small part of its state, read and written with every batch."""
+"""The head of a shard: the small part of its state, with the list of its pages of pending events."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
+
+from anabranch.microbatch.store.state_store import Reader, Store, read_known_page
+
+Pages = dict[int, tuple[int, int]]
+"""The pages of pending events: of each its earliest time, and how many of its events are counted here."""
+
+_BOOK = "pending"
 
 
 class Head(NamedTuple):
     """The small part of a shard's state: read and written with every batch.
 
-    `pages` says of each page of pending events its earliest time, and how many are counted here.
-    `clock_ms` is the recorded time of the last batch, if anybody has to know it. `held` says what else
-    there must be in the store.
+    `clock_ms` is the recorded time of the last batch, if there is need of it. `held` lists what else there
+    must be in the store.
     """
 
     standings: dict[str, tuple[Any, ...]]
     ledger: tuple[int, ...]
-    pages: dict[int, tuple[int, int]]
+    pages: Pages
     made_by: dict[str, str]
     clock_ms: int | None = None
     held: dict[str, int] | None = None
+
+
+def add_pending(store: Store, pages: Pages, data: bytes, first: int, counted: int) -> int:
+    """Write a page of pending events, the earliest of which is `first`; return its number."""
+    number = max(pages, default=-1) + 1
+    store.write_page(_BOOK, str(number), data)
+    pages[number] = (first, counted)
+    return number
+
+
+def take_pending(store: Store, pages: Pages, frontier: int) -> list[bytes]:
+    """Return the pages with an event up to a frontier, and remove them."""
+    ripe = [number for number, (first, _) in pages.items() if first <= frontier]
+    found = list(read_pending_pages(store, ripe))
+    for number in ripe:
+        store.write_page(_BOOK, str(number), None)
+        del pages[number]
+    return found
+
+
+def read_pending_pages(store: Reader, numbers: Iterable[int]) -> Iterator[bytes]:
+    """Yield pages of pending events."""
+    for number in numbers:
+        yield read_known_page(store, _BOOK, str(number))

@@ -1,9 +1,8 @@
-"""The slices that a shard keeps, in pages."""
+"""The slices of windows that a shard keeps, in a paged book."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -17,56 +16,49 @@ from anabranch.microbatch.columns.window_slices import (
     write_slices,
 )
 from anabranch.microbatch.job.window_plan import WindowPlan
-from anabranch.microbatch.store.state_store import Store, read_known_page
+from anabranch.microbatch.store import page_sizes
+from anabranch.microbatch.store.paged_book import Page, PagedBook, read_cover, read_parts
+from anabranch.microbatch.store.state_store import Reader, Store
 from anabranch.model.events import FOREVER
 
+BOOK = "slices"
 
-class SliceBook:
-    """The slices that a shard keeps, in pages: a batch adds one, and windows that close read them."""
 
-    def __init__(self, plan: WindowPlan, store: Store, codec: Any) -> None:
+class SliceBook(PagedBook[WindowSlices]):
+    """The slices of a shard for one batch: it adds a page, and windows that close read all pages.
+
+    The cover has beside the pages the time up to which windows have been closed.
+    """
+
+    def __init__(self, plan: WindowPlan, store: Store) -> None:
+        super().__init__(store, BOOK, NEVER, page_sizes.SLICE_ROWS)
         self._plan = plan
-        self._store = store
-        self._codec = codec
-        data = store.read("windows")
-        # How far windows have been closed, the first number that is free, and of each page there is
-        # its first and last place and its rows.
-        self._closed, self._next, self._pages = NEVER, 0, dict[int, tuple[int, int, int]]()
-        if data is not None:
-            self._closed, self._next, pages = codec.decode(data)
-            self._pages = {number: tuple(reach) for number, reach in pages.items()}
+        self._closed: int = self._about
 
     def close(self, new: Sequence[WindowSlices], frontier: int) -> Closed | None:
         """Add slices, and return the windows that a frontier completes."""
         fresh = join_slices(new, self._plan) if new else None
-        places = [low for low, _, _ in self._pages.values()]
+        places = [page.first for page in self._pages]
         if fresh is not None and len(fresh.keys):
-            places.append(self._find_reach(fresh)[0])
+            places.append(self._measure(fresh)[1])
         closed = None
         if places and self._find_first_end(min(places)) <= frontier:
-            kept = [self._read(number) for number in sorted(self._pages)]
-            held = kept if fresh is None else [*kept, fresh]
-            whole = join_slices(held, self._plan)
+            kept = [part for page in self._pages for part in self._read(page)]
+            whole = join_slices(kept if fresh is None else [*kept, fresh], self._plan)
             closed = close_windows(self._plan, whole, self._closed, frontier)
             fresh = self._forget(whole, fresh, frontier)
-        if fresh is not None and len(fresh.keys):
-            self._add(fresh)
-        self._closed = max(self._closed, frontier)
-        self._keep()
+        self._keep(fresh, max(self._closed, frontier))
         return closed
 
     def restore(self, slices: Sequence[WindowSlices], closed: int) -> None:
         """Begin with slices of windows that were closed so far elsewhere."""
-        whole = join_slices(slices, self._plan)
-        if len(whole.keys):
-            self._add(whole)
-        self._closed = closed
-        self._keep()
+        self._keep(join_slices(slices, self._plan), closed)
 
-    def _keep(self) -> None:
-        self._store.write(
-            "windows", self._codec.encode((self._closed, self._next, dict(self._pages)))
-        )
+    def _keep(self, fresh: WindowSlices | None, closed: int) -> None:
+        if fresh is not None and len(fresh.keys):
+            self._append(fresh)
+        self._closed = closed
+        self._write_cover(closed)
 
     def _find_first_end(self, place: int) -> int:
         """Return the last time of the first open window of a page."""
@@ -78,38 +70,48 @@ class SliceBook:
     def _forget(
         self, whole: WindowSlices, fresh: WindowSlices | None, frontier: int
     ) -> WindowSlices | None:
-        """Drop the pages that no open window needs; return what is to be written anew."""
-        plan = self._plan
-        if frontier >= FOREVER or plan.gap is not None:
+        """Remove the pages that no open window needs; return what is to be written anew."""
+        if self._plan.gap is not None or frontier >= FOREVER:
             self._remove(list(self._pages))
-            if frontier >= FOREVER or plan.gap is None:
-                return None
-            return whole.take(np.flatnonzero(whole.parts[-1] + plan.gap > frontier + 1))
+            return find_open(self._plan, whole, frontier)
         # The earliest window that is still open begins here; earlier slices are of no use to it.
-        open_from = plan.find_first(frontier + 1)
-        self._remove([n for n, (_, high, _) in self._pages.items() if high < open_from])
-        return None if fresh is None else fresh.take(np.flatnonzero(fresh.starts >= open_from))
+        start = self._plan.find_first(frontier + 1)
+        self._remove([page for page in self._pages if page.last < start])
+        return None if fresh is None else find_open(self._plan, fresh, frontier)
 
-    def _remove(self, numbers: list[int]) -> None:
-        for number in numbers:
-            self._store.write_page("slices", str(number), None)
-            del self._pages[number]
+    def _read(self, page: Page) -> list[WindowSlices]:
+        return [read_slices(self._plan, data)[0] for data in self._read_parts(page)]
 
-    def _add(self, fresh: WindowSlices) -> None:
-        """Write a page; the last ones become one with it unless they are larger by far."""
-        last = max(self._pages, default=None)
-        while last is not None and self._pages[last][2] <= 2 * len(fresh.keys):
-            fresh = join_slices([self._read(last), fresh], self._plan)
-            self._remove([last])
-            last = max(self._pages, default=None)
-        self._store.write_page("slices", str(self._next), write_slices(fresh, {}))
-        self._pages[self._next] = self._find_reach(fresh)
-        self._next += 1
+    def _join(self, page: Page, newer: WindowSlices) -> WindowSlices:
+        return join_slices([*self._read(page), newer], self._plan)
 
-    def _find_reach(self, fresh: WindowSlices) -> tuple[int, int, int]:
-        """Return the first and last place of a page, starts of slices or ends of sessions, and its rows."""
-        places = fresh.starts if self._plan.gap is None else fresh.parts[-1]
-        return int(places.min()), int(places.max()), len(places)
+    def _measure(self, content: WindowSlices) -> tuple[int, int, int]:
+        """Return how many slices there are, and their first and last start; of sessions, the ends."""
+        places = content.starts if self._plan.gap is None else content.parts[-1]
+        return len(places), int(places.min()), int(places.max())
 
-    def _read(self, number: int) -> WindowSlices:
-        return read_slices(self._plan, read_known_page(self._store, "slices", str(number)))[0]
+    def _pack(self, content: WindowSlices, rows: slice) -> bytes:
+        return write_slices(content.take(rows), {})
+
+
+def read_closed(store: Reader) -> int:
+    """Return the time up to which windows have been closed."""
+    cover = read_cover(store)
+    return NEVER if cover is None else int(cover.about)
+
+
+def read_open_slices(plan: WindowPlan, store: Reader) -> WindowSlices:
+    """Return the slices of windows that have not been closed."""
+    none = np.empty(0, np.int64)
+    found = [WindowSlices(none, none, none, tuple(none for _ in plan.parts))]
+    found += (read_slices(plan, data)[0] for _, data in read_parts(store, BOOK))
+    return find_open(plan, join_slices(found, plan), read_closed(store))
+
+
+def find_open(plan: WindowPlan, slices: WindowSlices, closed: int) -> WindowSlices:
+    """Return the slices that lie in a window which ends after a time."""
+    if closed >= FOREVER or closed == NEVER:
+        return slices.take(slice(0)) if closed >= FOREVER else slices
+    if plan.gap is not None:
+        return slices.take(np.flatnonzero(slices.parts[-1] + plan.gap > closed + 1))
+    return slices.take(np.flatnonzero(slices.starts >= plan.find_first(closed + 1)))

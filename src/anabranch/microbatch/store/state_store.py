@@ -7,7 +7,7 @@ an answer. Values that were written before there were sums are read as they are.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
 from anabranch.errors import AnabranchError
@@ -93,12 +93,6 @@ class KeptStore:
         """Return a page."""
         return self.values.get(f"{book}/{page}")
 
-    def pages(self, book: str) -> Iterator[bytes]:
-        """Yield the pages of a book."""
-        for name, data in self.values.items():
-            if name.startswith(f"{book}/"):
-                yield data
-
 
 class StorePart:
     """A part of a store, for one of several who share it."""
@@ -136,8 +130,8 @@ class StorePart:
 class Inventory:
     """A store that knows which values it holds, so that one that is gone is not taken for a new one.
 
-    `held` is kept by its owner, in the value that it reads first: the names of single values, and of books
-    of entries by objects one bit for each page. All other books have a cover of their own.
+    `held` is kept by its owner, in the value that it reads first: the names of single values, and of hashed
+    books one bit for each page. All other books have a cover of their own.
     """
 
     def __init__(self, store: Store, held: Mapping[str, int] | None = None) -> None:
@@ -182,9 +176,14 @@ class Inventory:
 
 
 def _find_bit(book: str, page: str) -> int:
-    if book not in ("entries", "spoken") or "." in page:
-        return 0
-    return 1 << (int(page) if page.isdecimal() else 0)
+    hashed = book in ("entries", "spoken") and page.isdecimal()
+    return 1 << int(page) if hashed else 0
+
+
+def list_held(held: Mapping[str, int], book: str) -> list[str]:
+    """Return the pages of a hashed book that there must be, by what an inventory holds."""
+    bits = held.get(book, 0)
+    return [str(number) for number in range(bits.bit_length()) if bits >> number & 1]
 
 
 def read_known_page(store: Reader, book: str, page: str) -> bytes:

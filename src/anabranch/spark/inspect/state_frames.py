@@ -15,19 +15,21 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch.microbatch.exchange.result_rows import encode_json
 from anabranch.microbatch.inspect.state_tables import (
-    Relation,
     describe_state,
     describe_store,
+    make_schema,
     tabulate_store,
-    unify_relations,
+    unify_kinds,
 )
 from anabranch.microbatch.inspect.stored_state import (
+    Address,
     Overview,
     read_overview,
     read_pending,
     sort_stores,
 )
 from anabranch.microbatch.job.description import Description
+from anabranch.microbatch.store.state_store import KeptStore
 from anabranch.spark.checkpoint.state_values import (
     find_batch,
     find_checkpoint,
@@ -35,6 +37,7 @@ from anabranch.spark.checkpoint.state_values import (
     read_values,
 )
 from anabranch.state.durable.kinds import UNKNOWN
+from anabranch.state.evolution.schemas import EntryKinds, Schema, read_schema, write_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,7 +48,7 @@ if TYPE_CHECKING:
 
 Value = tuple[int, int, str, bytes]
 
-SMALL = "name rlike '^((shard|root|speaker):)?(head|description|ledger|windows)$'"
+SMALL = "name rlike '^((shard|root|speaker):)?(head|description|ledger)$'"
 PENDING = "name rlike '^(shard:)?(pending/.*|head|description)$'"
 STATE = "not name rlike '^(shard:)?(pending/.*|deltas)$'"
 
@@ -72,12 +75,12 @@ class StateView:
     @cached_property
     def overview(self) -> Overview:
         """Return what is known without reading pages."""
-        return read_overview(sort_stores(self._collect(SMALL)))
+        return read_overview(self.collect_stores(SMALL))
 
     @property
     def has_state(self) -> bool:
         """Say whether any shard has been heard yet."""
-        return bool(read_values(self.spark, self.checkpoint, self.batch).take(1))
+        return bool(self.read().take(1))
 
     @property
     def frontier(self) -> int:
@@ -87,10 +90,38 @@ class StateView:
     def state(self) -> DataFrame:
         """Return the state's rows."""
         description = self.overview.description
-        values = read_values(self.spark, self.checkpoint, self.batch).where(STATE)
-        told = description.write()
-        relation = describe_state(description) or self._look_through(values, description)
-        return map_stores(values, relation.schema, _make_tabulator(told, relation.write()))
+        # What the program says of its state, if there are no values.
+        kinds = description.said.state if self.kinds.entry == UNKNOWN else self.kinds
+
+        def list_tables(tables: Iterable[tuple[Address, pa.Table]]) -> Iterator[pa.Table]:
+            return (table for _, table in tables)
+
+        return self.map_state(kinds, make_schema(kinds), list_tables)
+
+    @cached_property
+    def kinds(self) -> EntryKinds:
+        """Return the kinds of the state's rows: objects are looked through in tasks; UNKNOWN if there are none."""
+        description = self.overview.description
+        known = describe_state(description)
+        return self._look_through(description) if known is None else known
+
+    def map_state(
+        self,
+        kinds: EntryKinds,
+        schema: pa.Schema,
+        make: Callable[[Iterable[tuple[Address, pa.Table]]], Iterator[pa.Table]],
+    ) -> DataFrame:
+        """Return tables that are made in tasks of the state's rows, store by store."""
+        told = self.overview.description.write()
+
+        def tabulate(rows: Iterable[Value]) -> Iterator[pa.Table]:
+            description = Description.read(told)
+            return make(
+                (address, tabulate_store(kinds, description, address, store))
+                for address, store in sort_stores(rows).items()
+            )
+
+        return map_stores(self.read().where(STATE), schema, tabulate)
 
     def sources(self) -> DataFrame:
         """Return how far each source has come."""
@@ -111,7 +142,6 @@ class StateView:
         """Return the events that wait for the frontier; `event` is JSON."""
         import pyarrow as pa
 
-        values = read_values(self.spark, self.checkpoint, self.batch).where(PENDING)
         columns = {"time": pa.int64(), "tag": pa.string(), "source": pa.string(), "seq": pa.int64()}
         schema = pa.schema(list((columns | {"event": pa.string()}).items()))
         told = self.overview.description.write()
@@ -129,14 +159,17 @@ class StateView:
                         [dict(zip(schema.names, row, strict=True)) for row in found], schema
                     )
 
-        return map_stores(values, schema, list_pending)
+        return map_stores(self.read().where(PENDING), schema, list_pending)
 
-    def _collect(self, condition: str) -> list[Value]:
-        frame = read_values(self.spark, self.checkpoint, self.batch).where(condition)
-        return collect_values(frame)
+    def read(self) -> DataFrame:
+        """Return all values: operator, key, name, data."""
+        return read_values(self.spark, self.checkpoint, self.batch)
 
-    def _look_through(self, values: DataFrame, known: Description) -> Relation:
-        """Find out what the values are: objects say it only themselves; the program, if there are none."""
+    def collect_stores(self, condition: str) -> dict[Address, KeptStore]:
+        """Return the stores with those of their values that meet a condition, on the driver."""
+        return sort_stores(collect_values(self.read().where(condition)))
+
+    def _look_through(self, known: Description) -> EntryKinds:
         told = known.write()
 
         def describe(batches: Batches) -> Batches:
@@ -145,24 +178,11 @@ class StateView:
             description = Description.read(told)
             stores = sort_stores(list_rows(batches))
             found = (describe_store(description, a, store) for a, store in stores.items())
-            texts = [json.dumps(relation.write()) for relation in found]
-            yield pa.RecordBatch.from_pydict({"relation": pa.array(texts, pa.string())})
+            texts = [json.dumps(write_schema(Schema(kinds))) for kinds in found]
+            yield pa.RecordBatch.from_pydict({"kinds": pa.array(texts, pa.string())})
 
-        rows = values.mapInArrow(describe, "relation string").collect()
-        found = unify_relations(Relation.read(json.loads(row.relation)) for row in rows)
-        said = known.said.state
-        return Relation(said.key, said.entry) if found.entry == UNKNOWN else found
-
-
-def _make_tabulator(
-    told: bytes, kinds: dict[str, Any]
-) -> Callable[[Iterable[Value]], Iterator[pa.Table]]:
-    def tabulate(rows: Iterable[Value]) -> Iterator[pa.Table]:
-        description, relation = Description.read(told), Relation.read(kinds)
-        for address, store in sort_stores(rows).items():
-            yield tabulate_store(relation, description, address, store)
-
-    return tabulate
+        rows = self.read().where(STATE).mapInArrow(describe, "kinds string").collect()
+        return unify_kinds(read_schema(json.loads(row.kinds)).state for row in rows)
 
 
 def map_stores(

@@ -8,26 +8,20 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anabranch
-from anabranch.microbatch.columns.arrow_columns import columns_to_arrow, describe_layout
-from anabranch.microbatch.inspect.state_tables import name_parts, show_parts
+from anabranch.microbatch.inspect.state_tables import describe_state, list_pairs
 from anabranch.microbatch.inspect.stored_state import (
     Address,
     Overview,
-    read_all_slices,
-    read_columns,
-    read_objects,
     read_overview,
     read_pending,
-    sort_stores,
 )
 from anabranch.microbatch.job.description import Description
-from anabranch.microbatch.store.state_store import KeptStore
 from anabranch.model.events import Event
 from anabranch.model.maps import Map
 from anabranch.paths import resolve_path
@@ -47,10 +41,10 @@ from anabranch.savepoints.objects import (
     write_entries,
 )
 from anabranch.spark.checkpoint.ownership import read_begin
-from anabranch.spark.checkpoint.state_values import find_batch, find_batches, read_values
-from anabranch.state.durable import kinds
-from anabranch.state.durable.kinds import describe_values, read_kind, unify, unify_all, write_kind
-from anabranch.state.durable.row_tables import name_columns, to_table
+from anabranch.spark.checkpoint.state_values import find_batch, find_batches
+from anabranch.spark.inspect.state_frames import PENDING, StateView
+from anabranch.state.durable.kinds import describe_values
+from anabranch.state.durable.row_tables import to_table
 from anabranch.state.evolution.schemas import (
     EntryKinds,
     Schema,
@@ -61,11 +55,13 @@ from anabranch.state.evolution.schemas import (
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 PATIENCE_S = 0.5
 """How long to wait before looking again whether a query has come far enough."""
 
+
+DELTAS = "name rlike '^((shard|root|speaker):)?(head|description|ledger|deltas)$'"
 
 NOTHING_READ = "-"
 """What Spark writes of a source that has brought nothing yet."""
@@ -88,9 +84,8 @@ def create_savepoint(
     place, folder = resolve_path(checkpoint, "checkpoint"), resolve_path(target, "savepoint")
     check_is_free(Path(target))
     number = find_batch(place, batch) if at is None else _wait_for(spark, place, at, wait_s)
-    values = read_values(spark, place, number)
-    overview = _look_over(values)
-    description = overview.description
+    view = StateView(spark, str(place), number)
+    description = view.overview.description
     if description.mode != "settled":
         raise SavepointError(
             "a speculative query can't be saved: what it said may still be taken back",
@@ -99,8 +94,9 @@ def create_savepoint(
             cure="run it settled from the start, and save that",
         )
     with begin_draft(folder) as draft:
-        state = _write_state(values, overview, draft)
-        events = _write_pending(values, description, draft)
+        state = _write_state(view, draft)
+        events = _write_pending(view, draft)
+        overview = read_overview(view.collect_stores(DELTAS))
         schema = Schema(state, _describe_deltas(overview), events, declared=description.said)
         _write_deltas(overview, schema, draft)
         _copy_sources(place, draft)
@@ -109,23 +105,8 @@ def create_savepoint(
 
 
 def read_checkpoint(spark: SparkSession, checkpoint: Path) -> Overview:
-    """Return what a checkpoint holds at its last committed batch, but for its pages."""
-    return _look_over(read_values(spark, checkpoint, find_batch(checkpoint)))
-
-
-def _look_over(values: DataFrame) -> Overview:
-    small = values.where("NOT name RLIKE '(entries|pending|slices)/'").collect()
-    stores = sort_stores((row.operator, row.key, row.name, bytes(row.data)) for row in small)
-    return read_overview(stores)
-
-
-def find_frontier(spark: SparkSession, checkpoint: Path, batch: int) -> int:
-    """Return how far a checkpoint had come with a batch."""
-    values = read_values(spark, checkpoint, batch)
-    heads = values.where("name RLIKE '(^|:)(head|description)$'").collect()
-    stores = sort_stores((row.operator, row.key, row.name, bytes(row.data)) for row in heads)
-    standings = read_overview(stores).standings.values()
-    return min(standing.frontier for standing in standings)
+    """Return what a checkpoint holds at its last committed batch, but for its state."""
+    return StateView(spark, str(checkpoint), find_batch(checkpoint)).overview
 
 
 def _wait_for(spark: SparkSession, checkpoint: Path, at: int, wait_s: float) -> int:
@@ -133,10 +114,10 @@ def _wait_for(spark: SparkSession, checkpoint: Path, at: int, wait_s: float) -> 
     deadline = time.monotonic() + wait_s
     while True:
         batches = find_batches(checkpoint)
-        if batches and find_frontier(spark, checkpoint, batches[-1]) >= at:
+        if batches and StateView(spark, str(checkpoint), batches[-1]).frontier >= at:
             break
         if time.monotonic() >= deadline:
-            reached = find_frontier(spark, checkpoint, batches[-1]) if batches else None
+            reached = StateView(spark, str(checkpoint), batches[-1]).frontier if batches else None
             raise SavepointError(
                 f"the query has not come to {at}",
                 expected=f"a frontier of {at} or more",
@@ -147,7 +128,7 @@ def _wait_for(spark: SparkSession, checkpoint: Path, at: int, wait_s: float) -> 
     low, high = 0, len(batches) - 1
     while low < high:  # Frontiers never go back.
         middle = (low + high) // 2
-        if find_frontier(spark, checkpoint, batches[middle]) >= at:
+        if StateView(spark, str(checkpoint), batches[middle]).frontier >= at:
             high = middle
         else:
             low = middle + 1
@@ -157,161 +138,63 @@ def _wait_for(spark: SparkSession, checkpoint: Path, at: int, wait_s: float) -> 
 # --- the state ----------------------------------------------------------------------------------
 
 
-def _write_state(values: DataFrame, overview: Overview, draft: Draft) -> EntryKinds:
-    """Write the state, and return its kinds."""
-    description = overview.description
-    said = description.said.state
-    if description.form == "windows":
-        return _write_in_tasks(values, description, draft, describe_slices(description))
-    if description.keeps_book:
-        key: kinds.Kind = {"int": kinds.INT, "str": kinds.STR, "bool": kinds.BOOL}[
-            description.key or "int"
-        ]
-        entry = describe_layout(description.entry_layout)
-        return _write_in_tasks(
-            values, description, draft, EntryKinds(said.by, said.lanes, key, entry)
-        )
-    whole = _gather_shared(values, overview) if description.plan.way == "shared" else None
-    whole = _put_together(overview) if whole is None else whole
-    pairs = list_entries(said, whole, description.codec)
-    found = describe_entries(said, pairs)
-    if description.plan.way != "keyed":
+def _write_state(view: StateView, draft: Draft) -> EntryKinds:
+    """Write the state table, each store's part as one file by the task that reads it; return its kinds."""
+    import pyarrow as pa
+
+    description = view.overview.description
+    if description.plan.way == "shared":
+        whole = _gather_shared(view, description)
+        found = describe_entries(description.said.state, [(None, whole)])
         write_entries(draft, STATE, found, whole, description.codec)
         return found
-    groups = values.groupBy("operator", "key")
-    told = groups.applyInArrow(_make_describer(description), "key string, entry string").collect()
-    assert found.key is not None
-    key = unify_all([found.key, *(read_kind(json.loads(row.key)) for row in told)])
-    entry = unify_all([found.entry, *(read_kind(json.loads(row.entry)) for row in told)])
-    found = EntryKinds(said.by, said.lanes, key, entry)
-    if pairs:
-        table = to_table(key, entry, pairs, description.codec)
-        draft.write_table(name_part(STATE, description.plan.shards), table)
-    return _write_in_tasks(values, description, draft, found)
+    kinds, shards = view.kinds, description.plan.shards
+
+    def write(tables: Iterable[tuple[Address, pa.Table]]) -> Iterator[pa.Table]:
+        for address, table in tables:
+            if len(table):
+                number = address.number + (0 if address.role == "shard" else shards)
+                draft.write_table(name_part(STATE, number), table)
+                yield pa.table({"rows": [len(table)]})
+
+    written = view.map_state(kinds, pa.schema([("rows", pa.int64())]), write).collect()
+    return kinds if written else _write_start(description, draft)
 
 
-def _put_together(overview: Overview) -> Any:
-    """Return the state that is not in pages: the only one, the root's, or what roots have of hot keys."""
-    description = overview.description
-    if not description.plan.has_root:
-        return _find_start(description) if overview.state is None else overview.state
-    if description.plan.way == "forked":
-        return overview.spines[0] if overview.spines else _find_start(description)
-    return Map([pair for spine in overview.spines for pair in spine.entries().items()])
+def _write_start(description: Description, draft: Draft) -> EntryKinds:
+    """Write what a state without rows begins with; return its kinds."""
+    said, codec = description.said.state, description.codec
+    found, pairs = describe_state(description), list[tuple[Any, Any]]()
+    if found is None:
+        pairs = list_entries(said, _find_start(description), codec)
+        found = describe_entries(said, pairs)
+    draft.write_table(name_part(STATE, 0), to_table(found.key, found.entry, pairs, codec))
+    return found
 
 
-def _gather_shared(values: DataFrame, overview: Overview) -> Any:
+def _gather_shared(view: StateView, description: Description) -> Any:
     """Return a state of which keys share a part, with the entries of all shards in it."""
-    description = overview.description
-    rows = values.where("name RLIKE '(^|:)(head|description|entries/.*)$'").collect()
-    stores = sort_stores((row.operator, row.key, row.name, bytes(row.data)) for row in rows)
-    each = Map([pair for store in stores.values() for pair in read_objects(description, store)])
+    stores = view.collect_stores("name rlike '^(shard:)?(head|description|state|entries/.*)$'")
+    pairs = (list_pairs(description, address, store) for address, store in stores.items())
+    each = Map([pair for some in pairs for pair in some])
+    data = stores[min(stores)].read("state")
     start = _find_start(description)
-    return start._replace(
-        common=start.common if overview.state is None else overview.state, each=each
-    )
+    common = start.common if data is None else description.codec.decode(data)
+    return start._replace(common=common, each=each)
 
 
 def _find_start(description: Description) -> Any:
     return description.codec.decode(bytes.fromhex(description.start))
 
 
-def describe_slices(description: Description) -> EntryKinds:
-    """Return the kinds of slices of windows: several rows for a key, one for each of its slices."""
-    fields = tuple((name, kinds.INT) for name in name_parts(description))
-    key = kinds.STR if description.key == "str" else kinds.INT
-    by = description.said.state.by
-    return EntryKinds(by, None, key if by else None, kinds.Record("Slice", fields))
-
-
-def _write_in_tasks(
-    values: DataFrame, description: Description, draft: Draft, found: EntryKinds
-) -> EntryKinds:
-    """Let each shard's task write its part, as one file."""
-    groups = values.groupBy("operator", "key")
-    groups.applyInArrow(_make_writer(description, draft, found), "rows long").collect()
-    if not any(draft.folder.glob(f"{STATE}/*")):
-        draft.write_table(
-            name_part(STATE, 0), to_table(found.key, found.entry, (), description.codec)
-        )
-    return found
-
-
-def _make_describer(description: Description) -> Callable[[pa.Table], pa.Table]:
-    def describe(table: pa.Table) -> pa.Table:
-        import pyarrow as pa
-
-        key: kinds.Kind = kinds.UNKNOWN
-        entry: kinds.Kind = kinds.UNKNOWN
-        for address, store in _open(table):
-            if address.role == "shard":
-                for one, value in read_objects(description, store):
-                    key = unify(key, describe_values([one]))
-                    entry = unify(entry, describe_values([value]))
-        return pa.table({"key": [_spell(key)], "entry": [_spell(entry)]})
-
-    return describe
-
-
-def _make_writer(
-    description: Description, draft: Draft, found: EntryKinds
-) -> Callable[[pa.Table], pa.Table]:
-    def write(table: pa.Table) -> pa.Table:
-        import pyarrow as pa
-
-        rows = 0
-        for address, store in _open(table):
-            alike = description.plan.way == "replicated" and address.number > 0
-            if address.role != "shard" or alike:
-                continue
-            part = make_state_table(description, store, found)
-            rows += len(part)
-            if len(part):
-                draft.write_table(name_part(STATE, address.number), part)
-        return pa.table({"rows": pa.array([rows], pa.int64())})
-
-    return write
-
-
-def make_state_table(description: Description, store: KeptStore, found: EntryKinds) -> pa.Table:
-    """Return the entries of a shard as a table."""
-    import pyarrow as pa
-
-    codec = description.codec
-    if description.form == "windows":
-        slices = read_all_slices(description, store)
-        texts = slices.strings
-        keys: Any = slices.keys if texts is None else [texts[key] for key in slices.keys.tolist()]
-        names = name_columns(found.key, found.entry)
-        arrays = [*show_parts(description, slices)]
-        return pa.table(dict(zip(names, [keys, *arrays] if found.key else arrays, strict=True)))
-    if not description.keeps_book:
-        return to_table(found.key, found.entry, read_objects(description, store), codec)
-    numbers, texts, states = read_columns(description, store)
-    if texts is not None:
-        line: pa.Array = pa.array(list(texts), pa.string()).take(pa.array(numbers))
-    else:
-        line = pa.array(numbers.astype(bool) if description.key == "bool" else numbers)
-    values = columns_to_arrow(states, codec)
-    flat = isinstance(found.entry, kinds.Record) and bool(found.entry.fields)
-    columns = values.flatten() if flat else [values]
-    return pa.table([line, *columns], names=name_columns(found.key, found.entry))
-
-
-def _open(table: pa.Table) -> Iterator[tuple[Address, KeptStore]]:
-    rows = table.select(["operator", "key", "name", "data"]).to_pydict()
-    return iter(sort_stores(zip(*rows.values(), strict=True)).items())
-
-
 # --- what waits, what was folded apart, and where to go on --------------------------------------
 
 
-def _write_pending(values: DataFrame, description: Description, draft: Draft) -> dict[str, Any]:
+def _write_pending(view: StateView, draft: Draft) -> dict[str, Any]:
     """Write the events that are not stable yet; return the kinds of each tag's."""
-    heads = values.where("name RLIKE '(^|:)(head|description|pending/.*)$'").collect()
-    stores = sort_stores((row.operator, row.key, row.name, bytes(row.data)) for row in heads)
+    description = view.overview.description
     by_tag: dict[str, list[Event]] = {}
-    for address, store in stores.items():
+    for address, store in view.collect_stores(PENDING).items():
         if address.role == "shard":
             for event in read_pending(description, address.number, store):
                 by_tag.setdefault(type(event.data).__name__, []).append(event)
@@ -389,7 +272,3 @@ def _describe(
         offsets=read_offsets(checkpoint, batch),
         schema=write_schema(schema),
     )
-
-
-def _spell(kind: Any) -> str:
-    return json.dumps(write_kind(kind))

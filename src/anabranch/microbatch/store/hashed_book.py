@@ -1,0 +1,68 @@
+"""Hashed books: values of many keys in pages, of which a batch reads and writes those it touches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anabranch.microbatch.store.page_sizes import HASHED_PAGES
+from anabranch.microbatch.store.state_store import Store
+from anabranch.model.hashing import hash_stably
+from anabranch.model.keys import plain_key, plain_keys
+from anabranch.model.shapes import MISSING
+from anabranch.state.durable.codec import Codec
+
+
+class HashedBook:
+    """A map on top of a store, with as much of `model.maps.Map` as a fold needs.
+
+    It changes in place: a shard owns its book, and folds forward only.
+    """
+
+    def __init__(self, store: Store, codec: Codec, shards: int, name: str = "entries") -> None:
+        self._store = store
+        self._codec = codec
+        self._shards = shards
+        self._name = name
+        self._pages: dict[str, dict[Any, Any]] = {}
+        self._changed: set[str] = set()
+
+    def get(self, key: Any, default: Any = MISSING) -> Any:
+        """Return the value of a key."""
+        return self._load(key)[1].get(plain_key(key), default)
+
+    def set(self, key: Any, value: Any) -> HashedBook:
+        """Keep the value of a key."""
+        name, page = self._load(key)
+        page[plain_key(key)] = value
+        self._changed.add(name)
+        return self
+
+    def remove(self, key: Any) -> HashedBook:
+        """Remove the value of a key, if there is one."""
+        name, page = self._load(key)
+        key = plain_key(key)
+        if key in page:
+            del page[key]
+            self._changed.add(name)
+        return self
+
+    def flush(self) -> None:
+        """Write the pages that have changed; remove those without values."""
+        for name in sorted(self._changed):
+            page = self._pages[name]
+            self._store.write_page(self._name, name, self._codec.encode(page) if page else None)
+        self._changed.clear()
+
+    def _load(self, key: Any) -> tuple[str, dict[Any, Any]]:
+        name = name_page(key, self._shards)
+        page = self._pages.get(name)
+        if page is None:
+            data = self._store.read_page(self._name, name)
+            held = {} if data is None else self._codec.decode(data)
+            page = self._pages[name] = plain_keys(held)
+        return name, page
+
+
+def name_page(key: Any, shards: int) -> str:
+    """Return the page of a key: its shard is the hash modulo the number of shards, so what is left of it."""
+    return str(hash_stably(key) // shards % HASHED_PAGES)
