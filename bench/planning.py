@@ -11,7 +11,7 @@ from time import perf_counter
 
 from anabranch import Program, take
 from anabranch.plan.optimizers import OPTIMIZERS
-from anabranch.plan.rates import Load, Rates
+from anabranch.plan.pricing.rates import Load, Rates
 from anabranch.plan.validity import check_plan
 from examples.key_counter import Inc, Read, key_counter
 from examples.value_barrier import Barrier, Value, value_barrier

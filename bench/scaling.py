@@ -15,7 +15,7 @@ from anabranch.eventtime.channels import end_sources
 from anabranch.model.events import Item
 from anabranch.plan.optimizers.best import plan_best
 from anabranch.plan.optimizers.keyed import plan_by_key
-from anabranch.plan.rates import Load, Rates
+from anabranch.plan.pricing.rates import Load, Rates
 from anabranch.reference.simulator import rehearse
 from anabranch.reference.timing import FLUMINA, Timing, time_run
 from anabranch.state import MapOf, Replicated, Sum

@@ -15,7 +15,7 @@ from anabranch.model.targets import load
 from anabranch.plan.drawing.plan_picture import draw
 from anabranch.plan.explanation import compare, explain, write_comparison
 from anabranch.plan.optimizers import OPTIMIZERS
-from anabranch.plan.rates import Rates, assume_rates, read_rates
+from anabranch.plan.pricing.rates import Rates, assume_rates, read_rates
 from anabranch.plan.transitions import transition
 from anabranch.spark.run_explanation import describe_run
 

@@ -183,12 +183,12 @@ def test_a_job_that_takes_too_long_is_ended_with_its_children(tmp_path):
 
 def test_the_cause_of_a_failure_is_the_error_and_not_what_wraps_it():
     log = """
-anabranch.model.fields.Unfit: expected a Struct
+anabranch.model.values.fields.Unfit: expected a Struct
  SQLSTATE: 38000
 \tat org.apache.spark.Exception(Some.java:1)
 pyspark.errors.exceptions.captured.PythonException: An exception was thrown from the worker:
 """
-    assert find_cause(log) == "anabranch.model.fields.Unfit: expected a Struct"
+    assert find_cause(log) == "anabranch.model.values.fields.Unfit: expected a Struct"
     assert find_cause("") == "it said nothing"
 
 

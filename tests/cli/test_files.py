@@ -15,7 +15,7 @@ import pytest
 from anabranch import Event, Heartbeat, Malformed, Program, on
 from anabranch.errors import InputError
 from anabranch.eventtime.channels import end_sources
-from anabranch.model.fields import encode_value
+from anabranch.model.values.fields import encode_value
 from anabranch.reference.event_files import encode_item, read_items
 from anabranch.reference.rows import read_rows, write_rows
 from anabranch.reference.sequential import run

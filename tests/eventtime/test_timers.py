@@ -12,7 +12,7 @@ from anabranch.eventtime.channels import Source, end_sources
 from anabranch.eventtime.timers import TimerError
 from anabranch.model.shapes import WrittenShape
 from anabranch.plan.optimizers import OPTIMIZERS
-from anabranch.plan.rates import Load, Rates
+from anabranch.plan.pricing.rates import Load, Rates
 from anabranch.reference.sequential import run
 from anabranch.reference.simulator import rehearse
 from anabranch.state import Count, MapOf

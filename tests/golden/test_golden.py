@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from anabranch.microbatch.exchange.result_rows import encode_json, identify
-from anabranch.model.fields import encode_value
+from anabranch.model.values.fields import encode_value
 from anabranch.reference.sequential import run as fold
 from anabranch.savepoints.folders import open_savepoint
 from anabranch.savepoints.manifest import SavepointError

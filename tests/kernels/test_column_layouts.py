@@ -24,7 +24,7 @@ from anabranch.kernels.column_layouts import (
     read_value,
 )
 from anabranch.kernels.numpy_columns import Columns, Strings, fill, pack, pack_or_keep
-from anabranch.model.fields import Unfit
+from anabranch.model.values.fields import Unfit
 from anabranch.state import Count, Max, Struct
 from tests.kernels.differences import exact
 

@@ -8,10 +8,10 @@ import pytest
 
 from anabranch import Event, Heartbeat, Program, depends, on
 from anabranch.eventtime.channels import Source, end_sources
-from anabranch.model.hashing import hash_stably
-from anabranch.model.keys import plain_key
-from anabranch.model.maps import Map
 from anabranch.model.slices import Shard, take
+from anabranch.model.values.hashing import hash_stably
+from anabranch.model.values.keys import plain_key
+from anabranch.model.values.maps import Map
 from anabranch.reference.sequential import run
 from anabranch.reference.speculative import run as run_speculatively
 from anabranch.state import Count, MapOf

@@ -22,8 +22,8 @@ from anabranch.microbatch.shards.root import Root
 from anabranch.microbatch.shards.row_shard import RowShard
 from anabranch.microbatch.store.column_entries import forget_tables
 from anabranch.microbatch.store.state_store import MemoryStore
-from anabranch.model.fields import encode_value
 from anabranch.model.targets import load_module
+from anabranch.model.values.fields import encode_value
 from anabranch.plan.layouts import choose_layout
 from anabranch.reference.sequential import run
 from anabranch.state.durable.codec import make_codec

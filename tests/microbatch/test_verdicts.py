@@ -23,7 +23,7 @@ from anabranch.microbatch.ingest.look_ahead import can_foresee
 from anabranch.microbatch.ingest.row_reader import Reading
 from anabranch.microbatch.store.column_entries import forget_tables
 from anabranch.model.events import FOREVER, spread
-from anabranch.model.fields import encode_value
+from anabranch.model.values.fields import encode_value
 from anabranch.reference.sequential import run
 from anabranch.reference.speculative import run as speak
 from anabranch.sources import files as file_source

@@ -10,7 +10,7 @@ from anabranch.plan.assembly import (
     place_at,
     place_by_rate,
 )
-from anabranch.plan.rates import Load
+from anabranch.plan.pricing.rates import Load
 from anabranch.plan.tree import Plan, Worker
 from anabranch.plan.validity import find_faults
 from examples.smart_home import Minute, Pressure, Temp, smart_home

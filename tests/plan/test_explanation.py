@@ -7,7 +7,7 @@ from anabranch import ForkJoin, Program, State, depends, on
 from anabranch.errors import InputError
 from anabranch.model.targets import load
 from anabranch.plan.explanation import compare, explain, rival_rows, write_comparison
-from anabranch.plan.rates import assume_rates, declare_rates, read_rates
+from anabranch.plan.pricing.rates import assume_rates, declare_rates, read_rates
 from anabranch.state import MapOf, Sum
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from anabranch import take
 from anabranch.eventtime.channels import end_sources
-from anabranch.plan.cost import PRICES, Prices
-from anabranch.plan.rates import Load, Rates, sample_rates
+from anabranch.plan.pricing.cost import PRICES, Prices
+from anabranch.plan.pricing.rates import Load, Rates, sample_rates
 from anabranch.plan.rules import RULES
 from anabranch.plan.rules.balance import balance
 from anabranch.plan.rules.collapse import collapse

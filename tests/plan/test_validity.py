@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from anabranch import Event, Shard, take
 from anabranch.errors import PlanError
-from anabranch.model.hashing import hash_stably
+from anabranch.model.values.hashing import hash_stably
 from anabranch.plan.tree import Plan, Worker
 from anabranch.plan.validity import Fault, check_plan, find_faults
 from examples.ewma import Reading as Sensed

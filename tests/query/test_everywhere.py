@@ -31,7 +31,7 @@ from anabranch.eventtime.windows.panes import ACCUMULATIONS, OUTPUT_TIMES
 from anabranch.microbatch.job.column_plan import plan_columns
 from anabranch.plan.layouts import choose_layout
 from anabranch.plan.optimizers import OPTIMIZERS
-from anabranch.plan.rates import Load, Rates
+from anabranch.plan.pricing.rates import Load, Rates
 from anabranch.query import Missed, aggregate
 from anabranch.reference.sequential import run
 from anabranch.reference.verification import prepare

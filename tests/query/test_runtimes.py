@@ -9,7 +9,7 @@ from anabranch.eventtime.channels import Source, end_sources
 from anabranch.eventtime.windows.window_types import Sessions, Sliding, Tumbling
 from anabranch.plan.layouts import choose_layout
 from anabranch.plan.optimizers import OPTIMIZERS
-from anabranch.plan.rates import Load, Rates
+from anabranch.plan.pricing.rates import Load, Rates
 from anabranch.query import asof_join, band_join, interval_join, window_join
 from anabranch.reference.sequential import run
 from anabranch.reference.simulator import rehearse

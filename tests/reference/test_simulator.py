@@ -7,7 +7,7 @@ import pytest
 from anabranch import FOREVER, Event, Heartbeat, Program, depends, on, take
 from anabranch.eventtime.channels import Source, end_sources
 from anabranch.plan.optimizers import OPTIMIZERS
-from anabranch.plan.rates import Load, Rates
+from anabranch.plan.pricing.rates import Load, Rates
 from anabranch.plan.tree import Plan, Worker
 from anabranch.reference import network, simulator
 from anabranch.reference.mailboxes import Mailbox

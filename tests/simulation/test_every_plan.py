@@ -13,7 +13,7 @@ import pytest
 from anabranch import Event, Program, Shard, Slice, take
 from anabranch.eventtime.channels import end_sources
 from anabranch.plan.enumeration import enumerate_plans
-from anabranch.plan.rates import sample_rates
+from anabranch.plan.pricing.rates import sample_rates
 from anabranch.plan.tree import Plan
 from anabranch.plan.validity import find_faults
 from anabranch.reference.verification import prepare

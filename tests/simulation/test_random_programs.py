@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from anabranch import Event, Program, Shard, Slices, depends, on, take
 from anabranch.eventtime.channels import end_sources
-from anabranch.model.hashing import hash_stably
+from anabranch.model.values.hashing import hash_stably
 from anabranch.plan.optimizers import OPTIMIZERS
-from anabranch.plan.rates import Load, Rates
+from anabranch.plan.pricing.rates import Load, Rates
 from anabranch.plan.tree import Plan, Worker
 from anabranch.plan.validity import find_faults
 from anabranch.reference.verification import prepare

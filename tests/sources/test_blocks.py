@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.model.fields import Unfit, read_text, read_value
+from anabranch.model.values.fields import Unfit, read_text, read_value
 from anabranch.sources.single_rows import read_csv_rows, read_json_rows
 from anabranch.sources.text_blocks import LINE, read_csv_blocks, read_json_blocks
 

@@ -12,7 +12,7 @@ from anabranch.microbatch.job.speculative_layout import choose_speculative_layou
 from anabranch.model.slices import Slices
 from anabranch.plan.layouts import choose_layout
 from anabranch.plan.optimizers import OPTIMIZERS
-from anabranch.plan.rates import Load, Rates
+from anabranch.plan.pricing.rates import Load, Rates
 from anabranch.reference.sequential import run
 from anabranch.reference.simulator import rehearse
 from anabranch.spark.run_explanation import explain_run

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from anabranch.model.hashing import hash_widely
+from anabranch.model.values.hashing import hash_widely
 from anabranch.state import ApproxDistinct, ApproxQuantile, Distinct, Quantile
 from tests.state.laws import check_laws, fold, read
 

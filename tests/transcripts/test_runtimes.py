@@ -6,9 +6,9 @@ import random
 import pytest
 
 from anabranch import take
-from anabranch.model.fields import encode_value
+from anabranch.model.values.fields import encode_value
 from anabranch.plan.optimizers import OPTIMIZERS
-from anabranch.plan.rates import Load, Rates
+from anabranch.plan.pricing.rates import Load, Rates
 from anabranch.reference.sequential import run
 from anabranch.reference.verification import prepare
 from tests.runtimes.inputs import cut_one_by_one, cut_rows, run_batches

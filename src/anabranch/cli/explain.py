@@ -15,7 +15,6 @@ from anabranch.cli.target_module import TargetModule, load_material
 from anabranch.errors import InputError
 from anabranch.model.events import Event
 from anabranch.plan.drawing.plan_picture import draw
-from anabranch.plan.duties import Duty, count_workers, name_rate, name_share
 from anabranch.plan.explanation import (
     APART,
     Explanation,
@@ -33,7 +32,8 @@ from anabranch.plan.explanation import (
     explain as explain_plan,
 )
 from anabranch.plan.layout_reasons import draw_layout
-from anabranch.plan.rates import Rates, assume_rates, read_rates, sample_rates
+from anabranch.plan.pricing.duties import Duty, count_workers, name_rate, name_share
+from anabranch.plan.pricing.rates import Rates, assume_rates, read_rates, sample_rates
 from anabranch.spark.run_explanation import RunExplanation, describe_run
 
 RATES_HELP = """A JSON list of what arrives: {"tag": "Inc", "key": 1, "source": "a", "rate": 100, \

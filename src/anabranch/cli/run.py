@@ -24,7 +24,7 @@ from anabranch.eventtime.hints import count_strangers, explain_strangers
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.tolerance import Sample, Tolerance, explain_excess, read_tolerance
 from anabranch.model.events import FOREVER
-from anabranch.model.fields import encode_value
+from anabranch.model.values.fields import encode_value
 from anabranch.paths import strip_scheme
 from anabranch.reference.event_files import encode_item, encode_output, encode_spoken
 from anabranch.reference.rows import STANDARD, find_format, write_rows

@@ -28,7 +28,7 @@ from anabranch.plan.implied_forks import add_copies
 from anabranch.plan.layout_plans import plan_layout
 from anabranch.plan.layouts import choose_layout
 from anabranch.plan.optimizers.greedy import plan_greedily
-from anabranch.plan.rates import sample_rates
+from anabranch.plan.pricing.rates import sample_rates
 from anabranch.plan.tree import Plan, Worker
 from anabranch.reference.rows import STANDARD
 from anabranch.reference.simulator import Counts, Simulation

@@ -10,8 +10,8 @@ from anabranch.cli.flags import Json
 from anabranch.cli.screen import GOOD, Screen, count_things
 from anabranch.errors import InputError
 from anabranch.eventtime.held_back import name_time
-from anabranch.model.fields import encode_value
 from anabranch.model.shapes import MISSING
+from anabranch.model.values.fields import encode_value
 from anabranch.spark.inspect.http_access import TOKEN_VARIABLE, grant
 
 Checkpoint = Annotated[

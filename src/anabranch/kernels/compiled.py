@@ -19,9 +19,9 @@ from anabranch.kernels.numpy_columns import DTYPES, Columns, Strings, pack
 from anabranch.kernels.translate.loop_source import Blueprint
 from anabranch.model.events import Tag
 from anabranch.model.failures import Failed, attempt
-from anabranch.model.fields import Unfit
 from anabranch.model.handlers import Handler
 from anabranch.model.step import run
+from anabranch.model.values.fields import Unfit
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,9 +11,9 @@ from anabranch.kernels.column_layouts import ANYTHING, ColumnLayout
 from anabranch.kernels.numpy_columns import Columns, pack
 from anabranch.model.events import Tag
 from anabranch.model.failures import Failed, attempt
-from anabranch.model.fields import Unfit
 from anabranch.model.handlers import Handler
 from anabranch.model.step import Outputs, run
+from anabranch.model.values.fields import Unfit
 
 
 @dataclass

@@ -27,8 +27,8 @@ from anabranch.kernels.column_layouts import (
     list_columns,
     part_names,
 )
-from anabranch.model.fields import Unfit
-from anabranch.model.hashing import hash_stably
+from anabranch.model.values.fields import Unfit
+from anabranch.model.values.hashing import hash_stably
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from anabranch.model.events import LANE
-from anabranch.model.maps import Map
 from anabranch.model.slices import Slices
+from anabranch.model.values.maps import Map
 
 AnyState = Any
 """A value of a state type. It is never changed in place."""

@@ -21,9 +21,9 @@ from anabranch.model.events import (
     field_names,
     spread,
 )
-from anabranch.model.hashing import hash_stably
-from anabranch.model.keys import is_same_key, plain_key
 from anabranch.model.locations import locate_caller
+from anabranch.model.values.hashing import hash_stably
+from anabranch.model.values.keys import is_same_key, plain_key
 
 
 @dataclass(frozen=True)

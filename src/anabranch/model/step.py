@@ -8,9 +8,9 @@ from typing import Any, cast
 from anabranch.errors import StateTooLargeError
 from anabranch.model.events import LANE, Event
 from anabranch.model.handlers import Handler
-from anabranch.model.maps import Map
 from anabranch.model.shapes import MISSING, AnyState, CheckSize, EntryShape, Shape
 from anabranch.model.slices import field_value
+from anabranch.model.values.maps import Map
 
 Outputs = tuple[Any, ...]
 Stepped = tuple[AnyState, Outputs]

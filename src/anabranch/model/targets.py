@@ -9,8 +9,8 @@ import sys
 from types import ModuleType
 
 from anabranch.errors import TargetError
-from anabranch.model.hashing import hash_stably
 from anabranch.model.program import Program
+from anabranch.model.values.hashing import hash_stably
 
 
 def load(target: str) -> Program:

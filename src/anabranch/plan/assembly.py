@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from anabranch.model.program import Program
-from anabranch.plan.rates import Load
+from anabranch.plan.pricing.rates import Load
 from anabranch.plan.tree import Worker, pair_up
 
 _LONGEST_LADDER = 64

@@ -12,8 +12,11 @@ from typing import Any, NamedTuple
 
 from anabranch.errors import InputError, PlanError
 from anabranch.model.program import Program
-from anabranch.plan.cost import Cost, price
-from anabranch.plan.duties import (
+from anabranch.plan.implied_forks import add_copies
+from anabranch.plan.obstacles import Obstacle, ask_why_one_worker, note_plan
+from anabranch.plan.optimizers import OPTIMIZERS
+from anabranch.plan.pricing.cost import Cost, price
+from anabranch.plan.pricing.duties import (
     Duty,
     count_workers,
     list_duties,
@@ -22,10 +25,7 @@ from anabranch.plan.duties import (
     name_share,
     name_slices,
 )
-from anabranch.plan.implied_forks import add_copies
-from anabranch.plan.obstacles import Obstacle, ask_why_one_worker, note_plan
-from anabranch.plan.optimizers import OPTIMIZERS
-from anabranch.plan.rates import Rates
+from anabranch.plan.pricing.rates import Rates
 from anabranch.plan.structure import Level, Structure, read_structure
 from anabranch.plan.tree import Plan
 

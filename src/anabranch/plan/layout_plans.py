@@ -16,9 +16,9 @@ from typing import Any
 
 from anabranch.errors import PlanError
 from anabranch.model.events import LANE, Tag
-from anabranch.model.hashing import hash_stably
 from anabranch.model.program import Program
 from anabranch.model.slices import Equals, Shard, Slice
+from anabranch.model.values.hashing import hash_stably
 from anabranch.plan.foldable_leaves import find_branches
 from anabranch.plan.implied_forks import add_copies
 from anabranch.plan.layouts import Layout

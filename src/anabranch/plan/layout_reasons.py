@@ -10,10 +10,10 @@ from typing import NamedTuple
 from anabranch.model.events import Tag, field_names
 from anabranch.model.program import Program
 from anabranch.model.shapes import MISSING
-from anabranch.plan.duties import name_slices
 from anabranch.plan.foldable_leaves import find_leaf_types
 from anabranch.plan.layouts import Layout, find_tie
-from anabranch.plan.rates import partition_fields
+from anabranch.plan.pricing.duties import name_slices
+from anabranch.plan.pricing.rates import partition_fields
 from anabranch.plan.structure import Role, Structure, read_structure
 from anabranch.plan.tree import Plan, Worker
 

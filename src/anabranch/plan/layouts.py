@@ -23,10 +23,10 @@ from typing import Any, Literal
 
 from anabranch.model.dependence import write_depends
 from anabranch.model.events import LANE, Event, Tag, field_names, spread
-from anabranch.model.hashing import hash_stably
-from anabranch.model.keys import plain_key
 from anabranch.model.program import Program
 from anabranch.model.shapes import MISSING
+from anabranch.model.values.hashing import hash_stably
+from anabranch.model.values.keys import plain_key
 from anabranch.plan.foldable_leaves import find_leaf_types
 from anabranch.plan.implied_forks import find_writers, only_markers_write
 from anabranch.plan.structure import Structure, read_structure

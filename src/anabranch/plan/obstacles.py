@@ -15,11 +15,11 @@ from anabranch.model.events import LANE, field_names
 from anabranch.model.program import Program
 from anabranch.model.shapes import MISSING
 from anabranch.plan.assembly import TagNode
-from anabranch.plan.cost import PRICES, price
-from anabranch.plan.duties import Duty, name_rate, name_share
 from anabranch.plan.graph import connect
 from anabranch.plan.optimizers.greedy import grow_tag_tree, plan_greedily
-from anabranch.plan.rates import Load, Rates
+from anabranch.plan.pricing.cost import PRICES, price
+from anabranch.plan.pricing.duties import Duty, name_rate, name_share
+from anabranch.plan.pricing.rates import Load, Rates
 from anabranch.plan.structure import Structure
 from anabranch.plan.tree import Plan
 

@@ -14,8 +14,8 @@ from anabranch.model.events import Tag, check_event_type
 from anabranch.model.handlers import Handler
 from anabranch.model.handlers import on as handle
 from anabranch.model.locations import locate_caller
-from anabranch.model.maps import Map
 from anabranch.model.program import Program
+from anabranch.model.values.maps import Map
 from anabranch.query.asof_joins import TIES
 from anabranch.query.join_pairs import LEFT, Pairing, Select, check_field, check_word, read_pairing
 from anabranch.state.collections import Replicated

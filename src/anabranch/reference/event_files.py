@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 from anabranch.errors import InputError
 from anabranch.eventtime.channels import fits
 from anabranch.model.events import FOREVER, Event, Heartbeat, Item, Malformed, Tag, field_names
-from anabranch.model.fields import Unfit, encode_value, read_fields, read_text, read_value
 from anabranch.model.program import Program
+from anabranch.model.values.fields import Unfit, encode_value, read_fields, read_text, read_value
 from anabranch.paths import resolve_path
 from anabranch.reference.rows import STANDARD, Row, find_format, list_inputs, read_rows
 from anabranch.reference.sequential import Output

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from anabranch.model.events import Event
 from anabranch.model.order import OrderKey
-from anabranch.plan.cost import Prices
+from anabranch.plan.pricing.cost import Prices
 from anabranch.reference.network import Address, Message, Network
 from anabranch.reference.simulator import NO_FAULTS, Rehearsal, Run
 

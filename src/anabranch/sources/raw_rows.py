@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
-from anabranch.model.fields import Unfit, read_text
+from anabranch.model.values.fields import Unfit, read_text
 from anabranch.sources.arrow_tables import read_batch
 from anabranch.sources.csv_cells import read_cells
 from anabranch.sources.text_blocks import LINE

@@ -8,10 +8,10 @@ from typing import Any
 
 from anabranch.eventtime.channels import NEVER
 from anabranch.model.events import LANE, SOURCE, Event
-from anabranch.model.keys import plain_key
-from anabranch.model.maps import Map
 from anabranch.model.program import Program
 from anabranch.model.shapes import AnyState
+from anabranch.model.values.keys import plain_key
+from anabranch.model.values.maps import Map
 from anabranch.speculation.event_rules import NO_LEAVES, EventRules, Leaves
 from anabranch.speculation.spoken import Settled, Spoken, order_rows
 from anabranch.speculation.timed import TimedTrack

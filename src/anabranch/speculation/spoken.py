@@ -7,8 +7,8 @@ from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar
 
 from anabranch.eventtime.channels import Rejected
 from anabranch.model.events import Event
-from anabranch.model.maps import Map
 from anabranch.model.order import OrderKey
+from anabranch.model.values.maps import Map
 
 Mode = Literal["settled", "speculative"]
 """Whether outputs appear once they are stable, or at once, with retractions."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from anabranch.errors import ProgramError, StateTooLargeError
-from anabranch.model.maps import Map
 from anabranch.model.shapes import MISSING, AnyState, Shape
+from anabranch.model.values.maps import Map
 from anabranch.state.durable.codec import find_records
 from anabranch.state.value_order import write_canonically
 

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from anabranch.errors import ProgramError
 from anabranch.model.events import Event, Tag, field_names
 from anabranch.model.handlers import Handler
-from anabranch.model.maps import Map
 from anabranch.model.shapes import MISSING, AnyState, Shape
 from anabranch.model.slices import Slices
 from anabranch.model.step import Stepped, has_ages, step, step_whole
+from anabranch.model.values.maps import Map
 from anabranch.state.collections import MapOf
 
 

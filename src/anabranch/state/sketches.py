@@ -16,8 +16,8 @@ from functools import cached_property
 from typing import Any
 
 from anabranch.errors import ProgramError
-from anabranch.model.hashing import hash_widely
 from anabranch.model.slices import Slices
+from anabranch.model.values.hashing import hash_widely
 from anabranch.state.holistic import Counted, Runs, find_ranked, rank_share, read_share
 
 _HASHES = 1 << 63

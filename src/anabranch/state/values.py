@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from anabranch.errors import ProgramError, StateTooLargeError
-from anabranch.model.maps import Map
 from anabranch.model.shapes import MISSING, AnyState, CheckSize, Fork, Join, Shape, join_entries
 from anabranch.model.slices import Slices
+from anabranch.model.values.maps import Map
 from anabranch.state.durable.codec import find_records, list_records
 from anabranch.state.value_order import is_written_alike, write_canonically
 

@@ -153,7 +153,7 @@ def test_where_numba_fails_numpy_sorts_and_python_looks_up(monkeypatch):
 
     import numpy as np
 
-    from anabranch.kernels import indexes, ordering
+    from anabranch.kernels.arrays import indexes, ordering
 
     for name in ("passes", "probes"):
         monkeypatch.setitem(sys.modules, f"anabranch.kernels.{name}", None)

@@ -19,9 +19,9 @@ from anabranch.microbatch.inspect.state_tables import (
 )
 from anabranch.microbatch.inspect.stored_state import read_overview, read_pending, sort_stores
 from anabranch.microbatch.store.state_store import DamagedStateError
-from anabranch.model.maps import Map
 from anabranch.model.shapes import MISSING, WrittenShape
 from anabranch.model.targets import load_module
+from anabranch.model.values.maps import Map
 from anabranch.plan.foldable_leaves import join_deltas
 from anabranch.query.window_aggregates import aggregate
 from anabranch.reference.sequential import run

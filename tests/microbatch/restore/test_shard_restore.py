@@ -29,8 +29,8 @@ from anabranch.microbatch.shards.root import Root
 from anabranch.microbatch.store.column_entries import forget_tables, read_entries
 from anabranch.microbatch.store.slice_book import read_closed, read_open_slices
 from anabranch.microbatch.store.state_store import MemoryStore
-from anabranch.model.maps import Map
 from anabranch.model.targets import load_module
+from anabranch.model.values.maps import Map
 from anabranch.plan.foldable_leaves import join_deltas
 from anabranch.query import aggregate
 from anabranch.reference.sequential import run

@@ -9,7 +9,7 @@ from anabranch.model.targets import load
 from anabranch.plan.drawing.plan_picture import draw
 from anabranch.plan.drawing.text_width import estimate_width
 from anabranch.plan.optimizers import OPTIMIZERS
-from anabranch.plan.rates import Load, Rates, declare_rates, read_rates
+from anabranch.plan.pricing.rates import Load, Rates, declare_rates, read_rates
 from anabranch.plan.tree import Plan, Worker
 
 SVG = "{http://www.w3.org/2000/svg}"

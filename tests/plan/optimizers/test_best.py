@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anabranch import Shard, take
-from anabranch.plan.cost import PRICES, Prices, price
 from anabranch.plan.enumeration import enumerate_plans
-from anabranch.plan.machine_placement import place
 from anabranch.plan.optimizers import OPTIMIZERS
 from anabranch.plan.optimizers.best import FEW, plan_best
-from anabranch.plan.rates import Load, Rates, spread_hot
+from anabranch.plan.pricing.cost import PRICES, Prices, price
+from anabranch.plan.pricing.machine_placement import place
+from anabranch.plan.pricing.rates import Load, Rates, spread_hot
 from anabranch.plan.tree import Plan, Worker
 from anabranch.plan.validity import find_faults
 from examples import fraud as frauds

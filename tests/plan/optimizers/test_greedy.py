@@ -7,7 +7,7 @@ import pytest
 from anabranch import Program, depends, on, take
 from anabranch.errors import PlanError
 from anabranch.plan.optimizers.greedy import grow_tag_tree, plan_greedily
-from anabranch.plan.rates import Load, Rates
+from anabranch.plan.pricing.rates import Load, Rates
 from anabranch.plan.tree import Worker
 from anabranch.plan.validity import find_faults
 from examples.ewma import Reading, ewma

@@ -1,7 +1,7 @@
 from anabranch import take
 from anabranch.plan.optimizers.greedy import plan_greedily
 from anabranch.plan.optimizers.hybrid import plan_hybrid
-from anabranch.plan.rates import Load, Rates
+from anabranch.plan.pricing.rates import Load, Rates
 from anabranch.plan.tree import Worker
 from examples.value_barrier import Barrier, Value, value_barrier
 

@@ -2,7 +2,7 @@
 
 from anabranch import take
 from anabranch.plan.optimizers.keyed import plan_by_key
-from anabranch.plan.rates import Load, Rates
+from anabranch.plan.pricing.rates import Load, Rates
 from anabranch.plan.tree import Plan, Worker
 from anabranch.plan.validity import find_faults
 from examples.fraud import Rule, Txn, fraud

@@ -1,6 +1,6 @@
 from anabranch import take
 from anabranch.plan.optimizers.single_node import plan_sequentially
-from anabranch.plan.rates import Load, Rates
+from anabranch.plan.pricing.rates import Load, Rates
 from anabranch.plan.tree import Plan, Worker
 from examples.smart_home import Minute, Pressure, Temp, smart_home
 from examples.value_barrier import Barrier, Value, value_barrier

@@ -19,7 +19,7 @@ from anabranch.eventtime.channels import Source
 from anabranch.microbatch.inspect.replica import Replica
 from anabranch.spark.inspect import http_server
 from anabranch.spark.inspect.http_access import Access, grant
-from anabranch.spark.inspect.http_server import MOST_KEYS, Limits, Server, make_app
+from anabranch.spark.inspect.http_server import MOST_KEYS, Server, ServerLimits, make_app
 from anabranch.state import MapOf, Sum
 from tests.microbatch.programs import PROGRAMS
 from tests.microbatch.restore.test_shard_restore import list_values
@@ -118,7 +118,7 @@ def answer(copy, method, target):
     async def send(message):
         sent.append(message)
 
-    asyncio.run(make_app(lambda: copy, Access(), Limits())(scope, None, send))
+    asyncio.run(make_app(lambda: copy, Access(), ServerLimits())(scope, None, send))
     return sent[0]["status"], json.loads(sent[1]["body"])
 
 
@@ -295,7 +295,7 @@ def count_held(server):
 
 def test_a_client_that_never_reads_is_dropped_and_costs_little(copy):
     requests = get(f"/state?keys={','.join(['ann'] * 1000)}") * 20
-    with Server(Still(copy), limits=Limits(request_s=1.0)) as server:
+    with Server(Still(copy), limits=ServerLimits(request_s=1.0)) as server:
         with socket.create_connection(("127.0.0.1", server.port)) as client:
             client.settimeout(0.2)
             began_s, most = time.monotonic(), 0
@@ -318,7 +318,7 @@ class Large:
 
 
 def test_answers_that_are_not_read_are_limited_together(copy):
-    limits = Limits(unsent_bytes=16 << 20)
+    limits = ServerLimits(unsent_bytes=16 << 20)
     with Server(Still(Large(copy)), limits=limits) as server:
         address = ("127.0.0.1", server.port)
         clients = [socket.create_connection(address) for _ in range(3)]
@@ -335,7 +335,7 @@ def test_answers_that_are_not_read_are_limited_together(copy):
 
 
 def test_a_request_that_never_ends_is_dropped(copy):
-    with Server(Still(copy), limits=Limits(request_s=0.5)) as server:
+    with Server(Still(copy), limits=ServerLimits(request_s=0.5)) as server:
         for beginning in (b"", b"GET /batch HTTP/1.1\r\nHost: localhost\r\nX: "):
             with socket.create_connection(("127.0.0.1", server.port)) as client:
                 client.sendall(beginning)
@@ -343,7 +343,7 @@ def test_a_request_that_never_ends_is_dropped(copy):
 
 
 def test_connections_are_limited(copy):
-    with Server(Still(copy), limits=Limits(connections=2)) as server:
+    with Server(Still(copy), limits=ServerLimits(connections=2)) as server:
         with contextlib.ExitStack() as idle:
             for count in (1, 2):
                 idle.enter_context(socket.create_connection(("127.0.0.1", server.port)))

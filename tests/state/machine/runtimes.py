@@ -19,7 +19,7 @@ from anabranch.microbatch.restore.shard_restore import restore_shard
 from anabranch.microbatch.shards.deferred_outputs import DeferredOutputs
 from anabranch.microbatch.shards.root import Root
 from anabranch.microbatch.store.state_store import MemoryStore
-from anabranch.model.fields import encode_value
+from anabranch.model.values.fields import encode_value
 from anabranch.reference.sequential import run
 from anabranch.savepoints.folders import open_savepoint
 from anabranch.savepoints.objects import read_snapshot, write_snapshot

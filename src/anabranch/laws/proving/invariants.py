@@ -33,7 +33,7 @@ MAX_FORMS = 12
 MAX_ATOMS = 160
 
 
-class Kind(NamedTuple):
+class InvariantKind(NamedTuple):
     """What sort of thing a reachable value is.
 
     A state of the type `name`; or with `split`, two siblings of the fork `name`, or with `delta` a
@@ -63,8 +63,8 @@ class StateMove:
     """A way from reachable values to another: an update, a fork, a join, or the start."""
 
     name: str
-    sources: tuple[Kind, ...]
-    target: Kind
+    sources: tuple[InvariantKind, ...]
+    target: InvariantKind
     run: Callable[[Scene], Any]
     tags: tuple[Tag, ...] = ()
     keys: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ class Move:
     leaves: list[Term]
 
 
-Known = Mapping[tuple[Kind, Form], tuple[Atom, ...]]
+Known = Mapping[tuple[InvariantKind, Form], tuple[Atom, ...]]
 """The forms that each kind of value takes, and what is known of its numbers."""
 
 
@@ -100,9 +100,9 @@ class Reach:
         self.transitions = tuple(transitions)
         self._moves: dict[tuple[int, tuple[Form, ...]], list[Move]] = {}
 
-    def close_forms(self) -> dict[Kind, tuple[Form, ...]]:
+    def close_forms(self) -> dict[InvariantKind, tuple[Form, ...]]:
         """Return every form that each kind of value can take, whatever its numbers."""
-        known: dict[Kind, dict[Form, None]] = {}
+        known: dict[InvariantKind, dict[Form, None]] = {}
         grown = True
         while grown:
             grown = False
@@ -154,11 +154,15 @@ def _refuse_strangers(form: Form, transition: StateMove) -> None:
         raise Stop(f"{transition.name} gives a state with a {stranger}")
 
 
-def _choose_sources(known: Known, kinds: tuple[Kind, ...]) -> list[tuple[tuple[Kind, Form], ...]]:
+def _choose_sources(
+    known: Known, kinds: tuple[InvariantKind, ...]
+) -> list[tuple[tuple[InvariantKind, Form], ...]]:
     return list(product(*([key for key in known if key[0] == kind] for kind in kinds)))
 
 
-def suppose(known: Known, keys: Iterable[tuple[Kind, Form]], setting: SceneForms) -> list[Term]:
+def suppose(
+    known: Known, keys: Iterable[tuple[InvariantKind, Form]], setting: SceneForms
+) -> list[Term]:
     """Return what is known of the states of a scene."""
     return [
         atom.read(setting.leaves(place)) for place, key in enumerate(keys) for atom in known[key]
@@ -166,8 +170,8 @@ def suppose(known: Known, keys: Iterable[tuple[Kind, Form]], setting: SceneForms
 
 
 def _absorb(
-    known: dict[tuple[Kind, Form], tuple[Atom, ...]],
-    at: tuple[Kind, Form],
+    known: dict[tuple[InvariantKind, Form], tuple[Atom, ...]],
+    at: tuple[InvariantKind, Form],
     move: Move,
     supposed: list[Term],
     solver: Solver,
@@ -201,7 +205,7 @@ def _holds(supposed: list[Term], claim: Term, solver: Solver) -> bool:
     return solver.find([*supposed, terms.negate(claim)]) is False
 
 
-def list_atoms(kind: Kind, form: Form, constants: tuple[int, ...]) -> Iterator[Atom]:
+def list_atoms(kind: InvariantKind, form: Form, constants: tuple[int, ...]) -> Iterator[Atom]:
     """Return the candidates for a value of some kind and form."""
     names = kind.list_names(form)
     sorts = list_sorts(form)

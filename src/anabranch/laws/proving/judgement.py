@@ -10,7 +10,7 @@ from typing import Any
 
 from anabranch.laws.proving import terms
 from anabranch.laws.proving.forms import Form
-from anabranch.laws.proving.invariants import Atom, Kind, Known, suppose
+from anabranch.laws.proving.invariants import Atom, InvariantKind, Known, suppose
 from anabranch.laws.proving.obligations import Obligation
 from anabranch.laws.proving.scenes import Scene, SceneForms, read_goals
 from anabranch.laws.proving.solver import Assignment, Solver, Values
@@ -140,7 +140,7 @@ def describe_scene(setting: SceneForms, values: Values) -> str:
     return ", ".join([*parts, *(f"{event!r}" for event in scene.events)])
 
 
-def forget_numbers(forms: dict[Kind, tuple[Form, ...]]) -> Known:
+def forget_numbers(forms: dict[InvariantKind, tuple[Form, ...]]) -> Known:
     """Return that nothing is known of values but their forms."""
     nothing: tuple[Atom, ...] = ()
     return {(kind, form): nothing for kind, found in forms.items() for form in found}

@@ -13,7 +13,7 @@ from typing import Any
 
 from anabranch.laws.proving import terms
 from anabranch.laws.proving.forms import list_terms, read_form
-from anabranch.laws.proving.invariants import Kind, StateMove
+from anabranch.laws.proving.invariants import InvariantKind, StateMove
 from anabranch.laws.proving.scenes import Scene, SceneForms, equal_fields
 from anabranch.laws.proving.state_functions import ForkView, StateFunctions, may_be_apart
 from anabranch.laws.proving.terms import TRUE, Term
@@ -32,7 +32,7 @@ class Obligation:
     law: str
     subject: str
     about: str
-    kinds: tuple[Kind, ...]
+    kinds: tuple[InvariantKind, ...]
     goal: Callable[[Scene], Sequence[Any]]
     tags: tuple[Tag, ...] = ()
     keys: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ def _pass_through_join(fork: ForkView) -> Iterator[Obligation]:
                     "update_passes_through_join",
                     fork.name,
                     f"{tag.__name__} on the {side}",
-                    (Kind(fork.name, place),),
+                    (InvariantKind(fork.name, place),),
                     _update_side(fork, on_left=side == "left"),
                     (tag,),
                     fork.parent.keys,
@@ -97,7 +97,7 @@ def _undo_fork(fork: ForkView) -> Obligation:
         joined = scene.call(fork.join, one, two)
         return (scene.call(fork.parent.shape.same, joined, whole),)
 
-    kinds = (Kind(fork.parent.name),)
+    kinds = (InvariantKind(fork.parent.name),)
     return Obligation("join_undoes_fork", fork.name, "any state", kinds, goal)
 
 
@@ -123,7 +123,7 @@ def _commute(program: Program, view: StateFunctions) -> Iterator[Obligation]:
                 "independent_updates_commute",
                 view.name,
                 f"{a.__name__} and {b.__name__}",
-                (Kind(view.name),),
+                (InvariantKind(view.name),),
                 goal,
                 (a, b),
                 view.keys,
@@ -146,7 +146,7 @@ def _have_identity(fork: ForkView) -> Iterator[Obligation]:
         (state,) = scene.states
         return (scene.call(shape.same, scene.call(fork.join, state, shape.zero), state),)
 
-    law, kinds = "join_has_identity", (Kind(fork.parent.name),)
+    law, kinds = "join_has_identity", (InvariantKind(fork.parent.name),)
     subject = fork.parent.name
     yield Obligation(law, subject, "zero", kinds, goal)
     # A leaf goes on folding from zero, so a delta must pass through the join event by event.
@@ -156,7 +156,7 @@ def _have_identity(fork: ForkView) -> Iterator[Obligation]:
                 law,
                 subject,
                 f"{tag.__name__} folded from zero",
-                (Kind(fork.name, place, delta=True),),
+                (InvariantKind(fork.name, place, delta=True),),
                 _fold_delta(fork),
                 (tag,),
                 fork.parent.keys,
@@ -183,7 +183,7 @@ def _associate(fork: ForkView) -> Obligation:
         right = scene.call(join, a, scene.call(join, b, c))
         return (scene.call(fork.parent.shape.same, left, right),)
 
-    kinds = (Kind(fork.parent.name),) * 3
+    kinds = (InvariantKind(fork.parent.name),) * 3
     return Obligation("join_is_associative", fork.name, "any states", kinds, goal)
 
 
@@ -202,8 +202,8 @@ def list_transitions(
         for tag in view.handlers:
             yield StateMove(
                 f"the update of {tag.__name__}",
-                (Kind(view.name),),
-                Kind(view.name),
+                (InvariantKind(view.name),),
+                InvariantKind(view.name),
                 _update(view),
                 (tag,),
                 view.keys,
@@ -221,22 +221,22 @@ def _start_delta(zero: Any) -> Callable[[Scene], Any]:
 
 
 def _start(view: StateFunctions, value: Any) -> StateMove:
-    return StateMove("the start", (), Kind(view.name), lambda _: value)
+    return StateMove("the start", (), InvariantKind(view.name), lambda _: value)
 
 
 def _fork_transitions(fork: ForkView) -> Iterator[StateMove]:
-    source = (Kind(fork.parent.name),)
+    source = (InvariantKind(fork.parent.name),)
 
     def cut(scene: Scene) -> Any:
         one, two = scene.call(fork.fork, scene.states[0], scene.left, scene.right)
         return one, two
 
-    yield StateMove("the fork", source, Kind(fork.left.name), lambda scene: cut(scene)[0])
-    yield StateMove("the fork", source, Kind(fork.right.name), lambda scene: cut(scene)[1])
+    yield StateMove("the fork", source, InvariantKind(fork.left.name), lambda scene: cut(scene)[0])
+    yield StateMove("the fork", source, InvariantKind(fork.right.name), lambda scene: cut(scene)[1])
     yield StateMove(
         "the join",
-        (Kind(fork.left.name), Kind(fork.right.name)),
-        Kind(fork.parent.name),
+        (InvariantKind(fork.left.name), InvariantKind(fork.right.name)),
+        InvariantKind(fork.parent.name),
         lambda scene: scene.call(fork.join, *scene.states),
     )
 
@@ -244,14 +244,14 @@ def _fork_transitions(fork: ForkView) -> Iterator[StateMove]:
 def list_pair_transitions(forks: Sequence[ForkView]) -> Iterator[StateMove]:
     """Return how a run reaches siblings: a fork, then updates of either side."""
     for fork in forks:
-        source = (Kind(fork.parent.name),)
+        source = (InvariantKind(fork.parent.name),)
         for place, (lefts, rights) in enumerate(fork.splits):
-            pair = Kind(fork.name, place)
+            pair = InvariantKind(fork.name, place)
             yield StateMove("the fork", source, pair, _cut_pair(fork), held=True)
             yield from _side_transitions(fork, pair, lefts, 0)
             yield from _side_transitions(fork, pair, rights, 1)
             if fork.uniform and fork.parent.shape.zero is not MISSING:
-                delta = Kind(fork.name, place, delta=True)
+                delta = InvariantKind(fork.name, place, delta=True)
                 yield StateMove("zero", source, delta, _start_delta(fork.parent.shape.zero))
                 yield from _side_transitions(fork, delta, rights & fork.folded, 1)
 
@@ -265,7 +265,7 @@ def _cut_pair(fork: ForkView) -> Callable[[Scene], Any]:
 
 
 def _side_transitions(
-    fork: ForkView, pair: Kind, tags: frozenset[Tag], side: int
+    fork: ForkView, pair: InvariantKind, tags: frozenset[Tag], side: int
 ) -> Iterator[StateMove]:
     view = (fork.left, fork.right)[side]
     change = view.change_delta if pair.delta else view.change

@@ -31,7 +31,7 @@ from itertools import groupby
 from typing import Literal
 
 from anabranch.laws.proving.forms import Form
-from anabranch.laws.proving.invariants import Kind, Known, Reach
+from anabranch.laws.proving.invariants import InvariantKind, Known, Reach
 from anabranch.laws.proving.judgement import Judgement, forget_numbers, judge
 from anabranch.laws.proving.obligations import (
     Obligation,
@@ -109,8 +109,8 @@ class _Attempt:
         for fork in self._forks:
             pairs = _pair_forms(forms, fork)
             for place in range(len(fork.splits)):
-                forms[Kind(fork.name, place)] = pairs
-                forms[Kind(fork.name, place, delta=True)] = pairs
+                forms[InvariantKind(fork.name, place)] = pairs
+                forms[InvariantKind(fork.name, place, delta=True)] = pairs
         return forget_numbers(forms)
 
     def _find_invariants(self, *, pairs: bool) -> Known | None:
@@ -159,8 +159,11 @@ class _Attempt:
         return Judgement(False, f"holds only on reachable states, if at all: {second.reason}")
 
 
-def _pair_forms(forms: dict[Kind, tuple[Form, ...]], fork: ForkView) -> tuple[Form, ...]:
-    lefts, rights = forms.get(Kind(fork.left.name), ()), forms.get(Kind(fork.right.name), ())
+def _pair_forms(forms: dict[InvariantKind, tuple[Form, ...]], fork: ForkView) -> tuple[Form, ...]:
+    lefts, rights = (
+        forms.get(InvariantKind(fork.left.name), ()),
+        forms.get(InvariantKind(fork.right.name), ()),
+    )
     return tuple(("tuple", tuple, (a, b)) for a in lefts for b in rights)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from anabranch.laws.proving.invariants import Kind
+from anabranch.laws.proving.invariants import InvariantKind
 from anabranch.laws.proving.judgement import list_failures, miss_for_real
 from anabranch.laws.proving.obligations import Obligation
 from anabranch.laws.proving.scenes import Scene, SceneForms
@@ -42,7 +42,7 @@ def refute(
 
 
 def _list_producers(
-    kind: Kind, views: Mapping[str, StateFunctions], forks: Sequence[ForkView]
+    kind: InvariantKind, views: Mapping[str, StateFunctions], forks: Sequence[ForkView]
 ) -> Iterator[Producer]:
     first = next(iter(views.values()))
     starts: list[Producer] = [((), lambda scene, _: first.shape.init)]

@@ -28,11 +28,11 @@ from anabranch.laws.proving.forms import ABSENT
 from anabranch.laws.proving.symbols import ONE_KEY, Opaque, Stop
 from anabranch.model.events import Tag
 from anabranch.model.handlers import Handler
-from anabranch.model.maps import Map
 from anabranch.model.program import ForkJoin, Program, StateType
 from anabranch.model.shapes import Shape
 from anabranch.model.slices import Slices
 from anabranch.model.step import Outputs, begin_delta, run
+from anabranch.model.values.maps import Map
 from anabranch.state.collections import MapOf
 
 Split = tuple[frozenset[Tag], frozenset[Tag]]

@@ -14,7 +14,7 @@ from fractions import Fraction
 from itertools import islice, product
 from typing import Any
 
-from anabranch.model.maps import Map
+from anabranch.model.values.maps import Map
 
 MAX_INNER = 40
 """How many ways to join two entries of a map are tried."""

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from anabranch.kernels.arrays.sliding import add_up, find_largest, find_windows
 from anabranch.kernels.column_layouts import Constant
 from anabranch.kernels.numpy_columns import Columns, Strings
-from anabranch.kernels.sliding import add_up, find_largest, find_windows
 from anabranch.microbatch.columns.event_tables import (
     OutgrownStateError,
     read_columns,

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.timers import TIMERS
 from anabranch.model.events import Event
-from anabranch.model.fields import encode_value
 from anabranch.model.order import OrderKey
+from anabranch.model.values.fields import encode_value
 
 COLUMNS = (
     "kind string, id string, time long, tag string, source string, seq long, index int, "

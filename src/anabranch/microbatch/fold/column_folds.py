@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from anabranch.kernels.arrays.ordering import group, sort_order
 from anabranch.kernels.batches import EventBatch, Folded
 from anabranch.kernels.column_layouts import read_record
 from anabranch.kernels.joins import as_events
 from anabranch.kernels.kernel import Kernel
 from anabranch.kernels.numpy_columns import Columns, Strings, fill, pack_or_keep
-from anabranch.kernels.ordering import group, sort_order
 from anabranch.microbatch.columns.event_tables import (
     EventTable,
     OutgrownStateError,
@@ -26,10 +26,10 @@ from anabranch.microbatch.job.job import Job
 from anabranch.microbatch.store.column_entries import ColumnEntries
 from anabranch.microbatch.store.state_store import Store
 from anabranch.model.events import LANE, Event
-from anabranch.model.maps import Map
 from anabranch.model.order import OrderKey, sort_events
 from anabranch.model.program import StateType
 from anabranch.model.step import begin_delta
+from anabranch.model.values.maps import Map
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,7 +13,7 @@ import numpy as np
 
 from anabranch.eventtime.channels import NEVER
 from anabranch.eventtime.windows.window_types import FAR
-from anabranch.kernels.indexes import Index
+from anabranch.kernels.arrays.indexes import Index
 from anabranch.microbatch.columns.event_tables import (
     EventTable,
 )

@@ -22,8 +22,8 @@ from anabranch.microbatch.columns.event_tables import (
     write_columns,
 )
 from anabranch.microbatch.columns.routing import route_table
+from anabranch.microbatch.exchange.envelope_kinds import Kind
 from anabranch.microbatch.exchange.envelopes import Chunk, pack_chunks
-from anabranch.microbatch.exchange.kinds import Kind
 from anabranch.microbatch.ingest.row_reader import (
     MOST_CHUNKS,
     Reading,

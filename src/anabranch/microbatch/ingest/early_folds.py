@@ -16,7 +16,7 @@ import numpy as np
 
 from anabranch.eventtime.channels import Source
 from anabranch.eventtime.ledger import Ledger
-from anabranch.kernels.indexes import Index
+from anabranch.kernels.arrays.indexes import Index
 from anabranch.kernels.numpy_columns import Columns, Strings, fill
 from anabranch.microbatch.columns.event_tables import (
     EventTable,
@@ -31,8 +31,8 @@ from anabranch.microbatch.columns.window_slices import (
     route_slices,
     write_slices,
 )
+from anabranch.microbatch.exchange.envelope_kinds import Kind
 from anabranch.microbatch.exchange.envelopes import Chunk, pack_chunks, unpack_chunks
-from anabranch.microbatch.exchange.kinds import Kind
 from anabranch.microbatch.exchange.result_rows import ResultRow
 from anabranch.microbatch.fold.column_folds import Counting, EarlyDelta, Folds, Gathered, count_cuts
 from anabranch.microbatch.fold.window_folds import fold_table, is_near

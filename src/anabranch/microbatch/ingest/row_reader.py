@@ -22,12 +22,12 @@ from anabranch.eventtime.channels import (
     find_sequence_fault,
     fits,
 )
+from anabranch.microbatch.exchange.envelope_kinds import Kind
 from anabranch.microbatch.exchange.envelopes import Carried, Chunk, pack_chunks, pack_events
-from anabranch.microbatch.exchange.kinds import Kind
 from anabranch.microbatch.exchange.result_rows import clip, describe_event, encode_json, name_row
 from anabranch.microbatch.job.job import Job
 from anabranch.model.events import Event, Heartbeat, Malformed, Tag, field_names
-from anabranch.model.fields import Unfit, read_fields, to_microseconds
+from anabranch.model.values.fields import Unfit, read_fields, to_microseconds
 from anabranch.sources.event_limits import find_large_number
 from anabranch.sources.raw_rows import UNREADABLE, Opened, decode, is_blank, open_row
 from anabranch.sources.text_blocks import ROW

@@ -25,8 +25,8 @@ from anabranch.microbatch.store import column_entries, slice_book
 from anabranch.microbatch.store.hashed_book import name_page
 from anabranch.microbatch.store.paged_book import read_parts
 from anabranch.microbatch.store.state_store import KeptStore
-from anabranch.model.keys import plain_key, plain_keys
 from anabranch.model.shapes import MISSING
+from anabranch.model.values.keys import plain_key, plain_keys
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,7 +53,7 @@ class _Part(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Lookup:
+class KeyLookup:
     """What a store holds: objects, which are decoded when they are asked for, or parts in columns, the newest first."""
 
     description: Description
@@ -70,8 +70,8 @@ class Lookup:
         address: Address,
         store: KeptStore,
         decode: Decode,
-        old: Lookup | None,
-    ) -> Lookup:
+        old: KeyLookup | None,
+    ) -> KeyLookup:
         """Read the parts in columns that an older look-up of the same store has not read."""
         if address.role != "shard" or describe_state(description) is None:
             return cls(description, address, store, decode, None)

@@ -16,14 +16,14 @@ from typing import Any
 import msgspec
 
 from anabranch.eventtime.channel_progress import Standing
-from anabranch.microbatch.inspect.key_lookups import Decode, Lookup
+from anabranch.microbatch.inspect.key_lookups import Decode, KeyLookup
 from anabranch.microbatch.inspect.state_tables import keeps_pages
 from anabranch.microbatch.inspect.stored_state import Address, ContentsError, read_head, sort_stores
 from anabranch.microbatch.job.description import Description
 from anabranch.microbatch.store.shard_head import Head
 from anabranch.microbatch.store.state_store import KeptStore, unseal
-from anabranch.model.hashing import hash_stably
 from anabranch.model.shapes import MISSING
+from anabranch.model.values.hashing import hash_stably
 
 Value = tuple[int, int, str, bytes | None]
 """Operator, key, name and data of a value, as `checkpoints` reads them; no data where it is removed."""
@@ -39,7 +39,7 @@ class Copy:
     batch: int
     frontier: int
     description: Description
-    lookups: Mapping[Address, Lookup]
+    lookups: Mapping[Address, KeyLookup]
 
     def find(self, key: Any) -> Any:
         """Return the entry of a key, MISSING if it has none; for None, what has no key."""
@@ -109,10 +109,12 @@ class Replica:
         return find_frontier(self._description, read_head(self._description, store))
 
     def _open(
-        self, stores: Mapping[Address, KeptStore], old: Mapping[Address, Lookup]
-    ) -> dict[Address, Lookup]:
+        self, stores: Mapping[Address, KeptStore], old: Mapping[Address, KeyLookup]
+    ) -> dict[Address, KeyLookup]:
         return {
-            address: Lookup.open(self._description, address, store, self._decode, old.get(address))
+            address: KeyLookup.open(
+                self._description, address, store, self._decode, old.get(address)
+            )
             for address, store in stores.items()
         }
 

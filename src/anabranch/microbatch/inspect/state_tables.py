@@ -18,7 +18,7 @@ from anabranch.microbatch.job.description import Description
 from anabranch.microbatch.store.column_entries import read_entries
 from anabranch.microbatch.store.slice_book import read_open_slices
 from anabranch.microbatch.store.state_store import KeptStore
-from anabranch.model.maps import Map
+from anabranch.model.values.maps import Map
 from anabranch.state.durable.kinds import (
     BOOL,
     INT,

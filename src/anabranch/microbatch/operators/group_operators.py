@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from anabranch.microbatch.columns.allocator import keep_freed
 from anabranch.microbatch.exchange.deltas import Delta
+from anabranch.microbatch.exchange.envelope_kinds import Kind, is_restore
 from anabranch.microbatch.exchange.envelopes import CLOCK
-from anabranch.microbatch.exchange.kinds import Kind, is_restore
 from anabranch.microbatch.exchange.packed_rows import make_table, pack
 from anabranch.microbatch.exchange.partition_keys import find_numbers
 from anabranch.microbatch.exchange.result_rows import ResultRow, describe_ledger

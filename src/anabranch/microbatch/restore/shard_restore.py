@@ -13,7 +13,7 @@ from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.timers import find_set
 from anabranch.microbatch.columns.event_tables import make_table
 from anabranch.microbatch.columns.window_slices import read_slices
-from anabranch.microbatch.exchange.kinds import Kind, is_restore
+from anabranch.microbatch.exchange.envelope_kinds import Kind, is_restore
 from anabranch.microbatch.ingest.channel_verdicts import Standing
 from anabranch.microbatch.job.job import Job
 from anabranch.microbatch.shards.columnar_shard import ColumnShard
@@ -23,8 +23,8 @@ from anabranch.microbatch.store.hashed_book import HashedBook
 from anabranch.microbatch.store.slice_book import SliceBook
 from anabranch.microbatch.store.state_store import Store
 from anabranch.model.events import Event
-from anabranch.model.maps import Map
 from anabranch.model.shapes import EntryShape
+from anabranch.model.values.maps import Map
 from anabranch.state.sharing import Held
 
 AnyShard = RowShard | ColumnShard

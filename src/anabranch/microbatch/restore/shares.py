@@ -15,15 +15,15 @@ from anabranch.kernels.numpy_columns import Columns, Strings, pack
 from anabranch.microbatch.columns.event_tables import OutgrownStateError
 from anabranch.microbatch.columns.routing import hash_numbers, hash_texts
 from anabranch.microbatch.columns.window_slices import WindowSlices, route_slices, write_slices
-from anabranch.microbatch.exchange.kinds import Kind
+from anabranch.microbatch.exchange.envelope_kinds import Kind
 from anabranch.microbatch.ingest.channel_verdicts import Standing
 from anabranch.microbatch.job.job import Job
 from anabranch.microbatch.store.column_entries import pack_entries
 from anabranch.model.events import LANE, Event
-from anabranch.model.fields import Unfit
-from anabranch.model.hashing import hash_stably
-from anabranch.model.maps import Map
 from anabranch.model.shapes import BASE
+from anabranch.model.values.fields import Unfit
+from anabranch.model.values.hashing import hash_stably
+from anabranch.model.values.maps import Map
 
 if TYPE_CHECKING:
     import numpy as np

@@ -15,8 +15,8 @@ from anabranch.microbatch.columns.event_tables import (
 )
 from anabranch.microbatch.columns.routing import find_homes
 from anabranch.microbatch.columns.window_slices import WindowSlices, count_events, read_slices
+from anabranch.microbatch.exchange.envelope_kinds import Kind
 from anabranch.microbatch.exchange.envelopes import Chunk
-from anabranch.microbatch.exchange.kinds import Kind
 from anabranch.microbatch.exchange.result_rows import ResultRow, describe_event
 from anabranch.microbatch.fold.column_folds import Counting, EarlyDelta, Folds, Gathered
 from anabranch.microbatch.fold.window_folds import fold_table, is_near

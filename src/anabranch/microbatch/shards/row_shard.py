@@ -8,13 +8,13 @@ from typing import Any
 from anabranch.eventtime.channels import set_time
 from anabranch.eventtime.timers import Timetable, is_timer
 from anabranch.microbatch.exchange.deltas import Delta
+from anabranch.microbatch.exchange.envelope_kinds import Kind
 from anabranch.microbatch.exchange.envelopes import (
     Carried,
     Chunk,
     pack_events,
     unpack_events,
 )
-from anabranch.microbatch.exchange.kinds import Kind
 from anabranch.microbatch.exchange.result_rows import (
     describe_event,
     describe_output,
@@ -30,11 +30,11 @@ from anabranch.microbatch.store.shard_head import add_pending, take_pending
 from anabranch.microbatch.store.state_store import Store
 from anabranch.model.events import Event
 from anabranch.model.failures import Failed, attempt
-from anabranch.model.maps import Map
 from anabranch.model.order import OrderKey, sort_events
 from anabranch.model.program import Program
 from anabranch.model.shapes import EntryShape
 from anabranch.model.slices import field_value
+from anabranch.model.values.maps import Map
 from anabranch.state.sharing import Held
 
 

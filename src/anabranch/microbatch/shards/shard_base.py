@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from anabranch.eventtime.channels import NEVER
 from anabranch.eventtime.ledger import Ledger
 from anabranch.microbatch.exchange.deltas import Delta
+from anabranch.microbatch.exchange.envelope_kinds import Kind
 from anabranch.microbatch.exchange.envelopes import Chunk, unpack_chunks
-from anabranch.microbatch.exchange.kinds import Kind
 from anabranch.microbatch.exchange.result_rows import ResultRow, describe_late
 from anabranch.microbatch.ingest.channel_verdicts import Standing, pass_over
 from anabranch.microbatch.job.description import describe_job

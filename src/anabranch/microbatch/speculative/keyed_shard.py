@@ -17,9 +17,9 @@ from anabranch.microbatch.store.hashed_book import HashedBook
 from anabranch.microbatch.store.shard_head import read_pending_pages
 from anabranch.microbatch.store.state_store import Store
 from anabranch.model.events import Event
-from anabranch.model.maps import Map
 from anabranch.model.program import Program
 from anabranch.model.shapes import MISSING
+from anabranch.model.values.maps import Map
 from anabranch.plan.layouts import Layout
 from anabranch.speculation.spoken import compare
 from anabranch.speculation.timed import fold_ahead

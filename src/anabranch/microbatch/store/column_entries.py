@@ -12,8 +12,8 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from anabranch.kernels.arrays.indexes import Index
 from anabranch.kernels.column_layouts import ColumnLayout
-from anabranch.kernels.indexes import Index
 from anabranch.kernels.numpy_columns import Columns, Strings, pack
 from anabranch.microbatch.columns.event_tables import (
     concatenate_columns,
@@ -21,7 +21,7 @@ from anabranch.microbatch.columns.event_tables import (
     write_columns,
 )
 from anabranch.microbatch.store import page_sizes
-from anabranch.microbatch.store.paged_book import Page, PagedBook, read_parts
+from anabranch.microbatch.store.paged_book import BookPage, PagedBook, read_parts
 from anabranch.microbatch.store.state_store import Reader, Store
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class ColumnEntries(PagedBook["Array"]):
         table.version = self._version
         _remember(digest, table)
 
-    def _join(self, page: Page, newer: Array) -> Array:
+    def _join(self, page: BookPage, newer: Array) -> Array:
         import numpy as np
 
         return np.unique(np.concatenate([self._table.pages.pop(page.number), newer]))
@@ -152,7 +152,7 @@ class ColumnEntries(PagedBook["Array"]):
             assert page.number in table.pages, f"page {page.number} of the entries was missed"
         table.version = self._version
 
-    def _lay(self, table: _Table, page: Page) -> None:
+    def _lay(self, table: _Table, page: BookPage) -> None:
         import numpy as np
 
         found = []

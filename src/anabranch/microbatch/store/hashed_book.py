@@ -6,9 +6,9 @@ from typing import Any
 
 from anabranch.microbatch.store.page_sizes import HASHED_PAGES
 from anabranch.microbatch.store.state_store import Store
-from anabranch.model.hashing import hash_stably
-from anabranch.model.keys import plain_key, plain_keys
 from anabranch.model.shapes import MISSING
+from anabranch.model.values.hashing import hash_stably
+from anabranch.model.values.keys import plain_key, plain_keys
 from anabranch.state.durable.codec import Codec
 
 

@@ -19,7 +19,7 @@ Content = TypeVar("Content")
 _COVER = "cover"
 
 
-class Page(NamedTuple):
+class BookPage(NamedTuple):
     """A page: its rows, from where to where they reach, and in how many parts it is written."""
 
     number: int
@@ -34,7 +34,7 @@ class Cover(NamedTuple):
 
     about: Any
     free: int
-    pages: list[Page]
+    pages: list[BookPage]
 
 
 class PagedBook(ABC, Generic[Content]):
@@ -47,7 +47,7 @@ class PagedBook(ABC, Generic[Content]):
         self._about, self._free, self._pages = read_cover(store) or Cover(about, 0, [])
 
     @abstractmethod
-    def _join(self, page: Page, newer: Content) -> Content:
+    def _join(self, page: BookPage, newer: Content) -> Content:
         """Return what a page holds, together with what is newer."""
 
     @abstractmethod
@@ -58,7 +58,7 @@ class PagedBook(ABC, Generic[Content]):
     def _pack(self, content: Content, rows: slice) -> bytes:
         """Return some of the rows as bytes."""
 
-    def _append(self, content: Content) -> tuple[Page, Content]:
+    def _append(self, content: Content) -> tuple[BookPage, Content]:
         """Write a page; the last ones become one with it unless they are larger by far."""
         rows, first, last = self._measure(content)
         while self._pages and self._pages[-1].rows <= 2 * rows:
@@ -66,7 +66,7 @@ class PagedBook(ABC, Generic[Content]):
             rows, first, last = self._measure(content)
             self._remove(self._pages[-1:])
         starts = range(0, max(rows, 1), self._part_rows)
-        page = Page(self._free, rows, first, last, len(starts))
+        page = BookPage(self._free, rows, first, last, len(starts))
         for name, start in zip(_name_parts(page), starts, strict=True):
             data = self._pack(content, slice(start, start + self._part_rows))
             self._store.write_page(self._name, name, data)
@@ -74,13 +74,13 @@ class PagedBook(ABC, Generic[Content]):
         self._free += 1
         return page, content
 
-    def _remove(self, pages: list[Page]) -> None:
+    def _remove(self, pages: list[BookPage]) -> None:
         for page in pages:
             for name in _name_parts(page):
                 self._store.write_page(self._name, name, None)
             self._pages.remove(page)
 
-    def _read_parts(self, page: Page) -> list[bytes]:
+    def _read_parts(self, page: BookPage) -> list[bytes]:
         return [read_known_page(self._store, self._name, name) for name in _name_parts(page)]
 
     def _write_cover(self, about: Any) -> None:
@@ -94,7 +94,7 @@ def read_cover(store: Reader) -> Cover | None:
     if data is None:
         return None
     about, free, pages = json.loads(data)
-    return Cover(about, free, [Page(*page) for page in pages])
+    return Cover(about, free, [BookPage(*page) for page in pages])
 
 
 def read_parts(store: Reader, book: str) -> Iterator[tuple[str, bytes]]:
@@ -105,5 +105,5 @@ def read_parts(store: Reader, book: str) -> Iterator[tuple[str, bytes]]:
             yield name, read_known_page(store, book, name)
 
 
-def _name_parts(page: Page) -> list[str]:
+def _name_parts(page: BookPage) -> list[str]:
     return [f"{page.number}.{part}" for part in range(page.parts)]

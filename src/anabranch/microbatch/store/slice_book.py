@@ -17,7 +17,7 @@ from anabranch.microbatch.columns.window_slices import (
 )
 from anabranch.microbatch.job.window_plan import WindowPlan
 from anabranch.microbatch.store import page_sizes
-from anabranch.microbatch.store.paged_book import Page, PagedBook, read_cover, read_parts
+from anabranch.microbatch.store.paged_book import BookPage, PagedBook, read_cover, read_parts
 from anabranch.microbatch.store.state_store import Reader, Store
 from anabranch.model.events import FOREVER
 
@@ -79,10 +79,10 @@ class SliceBook(PagedBook[WindowSlices]):
         self._remove([page for page in self._pages if page.last < start])
         return None if fresh is None else find_open(self._plan, fresh, frontier)
 
-    def _read(self, page: Page) -> list[WindowSlices]:
+    def _read(self, page: BookPage) -> list[WindowSlices]:
         return [read_slices(self._plan, data)[0] for data in self._read_parts(page)]
 
-    def _join(self, page: Page, newer: WindowSlices) -> WindowSlices:
+    def _join(self, page: BookPage, newer: WindowSlices) -> WindowSlices:
         return join_slices([*self._read(page), newer], self._plan)
 
     def _measure(self, content: WindowSlices) -> tuple[int, int, int]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from anabranch.plan.duties import Duty, name_rate, name_slices
-from anabranch.plan.rates import Load
+from anabranch.plan.pricing.duties import Duty, name_rate, name_slices
+from anabranch.plan.pricing.rates import Load
 from anabranch.plan.tree import Worker
 
 MOST_COLUMNS = 8

@@ -10,18 +10,18 @@ from math import log10
 from typing import NamedTuple
 
 from anabranch.model.program import Program
-from anabranch.plan.cost import price
 from anabranch.plan.drawing.boxes import Figure, IncomingArrow, build_figures, list_arrivals
 from anabranch.plan.drawing.svg import MACHINE_COLOURS, Sheet
 from anabranch.plan.drawing.text_width import estimate_width, shorten
-from anabranch.plan.duties import (
+from anabranch.plan.pricing.cost import price
+from anabranch.plan.pricing.duties import (
     count_workers,
     list_duties,
     name_duration,
     name_rate,
     name_share,
 )
-from anabranch.plan.rates import Rates
+from anabranch.plan.pricing.rates import Rates
 from anabranch.plan.tree import Plan
 
 BOX = (132.0, 208.0)

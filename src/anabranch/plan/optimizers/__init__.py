@@ -13,7 +13,7 @@ from anabranch.plan.optimizers.greedy import plan_greedily
 from anabranch.plan.optimizers.hybrid import plan_hybrid
 from anabranch.plan.optimizers.keyed import plan_by_key
 from anabranch.plan.optimizers.single_node import plan_sequentially
-from anabranch.plan.rates import Rates
+from anabranch.plan.pricing.rates import Rates
 from anabranch.plan.tree import Plan
 
 Optimizer = Callable[[Program, Rates, Sequence[str]], Plan]

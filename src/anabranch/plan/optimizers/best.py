@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from anabranch.model.program import Program
 from anabranch.plan.assembly import assemble_balanced, place_by_rate
-from anabranch.plan.cost import PRICES, Prices, price
 from anabranch.plan.enumeration import enumerate_plans
-from anabranch.plan.machine_placement import place
 from anabranch.plan.optimizers.greedy import grow_tag_tree
 from anabranch.plan.optimizers.keyed import plan_by_key
 from anabranch.plan.optimizers.single_node import plan_sequentially
-from anabranch.plan.rates import Rates, spread_hot
+from anabranch.plan.pricing.cost import PRICES, Prices, price
+from anabranch.plan.pricing.machine_placement import place
+from anabranch.plan.pricing.rates import Rates, spread_hot
 from anabranch.plan.rules import RULES
 from anabranch.plan.tree import Plan
 

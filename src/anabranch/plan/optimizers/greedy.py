@@ -13,7 +13,7 @@ from anabranch.errors import PlanError
 from anabranch.model.program import Program
 from anabranch.plan.assembly import TagNode, assemble_lowest, place_by_rate
 from anabranch.plan.graph import Islands, bundle_up, connect
-from anabranch.plan.rates import Load, Rates
+from anabranch.plan.pricing.rates import Load, Rates
 from anabranch.plan.tree import Plan
 
 

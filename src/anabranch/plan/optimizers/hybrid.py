@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from anabranch.model.program import Program
 from anabranch.plan.optimizers.greedy import plan_greedily
-from anabranch.plan.rates import Rates
+from anabranch.plan.pricing.rates import Rates
 from anabranch.plan.tree import Plan, Worker
 
 

@@ -11,7 +11,7 @@ from anabranch.model.program import Program
 from anabranch.plan.assembly import TagNode, assemble_balanced, place_by_rate
 from anabranch.plan.graph import connect
 from anabranch.plan.optimizers.single_node import plan_sequentially
-from anabranch.plan.rates import Rates
+from anabranch.plan.pricing.rates import Rates
 from anabranch.plan.tree import Plan
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anabranch.model.program import Program
-from anabranch.plan.rates import Rates
+from anabranch.plan.pricing.rates import Rates
 from anabranch.plan.tree import Plan, Worker
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from anabranch.model.program import Program
-from anabranch.plan.cost import Prices
-from anabranch.plan.rates import Rates
+from anabranch.plan.pricing.cost import Prices
+from anabranch.plan.pricing.rates import Rates
 from anabranch.plan.rules.balance import balance
 from anabranch.plan.rules.collapse import collapse
 from anabranch.plan.tree import Plan

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from anabranch.model.program import Program
-from anabranch.plan.cost import PRICES, Prices, assign
-from anabranch.plan.rates import Rates
+from anabranch.plan.pricing.cost import PRICES, Prices, assign
+from anabranch.plan.pricing.rates import Rates
 from anabranch.plan.tree import Plan, Worker
 
 _SHARE = 0.25

@@ -5,7 +5,7 @@
     GET /state              the state of a program that has no entries, or the part that keys share
     GET /batch, GET /health which batch is served, and how far its sources have come
 
-Uvicorn reads the requests, Starlette routes them. What a client can make the server hold is limited: `Limits`.
+Uvicorn reads the requests, Starlette routes them. What a client can make the server hold is limited: `ServerLimits`.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ import msgspec
 
 from anabranch.errors import InputError, MissingExtraError
 from anabranch.microbatch.inspect.replica import Copy, read_key
-from anabranch.model.fields import encode_value
 from anabranch.model.shapes import MISSING
+from anabranch.model.values.fields import encode_value
 from anabranch.spark.inspect.follower import POLL_S, Follower
 from anabranch.spark.inspect.http_access import Access, grant, resolve
 
@@ -59,7 +59,7 @@ Answer = tuple[int, dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class Limits:
+class ServerLimits:
     """What clients may make a server hold, and for how long."""
 
     connections: int = 64
@@ -82,7 +82,7 @@ class Server:
         port: int = 0,
         *,
         access: Access | None = None,
-        limits: Limits = Limits(),  # noqa: B008 - frozen
+        limits: ServerLimits = ServerLimits(),  # noqa: B008 - frozen
         poll_s: float = POLL_S,
         tell: Callable[[Copy], Any] = lambda copy: None,
     ) -> None:
@@ -159,7 +159,7 @@ def open_sockets(host: str, port: int) -> list[socket.socket]:
     ) from failures[0]
 
 
-def make_app(find: Callable[[], Copy], access: Access, limits: Limits) -> Starlette:
+def make_app(find: Callable[[], Copy], access: Access, limits: ServerLimits) -> Starlette:
     """Return the application that answers from the copy that `find` returns."""
 
     async def get_batch(request: Request) -> Response:
@@ -269,7 +269,7 @@ class _Guard:
 class _Outbox:
     """Send answers piece by piece, as clients read them, and limit what all of them have not read."""
 
-    def __init__(self, app: ASGIApp, limits: Limits) -> None:
+    def __init__(self, app: ASGIApp, limits: ServerLimits) -> None:
         self._app, self._limits = app, limits
         self._unsent = 0
 
@@ -299,7 +299,7 @@ class _Outbox:
             self._unsent -= held
 
 
-def _configure(app: ASGIApp, limits: Limits) -> uvicorn.Config:
+def _configure(app: ASGIApp, limits: ServerLimits) -> uvicorn.Config:
     class Connection(_Connection):
         time_s, most = limits.request_s, 2 * limits.connections
 

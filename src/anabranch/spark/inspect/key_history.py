@@ -12,8 +12,8 @@ from anabranch.microbatch.exchange.result_rows import encode_json
 from anabranch.microbatch.inspect.replica import Replica
 from anabranch.microbatch.inspect.state_tables import keeps_pages
 from anabranch.microbatch.job.description import Description
-from anabranch.model.hashing import hash_stably
 from anabranch.model.shapes import MISSING
+from anabranch.model.values.hashing import hash_stably
 from anabranch.spark.checkpoint.state_values import (
     find_batch,
     find_batches,

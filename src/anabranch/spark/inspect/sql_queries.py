@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from anabranch.errors import InputError
-from anabranch.model.fields import encode_value
+from anabranch.model.values.fields import encode_value
 from anabranch.spark.inspect.state_frames import StateView
 
 VIEWS = ("state", "sources", "ledger", "pending")

@@ -23,7 +23,7 @@ from anabranch.microbatch.inspect.stored_state import (
 )
 from anabranch.microbatch.job.description import Description
 from anabranch.model.events import Event
-from anabranch.model.maps import Map
+from anabranch.model.values.maps import Map
 from anabranch.paths import resolve_path
 from anabranch.savepoints.drafts import Draft, begin_draft, check_is_free
 from anabranch.savepoints.file_names import SOURCES, STATE

@@ -30,7 +30,7 @@ from anabranch.microbatch.restore.shares import (
     keeps_book,
 )
 from anabranch.model.events import Event
-from anabranch.model.maps import Map
+from anabranch.model.values.maps import Map
 from anabranch.plan.foldable_leaves import join_deltas
 from anabranch.savepoints.file_names import STATE
 from anabranch.savepoints.folders import Savepoint

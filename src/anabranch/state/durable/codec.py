@@ -20,9 +20,9 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from anabranch.model.maps import Map
 from anabranch.model.program import Program
 from anabranch.model.shapes import MISSING
+from anabranch.model.values.maps import Map
 from anabranch.state.durable.durable_names import (
     CodecError,
     fields_of,

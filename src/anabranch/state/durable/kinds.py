@@ -23,7 +23,7 @@ from itertools import chain
 from typing import Any, Literal, NewType, Union, get_args, get_origin
 
 from anabranch.model.events import Tag, field_names, field_types
-from anabranch.model.maps import Map
+from anabranch.model.values.maps import Map
 from anabranch.state.durable.durable_names import (
     check_dtype,
     find_zone,

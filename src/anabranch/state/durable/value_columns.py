@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from anabranch.model.events import field_names
-from anabranch.model.maps import Map
+from anabranch.model.values.maps import Map
 from anabranch.state.durable.array_columns import array_type, arrays_from_arrow, arrays_to_arrow
 from anabranch.state.durable.codec import Codec
 from anabranch.state.durable.durable_names import CodecError

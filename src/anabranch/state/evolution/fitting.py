@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 from anabranch.model.failures import Failed, attempt
-from anabranch.model.maps import Map
+from anabranch.model.values.maps import Map
 from anabranch.state.durable.durable_names import fields_of, is_record
 from anabranch.state.durable.kind_trees import is_number
 from anabranch.state.durable.kinds import (

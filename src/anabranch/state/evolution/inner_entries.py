@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from anabranch.model.maps import Map
+from anabranch.model.values.maps import Map
 from anabranch.state.evolution.verdicts import EvolutionError
 
 Leaf = tuple[tuple[Any, ...], Any]

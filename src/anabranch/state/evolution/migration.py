@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from anabranch.model.events import LANE
-from anabranch.model.maps import Map
 from anabranch.model.program import Program
 from anabranch.model.shapes import BASE, MISSING, WrittenShape
+from anabranch.model.values.maps import Map
 from anabranch.state.durable.codec import Codec, make_codec
 from anabranch.state.durable.kinds import Kind, Record
 from anabranch.state.durable.record_stand_ins import make_stand_in

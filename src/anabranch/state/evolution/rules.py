@@ -14,8 +14,8 @@ from fractions import Fraction
 from operator import attrgetter
 from typing import Any
 
-from anabranch.model.maps import Map
 from anabranch.model.shapes import MISSING
+from anabranch.model.values.maps import Map
 from anabranch.state.durable.durable_names import fields_of
 from anabranch.state.durable.kind_trees import is_number
 from anabranch.state.durable.kinds import (

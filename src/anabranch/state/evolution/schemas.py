@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from anabranch.model.events import LANE, field_names, field_types
-from anabranch.model.maps import Map
 from anabranch.model.program import Program, StateType
 from anabranch.model.shapes import MISSING
+from anabranch.model.values.maps import Map
 from anabranch.state.collections import Struct
 from anabranch.state.durable.codec import Codec, make_codec
 from anabranch.state.durable.durable_names import is_record

@@ -2,10 +2,10 @@ import pytest
 
 from anabranch import Shard, take
 from anabranch.model.targets import load
-from anabranch.plan.cost import assign, price
-from anabranch.plan.duties import list_duties, name_slices
 from anabranch.plan.optimizers import OPTIMIZERS
-from anabranch.plan.rates import declare_rates, read_rates
+from anabranch.plan.pricing.cost import assign, price
+from anabranch.plan.pricing.duties import list_duties, name_slices
+from anabranch.plan.pricing.rates import declare_rates, read_rates
 from anabranch.plan.tree import Plan, Worker
 
 NAMES = ("max_temperature", "key_counter", "inc_dec", "smart_home", "fraud", "value_barrier")

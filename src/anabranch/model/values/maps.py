@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
 
-from anabranch.model.keys import plain_key, plain_keys
+from anabranch.model.values.keys import plain_key, plain_keys
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.model.hashing import hash_stably, hash_widely
+from anabranch.model.values.hashing import hash_stably, hash_widely
 
 keys = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -55,7 +55,7 @@ def test_hashes_do_not_change_from_release_to_release():
 def test_hashes_are_the_same_in_another_process():
     key = frozenset({"a", "b", "c", ("d", 1)})
     code = (
-        "from anabranch.model.hashing import hash_stably as h;"
+        "from anabranch.model.values.hashing import hash_stably as h;"
         "print(h(frozenset({'a', 'b', 'c', ('d', 1)})))"
     )
     for seed in ("1", "2"):

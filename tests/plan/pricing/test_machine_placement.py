@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch import take
-from anabranch.plan.cost import Prices, price
-from anabranch.plan.machine_placement import place
-from anabranch.plan.rates import Load, Rates
+from anabranch.plan.pricing.cost import Prices, price
+from anabranch.plan.pricing.machine_placement import place
+from anabranch.plan.pricing.rates import Load, Rates
 from anabranch.plan.tree import Plan, Worker
 from examples.value_barrier import Barrier, Value, value_barrier
 

@@ -12,10 +12,10 @@ from typing import Any
 
 from anabranch.errors import InputError
 from anabranch.model.events import LANE, Event, Tag, field_names
-from anabranch.model.hashing import hash_stably
 from anabranch.model.markers import orders_itself
 from anabranch.model.program import Program
 from anabranch.model.slices import Shard, Slice, take
+from anabranch.model.values.hashing import hash_stably
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ def _probe() -> Any:
     if find_obstacle() is not None:
         return probe_plainly
     try:
-        from anabranch.kernels import probes
+        from anabranch.kernels.arrays import probes
     except Exception as error:  # noqa: BLE001 - whatever went wrong, Python gives the answer
         warnings.warn(f"looked up by Python: Numba failed: {error}", stacklevel=2)
         return probe_plainly

@@ -5,8 +5,8 @@ from fractions import Fraction
 import pytest
 
 from anabranch import Shard, take
-from anabranch.plan.cost import PRICES, Cost, Prices, assign, price
-from anabranch.plan.rates import Load, Rates
+from anabranch.plan.pricing.cost import PRICES, Cost, Prices, assign, price
+from anabranch.plan.pricing.rates import Load, Rates
 from anabranch.plan.tree import Plan, Worker
 from examples.key_counter import Inc, Read, key_counter
 from examples.value_barrier import Barrier, Value, value_barrier

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.kernels import ordering
+from anabranch.kernels.arrays import ordering
 
 EXTREMES = [-(2**63), -1, 0, 1, 2**63 - 1]
 

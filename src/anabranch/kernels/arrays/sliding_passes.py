@@ -6,7 +6,7 @@ from numba import njit, types
 from numba.extending import register_jitable
 
 from anabranch.eventtime.windows.window_types import find_first_start
-from anabranch.kernels import sliding
+from anabranch.kernels.arrays import sliding
 
 _GIVEN = types.Array(types.int64, 1, "C", readonly=True)
 _INT64S = types.Array(types.int64, 1, "C")

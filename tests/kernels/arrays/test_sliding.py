@@ -6,7 +6,7 @@ from math import gcd
 import numpy as np
 import pytest
 
-from anabranch.kernels import sliding
+from anabranch.kernels.arrays import sliding
 
 
 @pytest.fixture(params=["compiled", "plain"])

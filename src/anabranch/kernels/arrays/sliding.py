@@ -32,7 +32,7 @@ class Ranges(NamedTuple):
 def _passes() -> Any:
     if find_obstacle() is None:
         try:
-            from anabranch.kernels import sliding_passes
+            from anabranch.kernels.arrays import sliding_passes
         except Exception as error:  # noqa: BLE001 - whatever went wrong, Python gives the answer
             warnings.warn(f"windows by plain Python: Numba failed: {error}", stacklevel=2)
         else:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from anabranch.model.program import Program
 from anabranch.model.slices import Equals, Shard, Slice
-from anabranch.plan.rates import Load, Rates
+from anabranch.plan.pricing.rates import Load, Rates
 from anabranch.plan.tree import Plan, Worker
 
 

@@ -39,14 +39,16 @@ def test_a_program_that_does_not_fit_takes_the_row_path_and_tells_why():
     assert found is None
     assert reason == "Word has fields that are not plain ints, floats, bools or texts"
     line = describe_row_path(words, reason)
-    assert line.startswith(f"words takes the row path: {reason} (tests/spark/test_choice.py:")
+    assert line.startswith(
+        f"words takes the row path: {reason} (tests/microbatch/job/test_path_choice.py:"
+    )
 
 
 def test_a_program_that_does_not_fit_is_refused_where_columns_are_required():
     with pytest.raises(InputError, match="words can't take the columnar path") as caught:
         plan_path(words, plan(words), "require")
     assert caught.value.got == plan(words)
-    assert str(caught.value.where).startswith("tests/spark/test_choice.py:")
+    assert str(caught.value.where).startswith("tests/microbatch/job/test_path_choice.py:")
 
 
 def test_another_word_is_refused():

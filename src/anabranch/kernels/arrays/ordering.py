@@ -27,7 +27,7 @@ def _passes() -> Any:
     if find_obstacle() is not None:
         return None
     try:
-        from anabranch.kernels import passes
+        from anabranch.kernels.arrays import passes
     except Exception as error:  # noqa: BLE001 - whatever went wrong, NumPy gives the answer
         warnings.warn(f"sorted by NumPy: Numba failed: {error}", stacklevel=2)
         return None

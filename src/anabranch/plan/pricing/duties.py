@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from anabranch.model.events import LANE
 from anabranch.model.program import Program
 from anabranch.model.slices import Equals, Shard, Slice
-from anabranch.plan.cost import PRICES, Prices, assign
-from anabranch.plan.rates import Load, Rates
+from anabranch.plan.pricing.cost import PRICES, Prices, assign
+from anabranch.plan.pricing.rates import Load, Rates
 from anabranch.plan.tree import Plan, Worker
 
 

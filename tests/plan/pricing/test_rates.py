@@ -6,8 +6,8 @@ import pytest
 
 from anabranch import Event, Heartbeat, Program, Shard, depends, on, take
 from anabranch.errors import InputError
-from anabranch.model.hashing import hash_stably
-from anabranch.plan.rates import (
+from anabranch.model.values.hashing import hash_stably
+from anabranch.plan.pricing.rates import (
     Load,
     Rates,
     assume_rates,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
 
 from anabranch import Map
-from anabranch.model import maps
+from anabranch.model.values import maps
 
 keys = st.integers(0, 5) | st.sampled_from(["a", "b"])
 values = st.integers()

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from anabranch.model.fields import Unfit, read_text, read_value, to_microseconds
+from anabranch.model.values.fields import Unfit, read_text, read_value, to_microseconds
 
 NOON = datetime(2026, 7, 1, 12, tzinfo=UTC)
 BERLIN = timezone(timedelta(hours=2))

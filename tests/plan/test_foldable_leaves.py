@@ -7,7 +7,7 @@ from anabranch.plan.explanation import explain
 from anabranch.plan.foldable_leaves import find_branches, find_leaf_types, join_deltas
 from anabranch.plan.layout_plans import check_layout
 from anabranch.plan.layouts import choose_layout
-from anabranch.plan.rates import assume_rates
+from anabranch.plan.pricing.rates import assume_rates
 
 
 class Up(NamedTuple):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.kernels import indexes
+from anabranch.kernels.arrays import indexes
 
 KEYS = st.one_of(
     st.integers(0, 20),

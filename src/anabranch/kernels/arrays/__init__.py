@@ -1,0 +1,1 @@
+"""Passes over arrays: order, indexes, look-ups, sliding windows."""

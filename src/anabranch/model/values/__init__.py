@@ -1,0 +1,1 @@
+"""Values of events and states: fields, keys, hashes, persistent maps."""

@@ -1,0 +1,1 @@
+"""What a plan costs: rates, duties, network, the machine for each node."""
