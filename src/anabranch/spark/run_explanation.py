@@ -8,8 +8,9 @@ from typing import Any
 
 from anabranch.eventtime.channels import Source
 from anabranch.kernels.kernel import explain_kernel
-from anabranch.microbatch.job.column_plan import SHARDS, ColumnPlan, choose_shards, plan_columns
+from anabranch.microbatch.job.column_plan import ColumnPlan, plan_columns
 from anabranch.microbatch.job.row_path_features import Gap, Use, list_gaps
+from anabranch.microbatch.job.shard_counts import SHARDS, choose_shards
 from anabranch.microbatch.job.speculative_layout import choose_speculative_layout
 from anabranch.model.program import Program
 from anabranch.plan.layout_plans import plan_layout

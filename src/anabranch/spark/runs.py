@@ -17,13 +17,14 @@ from anabranch.microbatch.ingest.column_reader import take_in_columns
 from anabranch.microbatch.ingest.file_rows import Folder
 from anabranch.microbatch.ingest.look_ahead import can_foresee
 from anabranch.microbatch.ingest.row_reader import MAX_RECORD_BYTES, Reading, take_in
-from anabranch.microbatch.job.column_plan import SHARDS, ColumnPlan, choose_shards, plan_columns
+from anabranch.microbatch.job.column_plan import ColumnPlan, plan_columns
 from anabranch.microbatch.job.job import Job
 from anabranch.microbatch.job.path_choice import (
     Columnar,
     describe_row_path,
     plan_path,
 )
+from anabranch.microbatch.job.shard_counts import SHARDS, choose_shards
 from anabranch.microbatch.job.speculative_layout import check_mode, choose_speculative_layout
 from anabranch.model.program import Program
 from anabranch.plan.layouts import Layout, choose_layout

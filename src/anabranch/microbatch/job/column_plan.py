@@ -17,11 +17,6 @@ from anabranch.plan.foldable_leaves import find_leaf_types
 from anabranch.plan.layouts import Layout
 from anabranch.speculation.spoken import Mode
 
-SHARDS = 16
-"""How many shards a run has, if none are asked for and most of the work is left to them."""
-
-FEW_SHARDS = 4
-
 
 @dataclass(frozen=True)
 class ColumnPlan:
@@ -72,19 +67,6 @@ def plan_columns(
     if wiring.way == "forked" and wiring.lanes is None:
         return replace(plan, early=frozenset(wiring.leaves), stops=wiring.cuts)
     return _plan_keyed(program, plan) if wiring.way == "keyed" else plan
-
-
-def choose_shards(wiring: Layout, columns: ColumnPlan | None) -> int:
-    """Return how many shards a run takes by itself where events are folded as they are read.
-
-    An early fold leaves so little to do that few shards do it best.
-    """
-    if columns is not None and columns.early:
-        if wiring.way == "forked":
-            return 1
-        if columns.windows is not None:
-            return FEW_SHARDS
-    return SHARDS
 
 
 def _plan_keyed(program: Program, plan: ColumnPlan) -> ColumnPlan:
