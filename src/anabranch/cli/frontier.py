@@ -81,7 +81,7 @@ def frontier(
     material = load_material(target)
     items = load_items(material, input)
     delay = None if lateness is None else read_lateness(lateness)
-    declared = declare_sources(material, items, delay, strict=strict)
+    declared = declare_sources(material, items, delay, strict=strict, files=input)
     known, brought, _ = read_sources(items, declared)
     if suggest:
         _suggest(screen, known, brought, material.program.inputs, json=json)

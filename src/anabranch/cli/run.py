@@ -174,7 +174,9 @@ def _run_here(
     standings = {} if start is None else start.standings
     read = {name: one.last for name, one in standings.items() if one.last is not None}
     items = load_items(material, order.inputs, read)
-    sources = declare_sources(material, items, order.lateness, strict=order.strict)
+    sources = declare_sources(
+        material, items, order.lateness, strict=order.strict, files=order.inputs
+    )
     silent = standings.keys() - {source.name for source in sources}
     sources += tuple(map(Source, sorted(silent)))
     unbounded = order.unbounded or stops.end is not None

@@ -114,7 +114,7 @@ def _prepare(
     material: TargetModule, only: str | None, files: tuple[str, ...], shards: int
 ) -> dict[str, PlanTrial]:
     items = load_items(material, files)
-    sources = declare_sources(material, items, None, strict=False)
+    sources = declare_sources(material, items, None, strict=False, files=files)
     bounded = end_sources(items, sources)
     plans = _choose_plans(material, items, only, shards)
     return {name: prepare(program, p, bounded, sources) for name, (program, p) in plans.items()}

@@ -96,11 +96,13 @@ def declare_inputs(
         named = column in channel.columns
         known = {} if flagged else {source.name: source for source in material.sources}
         names = [channel.name]
-        if named and known and order.folder is not None:
-            names = list(known)  # A source that is silent so far may still bring something.
+        if named and known:
+            # A source of a folder that is silent so far may still bring something.
+            bounded = order.folder is None and bool(order.inputs)
+            brought = _read_names(channel.files, column) if bounded else known.keys()
+            names = [name for name in known if name in brought] or list(known)
         elif named:
-            beside = () if order.inputs else known
-            names = sorted({*_read_names(channel.files, column), *beside})
+            names = sorted(_read_names(channel.files, column))
         usual = Source("", order.lateness or 0, strict=order.strict)
         mine = [known.get(name, replace(usual, name=name)) for name in names]
         if idle is not None:

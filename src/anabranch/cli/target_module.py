@@ -130,8 +130,12 @@ def declare_sources(
     lateness: int | Estimated | None,
     *,
     strict: bool,
+    files: tuple[str, ...] = (),
 ) -> tuple[Source, ...]:
-    """Return the sources of a run: as declared beside the program, or as the flags say."""
+    """Return the sources of a run: as declared beside the program, or as the flags say.
+
+    A file whose rows name no source is one by itself, under its own name, and needs no declaration.
+    """
     brought = {item.source for item in items}
     if lateness is not None or strict:
         return tuple(Source(name, lateness or 0, strict=strict) for name in sorted(brought))
@@ -140,7 +144,17 @@ def declare_sources(
     # A source that was declared for other events, and brings none of these, would hold the
     # frontier back for ever. If none of them brings any, all names are wrong, and the run shows it.
     bringing = tuple(source for source in material.sources if source.name in brought)
+    if material.sources:
+        known = {source.name for source in bringing}
+        bringing += tuple(Source(name) for name in _name_channels(files) & brought - known)
     return bringing or material.sources
+
+
+def _name_channels(files: tuple[str, ...]) -> set[str]:
+    from anabranch.reference.event_files import name_channel
+    from anabranch.reference.rows import STANDARD
+
+    return {"input" if file == STANDARD else name_channel(file) for file in files}
 
 
 def _locate_failure(error: BaseException) -> Location | None:
