@@ -73,7 +73,7 @@ def name_effect(path: str) -> str | None:
     if found := re.match(r"out/batch=(\d+)/", path):
         return f"{found[1]} published"
     # The manifest grows with each batch, and is cut line by line.
-    first = r"checkpoint/(\.?metadata(\.crc)?|_lock|_pair\.json|_manifest\.jsonl)|out/_pair\.json"
+    first = r"checkpoint/(\.?metadata(\.crc)?|_lock|_made_by\.json|_pair\.json|_manifest\.jsonl)|out/_pair\.json"
     assert re.fullmatch(first, path), f"nobody knows {path}"
     return None
 
