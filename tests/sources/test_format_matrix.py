@@ -14,6 +14,7 @@ from anabranch import Event, Heartbeat, Malformed, Program, depends, on
 from anabranch.eventtime.channels import Source, find_fault
 from anabranch.kernels.column_layouts import read_record
 from anabranch.microbatch.columns.event_tables import read_columns
+from anabranch.microbatch.exchange.envelope_kinds import Kind
 from anabranch.microbatch.exchange.envelopes import unpack_chunks, unpack_events
 from anabranch.microbatch.ingest.file_rows import Folder, list_columns, read_rows, take_in_rows
 from anabranch.microbatch.ingest.row_reader import Reading, describe_malformed
@@ -95,7 +96,7 @@ def read_as_task(folder, form, *, columns, reading=READING):
         elif kind == "events":
             carried = unpack_events(job.codec, program.tags, payload)
             events |= {one.event.seq: repr(one.event.data) for one in carried}
-        elif kind in ("table", "late"):
+        elif kind in (Kind.TABLE, Kind.LATE_TABLE):
             table = read_columns(lambda _: read_record(Put), payload)
             seqs = table.more["seq"].tolist()
             events |= dict(zip(seqs, map(repr, table.columns.unpack()), strict=True))

@@ -427,5 +427,5 @@ def test_without_its_packages_the_server_says_what_to_install(monkeypatch, messa
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     monkeypatch.delitem(sys.modules, "anabranch.spark.inspect.http_server")
     with pytest.raises(MissingExtraError) as missing:
-        import anabranch.spark.serving  # noqa: F401
+        import anabranch.spark.inspect.http_server  # noqa: F401
     message("serve_without_its_packages", str(missing.value))
