@@ -18,8 +18,8 @@ from anabranch.savepoints.codeprints import describe_value
 from anabranch.savepoints.program_fingerprint import fingerprint_program
 from anabranch.state import Count, MapOf, Max, Struct, Sum
 from tests.golden import stories
+from tests.microbatch import programs, state_programs
 from tests.query.oracles import Click, Show
-from tests.spark import programs, state_programs
 
 SCALE = 2
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from anabranch.microbatch.store import ordered_pages
+from anabranch.microbatch.store import page_sizes
 from anabranch.microbatch.store.ordered_pages import OrderedPages
 from anabranch.microbatch.store.state_store import MemoryStore
 from anabranch.speculation.segments import TAIL, Segments, SortedMap, run_again
@@ -59,7 +59,7 @@ class Line:
 
 @pytest.mark.parametrize("in_pages", [False, True], ids=["in memory", "in pages"])
 def test_oracle_a_segment_is_what_its_leaves_add_up_to(in_pages, monkeypatch):
-    monkeypatch.setattr(ordered_pages, "PAGE_VALUES", 2)
+    monkeypatch.setattr(page_sizes, "ORDERED_VALUES", 2)
     again = 0
     for seed in range(60):
         rng = random.Random(seed)

@@ -1,17 +1,11 @@
 """What made a checkpoint is known before a query starts on it."""
 
-import threading
 from typing import NamedTuple
 
 import pytest
 
-from anabranch import Program, on
 from anabranch.microbatch.job.fingerprint import ChangedProgramError
-from anabranch.microbatch.job.job import Job
-from anabranch.plan.layouts import choose_layout
 from anabranch.spark.checkpoint.provenance import check_made_by, find_shards, read_made_by
-from anabranch.spark.runs import _check_durable
-from anabranch.state.durable.codec import CodecError, make_codec
 
 MADE = {"events": "Inc(time)", "shards": "4", "code": "3.11 abc"}
 
@@ -48,11 +42,3 @@ def test_a_checkpoint_of_before_is_left_to_its_shards(tmp_path):
 
 class Inc(NamedTuple):
     time: int
-
-
-def test_a_state_that_can_not_be_written_is_refused_before_the_start():
-    program = Program(on(Inc, update=lambda lock, inc: lock), init=threading.Lock(), name="locked")
-    job = Job(program, choose_layout(program, 2), {}, make_codec(program))
-    with pytest.raises(CodecError, match="the state of locked can't be kept") as caught:
-        _check_durable(job)
-    assert str(caught.value.where).startswith("tests/spark/checkpoint/test_provenance.py:")

@@ -287,8 +287,8 @@ def test_a_disk_that_can_not_be_written_is_the_first_thing_that_is_said(spark, t
     with pytest.raises(QueryError) as caught:
         follow(query, print, tmp_path / "out")
     lines = str(caught.value).splitlines()
-    assert lines[0] == "a batch can't be written"
-    assert lines[1] == f"  at:       {tmp_path}/out/.batch=0"
+    assert lines[0] == "batch 0 can't be written"
+    assert lines[1] == f"  at:       {tmp_path}/out"
     assert len(lines) == 5
     (note,) = caught.value.__notes__
     assert "FileExistsError" in Path(note.split()[-1]).read_text()

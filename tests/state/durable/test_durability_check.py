@@ -89,4 +89,4 @@ def test_what_can_not_be_stored_is_refused_before_anything_runs(start, what):
     with pytest.raises(CodecError, match=f"{what} has no durable form") as refused:
         check_durable(program)
     assert "Handle" in str(refused.value)
-    assert "test_durability.py" in str(refused.value)
+    assert "test_durability_check.py" in str(refused.value)

@@ -12,11 +12,8 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from anabranch.microbatch.columns.arrow_columns import columns_to_arrow, describe_layout
-from anabranch.microbatch.columns.window_slices import WindowSlices
 from anabranch.microbatch.inspect.stored_state import Address, read_objects
 from anabranch.microbatch.job.description import Description
-from anabranch.microbatch.store.column_entries import read_entries
-from anabranch.microbatch.store.slice_book import read_open_slices
 from anabranch.microbatch.store.state_store import KeptStore
 from anabranch.model.values.maps import Map
 from anabranch.state.durable.kinds import (
@@ -35,6 +32,8 @@ from anabranch.state.evolution.schemas import EntryKinds, describe_entries, unif
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
+
+    from anabranch.microbatch.columns.window_slices import WindowSlices
 
 _KEYS: dict[str | None, Kind] = {"int": INT, "str": STR, "bool": BOOL}
 
@@ -134,6 +133,9 @@ def _has_rows(description: Description, address: Address) -> bool:
 
 def _tabulate_columns(kinds: EntryKinds, description: Description, store: KeptStore) -> pa.Table:
     import pyarrow as pa
+
+    from anabranch.microbatch.store.column_entries import read_entries
+    from anabranch.microbatch.store.slice_book import read_open_slices
 
     columns: list[Any]
     if description.form == "windows":
