@@ -165,7 +165,14 @@ def by_key(tag: type, name: str) -> dict[str, Plan]:
     return {"sequential": Plan(Worker(tag)), f"by {name}": Plan(Worker(children=halves))}
 
 
-clicks, exchange = flumina.example("click_through"), flumina.example("exchange")
+TOLD = ("click_through", "energy_forecast", "exchange", "outlier_detection", "trending_words")
+"""Examples that are no published case."""
+
+
+def tell_example(name: str) -> Vector:
+    module = flumina.example(name)
+    return flumina.vector_of(module, getattr(module, name))
+
 
 OURS = {
     "late and far ahead": tell(
@@ -189,8 +196,7 @@ OURS = {
     "fields of every type": tell(
         visits, go_visiting, (Source("one"), Source("two")), by_key(Visit, "place")
     ),
-    "click through": flumina.vector_of(clicks, clicks.click_through),
-    "exchange": flumina.vector_of(exchange, exchange.exchange),
+    **{name.replace("_", " "): tell_example(name) for name in TOLD},
 }
 
 EXAMPLES = sorted(file.stem for file in flumina.EXAMPLES.glob("*.py"))

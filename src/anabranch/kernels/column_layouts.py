@@ -201,7 +201,7 @@ def is_record(cls: Any) -> bool:
 def describe(layout: ColumnLayout) -> str:
     """Say a layout in words.
 
-    >>> describe(Option(Leaf("int"))), describe(Fields(tuple, (Leaf("int"), Leaf("str"))))
+    >>> describe(OptionalColumn(Leaf("int"))), describe(Fields(tuple, (Leaf("int"), Leaf("str"))))
     ('int or None', 'tuple of 2')
     """
     if isinstance(layout, Leaf):
