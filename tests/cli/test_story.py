@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import logging
 import re
 import shlex
 import sys
@@ -49,9 +50,27 @@ def _call(command: str) -> str:
         if Path(getattr(module, "__file__", None) or "/").parent == Path.cwd():
             del sys.modules[name]
     said = io.StringIO()
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+    with (
+        contextlib.redirect_stdout(said),
+        contextlib.redirect_stderr(said),
+        _log_as_a_process_does(said),
+    ):
         run_command(shlex.split(command)[2:])
     return said.getvalue().rstrip()
+
+
+@contextlib.contextmanager
+def _log_as_a_process_does(stream: io.StringIO):
+    """Write warnings of the log where Python writes them when nothing else listens, under pytest too."""
+    log, handler = logging.getLogger("anabranch"), logging.StreamHandler(stream)
+    handler.setLevel(logging.WARNING)
+    log.addHandler(handler)
+    log.propagate = False
+    try:
+        yield
+    finally:
+        log.propagate = True
+        log.removeHandler(handler)
 
 
 def forget_what_varies(page: str) -> str:

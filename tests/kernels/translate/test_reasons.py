@@ -156,8 +156,8 @@ def test_where_numba_fails_numpy_sorts_and_python_looks_up(monkeypatch):
     from anabranch.kernels.arrays import indexes, ordering
 
     for name in ("passes", "probes"):
-        monkeypatch.setitem(sys.modules, f"anabranch.kernels.{name}", None)
-        monkeypatch.delattr(f"anabranch.kernels.{name}", raising=False)
+        monkeypatch.setitem(sys.modules, f"anabranch.kernels.arrays.{name}", None)
+        monkeypatch.delattr(f"anabranch.kernels.arrays.{name}", raising=False)
     monkeypatch.setattr(ordering, "_passes", ordering._passes.__wrapped__)
     monkeypatch.setattr(indexes, "_probe", indexes._probe.__wrapped__)
     keys = np.array([7, 9, 7])
