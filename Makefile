@@ -12,7 +12,7 @@ export PYTHON
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: $(STAMP) ## Take the tour: a stream on Spark, a crash, the same answer (ARGS=--no-spark)
+run: $(STAMP) ## Take the tour: 40 million events on Spark, a crash, the same answer (ARGS=--no-spark)
 	@$(BIN)/python -m anabranch.tour $(ARGS)
 
 test: $(STAMP) ## Run all tests (ARGS='-k name -n 0' to pick some)

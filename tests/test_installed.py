@@ -22,7 +22,7 @@ from anabranch.tour.traffic import Traffic
 
 home = Home(Path("tour"), Path("scratch"))
 home.folder.mkdir()
-raise SystemExit(show_tour(Page(Console()), home, Traffic(tips=300, days=1, files=3), spark=True))
+raise SystemExit(show_tour(Page(Console()), home, Traffic(tips=2_000, days=1, batches=4), spark=True))
 """
 
 # One process, and so one JVM, for a copied example and for one where it is installed.

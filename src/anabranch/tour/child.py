@@ -1,4 +1,4 @@
-"""The child: the process in which the query runs, as it is seen from the tour."""
+"""The child: the process in which the query runs, as the tour sees it."""
 
 from __future__ import annotations
 
@@ -20,29 +20,33 @@ from typing import NamedTuple
 from anabranch.errors import AnabranchError
 from anabranch.eventtime.ledger import Ledger
 from anabranch.spark.sinks.directory import Frontiers
-from anabranch.spark.sinks.progress import Batch
+from anabranch.tour.fold_tasks import Shares
+from anabranch.tour.published import list_numbers
+from anabranch.tour.view import Step
 
 PATIENCE_S = 300
 FAREWELL_S = 10
-INTERVAL_S = 0.1
+INTERVAL_S = 0.05
 DRIVER = (sys.executable, "-m", "anabranch.tour.driver")
 
 
 class ChildError(AnabranchError, RuntimeError):
-    """The process of the query ended, or fell silent, before its time."""
+    """The process of the query failed, or reported nothing for too long."""
 
 
-class Begun(NamedTuple):
-    """Spark runs, and the program is laid over its shards."""
+class Started(NamedTuple):
+    """Spark runs, on so many cores."""
 
-    way: str
-    shards: int
     spark: str
+    cores: int
+
+
+Report = Started | Step | Shares
 
 
 @dataclass(frozen=True)
 class Home:
-    """Where a query reads, publishes and keeps its state; what it scribbles is beside it."""
+    """Where a query reads, publishes and keeps its state; its temporary files are in `scratch`."""
 
     folder: Path
     scratch: Path
@@ -59,12 +63,12 @@ class Home:
 
     @property
     def log(self) -> Path:
-        """Return the file with what the process says to itself."""
+        """Return the file with what the process writes to standard error."""
         return self.folder / "log"
 
     def list_published(self) -> list[int]:
-        """Return the batches that can be seen."""
-        return sorted(int(path.name[6:]) for path in self.published.glob("batch=*"))
+        """Return the batches that are visible."""
+        return list_numbers(self.published)
 
     def list_unfinished(self) -> list[int]:
         """Return the batches that were begun and are not committed, by Spark's own logs."""
@@ -77,12 +81,12 @@ class Home:
 
 @dataclass
 class Child:
-    """A running process, and what it has said that nobody has heard yet."""
+    """A running process, and the lines that it has written and nothing has read yet."""
 
     home: Home
     process: subprocess.Popen[str]
-    said: queue.Queue[str] = field(default_factory=queue.Queue)
-    heard_s: float = field(default_factory=time.monotonic)
+    lines: queue.Queue[str] = field(default_factory=queue.Queue)
+    last_s: float = field(default_factory=time.monotonic)
 
     @property
     def pid(self) -> int:
@@ -91,32 +95,32 @@ class Child:
 
     @property
     def has_ended(self) -> bool:
-        """Say whether it has ended, and nothing that it said is left to hear."""
+        """Return whether it has ended, and every line was read."""
         gone = self.process.poll() is not None
-        return gone and not self._listener.is_alive() and self.said.empty()
+        return gone and not self._reader.is_alive() and self.lines.empty()
 
-    def hear(self) -> Batch | Begun | None:
-        """Return the next thing that was said, or None if there is none for a moment."""
+    def receive(self) -> Report | None:
+        """Return the next report, or None if there is none for a moment."""
         try:
-            said = read_line(self.said.get(timeout=INTERVAL_S))
+            report = read_line(self.lines.get(timeout=INTERVAL_S))
         except queue.Empty:
             self._check_silence()
             return None
-        self.heard_s = time.monotonic()
-        return said
+        self.last_s = time.monotonic()
+        return report
 
     def _check_silence(self) -> None:
         if self.has_ended and self.process.returncode:
             raise ChildError(
                 "the query ended before its time",
                 expected="exit code 0",
-                got=f"{self.process.returncode}; its last words: {self.last_words()}",
+                got=f"{self.process.returncode}; the last line of its log: {self.read_last_line()}",
             )
-        if time.monotonic() - self.heard_s > PATIENCE_S:
+        if time.monotonic() - self.last_s > PATIENCE_S:
             raise ChildError(
-                "the query says nothing any more",
+                "the query reports nothing any more",
                 expected=f"a batch within {PATIENCE_S} s",
-                got=f"silence; its last words: {self.last_words()}",
+                got=f"silence; the last line of its log: {self.read_last_line()}",
             )
 
     def kill(self) -> int:
@@ -125,25 +129,25 @@ class Child:
             os.killpg(self.pid, signal.SIGKILL)
         code = self.process.wait()
         # The JVM holds the other end of standard output: when that is closed, it is gone too.
-        self._listener.join(FAREWELL_S)
+        self._reader.join(FAREWELL_S)
         for pipe in (self.process.stdin, self.process.stdout):
-            if pipe is not None and not self._listener.is_alive():
+            if pipe is not None and not self._reader.is_alive():
                 pipe.close()
         return code
 
-    def last_words(self) -> str:
+    def read_last_line(self) -> str:
         """Return the last line of its log."""
         text = self.home.log.read_text(encoding="utf-8", errors="replace").strip()
         return text.splitlines()[-1] if text else "none"
 
     def __post_init__(self) -> None:
-        self._listener = threading.Thread(target=self._take_down, daemon=True)
-        self._listener.start()
+        self._reader = threading.Thread(target=self._read_lines, daemon=True)
+        self._reader.start()
 
-    def _take_down(self) -> None:
+    def _read_lines(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            self.said.put(line)
+            self.lines.put(line)
 
 
 @contextmanager
@@ -168,15 +172,17 @@ def launch(home: Home) -> Iterator[Child]:
         child.kill()
 
 
-def read_line(line: str) -> Batch | Begun:
-    """Read what the driver says: that it has begun, what a batch did, or why it failed."""
-    said = json.loads(line)
-    if "failed" in said:
-        raise ChildError(said["failed"])
-    if "batch" not in said:
-        return Begun(**said)
-    batch = Batch(*said["batch"])
-    return batch._replace(
-        ledger=batch.ledger and Ledger(*batch.ledger),
-        frontiers=batch.frontiers and Frontiers(*batch.frontiers),
+def read_line(line: str) -> Report:
+    """Read a report of the driver: that Spark runs, a batch, the shares of tasks, or a failure."""
+    fields = json.loads(line)
+    if "failed" in fields:
+        raise ChildError(fields["failed"])
+    if "spark" in fields:
+        return Started(**fields)
+    if "shares" in fields:
+        return Shares(fields["tasks"], tuple(fields["shares"]))
+    step = Step(**fields["batch"])
+    return step._replace(
+        ledger=step.ledger and Ledger(*step.ledger),
+        frontiers=step.frontiers and Frontiers(*step.frontiers),
     )

@@ -1,8 +1,8 @@
 """The driver: one process that runs the tour's query, and is made to be killed.
 
-`python -m anabranch.tour.driver HOME` reads `HOME/events`, publishes into `HOME/published` and keeps
-its state in `HOME/checkpoint`. It says on standard output, as JSON lines, what each batch did. It ends
-with whoever started it: when standard input closes, it goes.
+`python -m anabranch.tour.driver HOME SCRATCH` reads `HOME/events`, publishes into `HOME/published` and
+keeps its state in `HOME/checkpoint`. It starts Spark while the events are still being written, and waits
+for them. It reports each batch on standard output as a JSON line, and ends when standard input closes.
 """
 
 from __future__ import annotations
@@ -12,18 +12,22 @@ import os
 import signal
 import sys
 import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import AnabranchError
 from anabranch.model.program import Program
-from anabranch.plan.layouts import choose_layout
-from anabranch.spark.session.startup import SHORT_LIVED
 from anabranch.tour.example_program import load_program
-from anabranch.tour.traffic import SOURCES
+from anabranch.tour.traffic import CLOCK, PARTS, SOURCES
 
-SHARDS = 4
+if TYPE_CHECKING:
+    from anabranch.spark.sinks.progress import Batch
+
 FAILED = 1
+MOST_CORES = 8
+INTERVAL_S = 0.05
 
 
 def main(home: Path, scratch: Path) -> int:
@@ -32,36 +36,83 @@ def main(home: Path, scratch: Path) -> int:
     try:
         run_query(load_program(), home, scratch)
     except AnabranchError as error:
-        tell(failed=str(error))
+        report(failed=str(error))
         return FAILED
     return 0
 
 
 def run_query(program: Program, home: Path, scratch: Path) -> None:
-    """Start Spark and the query, and tell of each batch."""
-    from anabranch.spark import feed_directory, run, start_session, watch, write_directory
+    """Start Spark and the query, and report each batch and how its tasks shared the work."""
+    from anabranch.tour.fold_tasks import measure_shares
+
+    cores = max(2, min(os.cpu_count() or 2, MOST_CORES))
+    session = open_session(scratch, cores)
+    report(spark=session.version, cores=cores)
+    events, published = home / "events", home / "published"
+    while not events.is_dir():
+        time.sleep(INTERVAL_S)
+    query = start_query(program, events, published, home / "checkpoint")
+    for batch in watch_query(query, published):
+        report(batch=describe(batch, published))
+    report(**measure_shares(session, query)._asdict())
+    session.stop()
+
+
+def open_session(scratch: Path, cores: int) -> Any:
+    """Start a session that leaves everything in one folder, as a killed process does not tidy up."""
+    from anabranch.spark import start_session
+    from anabranch.spark.session.startup import SHORT_LIVED
 
     settings = {
-        # A process that is killed does not tidy up. So all that it leaves is in one place.
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.driver.extraJavaOptions": f"{SHORT_LIVED} -Djava.io.tmpdir={scratch}",
     }
-    session = start_session("anabranch-tour", **settings)
-    wiring = choose_layout(program, SHARDS)
-    tell(way=wiring.way, shards=wiring.shards, spark=session.version)
-    feed = feed_directory(session, program, str(home / "events"), SOURCES)
-    result = run(program, [feed], shards=SHARDS)
-    published = home / "published"
-    query = write_directory(result, published, home / "checkpoint", format="json")
-    for batch in watch(query, published):
-        tell(batch=batch)
-    session.stop()
+    return start_session("anabranch-tour", f"local[{cores}]", **settings)
 
 
-def tell(**what: Any) -> None:
-    """Say something to whoever started this process."""
-    sys.stdout.write(json.dumps(what) + "\n")
+def start_query(program: Program, events: Path, published: Path, checkpoint: Path) -> Any:
+    """Start the query on the folders of all sources: a slice of each is a batch."""
+    from anabranch.spark import Feed, Files, run, write_directory
+
+    feeds = [
+        Feed(
+            Files(events / source.name, files_per_batch=1 if source.name == CLOCK else PARTS),
+            source.name,
+            tag="Hour" if source.name == CLOCK else "Tip",
+            lateness=source.lateness,
+            heartbeat="heartbeat",
+        )
+        for source in SOURCES
+    ]
+    return write_directory(run(program, feeds, columnar="require"), published, checkpoint)
+
+
+def watch_query(query: Any, published: Path) -> Iterator[Batch]:
+    """Yield each batch when it is done."""
+    from anabranch.spark import watch
+
+    yield from watch(query, published)
+
+
+def describe(batch: Batch, published: Path) -> dict[str, Any]:
+    """Return what the tour shows of a batch: its events by the ledger, and Spark's time for it."""
+    from anabranch.spark.sinks.directory import find_last_batch, read_ledger
+
+    before = find_last_batch(published, before=batch.number)
+    known = 0 if before is None else read_ledger(before).input
+    return {
+        "number": batch.number,
+        "events": 0 if batch.ledger is None else batch.ledger.input - known,
+        "seconds": batch.rows / batch.rows_per_s if batch.rows_per_s else 0.0,
+        "ledger": batch.ledger,
+        "frontiers": batch.frontiers,
+    }
+
+
+def report(**fields: Any) -> None:
+    """Write a line for the process that started this one."""
+    sys.stdout.write(json.dumps(fields) + "\n")
     sys.stdout.flush()
 
 

@@ -1,4 +1,4 @@
-"""Lessons: what the laws say of the tour's program, of a mistake in it, and of any schedule."""
+"""Lessons: the laws of the tour's program, a mistake that breaks one, and many schedules."""
 
 from __future__ import annotations
 
@@ -30,31 +30,31 @@ class Copied(Sum):
 
 
 class Copied(Sum):
-    """What `MISTAKE` shows."""
+    """The class that `MISTAKE` shows."""
 
     def fork(self, state: Any, left: Slices, right: Slices) -> tuple[Any, Any]:
         return state, state
 
 
 def show_laws(page: Page, program: Program) -> None:
-    """Check the laws, and say so in one line."""
+    """Check the laws, and print the result in one line."""
     with page.wait("checking its laws"):
         report = check(program, cases=CASES)
     broken = [result.law for result in report.results if result.counterexample is not None]
     line = Text("    ")
     if broken:
-        page.say(line.append(f"✗ broken: {', '.join(broken)}", "bold red"))
+        page.print_line(line.append(f"✗ broken: {', '.join(broken)}", "bold red"))
         return
     line.append("✓ ", "green").append(f"keeps its {len(report.results)} laws")
-    page.say(line.append(f" in {CASES} cases each: forked, joined and reordered", "dim"))
+    page.print_line(line.append(f" in {CASES} cases each: forked, joined and reordered", "dim"))
 
 
 def show_schedules(page: Page, program: Program, module: ModuleType) -> None:
     """Run a plan under many schedules, in a simulator."""
     page.open_station(
         "The same answer, simulated",
-        "Workers fold apart and join at each hour. A seed decides which message comes when, which "
-        "comes twice, and where everybody crashes and starts again from the last snapshot.",
+        "Nodes fold apart and join at each hour. A seed decides the order of messages, which are "
+        "repeated, and where all nodes crash and start again from the last snapshot.",
     )  # fmt: skip
     items = end_sources(module.events, module.sources)
     trial = prepare(program, module.plans[PLAN], items, module.sources)
@@ -76,14 +76,14 @@ def show_schedules(page: Page, program: Program, module: ModuleType) -> None:
     )
     good = agreed == SCHEDULES
     line = f"    {agreed:,} of {SCHEDULES:,} agree with the sequential answer."
-    page.say(Text(line, "bold green" if good else "bold red"))
+    page.print_line(Text(line, "bold green" if good else "bold red"))
 
 
 def show_mistake(page: Page, program: Program) -> None:
-    """Break the fork, and let the check find it."""
+    """Break the fork, and show what the check finds."""
     page.open_station(
-        "A mistake, found before it costs",
-        "Suppose we had written a total of our own for MapOf, and each side of a fork got a copy:",
+        "A mistake, found by the check",
+        "A state for MapOf whose fork gives a copy of the total to each side:",
     )  # fmt: skip
     page.show_code(MISTAKE)
     broken = program.changed(state=MapOf(Copied(), by="taxi"))
@@ -91,10 +91,10 @@ def show_mistake(page: Page, program: Program) -> None:
         law = ("join_undoes_fork",)
         report = check(broken, cases=CASES, laws=law, target=f"{EXAMPLE}.py:{EXAMPLE}")
     found = first_case(report.results)
-    page.say()
-    page.say(f"    ✗ {found.law}: {found.description}", "bold red")
-    page.say("    The smallest case, as Python that runs:")
-    page.say()
+    page.print_line()
+    page.print_line(f"    ✗ {found.law}: {found.description}", "bold red")
+    page.print_line("    The smallest case, as Python that runs:")
+    page.print_line()
     page.show_code(cut_case(found.code))
 
 

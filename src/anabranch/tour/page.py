@@ -15,7 +15,7 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 WIDTH = 80
-"""What is meant for people to read is no wider, even where the terminal is."""
+"""Paragraphs are no wider, even where the terminal is."""
 
 
 @dataclass
@@ -25,11 +25,12 @@ class Page:
     console: Console
     stations: int = 0
 
-    def open_station(self, title: str, text: str) -> None:
+    def open_station(self, title: str, text: str = "") -> None:
         """Print the heading of the next station."""
         self.stations += 1
         self.console.print(f"\n[bold cyan]{self.stations}. {title}[/]")
-        self.write(text)
+        if text:
+            self.write(text)
         self.console.print()
 
     def write(self, text: str, *, indent: int = 0) -> None:
@@ -39,7 +40,7 @@ class Page:
         lines = textwrap.wrap(text, width, initial_indent=margin, subsequent_indent=margin)
         self.console.print(Text("\n".join(lines)))
 
-    def say(self, line: str | Text = "", style: str = "") -> None:
+    def print_line(self, line: str | Text = "", style: str = "") -> None:
         """Print a line as it is."""
         text = Text(line, style) if isinstance(line, str) else line
         self.console.print(text, soft_wrap=True)
@@ -51,7 +52,7 @@ class Page:
             self.console.print(Padding(syntax, (0, 0, 0, 4)))
         else:
             for line in code.splitlines():
-                self.say(f"    {line}".rstrip())
+                self.print_line(f"    {line}".rstrip())
 
     def wait(self, what: str) -> AbstractContextManager[Any]:
         """Show, on a terminal, that something is being done."""

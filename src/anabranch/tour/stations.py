@@ -6,10 +6,12 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import ModuleType
 from typing import Annotated
 
 from cyclopts import App, CycloptsError, Parameter
@@ -18,24 +20,26 @@ from rich.text import Text
 
 from anabranch.errors import AnabranchError, InputError, Stopped
 from anabranch.model.program import Program
-from anabranch.spark.sinks.progress import Batch
-from anabranch.tour.child import Begun, Child, ChildError, Home, launch
+from anabranch.tour import published
+from anabranch.tour.child import Child, ChildError, Home, Started, launch
 from anabranch.tour.example_program import EXAMPLE, find_example, load_example
+from anabranch.tour.fold_tasks import Shares
 from anabranch.tour.lessons import show_laws, show_mistake, show_schedules
+from anabranch.tour.oracle import compute_answer
 from anabranch.tour.page import Page, cut_source
+from anabranch.tour.summary import Crash, Flow, show_numbers, show_pictures, show_tips
 from anabranch.tour.traffic import PROMISES, Traffic, write_traffic
-from anabranch.tour.verdict import TourVerdict, fold_files, judge, read_hours
-from anabranch.tour.view import Hour, LiveView, draw_curve, draw_sources, open_view
+from anabranch.tour.verdict import agrees_with_reference, fold_sample, judge
+from anabranch.tour.view import Hour, LiveView, Step, draw_sources, open_view
 
 GOOD, FOUND, USAGE = 0, 1, 2
 PIPE_WIDTH = 100
-CURVE = 56
-CRASH_AT = 0.4
-"""After which part of the files the query is killed."""
+SMALL = Traffic(tips=50_000)
+"""What the reference folds where there is no Spark."""
 
 app = App(
     name="python -m anabranch.tour",
-    help="Show a stream on Spark, a crash in its middle, and the answer, in about a minute.",
+    help="Run millions of events on local Spark, kill the query, check the answer: about a minute.",
     default_parameter=Parameter(negative="", show_default=False),
     help_format="plaintext",
     version_flags=[],
@@ -48,7 +52,7 @@ app = App(
 
 def main() -> None:
     """Show the tour on standard output."""
-    # Whoever ends the tour from outside ends the query too, and leaves nothing behind.
+    # A signal that ends the tour ends the query too, and leaves nothing behind.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)
     try:
@@ -68,9 +72,11 @@ def _stop(number: int, frame: object) -> None:
 @app.default
 def tour(
     *,
-    no_spark: Annotated[bool, Parameter(help="Leave Spark out; show the rest.")] = False,
+    no_spark: Annotated[
+        bool, Parameter(help="Run without Spark: laws, simulator, reference.")
+    ] = False,
     keep: Annotated[
-        Path | None, Parameter(help="Keep what is read and published, in a new folder.")
+        Path | None, Parameter(help="New folder in which to keep what is read and published.")
     ] = None,
 ) -> int:
     """Show every station; return an exit code."""
@@ -83,12 +89,12 @@ def tour(
 
 @contextmanager
 def open_home(keep: Path | None) -> Iterator[Home]:
-    """Make the folders of a tour; what nobody wants to keep is gone afterwards."""
+    """Make the folders of a tour, and remove what is not to be kept."""
     if keep is not None and keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
         raise InputError(
             f"{str(keep)!r} is not a new folder",
-            expected="--keep FOLDER, a folder that is empty or not there yet",
-            got="something that is there already",
+            expected="--keep FOLDER, a folder that is empty or does not exist",
+            got="something that exists already",
         )
     with TemporaryDirectory(prefix="anabranch-tour-", ignore_cleanup_errors=True) as name:
         folder = Path(name) if keep is None else keep.resolve()
@@ -101,186 +107,184 @@ def show_tour(page: Page, home: Home, traffic: Traffic, *, spark: bool) -> int:
     began_s = time.monotonic()
     module = load_example()
     program: Program = getattr(module, EXAMPLE)
-    files = write_traffic(traffic, home.events)
-    # Spark takes a while to start, and the reader to read.
+    # Spark starts while the program is shown and the events are written.
     with launch(home) if spark else nullcontext() as child:
         page.console.print("[bold]Anabranch[/]")
         page.write(
-            "Write a stream program as if one machine read one ordered log; run it in parallel on "
-            "Spark, and get the same answer.",
+            "A stream program is written as a fold over one ordered log. It runs in parallel on "
+            "Spark, and the answer is the same.",
         )
         show_program(page, program)
-        show_traffic(page, traffic, files)
-        code = GOOD if child is None else show_query(page, program, traffic, files, child)
+        code = GOOD if child is None else show_query(page, module, program, traffic, child)
     if child is None or code == FOUND:
-        show_reference(page, program, files)
+        show_reference(page, module, program, home)
         show_schedules(page, program, module)
-    show_mistake(page, program)
+        show_mistake(page, program)
     show_next(page, home, time.monotonic() - began_s)
     return code
 
 
 def show_program(page: Page, program: Program) -> None:
-    """Show the event types and the program, and what is to be said of its laws."""
-    page.open_station(
-        "A program",
-        "What each event does to the state and says, and which events must keep their order. "
-        "Tips need not wait for each other, not even those of one taxi; the hour waits for all.",
-    )  # fmt: skip
+    """Show the event types, the program and the result of checking its laws."""
+    page.open_station("A program")
     page.show_code(cut_source(find_example()))
-    page.say()
+    page.print_line()
     show_laws(page, program)
 
 
-def show_traffic(page: Page, traffic: Traffic, files: Sequence[Path]) -> None:
-    """Say what the stream is, and who brings it."""
-    page.open_station(
-        "A stream",
-        f"{traffic.tips:,} tips of {traffic.days} days in {len(files)} files, from three offices; "
-        "a clock strikes the hours. Four tips of five are for taxi 1. Some rows are broken.",
-    )  # fmt: skip
-    for name, promise in PROMISES.items():
-        page.say(Text(f"    {name:<9}").append(promise, "dim"))
-
-
 def show_query(
-    page: Page, program: Program, traffic: Traffic, files: Sequence[Path], child: Child
+    page: Page, module: ModuleType, program: Program, traffic: Traffic, child: Child
 ) -> int:
     """Show the query, its crash, its restart and its answer; return an exit code."""
-    home = child.home
-    page.say()
-    page.write(
-        f"Process {child.pid} runs it as a Structured Streaming query: a file per batch, state in "
-        "RocksDB, and a folder in which each batch is published once."
+    page.open_station(f"{traffic.tips:,} events on Spark")
+    for name, promise in PROMISES.items():
+        page.print_line(Text(f"    {name:<9}").append(promise, "dim"))
+    page.print_line()
+    page.print_line(
+        f"Process {child.pid} starts Spark, and the events are written as Parquet files."
     )
-    page.say()
+    page.print_line()
+    with page.wait(f"writing {traffic.tips:,} events"):
+        write_traffic(traffic, child.home.events)
     try:
-        with open_view(page.console, traffic.end) as view:
-            follow(view, child, crash_in=max(1, round(len(files) * CRASH_AT)))
-        show_crash(page, child, view)
-        page.open_station(
-            "The restart",
-            "The same command, on the same checkpoint: state, pending events, ledger and frontiers "
-            "are there, and the batch that was cut off comes again.",
-        )  # fmt: skip
-        with launch(home) as second, open_view(page.console, traffic.end) as view:
-            follow(view, second)
+        flow = run_through_crash(page, traffic, child)
     except ChildError as error:
-        page.say()
-        page.say(Text(str(error), "red"))
+        page.print_line()
+        page.print_line(Text(str(error), "red"))
         return FOUND
-    with page.wait("the reference reads the same files"):
-        verdict = judge(fold_files(program, files), home.published)
-    show_verdict(page, verdict, read_hours(home.published))
-    return GOOD if verdict.agrees else FOUND
+    return show_answer(page, module, program, flow, child.home)
 
 
-def follow(view: LiveView, child: Child, crash_in: int | None = None) -> None:
+def run_through_crash(page: Page, traffic: Traffic, child: Child) -> Flow:
+    """Show the query until it is killed, and then another process that goes on from its checkpoint."""
+    flow = Flow()
+    with open_view(page.console, traffic.end) as view:
+        follow(view, child, crash_batch=traffic.crash_batch)
+    flow.before = view.steps
+    killed_s = time.monotonic()
+    flow.crash = show_crash(page, child, view)
+    with launch(child.home) as second, open_view(page.console, traffic.end) as view:
+        flow.shares = follow(view, second, crash=flow.crash, killed_s=killed_s)
+    flow.after = view.steps
+    return flow
+
+
+def follow(
+    view: LiveView,
+    child: Child,
+    *,
+    crash_batch: int | None = None,
+    crash: Crash | None = None,
+    killed_s: float = 0.0,
+) -> Shares:
     """Show each batch until the query ends, or until it is in the middle of a certain batch."""
     home = child.home
-    total = len(list(home.events.iterdir()))
+    shares = Shares(0, ())
     view.refresh(f"process {child.pid} starts Spark")
-    begun = False
     while True:
-        said = child.hear()
-        published = home.list_published()
-        if isinstance(said, Begun):
-            begun = True
-            view.refresh(f"Spark {said.spark} runs; the program is {said.way}")
-        elif isinstance(said, Batch):
-            view.add(said, read_hours(home.published))
-        elif child.has_ended:
-            return
-        elif begun and home.list_unfinished():
-            at_work = home.list_unfinished()[-1]
-            view.refresh(f"batch {at_work} is at work; {len(published)} of {total} are published")
-            told = -1 if view.last is None else view.last.number
-            if crash_in is not None and told >= crash_in - 1 and at_work not in published:
-                return
+        report = child.receive()
+        if isinstance(report, Started):
+            view.refresh(f"Spark {report.spark} runs on {report.cores} cores")
+        elif isinstance(report, Shares):
+            shares = report
+        elif isinstance(report, Step):
+            if crash is not None and not view.steps:
+                crash.seconds = time.monotonic() - killed_s
+            view.add(report, published.read_hours(home.published))
+        elif child.has_ended or is_at_work(view, home, crash_batch):
+            return shares
 
 
-def show_crash(page: Page, child: Child, view: LiveView) -> None:
-    """Kill the process, and say what was there at that moment."""
+def is_at_work(view: LiveView, home: Home, crash_batch: int | None) -> bool:
+    """Show which batch is at work; return whether it is the one, or after the one, to be killed in."""
+    unfinished = home.list_unfinished()
+    if not unfinished or not home.published.is_dir():
+        return False
+    batch, visible = unfinished[-1], home.list_published()
+    view.refresh(f"batch {batch} is at work; {len(visible)} are published")
+    shown = -1 if view.last is None else view.last.number
+    ready = crash_batch is not None and batch >= crash_batch
+    return ready and shown == batch - 1 and batch not in visible
+
+
+def show_crash(page: Page, child: Child, view: LiveView) -> Crash:
+    """Kill the process, and show what was there at that moment."""
     if child.has_ended:
         raise ChildError("the query was done before it could be killed")
     code = child.kill()
     home = child.home
-    published, unfinished = home.list_published(), home.list_unfinished()
-    page.open_station(
-        "A crash",
-        f"Process {child.pid} and its JVM get a SIGKILL in the middle of their work.",
-    )  # fmt: skip
-    line = Text("    ").append(f"exit code {code}", "bold red")
-    page.say(line.append(_cut_off(unfinished)))
-    page.say(f"    published are batches 0 to {published[-1]}; the sources had come this far:")
+    visible, unfinished = home.list_published(), home.list_unfinished()
+    batch = unfinished[-1] if unfinished else visible[-1]
+    page.print_line()
+    line = Text("    ").append(f"kill -9 {child.pid}", "bold red").append(f": exit code {code}")
+    page.print_line(line.append(f", batch {batch} begun, batches 0 to {visible[-1]} published"))
+    ledger = None if view.last is None else view.last.ledger
     if view.last is not None and view.last.frontiers is not None:
-        for line in draw_sources(view.last.frontiers, view.end):
-            page.say(line)
+        for drawn in draw_sources(view.last.frontiers, view.end):
+            page.print_line(drawn)
+    page.print_line("    The same command again, on the same checkpoint:")
+    page.print_line()
+    return Crash(batch, 0 if ledger is None else ledger.pending)
 
 
-def _cut_off(unfinished: Sequence[int]) -> str:
-    names = ", ".join(map(str, unfinished))
-    return f": batch {names} was begun, and is not committed" if unfinished else ": between batches"
+def show_answer(page: Page, module: ModuleType, program: Program, flow: Flow, home: Home) -> int:
+    """Check all that was published, and show numbers and pictures; return an exit code."""
+    page.open_station("The same answer")
+    with page.wait("NumPy and the reference read the same files"):
+        expected = compute_answer(home.events)
+        sample = fold_sample(module, program, home.events)
+        hours = published.read_hours(home.published)
+        late, rejected = (
+            published.read_late(home.published),
+            published.read_rejected(home.published),
+        )
+        ledger = published.read_last_ledger(home.published)
+        verdict = judge(hours, late, rejected, ledger, expected)
+    agrees = agrees_with_reference(sample.answer, expected)
+    show_numbers(page, flow, expected, verdict, sample if agrees else None)
+    page.open_station("The pictures")
+    show_pictures(page, flow, expected, hours)
+    return GOOD if verdict.agrees and agrees else FOUND
 
 
-def show_verdict(page: Page, verdict: TourVerdict, hours: Sequence[Hour]) -> None:
-    """Show the comparison, the ledger as a balance, and the answer as a picture."""
+def show_reference(page: Page, module: ModuleType, program: Program, home: Home) -> None:
+    """Show the answer of the reference to a small stream, where there is none of Spark."""
     page.open_station(
         "The answer",
-        "The reference reads the same files in one process and folds one event after the other. "
-        "Rows are compared by their ids, and then by what they say.",
+        f"The reference folds {SMALL.tips:,} tips, one after the other, in one process.",
     )  # fmt: skip
-    names = ("published", "reference", "missing", "twice", "different")
-    page.say(Text("    " + " " * 12 + "".join(f"{name:>11}" for name in names), "dim"))
-    for row in verdict.comparisons:
-        page.say(f"    {row.kind:<12}" + "".join(f"{count:>11,}" for count in row[1:]))
-    page.say()
-    counts = verdict.ledger._asdict()
-    came = counts.pop("input")
-    balance = " + ".join(f"{count:,} {name}" for name, count in counts.items())
-    page.say(f"    {came:,} in = {balance}")
-    page.say()
-    show_tips(page, hours)
-    page.say()
-    if verdict.agrees:
-        page.say(Text("    ✓ the same answer, row by row, and the same ledger", "bold green"))
-    else:
-        page.say(Text(f"    ✗ not the answer; its ledger is {verdict.expected}", "bold red"))
-
-
-def show_tips(page: Page, hours: Sequence[Hour]) -> None:
-    """Draw the tips of each taxi over the days."""
-    step = -(-len(hours) // CURVE) or 1
-    for taxi in range(3):
-        tips = [hour.tips[taxi] for hour in hours]
-        curve = draw_curve([sum(tips[n : n + step]) for n in range(0, len(tips), step)])
-        line = Text(f"    taxi {taxi + 1}  ").append(curve, "magenta")
-        page.say(line.append(f"  {sum(tips):,}"))
-
-
-def show_reference(page: Page, program: Program, files: Sequence[Path]) -> None:
-    """Show what the reference says of the stream, where Spark does not."""
-    page.open_station(
-        "The answer",
-        "The reference reads the files in one process and folds one event after the other.",
-    )  # fmt: skip
+    if find_spec("numpy") is None or find_spec("pyarrow") is None:
+        page.print_line("    left out: it needs pip install 'anabranch[kernels,parquet]'")
+        return
     with page.wait("folding"):
-        answer = fold_files(program, files)
-    page.say(f"    {len(answer.outputs):,} outputs; {answer.ledger}")
-    page.say()
-    show_tips(page, [Hour(output.event.time, output.value) for output in answer.outputs])
+        folder = home.folder / "small"
+        write_traffic(SMALL, folder)
+        expected = compute_answer(folder)
+        sample = fold_sample(module, program, folder, end=None)
+    hours = [Hour(output.event.time, output.value) for output in sample.answer.outputs]
+    page.print_line(f"    {len(hours):,} hours; {sample.answer.ledger}")
+    page.print_line()
+    show_tips(page, hours)
+    page.print_line()
+    show_agreement(page, agrees=agrees_with_reference(sample.answer, expected, whole=True))
+
+
+def show_agreement(page: Page, *, agrees: bool) -> None:
+    """Show whether NumPy computes the same from the files."""
+    text = "    ✓ NumPy computes the same" if agrees else "    ✗ NumPy computes something else"
+    page.print_line(Text(text, "bold green" if agrees else "bold red"))
 
 
 def show_next(page: Page, home: Home, seconds: float) -> None:
-    """Say what to try next."""
+    """Show what to try next."""
     page.console.print(f"\n[bold cyan]Try next[/] [dim]({seconds:,.0f} s)[/]")
     rows = (
         (f"anabranch examples copy {EXAMPLE}", "make the program yours"),
-        (f"anabranch check {EXAMPLE}.py", "let the check find mistakes"),
+        (f"anabranch check {EXAMPLE}.py", "check its laws"),
         (f"anabranch run {EXAMPLE}.py --master 'local[2]'", "on Spark"),
     )
     for command, sense in rows:
-        page.say(Text(f"    {command:<48}").append(sense, "dim"))
+        page.print_line(Text(f"    {command:<48}").append(sense, "dim"))
     if home.scratch.parent != home.folder:
         shutil.rmtree(home.scratch, ignore_errors=True)
-        page.say(f"    kept: {home.folder}")
+        page.print_line(f"    kept: {home.folder}")

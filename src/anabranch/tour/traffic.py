@@ -1,149 +1,196 @@
-"""Traffic: days of tips as files of events, made up from a seed, as unruly as real input.
+"""Traffic: a week of tips as Parquet files, drawn from a seed, as unruly as real input.
 
-Three offices send the tips of three taxis, and a clock sends the hours. The city and the suburb
-send in order, but the suburb falls silent for a while and catches up. The airport sends out of order, as
-its lateness allows, and now and then later than that. Most tips are for one taxi, a few rows are broken.
+Three offices send the tips of three taxis, and a clock sends the hours. The city and the suburb send
+in order, but the suburb falls silent for about a batch and catches up. The airport sends out of order, as
+its lateness allows, and a few tips later than that. Most tips are for one taxi; a few rows are broken.
 """
 
 from __future__ import annotations
 
-import json
-import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anabranch.eventtime.channels import Source
 from anabranch.model.events import FOREVER
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+    Array = np.ndarray[Any, Any]
 
 MINUTE_S = 60
 HOUR_S = 60 * MINUTE_S
 DAY_S = 24 * HOUR_S
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+TAXIS = (1, 2, 3)
 
-SOURCES = (
-    Source("city"),
-    Source("suburb"),
-    Source("airport", lateness=30 * MINUTE_S),
-    Source("clock"),
-)
-
+CLOCK = "clock"
+LATENESS = {"city": 0, "suburb": 0, "airport": 30 * MINUTE_S, CLOCK: 0}
+SOURCES = tuple(Source(name, lateness=lateness) for name, lateness in LATENESS.items())
 PROMISES = {
     "city": "in order",
-    "suburb": "in order; falls silent for a while, and catches up",
-    "airport": "out of order by up to 30 minutes, as declared; some tips are later",
-    "clock": "in order",
+    "suburb": "in order; silent for a batch, then catches up",
+    "airport": "out of order within its lateness of 30 minutes; 0.3 % are later",
+    CLOCK: "in order; a marker every hour",
 }
-"""What is to be said of each source."""
+"""The behaviour of each source, as the tour prints it."""
 
-# How many tips each hour of a day brings, in proportion: little at night, most in the evening.
+PARTS = 4
+"""How many files an office writes for each batch, so that tasks get equal shares."""
+
+# How many tips each hour of a day brings, in proportion: few at night, most in the evening.
 _BUSY = (3, 2, 1, 1, 1, 2, 4, 7, 9, 7, 5, 5, 6, 6, 5, 5, 6, 8, 10, 11, 10, 8, 6, 4)
 _BUSY_DAYS = (10, 9, 10, 11, 14, 16, 12)
-_SHARES = {"city": 5, "suburb": 3, "airport": 2}
-# One taxi is the hot key by day; at night another has its hours.
-_BY_DAY = {1: 85, 2: 11, 3: 4}
-_AT_NIGHT = {1: 60, 2: 5, 3: 35}
-_LATE_IN = 60
-_BROKEN_IN = 1000
+_SHARES = {"city": 0.5, "suburb": 0.3, "airport": 0.2}
+# One taxi is the hot key by day; at night another has its hours. Percent, summed up.
+_BY_DAY = (85, 96)
+_AT_NIGHT = (60, 65)
+_DELAY_S = 25 * MINUTE_S
+_LATE_DELAY_S = 90 * MINUTE_S
+_LATE_SHARE = 0.003
+_BROKEN = 4
+"""How many rows of each office have no amount."""
 
 
-class ArrivingRow(NamedTuple):
-    """A row of a file, and when it comes in."""
+class Drawn(NamedTuple):
+    """The tips of an office in the order of their arrival; where an amount is broken, it is null."""
 
-    moment: float
-    source: str
-    columns: dict[str, Any]
+    time: Array
+    taxi: Array
+    amount: Array
+    arrival: Array
+    broken: Array
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """How much to make up, in how many files, from which seed."""
+    """How many tips to draw, over how many days, in how many batches (at least 4), from which seed."""
 
-    tips: int = 50_000
+    tips: int = 40_000_000
     days: int = 7
-    files: int = 10
+    batches: int = 8
     seed: int = 7
 
     @property
     def end(self) -> int:
-        """Return the last moment, at which the last hour strikes."""
+        """Return the last moment, the time of the last marker."""
         return self.days * DAY_S
 
-
-def write_traffic(traffic: Traffic, folder: Path) -> list[Path]:
-    """Write the files, which Spark reads in this order, and return them."""
-    folder.mkdir(parents=True, exist_ok=True)
-    rows = list(number_rows(arrange(traffic)))
-    ends = [len(rows) * n // traffic.files for n in range(traffic.files + 1)]
-    rng = random.Random(f"broken {traffic.seed}")
-    files = []
-    for number, (start, end) in enumerate(pairwise(ends)):
-        file = folder / f"{number:03}.jsonl"
-        lines = [spoil(rng, row) for row in rows[start:end]]
-        if end == len(rows):
-            lines += end_lines(rows)
-        hidden = file.with_name(f".{file.name}")
-        hidden.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        hidden.rename(file)  # A name without a dot is a file that is complete.
-        files.append(file)
-    return files
+    @property
+    def crash_batch(self) -> int:
+        """Return the batch in which the query is killed; in the one before, the suburb is silent."""
+        return max(2, round(self.batches * 0.4))
 
 
-def arrange(traffic: Traffic) -> list[ArrivingRow]:
-    """Return every event in the order in which it comes in."""
-    rng = random.Random(traffic.seed)
-    hours = [day * 24 + hour for day in range(traffic.days) for hour in range(24)]
-    weights = [_BUSY[hour % 24] * _BUSY_DAYS[hour // 24 % 7] for hour in hours]
-    silent, back = 0.35 * traffic.end, 0.55 * traffic.end
-    arrivals = [
-        ArrivingRow(time, "clock", {"tag": "Hour", "time": time})
-        for time in range(HOUR_S, traffic.end + 1, HOUR_S)
-    ]
-    for hour in rng.choices(hours, weights, k=traffic.tips):
-        time = hour * HOUR_S + rng.randrange(HOUR_S)
-        source = _choose(rng, _SHARES)
-        moment = float(time)
-        if source == "airport":
-            moment += rng.uniform(0, 25 * MINUTE_S)
-            moment += 4 * HOUR_S if rng.randrange(_LATE_IN) == 0 else 0
-        elif source == "suburb" and silent <= moment < back:
-            moment = back
-        taxi = _choose(rng, _BY_DAY if 6 <= hour % 24 < 22 else _AT_NIGHT)
-        amount = rng.randint(1, 9)
-        columns = {"tag": "Tip", "time": time, "taxi": taxi, "amount": amount}
-        arrivals.append(ArrivingRow(moment, source, columns))
-    # What comes in at one moment has been waiting, and comes in the order of time.
-    return sorted(arrivals, key=lambda arrival: (arrival.moment, arrival.columns["time"]))
+def write_traffic(traffic: Traffic, folder: Path) -> None:
+    """Write a folder of files for each source; the folder appears when all of them are complete."""
+    import numpy as np
+    import pyarrow as pa
+
+    draft = folder.with_name(f".{folder.name}")
+    rng = np.random.default_rng(traffic.seed)
+    quantiles = np.arange(1, traffic.batches) / traffic.batches
+    cuts = np.interp(quantiles, *_spread(traffic)).astype(np.int64)
+    for name in _SHARES:
+        drawn = draw_office(traffic, name, rng, cuts)
+        amounts = pa.array(drawn.amount, mask=drawn.broken)
+        table = pa.table({"time": drawn.time, "taxi": drawn.taxi, "amount": amounts})
+        places = [0, *np.searchsorted(drawn.arrival, cuts).tolist(), len(table)]
+        _write_office(draft / name, table, places)
+    hours = np.arange(HOUR_S, traffic.end + 1, HOUR_S)
+    places = [0, *np.searchsorted(hours, cuts).tolist(), len(hours)]
+    _write_clock(draft / CLOCK, hours, places)
+    draft.rename(folder)
 
 
-def number_rows(arrivals: list[ArrivingRow]) -> Iterator[dict[str, Any]]:
-    """Give each row its place in its source's sequence."""
-    counts = dict.fromkeys((source.name for source in SOURCES), 0)
-    for _, source, columns in arrivals:
-        yield {**columns, "source": source, "seq": counts[source]}
-        counts[source] += 1
+def draw_office(traffic: Traffic, name: str, rng: np.random.Generator, cuts: Array) -> Drawn:
+    """Draw the tips of an office, in the order in which they arrive."""
+    import numpy as np
+
+    slices = [np.concatenate(column) for column in zip(*_draw(traffic, name, rng), strict=True)]
+    time, taxi, amount = slices
+    arrival = time
+    if name == "airport":
+        arrival = time + rng.integers(0, _DELAY_S, len(time))
+        arrival[rng.random(len(time)) < _LATE_SHARE] += _LATE_DELAY_S
+        order = np.argsort(arrival, kind="stable")
+        time, taxi, amount, arrival = (column[order] for column in (*slices, arrival))
+    elif name == "suburb":
+        # The batch before the crash, and a little around it: events wait in the state meanwhile.
+        silent = int(cuts[traffic.crash_batch - 2]) - HOUR_S
+        back = int(cuts[traffic.crash_batch - 1]) + HOUR_S
+        arrival = np.where((time >= silent) & (time < back), back, time)
+    broken = np.zeros(len(time), np.bool_)
+    broken[rng.integers(0, max(len(time), 1), _BROKEN)] = len(time) > 0
+    return Drawn(time, taxi, amount, arrival, broken)
 
 
-def spoil(rng: random.Random, row: dict[str, Any]) -> str:
-    """Return a row as a line, and once in a while a broken one."""
-    if row["tag"] != "Tip" or rng.randrange(_BROKEN_IN):
-        return json.dumps(row)
-    if rng.randrange(2):
-        return json.dumps({**row, "amount": "a smile"})
-    text = json.dumps(row)
-    return text[: len(text) // 3]
+def _draw(traffic: Traffic, name: str, rng: np.random.Generator) -> Iterator[Sequence[Array]]:
+    """Yield times in order, taxis and amounts, a slice for each batch to bound the memory."""
+    import numpy as np
+
+    tips = round(traffic.tips * _SHARES[name])
+    ends = [tips * n // traffic.batches for n in range(traffic.batches + 1)]
+    shares, times = _spread(traffic)
+    for start, end in pairwise(ends):
+        # One tip in each of `tips` equal quantiles: in order without sorting.
+        quantiles = (np.arange(start, end) + rng.random(end - start)) / tips
+        time = np.interp(quantiles, shares, times).astype(np.int64)
+        np.minimum(time, traffic.end - 1, out=time)
+        hour = time // HOUR_S % 24
+        night = (hour < 6) | (hour >= 22)
+        first, second = (
+            np.where(night, at_night, by_day).astype(np.uint8)
+            for at_night, by_day in zip(_AT_NIGHT, _BY_DAY, strict=True)
+        )
+        percent = rng.integers(0, 100, len(time), dtype=np.uint8)
+        taxi = (percent >= first).astype(np.int32) + (percent >= second) + np.int32(1)
+        yield time, taxi, rng.integers(1, 10, len(time), dtype=np.int32)
 
 
-def end_lines(rows: list[dict[str, Any]]) -> list[str]:
-    """Return each source's word that it has ended."""
-    last = {row["source"]: row["seq"] for row in sorted(rows, key=itemgetter("seq"))}
-    return [
-        json.dumps({"heartbeat": FOREVER, "source": name, "seq": seq + 1})
-        for name, seq in last.items()
-    ]
+def _spread(traffic: Traffic) -> tuple[Array, Array]:
+    """Return which share of all tips has been given by each full hour."""
+    import numpy as np
+
+    weights = [_BUSY_DAYS[day % 7] * busy for day in range(traffic.days) for busy in _BUSY]
+    sums = np.cumsum([0, *weights])
+    return sums / sums[-1], np.arange(len(sums)) * HOUR_S
+
+
+def _write_office(folder: Path, table: pa.Table, places: Sequence[int]) -> None:
+    """Write the slices of an office; the last file of the last one ends the source."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folder.mkdir(parents=True)
+    for batch, (start, end) in enumerate(pairwise(places)):
+        last = batch == len(places) - 2
+        parts = PARTS - last
+        for part in range(parts):
+            low, high = (start + (end - start) * n // parts for n in (part, part + 1))
+            file = folder / f"{batch:03}-{part}.parquet"
+            pq.write_table(table.slice(low, high - low), file, use_dictionary=["taxi", "amount"])
+        if last:
+            ended = pa.table({"heartbeat": pa.array([FOREVER])})
+            pq.write_table(ended, folder / f"{batch:03}-{parts}.parquet")
+
+
+def _write_clock(folder: Path, hours: Array, places: Sequence[int]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folder.mkdir(parents=True)
+    for batch, (start, end) in enumerate(pairwise(places)):
+        times: list[int | None] = hours[start:end].tolist()
+        beats: list[int | None] = [None] * len(times)
+        if batch == len(places) - 2:
+            times, beats = [*times, None], [*beats, FOREVER]
+        columns = {"time": pa.array(times, pa.int64()), "heartbeat": pa.array(beats, pa.int64())}
+        pq.write_table(pa.table(columns), folder / f"{batch:03}.parquet")
 
 
 def name_moment(time: int) -> str:
@@ -154,7 +201,3 @@ def name_moment(time: int) -> str:
     """
     day, rest = divmod(time, DAY_S)
     return f"{DAYS[day % 7]} {rest // HOUR_S:02}:{rest % HOUR_S // MINUTE_S:02}"
-
-
-def _choose(rng: random.Random, shares: dict[Any, int]) -> Any:
-    return rng.choices(list(shares), list(shares.values()))[0]

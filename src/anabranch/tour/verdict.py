@@ -1,29 +1,29 @@
-"""The verdict: what Spark published, held against the sequential fold, row by row."""
+"""The verdict: what Spark published, compared row by row with the oracle and, at its start, the reference."""
 
 from __future__ import annotations
 
-import json
+import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
+from anabranch.eventtime.channels import end_sources
 from anabranch.eventtime.ledger import Ledger
-from anabranch.microbatch.exchange.result_rows import encode_json, identify
+from anabranch.model.events import FOREVER, Event, Item, Malformed
 from anabranch.model.program import Program
-from anabranch.reference.event_files import read_items
 from anabranch.reference.sequential import Answer, run
-from anabranch.spark.sinks.directory import find_last_batch, read_ledger
-from anabranch.tour.traffic import SOURCES
-from anabranch.tour.view import Hour
+from anabranch.tour.oracle import Expected, Place, read_hours, read_offices
+from anabranch.tour.traffic import CLOCK, HOUR_S, SOURCES
 
-Rows = list[tuple[str, str]]
-"""What tells a row from every other, and what it says."""
+SAMPLE_END = 3 * HOUR_S
+"""The reference folds what every source brings before its first event from this time on."""
 
 
 class Comparison(NamedTuple):
-    """Two sets of rows of one kind, by what tells them apart."""
+    """Two sets of rows of one kind, by what identifies them."""
 
     kind: str
     published: int
@@ -34,8 +34,17 @@ class Comparison(NamedTuple):
 
     @property
     def agrees(self) -> bool:
-        """Say whether they are the same."""
+        """Return whether they are the same."""
         return not (self.missing or self.twice or self.different)
+
+
+@dataclass(frozen=True)
+class ReferenceSample:
+    """What the reference computed of the start of the stream, and how fast."""
+
+    answer: Answer
+    events: int
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -48,70 +57,88 @@ class TourVerdict:
 
     @property
     def agrees(self) -> bool:
-        """Say whether everything is as the fold says."""
+        """Return whether every row and every count is as expected."""
         same = all(comparison.agrees for comparison in self.comparisons)
         return same and self.ledger == self.expected and self.ledger.balanced
 
 
-def fold_files(program: Program, files: Iterable[Path]) -> Answer:
-    """Read the files one after the other, and fold their events in order: the reference."""
-    return run(program, read_items(program, map(str, files)), SOURCES)
-
-
-def judge(answer: Answer, folder: Path) -> TourVerdict:
-    """Compare every row of a folder of batches with the answer."""
-    rows = read_rows(folder)
-    last = find_last_batch(folder)
-    outputs = [(f"{identify(o.key)}#{o.index}", encode_json(o.value)) for o in answer.outputs]
-    late = [(_place(late.event.source, late.event.seq), str(late.distance)) for late in answer.late]
+def judge(
+    hours: Iterable[tuple[int, Any]],
+    late: Iterable[tuple[Place, int]],
+    rejected: Iterable[Place],
+    ledger: Ledger,
+    expected: Expected,
+) -> TourVerdict:
+    """Compare all rows and counts that were published with the oracle's."""
+    processed = expected.events - len(expected.late) - len(expected.rejected)
+    counts = (len(expected.late), len(expected.rejected))
     return TourVerdict(
         [
-            compare("outputs", [(r["id"], r["value"]) for r in _pick(rows, "output")], outputs),
-            compare("late events", [_read_late(row) for row in _pick(rows, "late")], late),
+            compare("hours", hours, expected.hours),
+            compare("late", late, expected.late),
+            compare("rejected", ((p, 0) for p in rejected), dict.fromkeys(expected.rejected, 0)),
         ],
-        Ledger() if last is None else read_ledger(last),
-        answer.ledger,
+        ledger,
+        Ledger(expected.events, processed, *counts, 0, 0),
     )
 
 
-def compare(kind: str, published: Rows, expected: Rows) -> Comparison:
-    """Compare rows by what tells them apart, and then by what they say.
+def compare(
+    kind: str,
+    published: Iterable[tuple[Hashable, Any]],
+    expected: Mapping[Any, Any],
+) -> Comparison:
+    """Compare rows by what identifies them, and then by their values.
 
-    >>> compare("outputs", [("a", "1"), ("a", "1"), ("c", "0")], [("a", "1"), ("b", "2"), ("c", "3")])
-    Comparison(kind='outputs', published=3, expected=3, missing=1, twice=1, different=1)
+    >>> compare("hours", [("a", 1), ("a", 1), ("c", 0)], {"a": 1, "b": 2, "c": 3})
+    Comparison(kind='hours', published=3, expected=3, missing=1, twice=1, different=1)
     """
-    counts = Counter(name for name, _ in published)
-    right = dict(expected)
-    wrong = sum(right.get(name) != said for name, said in dict(published).items())
-    twice = sum(count - 1 for count in counts.values())
-    return Comparison(
-        kind, len(published), len(expected), len(right.keys() - counts.keys()), twice, wrong
+    rows = list(published)
+    counts = Counter(name for name, _ in rows)
+    wrong = sum(
+        name not in expected or expected[name] != value for name, value in dict(rows).items()
     )
+    twice = sum(count - 1 for count in counts.values())
+    missing = len(expected.keys() - counts.keys())
+    return Comparison(kind, len(rows), len(expected), missing, twice, wrong)
 
 
-def read_rows(folder: Path, kind: str = "*") -> list[dict[str, Any]]:
-    """Read the rows of a kind that have been published, batch by batch."""
-    rows = []
-    for file in sorted(folder.glob(f"batch=*/kind={kind}/*.json")):
-        named = file.parent.name.partition("=")[2]
-        lines = file.read_text(encoding="utf-8").splitlines()
-        rows += [{**json.loads(line), "kind": named} for line in lines]
-    return rows
+def fold_sample(
+    module: ModuleType, program: Program, folder: Path, *, end: int | None = SAMPLE_END
+) -> ReferenceSample:
+    """Fold the start of every source with the reference; with `end=None`, everything."""
+    items = list_items(module, folder, FOREVER if end is None else end)
+    if end is None:
+        items = end_sources(items, SOURCES)
+    began_s = time.perf_counter()
+    answer = run(program, items, SOURCES)
+    return ReferenceSample(answer, len(items), time.perf_counter() - began_s)
 
 
-def read_hours(folder: Path) -> list[Hour]:
-    """Read what has been published of each hour, in order."""
-    rows = read_rows(folder, "output")
-    return sorted(Hour(row["time"], json.loads(row["value"])) for row in rows)
+def list_items(module: ModuleType, folder: Path, end: int) -> list[Item]:
+    """Return what every source brings before its first event from a time on, as objects."""
+    items: list[Item] = [
+        # One more hour: a marker is stable when its source has gone past it.
+        Event(module.Hour(hour), CLOCK, seq)
+        for seq, hour in enumerate(read_hours(folder))
+        if hour <= end
+    ]
+    for name, rows in read_offices(folder):
+        reached = rows.time >= end
+        count = int(reached.argmax()) if reached.any() else len(rows.time)
+        columns = (column[:count].tolist() for column in rows)
+        for moment, taxi, amount, broken, seq in zip(*columns, strict=True):
+            if broken:
+                items.append(Malformed(None, "no amount", name, seq))
+            else:
+                items.append(Event(module.Tip(moment, taxi, amount), name, seq))
+    return items
 
 
-def _pick(rows: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
-    return [row for row in rows if row["kind"] == kind]
-
-
-def _read_late(row: Mapping[str, Any]) -> tuple[str, str]:
-    return _place(row["source"], row["seq"]), str(row["reason"]).partition(" ")[0]
-
-
-def _place(source: str, seq: int | None) -> str:
-    return f"{source} {seq}"
+def agrees_with_reference(answer: Answer, expected: Expected, *, whole: bool = False) -> bool:
+    """Return whether the oracle has the outputs and late events of the reference; all, if it had the whole stream."""
+    hours = {output.event.time: output.value for output in answer.outputs}
+    late = {(late.event.source, late.event.seq): late.distance for late in answer.late}
+    if whole:
+        return hours == expected.hours and late == expected.late
+    return hours.items() <= expected.hours.items() and late.items() <= expected.late.items()

@@ -13,9 +13,10 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from anabranch.eventtime.channels import NEVER
+from anabranch.eventtime.ledger import Ledger
 from anabranch.model.events import FOREVER
 from anabranch.spark.sinks.directory import Frontiers
-from anabranch.spark.sinks.progress import Batch, find_slowest, name_size
+from anabranch.spark.sinks.progress import find_slowest
 from anabranch.tour.traffic import name_moment
 
 BAR = 36
@@ -24,12 +25,12 @@ _BLOCKS = "▏▎▍▌▋▊▉█"
 _STEPS = "▁▂▃▄▅▆▇█"
 _COLUMNS = {
     "batch": 5,
-    "events/s": 10,
-    "processed": 11,
-    "pending": 9,
-    "late": 6,
+    "events": 11,
+    "s": 6,
+    "events/s": 11,
+    "pending": 10,
+    "late": 7,
     "rejected": 9,
-    "state": 8,
 }
 
 
@@ -37,7 +38,22 @@ class Hour(NamedTuple):
     """What was published of an hour: the tips of each taxi."""
 
     time: int
-    tips: Sequence[int]
+    tips: tuple[int, ...]
+
+
+class Step(NamedTuple):
+    """A batch: its events, the time that Spark took for it, and the accounts after it."""
+
+    number: int
+    events: int
+    seconds: float
+    ledger: Ledger | None = None
+    frontiers: Frontiers | None = None
+
+    @property
+    def rate(self) -> float:
+        """Return its events per second."""
+        return self.events / self.seconds if self.seconds else 0.0
 
 
 def format_header() -> Text:
@@ -46,16 +62,14 @@ def format_header() -> Text:
     return Text(f"  {names}  {'frontier':<9} held by", "dim")
 
 
-def format_row(batch: Batch) -> Text:
-    """Return what a batch did, as a row, with the frontier and who holds it back."""
-    ledger, frontiers = batch.ledger, batch.frontiers
-    cells = [str(batch.number), f"{batch.rows_per_s:,.0f}"]
+def format_row(step: Step) -> Text:
+    """Return what a batch did, as a row, with the frontier and the source that holds it back."""
+    ledger, frontiers = step.ledger, step.frontiers
+    cells = [f"{step.number}", f"{step.events:,}", f"{step.seconds:.1f}", f"{step.rate:,.0f}"]
     if ledger is not None:
-        counts = (ledger.processed, ledger.pending, ledger.late, ledger.rejected)
-        cells += [f"{count:,}" for count in counts]
-    cells.append(name_size(batch.state_bytes))
-    widths = _COLUMNS.values() if ledger is not None else (5, 10, 43)
-    row = Text("  " + "".join(f"{c:>{w}}" for c, w in zip(cells, widths, strict=True)))
+        cells += [f"{count:,}" for count in (ledger.pending, ledger.late, ledger.rejected)]
+    widths = _COLUMNS.values()
+    row = Text("  " + "".join(f"{c:>{w}}" for c, w in zip(cells, widths, strict=False)))
     if frontiers is not None:
         row.append(f"  {name_frontier(frontiers.program):<9}", "cyan")
         if frontiers.program < FOREVER:
@@ -70,7 +84,7 @@ def name_frontier(time: int) -> str:
 
 
 def draw_sources(frontiers: Frontiers, end: int) -> list[Text]:
-    """Draw how far each source has come, and who holds the others back."""
+    """Draw how far each source has come, and which one holds the others back."""
     slow = find_slowest(frontiers)
     lines = []
     for name, time in sorted(frontiers.sources.items()):
@@ -103,6 +117,17 @@ def draw_curve(values: Sequence[int]) -> str:
     return "".join(_STEPS[min(7, value * 8 // most)] for value in values)
 
 
+def name_count(count: float) -> str:
+    """Return a count in the unit that suits it.
+
+    >>> name_count(4_123_000), name_count(68_400), name_count(9_999)
+    ('4.1 M', '68 k', '9,999')
+    """
+    if count >= 1e6:
+        return f"{count / 1e6:.1f} M"
+    return f"{count / 1e3:.0f} k" if count >= 1e4 else f"{count:,.0f}"
+
+
 def draw_hours(hours: Sequence[Hour]) -> list[Text]:
     """Draw the last hours that were published, a bar for each taxi."""
     most = max((max(hour.tips) for hour in hours), default=0) or 1
@@ -111,37 +136,43 @@ def draw_hours(hours: Sequence[Hour]) -> list[Text]:
         line = Text(f"    {name_moment(hour.time)}")
         for taxi, tips in enumerate(hour.tips, start=1):
             line.append(f"  taxi {taxi} ", "dim").append(draw_bar(tips / most, 6), "magenta")
-            line.append(f"{tips:>6,}")
+            line.append(f"{name_count(tips):>7}")
         lines.append(line)
     return lines
 
 
 @dataclass
 class LiveView:
-    """What is on the screen: rows that stay, and a picture of now."""
+    """What is on the screen: rows that stay, and a picture of the stream as it is now."""
 
     console: Console
     end: int
     live: Live | None = None
     status: str = ""
-    last: Batch | None = None
+    steps: list[Step] = field(default_factory=list)
     hours: Sequence[Hour] = ()
     spinner: Spinner = field(default_factory=lambda: Spinner("dots"))
 
-    def add(self, batch: Batch, hours: Sequence[Hour]) -> None:
-        """Take in a batch that is done, and what has been published so far."""
-        self.last, self.hours = batch, hours
-        self.console.print(format_row(batch), soft_wrap=True)
+    @property
+    def last(self) -> Step | None:
+        """Return the last batch that is done."""
+        return self.steps[-1] if self.steps else None
+
+    def add(self, step: Step, hours: Sequence[Hour]) -> None:
+        """Show a batch that is done, and what has been published so far."""
+        self.steps.append(step)
+        self.hours = hours
+        self.console.print(format_row(step), soft_wrap=True)
         self.refresh()
 
     def refresh(self, status: str | None = None) -> None:
-        """Draw now anew, if anybody can see it."""
+        """Draw the picture again, if this is a terminal."""
         self.status = self.status if status is None else status
         if self.live is not None:
             self.live.update(self.draw())
 
     def draw(self) -> RenderableType:
-        """Draw the sources, the last hours, and what is being done."""
+        """Draw the sources, the last hours, and the status."""
         parts: list[RenderableType] = [Text()]
         if self.last is not None and self.last.frontiers is not None:
             parts += draw_sources(self.last.frontiers, self.end)
@@ -149,14 +180,14 @@ class LiveView:
         if self.hours:
             parts += draw_hours(self.hours)
             parts.append(Text())
-        # One spinner for all pictures, or it would begin anew with each.
+        # One spinner for all pictures, or it would start again with each.
         self.spinner.update(text=self.status)
         return Group(*parts, self.spinner)
 
 
 @contextmanager
 def open_view(console: Console, end: int) -> Iterator[LiveView]:
-    """Show the header, and let rows come; the picture of now goes when all is done."""
+    """Show the header and then rows; the picture disappears when all is done."""
     console.print(format_header(), soft_wrap=True)
     view = LiveView(console, end)
     if not console.is_terminal:

@@ -1,0 +1,50 @@
+"""What the query has published: the only place that knows the columns of its result rows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from anabranch.eventtime.ledger import Ledger
+from anabranch.spark.sinks.directory import find_last_batch, read_ledger
+from anabranch.tour.oracle import Place
+from anabranch.tour.view import Hour
+
+
+def read_hours(folder: Path) -> list[Hour]:
+    """Read the tips of each hour, in order of time."""
+    rows = _read_rows(folder, "output", "time", "value")
+    return sorted(Hour(row["time"], tuple(json.loads(row["value"]))) for row in rows)
+
+
+def read_late(folder: Path) -> list[tuple[Place, int]]:
+    """Read which events were late, and how far behind."""
+    rows = _read_rows(folder, "late", "source", "seq", "reason")
+    return [((r["source"], r["seq"]), int(r["reason"].partition(" ")[0])) for r in rows]
+
+
+def read_rejected(folder: Path) -> list[Place]:
+    """Read which rows were rejected."""
+    return [(row["source"], row["seq"]) for row in _read_rows(folder, "rejected", "source", "seq")]
+
+
+def read_last_ledger(folder: Path) -> Ledger:
+    """Read the ledger of the last batch, which counts everything so far."""
+    last = find_last_batch(folder)
+    return Ledger() if last is None else read_ledger(last)
+
+
+def list_numbers(folder: Path) -> list[int]:
+    """Return the batches that are visible."""
+    return sorted(int(path.name.partition("=")[2]) for path in folder.glob("batch=*"))
+
+
+def _read_rows(folder: Path, kind: str, *columns: str) -> list[dict[str, Any]]:
+    import pyarrow.parquet as pq
+
+    rows: list[dict[str, Any]] = []
+    for file in sorted(folder.glob(f"batch=*/kind={kind}/*.parquet")):
+        with pq.ParquetFile(file) as opened:
+            rows += opened.read(columns=list(columns)).to_pylist()
+    return rows
