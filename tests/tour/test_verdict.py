@@ -10,7 +10,13 @@ import pytest
 from anabranch.eventtime.ledger import Ledger
 from anabranch.model.events import FOREVER
 from anabranch.tour.example_program import EXAMPLE, load_example
-from anabranch.tour.oracle import OfficeRows, compute_answer, find_distances, read_hours, read_rows
+from anabranch.tour.oracle import (
+    OfficeRows,
+    compute_answer,
+    find_distances,
+    read_hours,
+    read_office,
+)
 from anabranch.tour.traffic import DAY_S, HOUR_S, PARTS, Traffic, write_traffic
 from anabranch.tour.verdict import agrees_with_reference, fold_sample, judge
 
@@ -51,8 +57,11 @@ def test_a_tip_is_late_behind_its_sources_lateness_and_broken_rows_promise_nothi
     times = np.array([100, 50, 49, 900, 130, 129])
     broken = np.array([False, False, False, True, False, False])
     rows = OfficeRows(times, times, times, broken, times)
-    distances = find_distances(rows, 50)
-    assert distances[1:].tolist() == [-1, 0, -851, -81, -50]
+    distances, largest = find_distances(rows, 50, 0)
+    assert distances.tolist() == [-151, -1, 0, -851, -81, -50]
+    assert largest == 130
+    # The next file goes on from there.
+    assert find_distances(rows, 50, largest)[0].tolist()[:3] == [-21, 29, 30]
 
 
 def test_the_traffic_has_what_real_input_has(events):
@@ -60,8 +69,9 @@ def test_the_traffic_has_what_real_input_has(events):
     assert 0.75 < expected.hot_share < 0.85
     assert {source for source, _ in expected.late} == {"airport"}
     assert {source for source, _ in expected.rejected} == {"city", "suburb", "airport"}
-    city = read_rows(events / "city")
-    assert (np.diff(city.time) >= 0).all()
+    times = np.concatenate([rows.time for rows in read_office(events / "city")])
+    assert (np.diff(times) >= 0).all()
+    assert len(times) == 10_000
     # In the batch before the crash the suburb is silent, and then it catches up.
     batch = SMALL.crash_batch
     sizes = [

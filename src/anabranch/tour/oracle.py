@@ -20,11 +20,15 @@ if TYPE_CHECKING:
 Place = tuple[str, int]
 """A source and a sequence number in it: the number of the file, then 32 bits for the row."""
 
+OFFICES = tuple(name for name in LATENESS if name != CLOCK)
+
 _FILE_BITS = 32
+_NOTHING = -(1 << 62)
+"""Before every time: the largest time of a source that has brought nothing."""
 
 
 class Expected(NamedTuple):
-    """The right answer: the tips of each hour, late and rejected rows, and counts."""
+    """The right answer: the tips of each hour, late rows and how far behind, rejected rows, and counts."""
 
     hours: dict[int, tuple[int, ...]]
     late: dict[Place, int]
@@ -34,7 +38,7 @@ class Expected(NamedTuple):
 
 
 class OfficeRows(NamedTuple):
-    """The rows of a source in its own order; `seq` is their place, `amount` is 0 where it is broken."""
+    """Rows of an office in its own order; `seq` is their place, `amount` is 0 where it is broken."""
 
     time: Array
     taxi: Array
@@ -48,39 +52,39 @@ def compute_answer(folder: Path) -> Expected:
     import numpy as np
 
     clock = read_hours(folder)
-    totals = np.zeros(len(clock) * len(TAXIS), np.int64)
+    totals = np.zeros(len(clock) * len(TAXIS))
     events, hot = len(clock), 0
     late: dict[Place, int] = {}
     rejected: set[Place] = set()
-    for name, rows in read_offices(folder):
-        behind = find_distances(rows, LATENESS[name])
-        is_late = (behind >= 0) & ~rows.broken
-        late |= {
-            (name, seq): distance
-            for seq, distance in zip(
-                rows.seq[is_late].tolist(), behind[is_late].tolist(), strict=True
-            )
-        }
-        rejected |= {(name, seq) for seq in rows.seq[rows.broken].tolist()}
-        good = ~(is_late | rows.broken)
-        slots = (rows.time // HOUR_S * len(TAXIS) + rows.taxi - 1)[good]
-        sums = np.bincount(slots, weights=rows.amount[good], minlength=len(totals))
-        totals += sums.astype(np.int64)
-        events += len(rows.time)
-        hot += int(np.count_nonzero(rows.taxi == TAXIS[0]))
-    hours = totals.reshape(-1, len(TAXIS)).tolist()
-    answer = dict(zip(clock, map(tuple, hours), strict=True))
-    return Expected(answer, late, rejected, events, hot / max(events - len(clock), 1))
+    for name in OFFICES:
+        largest = _NOTHING
+        for rows in read_office(folder / name):
+            behind, largest = find_distances(rows, LATENESS[name], largest)
+            is_late = (behind >= 0) & ~rows.broken
+            places = [(name, seq) for seq in rows.seq[is_late].tolist()]
+            late |= dict(zip(places, behind[is_late].tolist(), strict=True))
+            rejected |= {(name, seq) for seq in rows.seq[rows.broken].tolist()}
+            good = ~(is_late | rows.broken)
+            slots = (rows.time // HOUR_S * len(TAXIS) + rows.taxi - TAXIS[0])[good]
+            # Sums of whole numbers, which floats hold exactly up to 2**53.
+            totals += np.bincount(slots, weights=rows.amount[good], minlength=len(totals))
+            events += len(rows.time)
+            hot += int(np.count_nonzero(rows.taxi == TAXIS[0]))
+    tips = totals.astype(np.int64).reshape(-1, len(TAXIS)).tolist()
+    hours = dict(zip(clock, map(tuple, tips), strict=True))
+    return Expected(hours, late, rejected, events, hot / max(events - len(clock), 1))
 
 
-def find_distances(rows: OfficeRows, lateness: int) -> Array:
-    """Return how far each tip lies behind what its source had promised before it; negative if it is on time."""
+def find_distances(rows: OfficeRows, lateness: int, largest: int) -> tuple[Array, int]:
+    """Return how far each tip lies behind what its source had promised, and the new largest time.
+
+    A tip that is on time has a negative distance.
+    """
     import numpy as np
 
-    known = np.where(rows.broken, np.iinfo(np.int64).min // 2, rows.time)
-    largest = np.maximum.accumulate(known)
-    before = np.concatenate([[np.iinfo(np.int64).min // 2], largest[:-1]])
-    return before - lateness - 1 - rows.time
+    times = np.where(rows.broken, _NOTHING, rows.time)  # A broken row promises nothing.
+    reached = np.maximum.accumulate(np.concatenate([[largest], times]))
+    return reached[:-1] - lateness - 1 - rows.time, int(reached[-1])
 
 
 def read_hours(folder: Path) -> list[int]:
@@ -92,31 +96,20 @@ def read_hours(folder: Path) -> list[int]:
     return [time for time in times if time is not None]
 
 
-def read_offices(folder: Path) -> Iterator[tuple[str, OfficeRows]]:
-    """Yield the rows of each office."""
-    for name in LATENESS:
-        if name != CLOCK:
-            yield name, read_rows(folder / name)
-
-
-def read_rows(folder: Path) -> OfficeRows:
-    """Read the files of an office in the order of their names."""
+def read_office(folder: Path) -> Iterator[OfficeRows]:
+    """Yield the rows of an office, file by file in the order of their names."""
     import numpy as np
-    import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    tables, seqs = [], []
     for number, file in enumerate(sorted(folder.iterdir())):
         table = pq.read_table(file)
-        if "time" in table.column_names:  # Else it is the file that ends the source.
-            tables.append(table)
-            seqs.append(np.arange(len(table)) + (number << _FILE_BITS))
-    whole = pa.concat_tables(tables)
-    return OfficeRows(
-        whole["time"].to_numpy(),
-        whole["taxi"].to_numpy(),
-        pc.fill_null(whole["amount"], 0).to_numpy(),
-        pc.is_null(whole["amount"]).to_numpy(),
-        np.concatenate(seqs),
-    )
+        if "time" not in table.column_names or not len(table):
+            continue  # The file that ends the source, or a part of a silent batch.
+        yield OfficeRows(
+            table["time"].to_numpy(),
+            table["taxi"].to_numpy(),
+            pc.fill_null(table["amount"], 0).to_numpy(),
+            pc.is_null(table["amount"]).to_numpy(),
+            np.arange(len(table)) + (number << _FILE_BITS),
+        )

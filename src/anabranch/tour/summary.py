@@ -58,38 +58,31 @@ def show_numbers(
     page: Page, flow: Flow, expected: Expected, verdict: TourVerdict, sample: ReferenceSample | None
 ) -> None:
     """Show every number on one screen."""
-    events = sum(step.events for step in flow.steps)
     best = max((step.rate for step in flow.steady), default=0.0)
-    _show(
-        page,
-        "rate",
-        f"{events:,} events, {name_count(flow.rate)} events/s in steady batches",
-        f"(best {name_count(best)})",
-    )
-    _show(page, "hot key", *describe_hot_key(expected.hot_share, flow.shares))
-    if flow.crash is not None:
-        text = f"kill -9 in batch {flow.crash.batch}, {flow.crash.pending:,} events pending"
-        note = f"(next batch published after {flow.crash.seconds:.0f} s)"
-        _show(page, "crash", text, note)
-    _show(page, "ledger", format_balance(verdict.ledger))
+    rate = f"{name_count(flow.rate)} events/s in steady batches, best {name_count(best)}"
+    _show(page, "events", f"{verdict.ledger.input:,} in {len(flow.steps)} batches")
+    _show(page, "rate", rate)
     if sample is not None:
-        rate = sample.events / sample.seconds if sample.seconds else 0.0
-        text = f"one Python process agrees on the first {sample.events:,} events"
-        _show(page, "reference", text, f"({name_count(rate)} events/s)")
+        rate = f"{name_count(sample.rate)} events/s in one Python process"
+        _show(page, "reference", f"{rate}; agrees on the first {name_count(sample.events)}")
+    _show(page, "hot key", describe_hot_key(expected.hot_share, flow.shares))
+    if flow.crash is not None:
+        pending = f"kill -9 in batch {flow.crash.batch}, {flow.crash.pending:,} events pending"
+        _show(page, "crash", f"{pending}; {flow.crash.seconds:.0f} s to go on")
+    _show(page, "ledger", format_balance(verdict.ledger))
     page.print_line()
     show_comparisons(page, verdict)
 
 
-def describe_hot_key(share: float, shares: Shares) -> tuple[str, str]:
-    """Return how the work on a hot key is shared, and how it would be if a key had one task.
+def describe_hot_key(share: float, shares: Shares) -> str:
+    """Return how much of the traffic one key has, and how much of the work one task.
 
     >>> describe_hot_key(0.81, Shares(2, (0.52, 0.48)))
-    ('taxi 1 has 81 % of the tips; 2 tasks do 52 % + 48 % of the work', '(partitioned by taxi: 81 %)')
+    'taxi 1 has 81 % of the tips; of 2 tasks, the busiest does 52 %'
     """
-    hot = f"{share * 100:.0f} %"
-    parts = " + ".join(f"{part * 100:.0f} %" for part in shares.shares)
-    text = f"taxi {TAXIS[0]} has {hot} of the tips; {shares.tasks} tasks do {parts} of the work"
-    return text, f"(partitioned by taxi: {hot})"
+    most = max(shares.shares, default=0.0)
+    hot = f"taxi {TAXIS[0]} has {share * 100:.0f} % of the tips"
+    return f"{hot}; of {shares.tasks} tasks, the busiest does {most * 100:.0f} %"
 
 
 def show_comparisons(page: Page, verdict: TourVerdict) -> None:
@@ -127,12 +120,14 @@ def show_pictures(page: Page, flow: Flow, expected: Expected, hours: Sequence[Ho
     for line in draw_rates(flow):
         page.print_line(line)
     page.print_line()
-    page.print_line(Text("    the hot key's share, and the share of each task in the work", "dim"))
-    rows = {f"taxi {TAXIS[0]}": expected.hot_share}
+    page.print_line(
+        Text("    work of one task per key, for the hot key; and of the tasks here", "dim")
+    )
+    rows = {"by key": expected.hot_share}
     rows |= {f"task {number}": share for number, share in enumerate(flow.shares.shares, start=1)}
     for name, share in rows.items():
         bar = draw_bar(share, BAR)
-        style = "yellow" if name.startswith("taxi") else "green"
+        style = "yellow" if name == "by key" else "green"
         page.print_line(Text(f"    {name:<8}").append(bar, style).append(f"  {share * 100:.0f} %"))
     page.print_line()
     page.print_line(Text("    tips in each hour of the week", "dim"))
@@ -167,6 +162,6 @@ def show_tips(page: Page, hours: Sequence[Hour]) -> None:
         page.print_line(line.append(f"  {sum(tips):,}"))
 
 
-def _show(page: Page, label: str, text: str, note: str = "") -> None:
-    line = Text("    ").append(f"{label:<{_LABEL}}", "cyan").append(text, "bold")
-    page.print_line(line.append(f" {note}", "dim") if note else line)
+def _show(page: Page, label: str, text: str) -> None:
+    line = Text("    ").append(f"{label:<{_LABEL}}", "cyan")
+    page.print_line(line.append(text, "bold"))

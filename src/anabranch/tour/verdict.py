@@ -15,7 +15,7 @@ from anabranch.eventtime.ledger import Ledger
 from anabranch.model.events import FOREVER, Event, Item, Malformed
 from anabranch.model.program import Program
 from anabranch.reference.sequential import Answer, run
-from anabranch.tour.oracle import Expected, Place, read_hours, read_offices
+from anabranch.tour.oracle import OFFICES, Expected, Place, read_hours, read_office
 from anabranch.tour.traffic import CLOCK, HOUR_S, SOURCES
 
 SAMPLE_END = 3 * HOUR_S
@@ -45,6 +45,11 @@ class ReferenceSample:
     answer: Answer
     events: int
     seconds: float
+
+    @property
+    def rate(self) -> float:
+        """Return its events per second."""
+        return self.events / self.seconds if self.seconds else 0.0
 
 
 @dataclass(frozen=True)
@@ -123,15 +128,18 @@ def list_items(module: ModuleType, folder: Path, end: int) -> list[Item]:
         for seq, hour in enumerate(read_hours(folder))
         if hour <= end
     ]
-    for name, rows in read_offices(folder):
-        reached = rows.time >= end
-        count = int(reached.argmax()) if reached.any() else len(rows.time)
-        columns = (column[:count].tolist() for column in rows)
-        for moment, taxi, amount, broken, seq in zip(*columns, strict=True):
-            if broken:
-                items.append(Malformed(None, "no amount", name, seq))
-            else:
-                items.append(Event(module.Tip(moment, taxi, amount), name, seq))
+    for name in OFFICES:
+        for rows in read_office(folder / name):
+            reached = rows.time >= end
+            count = int(reached.argmax()) if reached.any() else len(rows.time)
+            columns = (column[:count].tolist() for column in rows)
+            for moment, taxi, amount, broken, seq in zip(*columns, strict=True):
+                if broken:
+                    items.append(Malformed(None, "no amount", name, seq))
+                else:
+                    items.append(Event(module.Tip(moment, taxi, amount), name, seq))
+            if count < len(rows.time):
+                break
     return items
 
 
