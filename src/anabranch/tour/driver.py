@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 FAILED = 1
 MOST_CORES = 8
 INTERVAL_S = 0.05
+WATCH_S: Any = 0.2
+"""How often the query is looked at: the tour kills it within a batch, and has to know early. Spark takes a float."""
 
 
 def main(home: Path, scratch: Path) -> int:
@@ -92,7 +94,7 @@ def watch_query(query: Any, published: Path) -> Iterator[Batch]:
     """Yield each batch when it is done."""
     from anabranch.spark import watch
 
-    yield from watch(query, published)
+    yield from watch(query, published, interval_s=WATCH_S)
 
 
 def describe(batch: Batch, published: Path) -> dict[str, Any]:

@@ -121,7 +121,7 @@ def show_pictures(page: Page, flow: Flow, expected: Expected, hours: Sequence[Ho
         page.print_line(line)
     page.print_line()
     page.print_line(
-        Text("    work of one task per key, for the hot key; and of the tasks here", "dim")
+        Text("    share of the work: with one task per key, and with the tasks here", "dim")
     )
     rows = {"by key": expected.hot_share}
     rows |= {f"task {number}": share for number, share in enumerate(flow.shares.shares, start=1)}
