@@ -53,6 +53,7 @@ class StandingRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     disorder: tuple[tuple[Count, Count, Count], ...]
     silence_ms: Whole
     waived: Whole
+    joined: Whole | None = None
 
 
 class LedgerRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
