@@ -42,14 +42,14 @@ def deal_heads(
     job: Job, standings: Mapping[str, Standing], ledger: Ledger, clock_ms: int | None
 ) -> Iterator[Envelope]:
     """Tell every shard how far sources have come; one of them keeps the account."""
-    begun = _begin_sources(job, standings)
+    begun = begin_sources(job, standings)
     told = {name: tuple(standing) for name, standing in begun.items()}
     for shard in range(job.wiring.shards):
         counted = ledger if shard == 0 else Ledger()
         yield _write(job, shard, Kind.RESTORE_HEAD, (told, tuple(counted), clock_ms))
 
 
-def _begin_sources(job: Job, standings: Mapping[str, Standing]) -> dict[str, Standing]:
+def begin_sources(job: Job, standings: Mapping[str, Standing]) -> dict[str, Standing]:
     """Return the sources' standings; a new source joins at the frontier that was reached."""
     gone = sorted(set(standings) - set(job.sources))
     if gone:

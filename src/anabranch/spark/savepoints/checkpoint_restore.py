@@ -18,6 +18,7 @@ from anabranch.errors import AnabranchError, InputError
 from anabranch.microbatch.ingest.row_reader import MAX_RECORD_BYTES
 from anabranch.microbatch.job.job import Job
 from anabranch.microbatch.job.path_choice import Columnar
+from anabranch.microbatch.restore.shares import begin_sources
 from anabranch.model.program import Program
 from anabranch.paths import resolve_path, strip_scheme
 from anabranch.publication import publish_file
@@ -145,6 +146,7 @@ def _check_feeds(savepoint: Savepoint, job: Job, feeds: Sequence[Feed]) -> None:
             if windows
             else "run with columns, on numbered sources",
         )
+    begin_sources(job, manifest.list_standings())
     if manifest.offsets:
         _line_up(manifest.offsets, len(list_origins(feeds)), files=bool(job.folders))
 
@@ -224,20 +226,25 @@ def _seed(
 
 def _line_up(offsets: Sequence[str], asked: int, *, files: bool) -> list[str]:
     """Return the offsets of Spark's sources: those of frames in order, added ones, then all `Files` as one."""
-    if len(offsets) == asked:
-        return list(offsets)
     saved = [offset for offset in offsets if FORESEEN in offset]
+    if len(offsets) == asked and (bool(saved) == files or offsets[-1] == NOTHING_READ):
+        return list(offsets)
     frames = [offset for offset in offsets if FORESEEN not in offset]
     added = asked - files - len(frames)
     if added < 0 or (saved and not files):
         raise SavepointError(
-            "the savepoint has read from more of Spark's sources",
-            expected=f"{len(offsets)} of them in the same order, and added frames after the others",
-            got=str(asked),
-            cure="give it the feeds that it had",
+            "the savepoint has read from feeds that are missing now",
+            expected=f"{_count_feeds(len(frames), files=bool(saved))}, in the same order; added frames come last",
+            got=_count_feeds(asked - files, files=files),
+            cure="give it the feeds that it had, and new ones beside them",
         )
     fused = saved or [NOTHING_READ]
     return [*frames, *[NOTHING_READ] * added, *(fused if files else ())]
+
+
+def _count_feeds(frames: int, *, files: bool) -> str:
+    counted = [f"{frames} frame{'s' * (frames != 1)}"] if frames or not files else []
+    return " and ".join([*counted, *(["files"] if files else [])])
 
 
 def _go_on_from(

@@ -184,7 +184,8 @@ def read_offset(
     read = [Taken(**offset[place]) for place in sorted(filter(str.isdecimal, offset), key=int)]
     names = offset.get("names")
     if names is None or len(folders) == len(read) == 1:
-        return read, foreseen
+        # An earlier build knew folders by their places.
+        return read + [Taken()] * (len(folders) - len(read)), foreseen
     known = {name: so_far for found, so_far in zip(names, read, strict=True) for name in found}
     taken = [
         next((known[name] for name in folder.known_by if name in known), Taken())
