@@ -95,7 +95,8 @@ def test_flags_declare_what_sources_promise_as_they_do_for_run(program, inputs, 
     assert document["held_back_by"] == {"west": "in order"}
     assert document["sources"]["south"] == {
         "frontier": 399, "largest": 400, "last": 4, "rule": "in order", "delay": 0, "silence_ms": 0,
-        "waived": None, "idle": False, "heard": None, "late": 2, "moved": None,
+        "waived": None, "idle": False, "heard": None, "joined": None, "joined_in": None, "late": 2,
+        "moved": None,
     }  # fmt: skip
 
 

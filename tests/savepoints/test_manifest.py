@@ -112,6 +112,16 @@ def test_standings_are_recorded_by_name():
     assert (record.frontier, record.largest, record.waived) == (-(1 << 63), None, -(1 << 63))
 
 
+def test_where_a_source_joined_is_kept_and_a_manifest_without_it_has_the_id_of_before():
+    standings = {"a": Standing(7, joined=4), "b": Standing(9)}
+    frontiers = {"a": 7, "b": 9}
+    manifest = sealed(standings=record_standings(standings), frontiers=frontiers, frontier=7)
+    assert read_manifest(write_manifest(manifest)).list_standings() == standings
+    page = json.loads(write_manifest(manifest))
+    assert page["standings"]["a"]["joined"] == 4
+    assert "joined" not in page["standings"]["b"]
+
+
 @pytest.mark.parametrize(
     "path", ["state/part-0.parquet", "a%20b/c~2/x=1.parquet", "sources/0/9.compact"]
 )

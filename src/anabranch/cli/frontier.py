@@ -18,6 +18,7 @@ from anabranch.eventtime.channels import Late, Rejected, Source, Watch, read_sou
 from anabranch.eventtime.disorder import find_percentile, list_distances, read_lateness
 from anabranch.eventtime.held_back import (
     Stand,
+    describe_joining,
     describe_rule,
     explain_hold,
     find_holders,
@@ -179,12 +180,13 @@ def _count(overview: ChannelOverview, name: str) -> str:
 
 def _remark(overview: ChannelOverview, name: str, holders: list[str]) -> str:
     stand = overview.stands[name]
+    remarks = [describe_joining(stand)]
     if stand.idle:
-        return f"idle: silent for {stand.silence_ms / 1000:g} s, not waited for"
-    if name not in holders:
-        return ""
-    why = explain_hold(stand, overview.batch)
-    return f"holds back: {why}" if why != stand.rule else "holds back"
+        remarks.insert(0, f"idle: silent for {stand.silence_ms / 1000:g} s, not waited for")
+    elif name in holders:
+        why = explain_hold(stand, overview.batch)
+        remarks.insert(0, f"holds back: {why}" if why != stand.rule else "holds back")
+    return "; ".join(filter(None, remarks))
 
 
 def _sum_up(overview: ChannelOverview, holders: list[str]) -> str:

@@ -15,7 +15,8 @@ class Standing(NamedTuple):
     """How far a source has come: its frontier, the largest time seen, the number of the last event.
 
     `disorder` is what an estimated lateness goes by. `silence_ms` is for how long the source has been
-    silent, and `waived` how far the others have gone on without it.
+    silent, and `waived` how far the others have gone on without it. `joined` is the frontier at which
+    a source joined a program that was under way; None if it took part from the beginning.
     """
 
     frontier: int = NEVER
@@ -24,6 +25,7 @@ class Standing(NamedTuple):
     disorder: Kept = ()
     silence_ms: int = 0
     waived: int = NEVER
+    joined: int | None = None
 
 
 def take_up(source: Source, standing: Standing) -> Watch:

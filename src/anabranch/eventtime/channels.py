@@ -22,6 +22,9 @@ from anabranch.model.events import FOREVER, Event, Heartbeat, Item, Malformed, T
 NEVER = -(1 << 63)
 """The frontier of a source that has promised nothing yet."""
 
+BEFORE_ALL = -(1 << 63)
+"""The place of a heartbeat on behalf of a source before everything that it brings, numbered or not."""
+
 
 @dataclass(frozen=True)
 class Source:
@@ -317,10 +320,11 @@ def read_sources(items: Iterable[Item], declared: Iterable[Source]) -> Brought:
             brought[item.source] = []
         brought[item.source].append(item)
     for name, mine in brought.items():
-        _check_sequence(name, mine)
-        if mine and mine[0].seq is not None:
+        if _check_sequence(name, mine):
             # A heartbeat may share the number of an event: it then speaks of what follows it.
             mine.sort(key=lambda item: (item.seq or 0, isinstance(item, Heartbeat)))
+        else:
+            mine.sort(key=lambda item: item.seq is None)
     return Brought(sources, brought, rejected)
 
 
@@ -333,14 +337,17 @@ def _reject_stranger(item: Item, declared: Iterable[str]) -> Rejected:
     return Rejected(item, reason)
 
 
-def _check_sequence(name: str, items: list[Item]) -> None:
-    numbered = sum(item.seq is not None for item in items)
-    if numbered not in (0, len(items)):
+def _check_sequence(name: str, items: list[Item]) -> bool:
+    """Say whether the items of a source are numbered; refuse a source that numbers only some of them."""
+    own = [i for i in items if not (isinstance(i, Heartbeat) and i.seq == BEFORE_ALL)]
+    numbered = sum(item.seq is not None for item in own)
+    if numbered not in (0, len(own)):
         raise InputError(
             f"source {name!r} numbers only some of its items",
             expected="a sequence number on every item of a source, or on none",
-            got=f"{numbered} of {len(items)}",
+            got=f"{numbered} of {len(own)}",
         )
+    return numbered > 0
 
 
 def end_sources(items: Iterable[Item], declared: Iterable[Source] = ()) -> list[Item]:

@@ -20,7 +20,8 @@ class Stand(NamedTuple):
 
     `rule` is what moves its frontier, in words, and `delay` how far that stays behind the largest time
     now. `waived` is how far the others have gone on without it, and `silence_ms` for how long it has
-    been silent by the query's clock. `heard` is the batch in which it was heard last.
+    been silent by the query's clock. `heard` is the batch in which it was heard last. `joined` is the
+    frontier at which it joined a program that was under way, and `joined_in` the first batch with it.
     """
 
     frontier: int
@@ -32,6 +33,8 @@ class Stand(NamedTuple):
     waived: int | None = None
     idle: bool = False
     heard: int | None = None
+    joined: int | None = None
+    joined_in: int | None = None
 
     def describe(self) -> dict[str, Any]:
         """Return all but the frontier, as JSON has it."""
@@ -96,6 +99,8 @@ def explain_hold(stand: Stand, batch: int | None = None) -> str:
     """
     if stand.frontier == NEVER and stand.largest is None:
         return "has brought nothing yet"
+    if stand.largest is None and stand.frontier == stand.joined:
+        return "has brought nothing since it joined"
     if stand.idle:
         return "idle"
     if batch is not None and stand.heard is not None and stand.heard < batch:
@@ -104,3 +109,15 @@ def explain_hold(stand: Stand, batch: int | None = None) -> str:
         now = "too few events yet" if stand.delay is None else f"{stand.delay} now"
         return f"{stand.rule}: {now}"
     return stand.rule
+
+
+def describe_joining(stand: Stand) -> str:
+    """Return since when a source takes part, if that is not from the beginning; else nothing.
+
+    >>> describe_joining(Stand(9, joined=4, joined_in=7)), describe_joining(Stand(9, joined=NEVER))
+    ('joined at 4 in batch 7', 'joined with nothing promised')
+    """
+    if stand.joined is None:
+        return ""
+    at = "with nothing promised" if stand.joined == NEVER else f"at {name_time(stand.joined)}"
+    return f"joined {at}" + ("" if stand.joined_in is None else f" in batch {stand.joined_in}")

@@ -10,11 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from anabranch.eventtime.channels import NEVER, Source
+from anabranch.eventtime.channels import BEFORE_ALL, NEVER, Source
 from anabranch.model.events import Heartbeat
-
-BEFORE_ALL = -(1 << 63)
-"""The place of a heartbeat on behalf of a source that has brought nothing yet."""
 
 
 def add_silence(source: Source, silence_ms: int, elapsed_ms: int) -> int:

@@ -84,7 +84,9 @@ def run(
         known.setdefault(name, Source(name))
         brought.setdefault(name, [])
     names = sorted(brought)
-    before = {name: begun.standings.get(name, Standing(begun.floor)) for name in names}
+    # A source that comes later joins at the frontier that was reached.
+    fresh = Standing(begun.floor, joined=begun.floor if begun.standings else None)
+    before = {name: begun.standings.get(name, fresh) for name in names}
     for name in names:
         check_goes_on(name, before[name], brought[name])
     watches = {name: take_up(known[name], before[name]) for name in names}

@@ -44,8 +44,11 @@ class FileRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rows: Count | None
 
 
-class StandingRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How far a source has come: `eventtime.standings.Standing`, with names."""
+class StandingRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How far a source has come: `eventtime.standings.Standing`, with names.
+
+    `joined` is written only if there is one, so that a manifest without it keeps its id.
+    """
 
     frontier: Whole
     largest: Whole | None
@@ -53,6 +56,7 @@ class StandingRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     disorder: tuple[tuple[Count, Count, Count], ...]
     silence_ms: Whole
     waived: Whole
+    joined: Whole | None = None
 
 
 class LedgerRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

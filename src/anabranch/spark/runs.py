@@ -123,11 +123,18 @@ def make_job(
         check_settings(frames, spark)
     ended = streaming == {False}
     folders = tuple(
-        Folder(feed.frame, feed.reading(max_record_bytes))
+        Folder(
+            feed.frame,
+            feed.reading(max_record_bytes),
+            tuple(sorted(source.name for source in feed.declared())),
+        )
         for feed in feeds
         if isinstance(feed.frame, Files)
     )
 
+    mixed = frozenset(
+        source.name for feed in feeds if feed.source_column for source in feed.declared()
+    )
     check_durable(program)
 
     def make(shards: int) -> Job:
@@ -136,7 +143,10 @@ def make_job(
         plan = _plan_columns(program, wiring, feeds, sources, mode)
         found = plan_path(program, plan, columnar)
         codec = make_codec(program)
-        return Job(program, wiring, sources, codec, ended, found.plan, folders, mode, found.reason)
+        return Job(
+            program, wiring, sources, codec, ended, found.plan, folders, mode, found.reason,
+            frames=len(frames), mixed=mixed,
+        )  # fmt: skip
 
     job = make(SHARDS if shards is None else shards)
     if shards is None and can_foresee(job):
@@ -151,7 +161,9 @@ def fold_envelopes(job: Job, envelopes: DataFrame) -> DataFrame:
     """Return what a job says of envelopes, as a frame of rows."""
     whole, made_by = _note_time(job, envelopes), job.fingerprint()
     rows, packed = (
-        note_fingerprint(note_shards(_fold(job, whole, packed=packed), job.wiring.shards), made_by)
+        note_fingerprint(
+            note_shards(_fold(job, whole, packed=packed), job.wiring.shards), made_by, job.mixed
+        )
         for packed in (False, True)
     )
     return attach_packed(rows, packed)

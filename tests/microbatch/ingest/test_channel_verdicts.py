@@ -230,7 +230,7 @@ def test_when_a_source_is_idle_may_change_from_one_start_to_the_next():
     wiring = Engine(PROGRAM, (Source("a1"),), 2).job.wiring
     plain, idling = ({"a1": Source("a1", idle_after_s=s)} for s in (None, 5))
     assert fingerprint(PROGRAM, wiring, plain) == fingerprint(PROGRAM, wiring, idling)
-    assert fingerprint(PROGRAM, wiring, plain)["sources"] == (
+    assert fingerprint(PROGRAM, wiring, plain)["source 'a1'"] == (
         "Source(name='a1', lateness=0, strict=False, ahead=None)"
     )
 

@@ -14,6 +14,7 @@ from anabranch.eventtime.channels import Source, end_sources
 from anabranch.reference.sequential import run as fold
 from anabranch.savepoints.manifest import SavepointError
 from anabranch.savepoints.objects import read_snapshot
+from anabranch.sources.files import Files
 from tests.microbatch.programs import PROGRAMS
 from tests.microbatch.streams import Story, Stream, outputs_of
 from tests.microbatch.test_microbatches import draw_items
@@ -248,10 +249,13 @@ def test_what_does_not_fit_is_refused_before_anything_is_touched(spark, tmp_path
     with pytest.raises(ValueError, match="can't be carried"):
         query.restore(savepoint, "other", other, shards=2)
     (feed,) = query.feeds()
-    feeds = [feed, replace(feed, sources=(Source("one more"),))]
+    feeds = [replace(feed, frame=Files(query.folder, "json"))]
     with pytest.raises(SavepointError) as error:
         restore_savepoint(savepoint, story.program, feeds, *query.places("other"))
     message("restoring_on_other_sources", str(error.value))
+    fewer = [replace(feed, sources=(Source("other"),))]
+    with pytest.raises(InputError, match="and nobody does now"):
+        restore_savepoint(savepoint, story.program, fewer, *query.places("other"))
     assert not (tmp_path / "other").exists()
     query.add(after)
     query.go(shards=2)

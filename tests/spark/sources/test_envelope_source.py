@@ -15,10 +15,16 @@ from anabranch.eventtime.channels import Source, end_sources
 from anabranch.microbatch.exchange.partition_keys import find_numbers
 from anabranch.microbatch.exchange.result_rows import encode_json, identify
 from anabranch.microbatch.ingest.file_rows import Folder
+from anabranch.microbatch.ingest.look_ahead import Foreseen
 from anabranch.microbatch.ingest.row_reader import Reading
 from anabranch.reference.sequential import run
 from anabranch.sources.files import ChangedFilesError, Files, Taken, list_files
-from anabranch.spark.sources.envelope_source import BatchReader, FusedReader
+from anabranch.spark.sources.envelope_source import (
+    BatchReader,
+    FusedReader,
+    read_offset,
+    write_offset,
+)
 from tests.microbatch.test_microbatches import Engine, expected_rows, said_rows
 
 key_counter = load("examples/key_counter.py")
@@ -71,6 +77,18 @@ def follow(reader, engine, start=None):
         engine.batch_of(envelopes)
         start = json.loads(json.dumps(end))
     return start
+
+
+def test_a_folder_is_known_by_its_sources_wherever_it_stands(tmp_path):
+    files = Files(tmp_path)
+    north, south = (Folder(files, Reading(source=name)) for name in ("north", "south"))
+    several = Folder(files, Reading(source_column="source"), ("a", "b"))
+    more = replace(several, names=("a", "aa", "b"))
+    read = [Taken(3, "c"), Taken(5, "e")]
+    offset = json.loads(json.dumps(write_offset([north, several], read, Foreseen({}))))
+    assert read_offset([more, south, north], offset)[0] == [Taken(5, "e"), Taken(), Taken(3, "c")]
+    del offset["names"]  # As an earlier build wrote it.
+    assert read_offset([north, several, south], offset)[0] == [*read, Taken()]
 
 
 @pytest.mark.parametrize("columns", [False, True], ids=["events", "columns"])

@@ -65,9 +65,12 @@ def describe_output(value: Any, event: Event, index: int, key: OrderKey) -> Resu
     )
 
 
-def describe_late(event: Event, distance: int, *, waived: bool = False) -> ResultRow:
-    """Return the row of a late event, with its distance, and whether its source had been given up."""
-    reason = "the frontier, which went on while its source was silent" if waived else OWN
+def describe_late(
+    event: Event, distance: int, *, waived: bool = False, joined: bool = False
+) -> ResultRow:
+    """Return the row of a late event: its distance, and whether its source was silent or had not joined."""
+    reason = "the frontier at which its source joined" if joined else OWN
+    reason = "the frontier, which went on while its source was silent" if waived else reason
     return describe_event("late", event, f"{distance} behind {reason}")
 
 

@@ -121,7 +121,7 @@ def describe_standings(
     about: dict[str, dict[str, Any]] = {}
     for name, standing in standings.items():
         source = sources[name]
-        frontier, largest, last, disorder, silence_ms, waived = standing
+        frontier, largest, last, disorder, silence_ms, waived, joined = standing
         stand = Stand(
             frontier,
             largest,
@@ -131,6 +131,7 @@ def describe_standings(
             silence_ms,
             waived if waived > NEVER else None,
             is_idle(source, silence_ms),
+            joined=joined,
         )
         about[name] = stand.describe()
     return about

@@ -26,10 +26,16 @@ _TYPES = {int: "int64", float: "float64", bool: "bool", str: "string"}
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder of a run, and how its rows are read."""
+    """A folder of a run, how its rows are read, and the names of its sources."""
 
     files: Files
     reading: Reading
+    names: tuple[str, ...] = ()
+
+    @property
+    def known_by(self) -> tuple[str, ...]:
+        """Return the names by which it is found again, wherever it stands among the folders."""
+        return self.names or (str(self.reading.source),)
 
     def find_tag(self, job: Job) -> Tag | None:
         """Return the tag of all its events, if they are of one."""

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from anabranch.errors import InputError
 from anabranch.eventtime.channels import NEVER, fits
+from anabranch.eventtime.joining import Taking, join_sources
 from anabranch.microbatch.exchange.envelopes import Chunk
 from anabranch.microbatch.ingest.channel_verdicts import Standing, advance
 from anabranch.microbatch.ingest.file_rows import Folder, list_columns
@@ -41,17 +42,19 @@ class Foreseen(NamedTuple):
     """What is known after a batch, kept in the query's offsets.
 
     `cuts` lie beyond the program's frontier. If they were too many to be read or kept, `blind` is the
-    last of them: nothing is foreseen until the frontier has passed it.
+    last of them: nothing is foreseen until the frontier has passed it. `announced` are sources that
+    join with the next batch, as shards let them.
     """
 
     standings: dict[str, Standing]
     cuts: tuple[Cut, ...] = ()
     blind: int = NEVER
+    announced: tuple[str, ...] = ()
 
-    def frontier(self, job: Job) -> int:
+    @property
+    def frontier(self) -> int:
         """Return how far the program has come."""
-        start = Standing()
-        return min(self.standings.get(name, start).frontier for name in job.sources)
+        return min((standing.frontier for standing in self.standings.values()), default=NEVER)
 
     def write(self) -> dict[str, Any]:
         """Return it as JSON has it."""
@@ -59,13 +62,15 @@ class Foreseen(NamedTuple):
             "standings": {name: list(standing) for name, standing in self.standings.items()},
             "cuts": [list(cut) for cut in self.cuts],
             "blind": self.blind,
+            "announced": list(self.announced),
         }
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> Foreseen:
         """Return what `write` wrote."""
         standings = {name: Standing(*standing) for name, standing in data["standings"].items()}
-        return cls(standings, tuple((t, r) for t, r in data["cuts"]), data["blind"])
+        cuts = tuple((t, r) for t, r in data["cuts"])
+        return cls(standings, cuts, data["blind"], tuple(data.get("announced", ())))
 
 
 class Foresight(NamedTuple):
@@ -117,8 +122,11 @@ class Forecaster:
     def advance(self, foreseen: Foreseen, files: dict[int, list[Found]]) -> Foreseen:
         """Return what will be known after a batch of files."""
         standings = self._follow(foreseen, files)[0]
-        after = Foreseen(standings, blind=max([foreseen.blind, *self._list_unread(files)[1]]))
-        frontier = after.frontier(self._job)
+        blind = max([foreseen.blind, *self._list_unread(files)[1]])
+        after = Foreseen(
+            standings, blind=blind, announced=self._take_part(foreseen, files).announced
+        )
+        frontier = after.frontier
         waiting = tuple(cut for cut in self._list_cuts(foreseen, files) if cut[0] > frontier)
         if len(waiting) > MOST_WAITING:
             return after._replace(blind=max(after.blind, waiting[-1][0]))
@@ -128,10 +136,10 @@ class Forecaster:
         self, start: Foreseen, end: Foreseen, files: dict[int, list[Found]]
     ) -> Forecast | None:
         """Return what tasks may rely on, if there is anything to be gained from it."""
-        if start.blind > start.frontier(self._job):
+        if start.blind > start.frontier:
             return None
         before = self._follow(start, files)[1]
-        frontier = end.frontier(self._job)
+        frontier = end.frontier
         cuts = tuple(cut for cut in self._list_cuts(start, files) if cut[0] <= frontier)
         rows = sum(self._look(place, found).rows for place in files for found in files[place])
         until = min(self._list_unread(files)[0], default=FOREVER)
@@ -150,11 +158,13 @@ class Forecaster:
     def _follow(
         self, foreseen: Foreseen, files: dict[int, list[Found]]
     ) -> tuple[dict[str, Standing], dict[tuple[int, int], int]]:
-        standings = dict(foreseen.standings)
+        standings = self._take_part(foreseen, files).standings
         before: dict[tuple[int, int], int] = {}
         for place, found in files.items():
             source = str(self._folders[place].reading.source)
-            standing = standings.get(source, Standing())
+            if source not in standings:
+                continue
+            standing = standings[source]
             for file in found:
                 before[place, file.number] = standing.frontier
                 chunk = self._look(place, file).chunk
@@ -162,6 +172,21 @@ class Forecaster:
                     standing = advance(self._job.sources[source], standing, chunk)
             standings[source] = standing
         return standings, before
+
+    def _take_part(self, foreseen: Foreseen, files: dict[int, list[Found]]) -> Taking:
+        """Return the sources that take part in a batch, as shards will find."""
+        known = foreseen.standings
+        if not known:
+            return Taking({name: Standing() for name in self._job.sources}, ())
+        heard = {
+            str(self._folders[place].reading.source)
+            for place, found in files.items()
+            if any(self._look(place, file).chunk is not None for file in found)
+        }
+        if not heard:  # There will be no rows, and so no shard is asked.
+            return Taking(dict(known), foreseen.announced)
+        added = {*self._job.sources} - {*known} - {*foreseen.announced}
+        return join_sources(known, added, foreseen.announced, heard)
 
     def _list_cuts(self, foreseen: Foreseen, files: dict[int, list[Found]]) -> list[Cut]:
         new = (self._look(place, found).cuts for place in files for found in files[place])

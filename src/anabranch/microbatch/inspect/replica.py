@@ -15,10 +15,15 @@ from typing import Any
 
 import msgspec
 
-from anabranch.eventtime.channel_progress import Standing
 from anabranch.microbatch.inspect.key_lookups import Decode, KeyLookup
 from anabranch.microbatch.inspect.state_tables import keeps_pages
-from anabranch.microbatch.inspect.stored_state import Address, ContentsError, read_head, sort_stores
+from anabranch.microbatch.inspect.stored_state import (
+    Address,
+    ContentsError,
+    list_standings,
+    read_head,
+    sort_stores,
+)
 from anabranch.microbatch.job.description import Description
 from anabranch.microbatch.store.shard_head import Head
 from anabranch.microbatch.store.state_store import KeptStore, unseal
@@ -121,8 +126,7 @@ class Replica:
 
 def find_frontier(description: Description, head: Head) -> int:
     """Return how far all of the sources have come, as a shard's head says."""
-    known = head.standings
-    return min(Standing(*known.get(name, ())).frontier for name in description.sources)
+    return min(standing.frontier for standing in list_standings(description, head).values())
 
 
 def read_key(description: Description, text: str) -> Any:

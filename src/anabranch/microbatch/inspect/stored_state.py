@@ -97,9 +97,8 @@ class Overview:
 
     @property
     def standings(self) -> dict[str, Standing]:
-        """Return how far each source has come, also one that was declared and has sent nothing."""
-        known = self._latest.standings
-        return {name: Standing(*known.get(name, ())) for name in self.description.sources}
+        """Return how far each source has come that takes part, also if it has sent nothing."""
+        return list_standings(self.description, self._latest)
 
     @property
     def made_by(self) -> dict[str, str]:
@@ -137,6 +136,15 @@ def read_overview(stores: Mapping[Address, KeptStore]) -> Overview:
         for name, delta in ({} if data is None else codec.decode(data)).items():
             deltas.setdefault(name, []).append(delta)
     return Overview(description, heads, Ledger(*map(sum, zip(*ledgers, strict=True))), deltas)
+
+
+def list_standings(description: Description, head: Head) -> dict[str, Standing]:
+    """Return the standings of the sources that take part, as a shard's head has them."""
+    known = head.standings
+    return {
+        name: Standing(*known.get(name, ()))
+        for name in sorted({*description.sources, *known} - {*head.announced})
+    }
 
 
 def read_pending(description: Description, number: int, store: KeptStore) -> list[Event]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from anabranch.errors import AnabranchError
 from anabranch.eventtime.channels import Source
 from anabranch.model.program import Program
 from anabranch.plan.layouts import Layout
 from anabranch.savepoints.program_fingerprint import fingerprint_program
+
+_SOURCE = "source "
+"""What the name of a source's part begins with."""
 
 
 class ChangedProgramError(AnabranchError, ValueError):
@@ -24,13 +27,28 @@ def fingerprint(program: Program, wiring: Layout, sources: Mapping[str, Source])
         "shards": str(wiring.shards),
         "way": f"{wiring.way} {', '.join(wiring.keys)}".strip(),
         "hot": ", ".join(sorted(map(repr, wiring.hot))),
-        "sources": "; ".join(_describe_source(sources[name]) for name in sorted(sources)),
+        **{name_part(name): _describe_source(sources[name]) for name in sorted(sources)},
         "code": code,
     }
 
 
+def name_part(source: str) -> str:
+    """Return the name of the part of a fingerprint that describes a source."""
+    return f"{_SOURCE}{source!r}"
+
+
+def find_added(stored: Mapping[str, str], sources: Iterable[str]) -> list[str]:
+    """Return the sources that a state was not made with; none if an earlier build did not record them."""
+    if not any(part.startswith(_SOURCE) for part in stored):
+        return []
+    return sorted(name for name in sources if name_part(name) not in stored)
+
+
 def check_fingerprint(stored: Mapping[str, str], current: Mapping[str, str]) -> None:
-    """Refuse to go on with a state that something else has made; say what changed."""
+    """Refuse to go on with a state that something else has made; say what changed.
+
+    Sources may be added: they join at the frontier that the state has reached.
+    """
     changed = [
         name
         for name, value in current.items()
@@ -45,11 +63,26 @@ def check_fingerprint(stored: Mapping[str, str], current: Mapping[str, str]) -> 
             got="; ".join(f"{name}: {current[name]}" for name in changed),
             cure=_find_cure(changed),
         )
+    gone = [part for part in stored if part.startswith(_SOURCE) and part not in current]
+    if gone and any(part.startswith(_SOURCE) for part in current):
+        declared = [part for part in current if part.startswith(_SOURCE)]
+        raise ChangedProgramError(
+            f"this checkpoint was made with {', '.join(gone)}, and no feed declares it now",
+            expected="; ".join(stored[part] for part in gone),
+            got=", ".join(declared),
+            cure="declare it again. One that brings nothing more ends with a heartbeat at the end of time, "
+            "or is passed over with idle_after_s=",
+        )
 
 
 def _find_cure(changed: list[str]) -> str:
     if changed == ["shards"]:
         return "restart with what made it, or run anabranch rescale first"
+    if changed == ["frames"]:
+        return (
+            "give it as many frames as before, in the same order. Files and sources in a source_column= can be "
+            "added at a restart; for a frame, make a savepoint, and restore it with the new frame after the others"
+        )
     if "mode" in changed:
         return "restart with what made it, or start a new checkpoint"
     return (

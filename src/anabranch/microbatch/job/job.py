@@ -34,6 +34,10 @@ class Job:
     mode: Mode = "settled"
     row_reason: str | None = None
     """Why the run takes the row path, if it could not take the columnar one."""
+    frames: int = 0
+    """How many of the feeds are frames: Spark knows each by its place among them."""
+    mixed: frozenset[str] = frozenset()
+    """The sources that a column tells apart, in rows that were read before they were declared."""
 
     def __post_init__(self) -> None:
         check_layout(self.program, self.wiring)
@@ -48,4 +52,4 @@ class Job:
         state = "in objects" if self.columns is None else "in columns"
         # What is kept for a key that is pending has not always been kept.
         mode = self.mode if self.mode == "settled" else "speculative, by segments and keys"
-        return found | {"state": state, "mode": mode}
+        return found | {"state": state, "mode": mode, "frames": str(self.frames)}

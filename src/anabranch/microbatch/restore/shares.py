@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import InputError
+from anabranch.eventtime.joining import join_sources
 from anabranch.eventtime.ledger import Ledger
 from anabranch.kernels.numpy_columns import Columns, Strings, pack
 from anabranch.microbatch.columns.event_tables import OutgrownStateError
@@ -41,15 +42,15 @@ def deal_heads(
     job: Job, standings: Mapping[str, Standing], ledger: Ledger, clock_ms: int | None
 ) -> Iterator[Envelope]:
     """Tell every shard how far sources have come; one of them keeps the account."""
-    begun = _begin_sources(job, standings)
+    begun = begin_sources(job, standings)
     told = {name: tuple(standing) for name, standing in begun.items()}
     for shard in range(job.wiring.shards):
         counted = ledger if shard == 0 else Ledger()
         yield _write(job, shard, Kind.RESTORE_HEAD, (told, tuple(counted), clock_ms))
 
 
-def _begin_sources(job: Job, standings: Mapping[str, Standing]) -> dict[str, Standing]:
-    """Return the sources' standings; a new source begins where the others have come to."""
+def begin_sources(job: Job, standings: Mapping[str, Standing]) -> dict[str, Standing]:
+    """Return the sources' standings; a new source joins at the frontier that was reached."""
     gone = sorted(set(standings) - set(job.sources))
     if gone:
         raise InputError(
@@ -58,9 +59,9 @@ def _begin_sources(job: Job, standings: Mapping[str, Standing]) -> dict[str, Sta
             got=", ".join(sorted(job.sources)),
             cure="declare it again; one that has ended can be a folder without new files",
         )
-    reached = min((standing.frontier for standing in standings.values()), default=None)
-    fresh = Standing() if reached is None else Standing(frontier=reached)
-    return {name: standings.get(name, fresh) for name in job.sources}
+    added = [name for name in job.sources if name not in standings] if standings else []
+    begun = join_sources(standings, (), added, ()).standings
+    return {name: begun.get(name, Standing()) for name in job.sources}
 
 
 def deal_pending(job: Job, events: Iterable[Event]) -> Iterator[Envelope]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anabranch.eventtime.windows.window_types import check_reach
@@ -37,7 +39,7 @@ from anabranch.microbatch.job.job import Job
 from anabranch.microbatch.job.window_plan import WindowPlan
 from anabranch.microbatch.shards.shard_base import Pages, ShardBase
 from anabranch.microbatch.store import page_sizes
-from anabranch.microbatch.store.shard_head import add_pending, take_pending
+from anabranch.microbatch.store.shard_head import add_pending, rewrite_pending, take_pending
 from anabranch.microbatch.store.slice_book import SliceBook
 from anabranch.microbatch.store.state_store import Store
 from anabranch.model.events import Tag
@@ -84,6 +86,20 @@ class ColumnShard(ShardBase):
         self.plan = job.columns
         self._mail = _Mail([], [], [], [], [])
         self._before: Before = {}
+
+    def _admit(self, added: list[str]) -> None:
+        """Note added sources; the code of a source is its place among all names, so codes change."""
+        known = [name for name in self.plan.names if name not in added]
+        super()._admit(added)
+        rewrite_pending(self.store, self.head.pages, partial(self._recode, known))
+
+    def _recode(self, known: list[str], page: bytes) -> bytes:
+        import numpy as np
+
+        codes = self.plan.codes
+        table, _, _ = read_table(self.plan, page)
+        places = np.array([codes[name] for name in known], np.int64)
+        return write_table(replace(table, sources=places[table.sources]))
 
     def _receive(self, kind: str, payload: bytes) -> None:
         job, mail = self.job, self._mail

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from anabranch.eventtime.channels import NEVER
+from anabranch.eventtime.joining import Taking, join_sources
 from anabranch.eventtime.ledger import Ledger
 from anabranch.microbatch.exchange.deltas import Delta
 from anabranch.microbatch.exchange.envelope_kinds import Kind
@@ -18,7 +19,7 @@ from anabranch.microbatch.exchange.envelopes import Chunk, unpack_chunks
 from anabranch.microbatch.exchange.result_rows import ResultRow, describe_late
 from anabranch.microbatch.ingest.channel_verdicts import Standing, pass_over
 from anabranch.microbatch.job.description import describe_job
-from anabranch.microbatch.job.fingerprint import check_fingerprint
+from anabranch.microbatch.job.fingerprint import check_fingerprint, find_added, name_part
 from anabranch.microbatch.job.job import Job
 from anabranch.microbatch.store.shard_head import Head
 from anabranch.microbatch.store.state_store import Inventory, Store, report_missing
@@ -51,6 +52,7 @@ class ShardBase:
         else:
             self.head = Head(*job.codec.decode(data))
             check_fingerprint(self.head.made_by, job.fingerprint())
+        self._added = find_added(self.head.made_by, job.sources)
         self.store = Inventory(store, self.head.held)
         if data is None:
             self.store.write("description", describe_job(job).write())
@@ -62,6 +64,7 @@ class ShardBase:
         self.standings: dict[str, Standing] = {}
         self.frontiers: dict[str, int] = {}
         self.frontier = NEVER
+        self._begun: dict[str, Standing] = {}
 
     def process(self, envelopes: Iterable[tuple[str, bytes]], clock_ms: int | None = None) -> None:
         """Take in a batch; `said`, `tables`, `deltas`, `ahead` and `unsaid` hold what comes of it."""
@@ -75,8 +78,10 @@ class ShardBase:
                 self._reject_raw(payload, counts)
             else:
                 self._receive(kind, payload)
-        before = {name: Standing(*s) for name, s in self.head.standings.items()}
-        after = self._pass_over(self._judge(before, chunks, counts), chunks, clock_ms)
+        if self._added:
+            self._admit(self._added)
+        self._begun, announced = self._take_part({chunk.source for chunk in chunks})
+        after = self._pass_over(self._judge(self._begun, chunks, counts), chunks, clock_ms)
         self.note_standings(after)
         if job.ended:
             self.frontier = FOREVER
@@ -84,7 +89,24 @@ class ShardBase:
         counts["pending"] = sum(n for _, n in pages.values()) - self.ledger.pending
         ledger = (a + counts[f] for a, f in zip(self.head.ledger, Ledger._fields, strict=True))
         kept = {name: tuple(standing) for name, standing in after.items()}
-        self.keep_head(kept, tuple(ledger), pages, clock_ms)
+        self.keep_head(kept, tuple(ledger), pages, clock_ms, announced)
+
+    def _admit(self, added: list[str]) -> None:
+        """Note that the state is made with some more sources from now on."""
+        current = self.job.fingerprint()
+        parts = {part: current[part] for part in map(name_part, added)}
+        self.head = self.head._replace(made_by={**self.head.made_by, **parts})
+        self.store.write("description", describe_job(self.job).write())
+
+    def _take_part(self, heard: set[str]) -> Taking:
+        """Return how far the sources of a batch have come before it; added ones join here."""
+        stored, announced = self.head.standings, self.head.announced
+        known = {
+            name: Standing(*stored.get(name, ()))
+            for name in self.job.sources
+            if name not in self._added and name not in announced
+        }
+        return join_sources(known, self._added, announced, heard)
 
     @abstractmethod
     def _receive(self, kind: str, payload: bytes) -> None:
@@ -101,9 +123,8 @@ class ShardBase:
         """Fold what is stable, put off the rest; return the pages of what is pending."""
 
     def note_standings(self, standings: Mapping[str, Standing]) -> None:
-        """Take over how far the channels have come."""
-        start = Standing()
-        self.standings = {name: standings.get(name, start) for name in self.job.sources}
+        """Take over how far the channels have come that take part."""
+        self.standings = {name: standings[name] for name in self.job.sources if name in standings}
         self.frontiers = {name: standing.frontier for name, standing in self.standings.items()}
         self.frontier = min(self.frontiers.values(), default=0)
 
@@ -113,10 +134,11 @@ class ShardBase:
         ledger: tuple[int, ...],
         pages: Pages,
         clock_ms: int | None,
+        announced: tuple[str, ...] = (),
     ) -> None:
         """Write the head: what the next batch begins with."""
         held = dict(self.store.held)
-        self.head = Head(standings, ledger, pages, self.head.made_by, clock_ms, held)
+        self.head = Head(standings, ledger, pages, self.head.made_by, clock_ms, held, announced)
         self.store.write("head", self.job.codec.encode(tuple(self.head)))
 
     @property
@@ -132,12 +154,16 @@ class ShardBase:
             return standings
         before = self.head.clock_ms
         elapsed = 0 if before is None else clock_ms - before
-        return pass_over(self.job.sources, standings, chunks, elapsed)
+        sources = {name: self.job.sources[name] for name in standings}
+        return pass_over(sources, standings, chunks, elapsed)
 
     def _describe_late(self, event: Event, distance: int) -> ResultRow:
-        """Say how late an event is, and if it is so because the others had gone on without it."""
-        waived = Standing(*self.head.standings.get(event.source, ())).waived
-        return describe_late(event, distance, waived=event.time + distance == waived)
+        """Describe a late event: how late it is, and if it lies before its source took part or was heard again."""
+        begun = self._begun.get(event.source, Standing())
+        behind = event.time + distance
+        return describe_late(
+            event, distance, waived=behind == begun.waived, joined=behind == begun.joined
+        )
 
     def _reject_raw(self, payload: bytes, counts: dict[str, int]) -> None:
         for rejected in self.job.codec.decode(payload):

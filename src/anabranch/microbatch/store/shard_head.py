@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from anabranch.microbatch.store.state_store import Reader, Store, read_known_page
@@ -17,7 +17,7 @@ class Head(NamedTuple):
     """The small part of a shard's state: read and written with every batch.
 
     `clock_ms` is the recorded time of the last batch, if there is need of it. `held` lists what else there
-    must be in the store.
+    must be in the store. `announced` are sources that join with the next batch.
     """
 
     standings: dict[str, tuple[Any, ...]]
@@ -26,6 +26,7 @@ class Head(NamedTuple):
     made_by: dict[str, str]
     clock_ms: int | None = None
     held: dict[str, int] | None = None
+    announced: tuple[str, ...] = ()
 
 
 def add_pending(store: Store, pages: Pages, data: bytes, first: int, counted: int) -> int:
@@ -44,6 +45,12 @@ def take_pending(store: Store, pages: Pages, frontier: int) -> list[bytes]:
         store.write_page(_BOOK, str(number), None)
         del pages[number]
     return found
+
+
+def rewrite_pending(store: Store, pages: Pages, change: Callable[[bytes], bytes]) -> None:
+    """Write each page of pending events anew; which events it has stays as it is."""
+    for number in pages:
+        store.write_page(_BOOK, str(number), change(read_known_page(store, _BOOK, str(number))))
 
 
 def read_pending_pages(store: Reader, numbers: Iterable[int]) -> Iterator[bytes]:

@@ -7,11 +7,11 @@ something new to read, and its error comes from inside a task.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from anabranch.microbatch.job.fingerprint import check_fingerprint
+from anabranch.microbatch.job.fingerprint import ChangedProgramError, check_fingerprint, name_part
 from anabranch.spark.checkpoint.ownership import find_last
 
 if TYPE_CHECKING:
@@ -23,15 +23,24 @@ MADE_BY = "_made_by.json"
 _ATTRIBUTE = "_anabranch_fingerprint"
 
 
-def note_fingerprint(frame: DataFrame, fingerprint: Mapping[str, str]) -> DataFrame:
+class Provenance(NamedTuple):
+    """What the state of a result depends on, and the sources that a column of its input tells apart."""
+
+    fingerprint: dict[str, str]
+    mixed: frozenset[str] = frozenset()
+
+
+def note_fingerprint(
+    frame: DataFrame, fingerprint: Mapping[str, str], mixed: Iterable[str] = ()
+) -> DataFrame:
     """Return a result that knows what its state depends on."""
-    frame.__dict__[_ATTRIBUTE] = dict(fingerprint)
+    frame.__dict__[_ATTRIBUTE] = Provenance(dict(fingerprint), frozenset(mixed))
     return frame
 
 
-def find_fingerprint(frame: DataFrame) -> dict[str, str] | None:
+def find_provenance(frame: DataFrame) -> Provenance | None:
     """Return what the state of a result depends on, if the result is one of `run`."""
-    found: dict[str, str] | None = frame.__dict__.get(_ATTRIBUTE)
+    found: Provenance | None = frame.__dict__.get(_ATTRIBUTE)
     return found
 
 
@@ -53,14 +62,31 @@ def write_made_by(checkpoint: Path, fingerprint: Mapping[str, str]) -> None:
     draft.replace(checkpoint / MADE_BY)
 
 
-def check_made_by(checkpoint: Path, fingerprint: Mapping[str, str]) -> None:
-    """Refuse a checkpoint that something else has made; note what makes a new one."""
-    if find_last(checkpoint / "commits", "[0-9]*") < 0:
+def check_made_by(
+    checkpoint: Path, fingerprint: Mapping[str, str], mixed: Iterable[str] = ()
+) -> None:
+    """Refuse a checkpoint that something else has made; note what makes a new one, or what is added to it."""
+    committed = find_last(checkpoint / "commits", "[0-9]*")
+    if committed < 0:
         write_made_by(checkpoint, fingerprint)
         return
     stored = read_made_by(checkpoint)
-    if stored is not None:
-        check_fingerprint(stored, fingerprint)
+    if stored is None:
+        return
+    check_fingerprint(stored, fingerprint)
+    parts = [part for part in map(name_part, sorted(mixed)) if part not in stored]
+    planned = find_last(checkpoint / "offsets", "[0-9]*")
+    if parts and planned > committed:
+        # Its rows of these sources may have been published as rejected.
+        raise ChangedProgramError(
+            f"batch {planned} was planned before {', '.join(parts)} was declared, and is not committed",
+            expected="the declaration with which the batch was planned",
+            got=f"{', '.join(parts)} beside it, in the same frame or folder",
+            cure="start the query once without it, which finishes the batch; then add it",
+        )
+    added = {part: value for part, value in fingerprint.items() if part not in stored}
+    if added:
+        write_made_by(checkpoint, {**stored, **added})
 
 
 def find_shards(checkpoint: Path) -> int | None:

@@ -125,9 +125,9 @@ class StateView:
 
     def sources(self) -> DataFrame:
         """Return how far each source has come."""
-        schema = "name string, frontier long, largest long, last long, silence_ms long, waived long"
+        schema = "name string, frontier long, largest long, last long, silence_ms long, waived long, joined long"
         rows = [
-            (name, s.frontier, s.largest, s.last, s.silence_ms, s.waived)
+            (name, s.frontier, s.largest, s.last, s.silence_ms, s.waived, s.joined)
             for name, s in sorted(self.overview.standings.items())
         ]
         return self.spark.createDataFrame(rows, schema)

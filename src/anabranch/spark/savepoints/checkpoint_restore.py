@@ -18,6 +18,7 @@ from anabranch.errors import AnabranchError, InputError
 from anabranch.microbatch.ingest.row_reader import MAX_RECORD_BYTES
 from anabranch.microbatch.job.job import Job
 from anabranch.microbatch.job.path_choice import Columnar
+from anabranch.microbatch.restore.shares import begin_sources
 from anabranch.model.program import Program
 from anabranch.paths import resolve_path, strip_scheme
 from anabranch.publication import publish_file
@@ -44,6 +45,9 @@ from anabranch.state.evolution.schemas import read_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+FORESEEN = '"foreseen"'
+"""What tells the offset of `Files` from those of frames."""
 
 
 def restore_savepoint(  # noqa: PLR0913 - what `run` and `write_directory` take
@@ -81,7 +85,7 @@ def restore_savepoint(  # noqa: PLR0913 - what `run` and `write_directory` take
         spark = find_session(feeds)
         with set_partitions(spark, partitions):
             _seed(spark, job, opened, migration, draft, first, format)
-        _go_on_from(opened, draft / "checkpoint", list_origins(feeds))
+        _go_on_from(opened, draft / "checkpoint", list_origins(feeds), files=bool(job.folders))
         write_begin(draft / "checkpoint", Begin(first, opened.manifest.id, job.wiring.shards))
         write_made_by(draft / "checkpoint", job.fingerprint())
         _put_in_place(draft, place, target, first)
@@ -142,14 +146,9 @@ def _check_feeds(savepoint: Savepoint, job: Job, feeds: Sequence[Feed]) -> None:
             if windows
             else "run with columns, on numbered sources",
         )
-    asked = len(list_origins(feeds))
-    if manifest.offsets and len(manifest.offsets) != asked:
-        raise SavepointError(
-            "the savepoint has read from another number of Spark's sources",
-            expected=f"{len(manifest.offsets)} of them, in the same order",
-            got=str(asked),
-            cure="give it the feeds that it had",
-        )
+    begin_sources(job, manifest.list_standings())
+    if manifest.offsets:
+        _line_up(manifest.offsets, len(list_origins(feeds)), files=bool(job.folders))
 
 
 def _find_first(folder: Path, savepoint: Savepoint) -> int:
@@ -225,11 +224,38 @@ def _seed(
         query.stop()
 
 
-def _go_on_from(savepoint: Savepoint, checkpoint: Path, origins: Sequence[Origin]) -> None:
+def _line_up(offsets: Sequence[str], asked: int, *, files: bool) -> list[str]:
+    """Return the offsets of Spark's sources: those of frames in order, added ones, then all `Files` as one."""
+    saved = [offset for offset in offsets if FORESEEN in offset]
+    if len(offsets) == asked and (bool(saved) == files or offsets[-1] == NOTHING_READ):
+        return list(offsets)
+    frames = [offset for offset in offsets if FORESEEN not in offset]
+    added = asked - files - len(frames)
+    if added < 0 or (saved and not files):
+        raise SavepointError(
+            "the savepoint has read from feeds that are missing now",
+            expected=f"{_count_feeds(len(frames), files=bool(saved))}, in the same order; added frames come last",
+            got=_count_feeds(asked - files, files=files),
+            cure="give it the feeds that it had, and new ones beside them",
+        )
+    fused = saved or [NOTHING_READ]
+    return [*frames, *[NOTHING_READ] * added, *(fused if files else ())]
+
+
+def _count_feeds(frames: int, *, files: bool) -> str:
+    counted = [f"{frames} frame{'s' * (frames != 1)}"] if frames or not files else []
+    return " and ".join([*counted, *(["files"] if files else [])])
+
+
+def _go_on_from(
+    savepoint: Savepoint, checkpoint: Path, origins: Sequence[Origin], *, files: bool
+) -> None:
     """Let the sources go on where the savepoint was made, not where the seeding batch was."""
     manifest = savepoint.manifest
     # What has not been read on Spark begins where it begins.
-    offsets = manifest.offsets or [NOTHING_READ] * len(origins)
+    offsets = [NOTHING_READ] * len(origins)
+    if manifest.offsets:
+        offsets = _line_up(manifest.offsets, len(origins), files=files)
     file = checkpoint / "offsets" / "0"
     version, settings, *_ = file.read_text(encoding="utf-8").splitlines()
     file.write_text("\n".join([version, settings, *offsets]), encoding="utf-8")

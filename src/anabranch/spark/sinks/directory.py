@@ -25,7 +25,7 @@ from anabranch.publication import PARTIAL, publish_folder
 from anabranch.spark.checkpoint.integrity import guard_checkpoint, refuse_damage
 from anabranch.spark.checkpoint.locks import Lock
 from anabranch.spark.checkpoint.ownership import PairingError, check_pair, read_begin, write_pair
-from anabranch.spark.checkpoint.provenance import check_made_by, find_fingerprint
+from anabranch.spark.checkpoint.provenance import check_made_by, find_provenance
 from anabranch.spark.session.partitions import spare_partitions
 from anabranch.spark.sinks.packed_frames import find_packed
 from anabranch.spark.sinks.part_files import (
@@ -209,14 +209,19 @@ def read_frontiers(batch: Path) -> Frontiers:
 
 
 def read_waivers(folder: str | Path) -> list[Heartbeat]:
-    """Return what a query decided by its clock: heartbeats on behalf of sources that were idle.
+    """Return what a query promised on behalf of its sources, as heartbeats.
 
-    With them the reference says of the same input what the query said of it.
+    It promises the frontier that was reached for a source that joined when the query was under way, and by
+    its clock for one that was idle. With them the reference says of the same input what the query said of it.
     """
     found: list[tuple[str, int, int | None]] = []
     known: dict[str, int] = {}
+    joined: set[str] = set()
     for _, batch in sorted(list_batches(folder).items()):
         for name, stand in read_frontiers(batch).stands.items():
+            if stand.joined is not None and name not in joined:
+                joined.add(name)
+                found.append((name, stand.joined, None))
             if stand.waived is not None and known.get(name) != stand.waived:
                 known[name] = stand.waived
                 found.append((name, stand.waived, stand.last))
@@ -267,7 +272,7 @@ def _find_frontiers(counts: list[dict[str, Any]]) -> Frontiers:
 
 
 def _note_since(frontiers: Frontiers, before: Frontiers | None, batch: int) -> Frontiers:
-    """Note of each source the batch in which its frontier moved last, and in which it was heard."""
+    """Note of each source in which batch its frontier moved last, it was heard last, and it joined."""
     old = Frontiers(NEVER, {}) if before is None else before
     stood = {
         name: (old.since or {}).get(name, batch)
@@ -278,7 +283,11 @@ def _note_since(frontiers: Frontiers, before: Frontiers | None, batch: int) -> F
     if frontiers.about is not None:
         stands, known = frontiers.stands, old.stands
         about = {
-            name: {**told, "heard": _find_heard(stands[name], known.get(name), batch)}
+            name: {
+                **told,
+                "heard": _find_heard(stands[name], known.get(name), batch),
+                "joined_in": _find_joined(stands[name], known.get(name), batch),
+            }
             for name, told in frontiers.about.items()
         }
     since = dict.fromkeys(frontiers.sources, batch) | stood
@@ -290,6 +299,12 @@ def _find_heard(stand: Stand, before: Stand | None, batch: int) -> int | None:
     own = stand.frontier if stand.frontier != stand.waived else old.frontier
     moved = (stand.largest, stand.last, own) != (old.largest, old.last, old.frontier)
     return batch if moved else old.heard
+
+
+def _find_joined(stand: Stand, before: Stand | None, batch: int) -> int | None:
+    if stand.joined is None:
+        return None
+    return batch if before is None or before.joined is None else before.joined_in
 
 
 def _sample(rows: DataFrame) -> list[Sample]:
@@ -327,9 +342,9 @@ def _start(
     lock = Lock(local)
     first = read_begin(local).first
     try:
-        made_by = find_fingerprint(result)
+        made_by = find_provenance(result)
         if made_by is not None:
-            check_made_by(local, made_by)
+            check_made_by(local, *made_by)
         accept()
         keeper = guard_checkpoint(local, find_retained(result.sparkSession))
 

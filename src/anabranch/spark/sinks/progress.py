@@ -21,7 +21,7 @@ from anabranch.errors import (
     Location,
     RejectionError,
 )
-from anabranch.eventtime.held_back import explain_hold, find_holders, name_time
+from anabranch.eventtime.held_back import describe_joining, explain_hold, find_holders, name_time
 from anabranch.eventtime.ledger import Ledger
 from anabranch.model.events import FOREVER
 from anabranch.paths import resolve_path
@@ -175,8 +175,13 @@ def describe_frontiers(frontiers: Frontiers, batch: int | None = None) -> str:
         for name in sorted(sources)
         if name not in slow
     ]
+    joined = "".join(
+        f"; {name} {describe_joining(stand._replace(joined_in=None))}"
+        for name, stand in sorted(stands.items())
+        if stand.joined_in is not None and stand.joined_in == batch
+    )
     if not fast or least == FOREVER:
-        return f"frontier {name_time(least)}"
+        return f"frontier {name_time(least)}{joined}"
     stood = {name: number for name, number in (since or {}).items() if number != batch}
     held = []
     for name in slow:
@@ -188,7 +193,7 @@ def describe_frontiers(frontiers: Frontiers, batch: int | None = None) -> str:
         held.append(f"{name}{when} ({why})" if why else f"{name}{when}")
     # The others are ahead, so whoever is not among them has not been heard of.
     names = ", ".join(held) or "a source that has brought nothing yet"
-    return f"frontier {name_time(least)}, held back by {names}; {', '.join(fast)}"
+    return f"frontier {name_time(least)}, held back by {names}; {', '.join(fast)}{joined}"
 
 
 def find_slowest(frontiers: Frontiers) -> list[str]:

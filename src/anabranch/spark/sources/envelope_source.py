@@ -7,7 +7,7 @@ as columns. No row is ever built in between.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import (
@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 from anabranch.microbatch.columns.allocator import keep_freed
 from anabranch.microbatch.exchange.envelopes import SCHEMA, make_batch
 from anabranch.microbatch.ingest.early_folds import begin_gathering, fold_file, is_foldable
-from anabranch.microbatch.ingest.file_rows import read_rows, take_in_rows
+from anabranch.microbatch.ingest.file_rows import Folder, read_rows, take_in_rows
 from anabranch.microbatch.ingest.look_ahead import Forecast, Forecaster, Foreseen, can_foresee
 from anabranch.microbatch.job.job import Job
 from anabranch.sources.files import Found, Taken, check_taken, list_batch, list_files, list_names
@@ -73,7 +73,7 @@ class FusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Begin before the first file."""
-        return _write([Taken() for _ in self._folders], Foreseen({}))
+        return self._write([Taken() for _ in self._folders], Foreseen({}))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Remember what there is now: nothing beyond it will be read."""
@@ -82,7 +82,7 @@ class FusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Return the next files of each folder, as many as a batch takes."""
-        taken, foreseen = _read(start)
+        taken, foreseen = self._read(start)
         if not self._checked:
             for folder, so_far in zip(self._folders, taken, strict=True):
                 check_taken(folder.files, so_far)
@@ -98,11 +98,11 @@ class FusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         }
         if self._forecaster is not None:
             foreseen = self._forecaster.advance(foreseen, files)
-        return _write([so_far.after(files[n]) for n, so_far in enumerate(taken)], foreseen)
+        return self._write([so_far.after(files[n]) for n, so_far in enumerate(taken)], foreseen)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Deal a batch's files out to tasks, the largest first."""
-        (before, known), (after, foreseen) = _read(start), _read(end)
+        (before, known), (after, foreseen) = self._read(start), self._read(end)
         files = {
             place: list_batch(folder.files, a, b)
             for place, (folder, a, b) in enumerate(zip(self._folders, before, after, strict=True))
@@ -140,6 +140,12 @@ class FusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if gathering is not None:
             yield make_batch(gathering.send(), shards)
 
+    def _write(self, taken: list[Taken], foreseen: Foreseen) -> dict[str, Any]:
+        return write_offset(self._folders, taken, foreseen)
+
+    def _read(self, offset: dict[str, Any]) -> tuple[list[Taken], Foreseen]:
+        return read_offset(self._folders, offset)
+
 
 class BatchReader(DataSourceReader):
     """Reads all files of folders that have ended, as one batch."""
@@ -151,7 +157,9 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Deal all files out to tasks."""
         files = [list_files(folder.files, Taken()) for folder in self._job.folders]
-        end = _write([Taken().after(found) for found in files], Foreseen({}))
+        end = write_offset(
+            self._job.folders, [Taken().after(found) for found in files], Foreseen({})
+        )
         return self._inner.partitions(self._inner.initialOffset(), end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -159,11 +167,28 @@ class BatchReader(DataSourceReader):
         return self._inner.read(partition)
 
 
-def _write(taken: list[Taken], foreseen: Foreseen) -> dict[str, Any]:
+def write_offset(
+    folders: Sequence[Folder], taken: Sequence[Taken], foreseen: Foreseen
+) -> dict[str, Any]:
+    """Return how far folders have been read, as JSON has it."""
     files = {str(place): so_far._asdict() for place, so_far in enumerate(taken)}
-    return {**files, "foreseen": foreseen.write()}
+    names = [list(folder.known_by) for folder in folders]
+    return {**files, "names": names, "foreseen": foreseen.write()}
 
 
-def _read(offset: dict[str, Any]) -> tuple[list[Taken], Foreseen]:
-    taken = [Taken(**offset[str(place)]) for place in range(len(offset) - 1)]
-    return taken, Foreseen.read(offset["foreseen"])
+def read_offset(
+    folders: Sequence[Folder], offset: Mapping[str, Any]
+) -> tuple[list[Taken], Foreseen]:
+    """Return how far each folder has been read: a folder is known by its sources, a new one begins."""
+    foreseen = Foreseen.read(offset["foreseen"])
+    read = [Taken(**offset[place]) for place in sorted(filter(str.isdecimal, offset), key=int)]
+    names = offset.get("names")
+    if names is None or len(folders) == len(read) == 1:
+        # An earlier build knew folders by their places.
+        return read + [Taken()] * (len(folders) - len(read)), foreseen
+    known = {name: so_far for found, so_far in zip(names, read, strict=True) for name in found}
+    taken = [
+        next((known[name] for name in folder.known_by if name in known), Taken())
+        for folder in folders
+    ]
+    return taken, foreseen

@@ -1,0 +1,32 @@
+"""Where Spark's sources go on after a restore: those that are added begin."""
+
+import pytest
+
+from anabranch.savepoints.manifest import SavepointError
+from anabranch.spark.savepoints.checkpoint_restore import _line_up
+
+ONE, TWO, FILES = '{"logOffset":1}', '{"logOffset":2}', '{"0":{},"foreseen":{}}'
+
+
+@pytest.mark.parametrize(("saved", "asked", "files", "lined"), [
+    ([ONE, TWO], 2, False, [ONE, TWO]),
+    ([ONE, TWO], 3, False, [ONE, TWO, "-"]),
+    ([ONE, FILES], 3, True, [ONE, "-", FILES]),
+    ([ONE], 2, True, [ONE, "-"]),
+    ([FILES], 3, True, ["-", "-", FILES]),
+    ([ONE, "-"], 2, True, [ONE, "-"]),
+])  # fmt: skip
+def test_frames_go_on_in_their_order_and_files_come_last(saved, asked, files, lined):
+    assert _line_up(saved, asked, files=files) == lined
+
+
+@pytest.mark.parametrize(("saved", "asked", "files", "expected", "got"), [
+    ([ONE, TWO], 1, False, "2 frames", "1 frame"),
+    ([ONE, FILES], 2, False, "1 frame and files", "2 frames"),
+    ([ONE], 1, True, "1 frame", "files"),
+])  # fmt: skip
+def test_a_feed_that_is_missing_is_refused(saved, asked, files, expected, got):
+    with pytest.raises(SavepointError, match="feeds that are missing now") as error:
+        _line_up(saved, asked, files=files)
+    assert f"expected: {expected}, in the same order" in str(error.value)
+    assert f"got:      {got}\n" in str(error.value)
