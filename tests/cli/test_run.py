@@ -366,3 +366,60 @@ def test_a_source_that_is_not_declared_is_rejected_with_a_hint(program, tmp_path
     # What the flags declare are all sources that there are.
     assert run_command(["run", program, "--input", str(events), "--lateness", "90"]) == 0
     assert "2 in = 2 processed" in capsys.readouterr().out
+
+
+RAISING = """
+from typing import NamedTuple
+from anabranch import Event, Program, depends, on
+from anabranch.state import MapOf, Sum
+
+class Txn(NamedTuple):
+    time: int
+    account: str
+    amount: int
+
+class Report(NamedTuple):
+    time: int
+    account: str
+
+totals = Program(
+    on(Txn, update=lambda total, txn: total + txn.amout),
+    on(Report, output=lambda total, report: (report.account, total)),
+    depends(Report, Txn, Report, same="account"),
+    state=MapOf(Sum(), by="account"),
+)
+events = [Event(Txn(n, "a", n), "till", n) for n in range(1, 8)]
+events.append(Event(Report(9, "a"), "till", 9))
+"""
+
+
+def test_a_run_fails_if_a_function_raises_on_all_events_of_a_type(
+    tmp_path, monkeypatch, capsys, message
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "totals.py").write_text(RAISING)
+    assert run_command(["run", "totals.py"]) == 1
+    said = capsys.readouterr()
+    message("every_event_of_a_type_raises", said.err)
+    reason = "on Txn: AttributeError: 'Txn' object has no attribute 'amout' (totals.py:16)"
+    assert f"rejected  7 times: {reason}\n" in said.out
+    assert run_command(["run", "totals.py", "--json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["reasons"] == [{"reason": reason, "tag": "Txn", "count": 7}]
+    assert document["exit_code"] == 1
+    assert run_command(["run", "totals.py", "--most-rejected", "100%"]) == 0
+
+
+def test_the_most_frequent_reasons_come_first_with_their_counts(program, tmp_path, capsys):
+    rows = [f'{{"tag": "Temp", "time": {n}, "degrees": "{n}"}}' for n in range(1, 5)]
+    rows += ["nonsense", '{"tag": "Temp", "time": 9, "degrees": 1}']
+    file = tmp_path / "rows.jsonl"
+    file.write_text("\n".join(["nothing", *rows]) + "\n")
+    assert run_command(["run", program, "--input", str(file)]) == 0
+    out = capsys.readouterr().out
+    shown = [line for line in out.splitlines() if line.startswith("rejected")]
+    assert [line.partition(": ")[0] for line in shown] == [
+        "rejected  4 times",
+        "rejected  2 times",
+    ]
+    assert "rows.jsonl:2: field 'degrees' of Temp: expected int" in shown[0]
