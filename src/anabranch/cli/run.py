@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -9,7 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from cyclopts import Parameter
 from rich.text import Text
 
-from anabranch.cli.flags import Inputs, Json, Lateness, Strict, Target
+from anabranch.cli.flags import Inputs, Json, Lateness, Strict, Target, check_inputs
 from anabranch.cli.run_report import RunReport, describe_amount, describe_samples
 from anabranch.cli.run_spark import run_on_spark
 from anabranch.cli.run_verdict import (
@@ -30,6 +31,7 @@ from anabranch.eventtime.hints import count_strangers, explain_strangers
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.tolerance import (
     Sample,
+    Tolerance,
     count_reasons,
     read_tolerance,
 )
@@ -37,7 +39,7 @@ from anabranch.model.events import FOREVER
 from anabranch.model.values.fields import encode_value
 from anabranch.paths import strip_scheme
 from anabranch.reference.event_files import encode_item, encode_output, encode_spoken
-from anabranch.reference.rows import STANDARD, find_format, write_rows
+from anabranch.reference.rows import STANDARD, check_output_name, write_rows
 from anabranch.reference.sequential import Answer
 from anabranch.reference.sequential import run as fold
 from anabranch.reference.speculative import Speech
@@ -112,7 +114,8 @@ def run(  # noqa: PLR0913 - one for each flag
     This is the reference: what it says is what the program means, on every runtime. With --master
     or --spark the program runs on Spark, and says the same.
     """
-    tolerance = None if most_rejected is None else read_tolerance(most_rejected)
+    tolerance = None if most_rejected is None else _read_limit(most_rejected)
+    check_inputs(input)
     kind: Literal["json", "parquet"] = "json" if format == "jsonl" else "parquet"
     delay = None if lateness is None else read_lateness(lateness)
     order = SparkRequest(place, input, output, kind, delay, strict, unbounded, tolerance, mode)
@@ -122,6 +125,29 @@ def run(  # noqa: PLR0913 - one for each flag
         return _run_on_spark(target, order, stops.start, json=json)
     refuse_flags(place)
     return _run_here(target, order, stops, format, json=json)
+
+
+def _read_limit(value: str) -> Tolerance:
+    try:
+        return read_tolerance(value)
+    except InputError as error:
+        what = error.what.replace("most_rejected", "--most-rejected")
+        raise InputError(what, expected=error.expected, got=error.got) from None
+
+
+def _check_output(output: str, kind: Literal["jsonl", "parquet"] | None) -> None:
+    if output == STANDARD:
+        return
+    path = strip_scheme(output, "output")
+    if kind is None:
+        check_output_name(path)
+    if not Path(path).absolute().parent.is_dir():
+        raise InputError(
+            f"there is no folder for {output!r}",
+            expected="--output FILE in a folder that exists",
+            got=f"no folder {Path(path).parent}",
+            cure=f"mkdir -p {shlex.quote(str(Path(path).parent))}",
+        )
 
 
 class Stops(NamedTuple):
@@ -176,8 +202,8 @@ def _run_here(
             cure="the document of --json has the outputs in it",
         )
     screen = Screen(quiet=json, stderr=to_stdout)
-    if output is not None and kind is None:
-        find_format(output)  # Refuse the name before the work, not after it.
+    if output is not None:
+        _check_output(output, kind)  # Refuse the name before the work, not after it.
     material = load_material(target)
     program = material.program
     start = None if stops.start is None else read_snapshot(stops.start, program)

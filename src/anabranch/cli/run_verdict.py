@@ -18,6 +18,7 @@ from anabranch.eventtime.tolerance import (
     Sample,
     Tolerance,
     count_reasons,
+    describe_reasons,
     explain_excess,
     explain_raising,
     find_raising,
@@ -68,7 +69,15 @@ def _find_failure(verdict: RunVerdict) -> RejectionError | None:
             return explain_excess(ledger, tolerance, samples, where, place)
         return None
     if not raising:
-        return None
+        if not ledger.rejected or ledger.rejected < ledger.input:
+            return None
+        return RejectionError(
+            f"every event is rejected: {ledger.rejected:,} of {ledger.input:,}",
+            where=where,
+            expected="events that fit the program",
+            got="\n".join(describe_reasons(samples)),
+            cure=f"look at {place}; --most-rejected 100% lets such a run pass",
+        )
     cure = f"mend the function: anabranch check {where} prints the smallest case; "
     cure += "--most-rejected 100% lets such a run pass"
     return explain_raising(raising, samples, where, cure)
