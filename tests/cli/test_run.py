@@ -191,8 +191,8 @@ def test_a_settled_run_has_no_ops(program, disorder, capsys):
         (["run", f"{BARRIER}:nope"], "has no program 'nope'"),
         (["run", BARRIER, "--input", "gone.jsonl"], "there is no file 'gone.jsonl'"),
         (["run", BARRIER, "--output", "x.csv"], "CSV"),
-        (["run", BARRIER, "--output", "x.what"], "does not say what is in the file"),
-        (["run", BARRIER, "--output", "no/such/folder/x.jsonl"], "can't be written"),
+        (["run", BARRIER, "--output", "x.what"], "outputs can't be written to 'x.what'"),
+        (["run", BARRIER, "--output", "no/such/folder/x.jsonl"], "there is no folder for"),
         (["run", BARRIER, "--lateness", "soon"], "soon"),
         (["run", BARRIER, "--lateness", "-1"], "not a distance in time"),
         (["run", BARRIER, "--lateness", "3", "--strict"], "strict and late at once"),
@@ -355,13 +355,14 @@ def test_a_source_that_is_not_declared_is_rejected_with_a_hint(program, tmp_path
     rows = [{"tag": "Temp", "time": time, "degrees": 1, "source": "phone"} for time in (100, 40)]
     events = tmp_path / "calls.jsonl"
     events.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert run_command(["run", program, "--input", str(events)]) == 0
+    assert run_command(["run", program, "--input", str(events)]) == 1
     out, err = capsys.readouterr()
     assert "2 in = 2 rejected" in out
+    assert "every event is rejected: 2 of 2" in err
     assert (
         "hint: 2 events rejected, of 1 undeclared source: 'phone' (2). Declared: 'phones'." in err
     )
-    assert run_command(["run", program, "--input", str(events), "--json"]) == 0
+    assert run_command(["run", program, "--input", str(events), "--json"]) == 1
     assert "Add Source('phone')" in json.loads(capsys.readouterr().out)["hint"]
     # What the flags declare are all sources that there are.
     assert run_command(["run", program, "--input", str(events), "--lateness", "90"]) == 0

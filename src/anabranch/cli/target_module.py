@@ -51,6 +51,9 @@ def load_program(target: str) -> Program:
             where=_locate_failure(error),
             expected="a module that can be imported and holds a Program",
             got=f"{type(error).__name__}: {error}",
+            cure="install it in the environment of this command, or set PYTHONPATH"
+            if isinstance(error, ModuleNotFoundError)
+            else None,
         ) from error
 
 
