@@ -424,3 +424,23 @@ def test_the_most_frequent_reasons_come_first_with_their_counts(program, tmp_pat
         "rejected  2 times",
     ]
     assert "rows.jsonl:2: field 'degrees' of Temp: expected int" in shown[0]
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_a_file_of_which_no_row_could_fit_is_refused_with_its_columns(tmp_path, capsys, ending):
+    import pyarrow as pa
+    from pyarrow import feather, parquet
+
+    file = tmp_path / f"counts.{ending}"
+    table = pa.table({"tag": ["Inc"], "time": ["2026-01-01"], "kee": [1]})
+    (parquet.write_table if ending == "parquet" else feather.write_feather)(table, file)
+    assert run_command(["run", "examples/key_counter.py", "--input", str(file)]) == 2
+    assert capsys.readouterr().err == (
+        f"file {file} can't bring events of Inc, Read: no row of it would fit\n"
+        "  expected: time: int\n"
+        "            key: int\n"
+        "  got:      time: string\n"
+        "            no column 'key'\n"
+        "  to do:    write 'time' with another type, or change the field's annotation; "
+        "add a column 'key' (is 'kee' meant?), or give the field a default\n"
+    )

@@ -111,8 +111,9 @@ def load_items(
 ) -> tuple[Item, ...]:
     """Return the events of files, or else those beside the program; rows count on from `after`."""
     if files:
-        from anabranch.reference.event_files import read_items
+        from anabranch.reference.event_files import check_schemas, read_items
 
+        check_schemas(material.program, files)
         return tuple(read_items(material.program, files, after))
     if not material.items:
         place = material.target.partition(":")[0]

@@ -79,6 +79,43 @@ def find_misfits(
     return [*found, *_find_unfit_everywhere(schema, each, names)]
 
 
+def check_files(paths: Sequence[str], tags: Sequence[Tag], names: ColumnNames) -> None:
+    """Refuse Parquet or Arrow files if no row of the first and of the last could become an event.
+
+    Files of one folder may differ, and the first ones may be older than the program: so both have to be wrong.
+    """
+    refusal: InputError | None = None
+    for path in dict.fromkeys([*paths[:1], *paths[-1:]]):
+        schema = _peek(path)
+        misfits = None if schema is None else find_misfits(schema, tags, names)
+        if schema is None or not misfits:
+            return
+        what = f"file {path}"
+        refusal = refusal or explain_misfits(misfits, tags, schema.names, what=what, place="")
+    if refusal is not None:
+        raise refusal
+
+
+def _peek(path: str) -> pa.Schema | None:
+    """Return the schema of a Parquet or Arrow file; None if it can't be read, which its reader reports."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        return parquet.read_schema(path)
+    except (pa.ArrowException, OSError):
+        pass
+    try:
+        with pa.memory_map(path) as source:
+            try:
+                return pa.ipc.open_file(source).schema
+            except pa.ArrowInvalid:
+                source.seek(0)
+                return pa.ipc.open_stream(source).schema
+    except (pa.ArrowException, OSError):
+        return None
+
+
 def _find_unfit_everywhere(
     schema: pa.Schema, each: Mapping[Tag, list[Misfit]], names: ColumnNames
 ) -> Iterator[Misfit]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hypothesis import assume, find
+from hypothesis import Phase, assume, find, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Flaky, NoSuchExample, Unsatisfiable
 
@@ -126,7 +126,7 @@ def _examine(
         raised += isinstance(outcome, Failed)
         return outcome is not None and not isinstance(outcome, Failed)
 
-    if _search(strategy, returns, dice) or not raised:
+    if _search(strategy, returns, dice, phases=(Phase.generate,)) or not raised:
         return None
 
     def raises(case: Case) -> bool:
@@ -138,9 +138,16 @@ def _examine(
     return _describe(program, suspect, reduce_case(ground, case, raises), raised, target)
 
 
-def _search(strategy: Strategy, wants: Callable[[Case], bool], dice: random.Random) -> Case | None:
+def _search(
+    strategy: Strategy,
+    wants: Callable[[Case], bool],
+    dice: random.Random,
+    *,
+    phases: tuple[Phase, ...] = (Phase.generate, Phase.shrink),
+) -> Case | None:
+    how = settings(make_settings(TRIES), phases=phases)
     try:
-        found: Case = find(strategy, wants, settings=make_settings(TRIES), random=dice)
+        found: Case = find(strategy, wants, settings=how, random=dice)
     except (NoSuchExample, Unsatisfiable, Flaky):
         return None
     return found

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from anabranch.errors import InputError
 from anabranch.model.events import Tag
 from anabranch.model.program import Program
 from anabranch.sources.files import Files, list_names
-from anabranch.sources.schema_check import ColumnNames, explain_misfits, find_misfits
+from anabranch.sources.schema_check import ColumnNames, check_files, explain_misfits, find_misfits
 from anabranch.spark.sources.feeds import Feed
 
 if TYPE_CHECKING:
@@ -89,41 +89,6 @@ def _check_text(feed: Feed, frame: DataFrame, column: str) -> None:
 
 
 def _check_files(feed: Feed, files: Files, tags: list[Tag]) -> None:
-    """Refuse a folder whose first and last file have schemas of which no row would fit.
-
-    Files of one folder may differ, and the first ones may be older than the program: so both have to be wrong.
-    """
-    if files.format not in ("parquet", "arrow"):
-        return
-    names = list_names(files)
-    for name in dict.fromkeys([*names[:1], *names[-1:]]):
-        schema = _peek(files, name)
-        if schema is None:
-            return
-        misfits = find_misfits(schema, tags, _name_columns(feed))
-        if not misfits:
-            return
-        first = misfits, schema, name
-    if names:
-        misfits, schema, name = first
-        what = f"file {Path(files.folder) / name}"
-        raise explain_misfits(misfits, tags, schema.names, what=what, place="")
-
-
-def _peek(files: Files, name: str) -> Any:
-    """Return the schema of a file; None if it can't be read, which its reader will report."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    path = str(Path(files.folder) / name)
-    try:
-        if files.format == "parquet":
-            return parquet.read_schema(path)
-        with pa.memory_map(path) as source:
-            try:
-                return pa.ipc.open_file(source).schema
-            except pa.ArrowInvalid:
-                source.seek(0)
-                return pa.ipc.open_stream(source).schema
-    except (pa.ArrowException, OSError):
-        return None
+    if files.format in ("parquet", "arrow"):
+        paths = [str(Path(files.folder) / name) for name in list_names(files)]
+        check_files(paths, tags, _name_columns(feed))
