@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from importlib.util import find_spec
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -61,17 +62,18 @@ def read_items(
     return _number(drafts)
 
 
-def _check_schemas(program: Program, files: Iterable[str]) -> None:
-    """Refuse Parquet and Arrow files whose columns show that no row could become an event."""
-    columns = [file for file in files if find_format(file) in ("parquet", "arrow")]
-    if (
-        columns and find_spec("pyarrow") is not None
-    ):  # Without it, the reader names what to install.
-        fields = {name for tag in program.inputs for name in field_names(tag)}
-        seq, beat, tag = (
-            f"@{word}" if word in fields else word for word in ("seq", "heartbeat", "tag")
-        )
-        names = ColumnNames(seq=seq, heartbeat=beat, tag=tag)
+def check_schemas(program: Program, files: Iterable[str]) -> None:
+    """Refuse Parquet and Arrow files, and folders of them, whose columns show that no row could fit."""
+    if find_spec("pyarrow") is None:
+        return  # The reader names what to install.
+    fields = {name for tag in program.inputs for name in field_names(tag)}
+    words = ("seq", "heartbeat", "tag")
+    seq, beat, tag = (f"@{word}" if word in fields else word for word in words)
+    names = ColumnNames(seq=seq, heartbeat=beat, tag=tag)
+    for name in files:
+        # What is not there, or of no known format, is for the reader to name.
+        found = [file for file in list_inputs(name) if Path(file).is_file()]
+        parts = [file for file in found if find_format(file) in ("parquet", "arrow")]
         check_files(parts, list(program.inputs), names)
 
 
