@@ -14,7 +14,14 @@ import pytest
 from anabranch.cli.main import run_command
 
 ROOT = Path(__file__).parent.parent.parent
-NAMES = ("cli.md", "speculation.md", "frontiers.md", "evolution.md", "savepoints.md")
+NAMES = (
+    "cli.md",
+    "speculation.md",
+    "frontiers.md",
+    "evolution.md",
+    "savepoints.md",
+    "troubleshooting.md",
+)
 PAGES = [ROOT / "docs" / name for name in NAMES]
 BLOCK = re.compile(r'```(\w+)(?: title="([^"]+)")?\n(.*?)```', re.DOTALL)
 

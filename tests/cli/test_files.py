@@ -136,7 +136,7 @@ def test_every_bad_row_becomes_malformed_with_its_place_and_reason(tmp_path):
     assert items[0].raw == "{broken"
     assert items[0].reason.startswith(f"{file}:1: not JSON: Expecting property name")
     assert reasons(items)[1:] == [
-        "not a JSON object: [1, 2]",
+        "not a JSON object but an array (each line is one object): [1, 2]",
         "field 'celsius' of Temp is missing",
         "unknown tag 'Tmp'; the program knows Temp, Report",
         "tag is missing; the program knows Temp, Report",

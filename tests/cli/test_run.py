@@ -191,8 +191,8 @@ def test_a_settled_run_has_no_ops(program, disorder, capsys):
         (["run", f"{BARRIER}:nope"], "has no program 'nope'"),
         (["run", BARRIER, "--input", "gone.jsonl"], "there is no file 'gone.jsonl'"),
         (["run", BARRIER, "--output", "x.csv"], "CSV"),
-        (["run", BARRIER, "--output", "x.what"], "does not say what is in the file"),
-        (["run", BARRIER, "--output", "no/such/folder/x.jsonl"], "can't be written"),
+        (["run", BARRIER, "--output", "x.what"], "outputs can't be written to 'x.what'"),
+        (["run", BARRIER, "--output", "no/such/folder/x.jsonl"], "there is no folder for"),
         (["run", BARRIER, "--lateness", "soon"], "soon"),
         (["run", BARRIER, "--lateness", "-1"], "not a distance in time"),
         (["run", BARRIER, "--lateness", "3", "--strict"], "strict and late at once"),
@@ -355,14 +355,92 @@ def test_a_source_that_is_not_declared_is_rejected_with_a_hint(program, tmp_path
     rows = [{"tag": "Temp", "time": time, "degrees": 1, "source": "phone"} for time in (100, 40)]
     events = tmp_path / "calls.jsonl"
     events.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert run_command(["run", program, "--input", str(events)]) == 0
+    assert run_command(["run", program, "--input", str(events)]) == 1
     out, err = capsys.readouterr()
     assert "2 in = 2 rejected" in out
+    assert "every event is rejected: 2 of 2" in err
     assert (
         "hint: 2 events rejected, of 1 undeclared source: 'phone' (2). Declared: 'phones'." in err
     )
-    assert run_command(["run", program, "--input", str(events), "--json"]) == 0
+    assert run_command(["run", program, "--input", str(events), "--json"]) == 1
     assert "Add Source('phone')" in json.loads(capsys.readouterr().out)["hint"]
     # What the flags declare are all sources that there are.
     assert run_command(["run", program, "--input", str(events), "--lateness", "90"]) == 0
     assert "2 in = 2 processed" in capsys.readouterr().out
+
+
+RAISING = """
+from typing import NamedTuple
+from anabranch import Event, Program, depends, on
+from anabranch.state import MapOf, Sum
+
+class Txn(NamedTuple):
+    time: int
+    account: str
+    amount: int
+
+class Report(NamedTuple):
+    time: int
+    account: str
+
+totals = Program(
+    on(Txn, update=lambda total, txn: total + txn.amout),
+    on(Report, output=lambda total, report: (report.account, total)),
+    depends(Report, Txn, Report, same="account"),
+    state=MapOf(Sum(), by="account"),
+)
+events = [Event(Txn(n, "a", n), "till", n) for n in range(1, 8)]
+events.append(Event(Report(9, "a"), "till", 9))
+"""
+
+
+def test_a_run_fails_if_a_function_raises_on_all_events_of_a_type(
+    tmp_path, monkeypatch, capsys, message
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "totals.py").write_text(RAISING)
+    assert run_command(["run", "totals.py"]) == 1
+    said = capsys.readouterr()
+    message("every_event_of_a_type_raises", said.err)
+    reason = "on Txn: AttributeError: 'Txn' object has no attribute 'amout' (totals.py:16)"
+    assert f"rejected  7 times: {reason}\n" in said.out
+    assert run_command(["run", "totals.py", "--json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["reasons"] == [{"reason": reason, "tag": "Txn", "count": 7}]
+    assert document["exit_code"] == 1
+    assert run_command(["run", "totals.py", "--most-rejected", "100%"]) == 0
+
+
+def test_the_most_frequent_reasons_come_first_with_their_counts(program, tmp_path, capsys):
+    rows = [f'{{"tag": "Temp", "time": {n}, "degrees": "{n}"}}' for n in range(1, 5)]
+    rows += ["nonsense", '{"tag": "Temp", "time": 9, "degrees": 1}']
+    file = tmp_path / "rows.jsonl"
+    file.write_text("\n".join(["nothing", *rows]) + "\n")
+    assert run_command(["run", program, "--input", str(file)]) == 0
+    out = capsys.readouterr().out
+    shown = [line for line in out.splitlines() if line.startswith("rejected")]
+    assert [line.partition(": ")[0] for line in shown] == [
+        "rejected  4 times",
+        "rejected  2 times",
+    ]
+    assert "rows.jsonl:2: field 'degrees' of Temp: expected int" in shown[0]
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_a_file_of_which_no_row_could_fit_is_refused_with_its_columns(tmp_path, capsys, ending):
+    import pyarrow as pa
+    from pyarrow import feather, parquet
+
+    file = tmp_path / f"counts.{ending}"
+    table = pa.table({"tag": ["Inc"], "time": ["2026-01-01"], "kee": [1]})
+    (parquet.write_table if ending == "parquet" else feather.write_feather)(table, file)
+    assert run_command(["run", "examples/key_counter.py", "--input", str(file)]) == 2
+    assert capsys.readouterr().err == (
+        f"file {file} can't bring events of Inc, Read: no row of it would fit\n"
+        "  expected: time: int\n"
+        "            key: int\n"
+        "  got:      time: string\n"
+        "            no column 'key'\n"
+        "  to do:    write 'time' with another type, or change the field's annotation; "
+        "add a column 'key' (is 'kee' meant?), or give the field a default\n"
+    )

@@ -314,3 +314,52 @@ def test_another_program_or_other_shards_are_refused_without_new_files(spark, tm
     changed.write_text(PROGRAM.replace("100 //", "200 //"))
     assert run_command(["run", str(changed), *command[2:], *MASTER]) == 2
     assert capsys.readouterr().err.startswith("this checkpoint was made with other code")
+
+
+RAISING = """
+from typing import NamedTuple
+from anabranch import Program, depends, on
+from anabranch.state import MapOf, Sum
+
+class Txn(NamedTuple):
+    time: int
+    account: str
+    amount: int
+
+class Report(NamedTuple):
+    time: int
+    account: str
+
+totals = Program(
+    on(Txn, update=lambda total, txn: total + txn.amout),
+    on(Report, output=lambda total, report: (report.account, total)),
+    depends(Report, Txn, Report, same="account"),
+    state=MapOf(Sum(), by="account"),
+)
+
+"""
+
+
+@pytest.mark.spark
+def test_differential_a_run_fails_if_a_function_raises_on_all_events_of_a_type(
+    spark, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "totals.py").write_text(RAISING)
+    rows = [
+        f'{{"tag": "Txn", "time": {n}, "account": "a{n % 3}", "amount": {n}}}' for n in range(9)
+    ]
+    rows += ['{"tag": "Report", "time": 9, "account": "a1"}', "nonsense", "nothing"]
+    (tmp_path / "till.jsonl").write_text("\n".join(rows) + "\n")
+    command = ["run", "totals.py", "--input", "till.jsonl", "--json"]
+    found = []
+    for more in ([], MASTER, [*MASTER, "--columnar", "never"]):
+        assert run_command([*command, *more]) == 1
+        found.append(json.loads(capsys.readouterr().out))
+    reason = "on Txn: AttributeError: 'Txn' object has no attribute 'amout' (totals.py:16)"
+    for document in found:
+        assert document["ledger"]["processed"] == 1
+        first, second = document["reasons"]
+        assert first == {"reason": reason, "tag": "Txn", "count": 9}
+        assert second["count"] == 2
+        assert document["error"]["what"] == found[0]["error"]["what"]

@@ -1,6 +1,8 @@
 """Whatever a user's function raises becomes a reason, in one place."""
 
+import operator
 import sys
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from anabranch import Event, Program, on
 from anabranch.errors import StateTooLargeError
 from anabranch.model.failures import MOST_CHARACTERS, Failed, Passing, attempt
+from anabranch.model.step import run as call
 from anabranch.reference.sequential import run
 
 
@@ -23,6 +26,10 @@ class Quitting(Exception):  # noqa: N818 - as users name them
 
 class Odd(BaseException):
     pass
+
+
+class Deposit(NamedTuple):
+    time: int
 
 
 def fail(error):
@@ -43,7 +50,8 @@ def recurse():
 ])  # fmt: skip
 def test_an_exception_becomes_a_reason_with_the_users_line(error, words):
     line = fail.__code__.co_firstlineno + 1
-    assert attempt(fail, error) == Failed(error, f"{words} (test_failures.py:{line})")
+    place = f"test_failures.py:{line}"
+    assert attempt(fail, error) == Failed(error, f"{words} ({place})", place)
 
 
 def test_endless_recursion_is_a_reason():
@@ -94,3 +102,24 @@ def test_an_event_on_which_a_function_raises_anything_is_rejected(error):
     )
     assert (answer.ledger.input, answer.ledger.rejected) == (3, 1)
     assert answer.rejected[0].reason.startswith(f"on Txn: {type(error).__name__}: ")
+
+
+def test_a_function_without_a_line_of_its_own_is_located_where_its_handler_was_written():
+    handler = on(Deposit, update=operator.add)
+    failed = attempt(call, handler, 0, Deposit(1))
+    assert failed.place == f"test_failures.py:{handler.where.line}"
+    assert failed.reason == (
+        f"TypeError: unsupported operand type(s) for +: 'int' and 'Deposit' ({failed.place})"
+    )
+
+
+def test_the_line_is_the_users_and_not_one_of_a_generated_method():
+    @dataclass(frozen=True)
+    class Fixed:
+        n: int
+
+    def change(fixed):
+        fixed.n = 2
+
+    line = change.__code__.co_firstlineno + 1
+    assert attempt(change, Fixed(1)).place == f"test_failures.py:{line}"

@@ -287,6 +287,9 @@ REFUSALS = {
     "windows_of_no_event_type": lambda: aggregate("Bid", Tumbling(10)),
     "windows_of_a_number": lambda: aggregate(Bid, 10),
     "windows_per_absent_field": lambda: aggregate(Bid, Tumbling(10), per="buyer"),
+    "windows_fed_with_an_absent_field": lambda: aggregate(
+        Bid, Tumbling(10), n=Count(), top=(Max(), "prize")
+    ),
     "windows_per_time": lambda: aggregate(Bid, Tumbling(10), per="time"),
     "windows_per_hidden_field": lambda: aggregate(Hidden, Tumbling(10), per="_key"),
     "windows_at_absent_field": lambda: aggregate(Bid, Tumbling(10), at="made", delay=0),

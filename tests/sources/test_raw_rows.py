@@ -62,7 +62,7 @@ def test_what_stands_beside_a_text_is_not_the_senders_to_say():
     [
         ("{ this is no JSON", "not JSON: Expecting property name enclosed in double quotes"),
         ("nonsense", "not JSON: Expecting value"),
-        ("[1, 2]", "not a JSON object: [1, 2]"),
+        ("[1, 2]", "not a JSON object but an array (each line is one object): [1, 2]"),
         (b'{"text": "\xff"}', "not UTF-8: byte 11 is 0xff"),
         (b"\xff\xfe{\x00}\x00", "not UTF-8: byte 1 is 0xff"),
         (None, "column 'line' is null where a JSON object should be"),

@@ -15,12 +15,18 @@ from anabranch.errors import InputError, MissingExtraError
 from anabranch.model.program import Program
 
 if TYPE_CHECKING:
-    from anabranch.laws.reports import LawResult, Report
+    from anabranch.laws.reports import LawResult, RaisingFunction, Report
 
 CASES = 300
 
 _EVERYWHERE = "for all states"
 """What a proof says when it supposes nothing; it needs no note."""
+
+_CURE = (
+    "mend the function; if such events do not occur, define `strategies` beside the program, "
+    "which gives check the events to try"
+)
+"""What to do about a function that always raises."""
 
 _STYLES = {
     "kept": ("✓ kept", "green"),
@@ -118,6 +124,8 @@ def _show(
     rows = [_row(result, several=several) for result in report.results]
     screen.show_table(("law", "what it says", "verdict", ">cases"), rows)
     _show_reasons(screen, report, several=several)
+    for one in report.raising:
+        _show_raising(screen, one)
     for result in report.results:
         if result.counterexample is not None:
             _show_case(screen, result, several=several)
@@ -176,6 +184,24 @@ def _show_case(screen: Screen, result: LawResult, *, several: bool) -> None:
             screen.write(f"{label + ':':<10}{text}", indent=2)
     screen.write("\nThe smallest case, to run:\n", indent=2)
     screen.show_code(found.code, indent=4)
+
+
+def _show_raising(screen: Screen, one: RaisingFunction) -> None:
+    """Print a function that always raises. No law can be broken by events that are all set aside."""
+    screen.write(f"\n✗ raises: {one.function}", style="bold red")
+    screen.write(
+        f"it raised in each of {one.cases} cases, so a run would reject every such event", indent=2
+    )
+    rows = [
+        ("at", one.where),
+        ("got", one.error),
+        ("to do", _CURE),
+    ]
+    for label, text in rows:
+        if text:
+            screen.write(f"{label + ':':<10}{text}", indent=2)
+    screen.write("\nThe smallest case, to run:\n", indent=2)
+    screen.show_code(one.code, indent=4)
 
 
 def _synthesise(screen: Screen, program: Program, cases: int, seed: int) -> int:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 from cyclopts import Parameter
+
+from anabranch.errors import InputError
 
 Target = Annotated[
     str,
@@ -35,3 +38,17 @@ Lateness = Annotated[
 Strict = Annotated[
     bool, Parameter(help="No two events of a source have one time, so each moves its frontier.")
 ]
+
+
+def check_inputs(inputs: tuple[str, ...]) -> None:
+    """Refuse a file that is given twice: its events would be counted twice."""
+    seen: dict[str, str] = {}
+    for name in inputs:
+        real = os.path.realpath(name)
+        if real in seen:
+            raise InputError(
+                f"--input has one file twice: {name!r}",
+                expected="each file once",
+                got=f"{seen[real]} and {name}",
+            )
+        seen[real] = name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -9,11 +10,17 @@ from typing import Annotated, Any, Literal, NamedTuple
 from cyclopts import Parameter
 from rich.text import Text
 
-from anabranch.cli.flags import Inputs, Json, Lateness, Strict, Target
-from anabranch.cli.json_failures import describe_failure
-from anabranch.cli.run_report import RunReport, describe_amount
+from anabranch.cli.flags import Inputs, Json, Lateness, Strict, Target, check_inputs
+from anabranch.cli.run_report import RunReport, describe_amount, describe_samples
 from anabranch.cli.run_spark import run_on_spark
-from anabranch.cli.screen import FOUND, GOOD, Screen, count_things
+from anabranch.cli.run_verdict import (
+    RunVerdict,
+    conclude,
+    find_raising_tags,
+    make_sample,
+    show_reasons,
+)
+from anabranch.cli.screen import Screen, count_things
 from anabranch.cli.spark_options import HERE, RunPlace, SparkRequest, refuse_flags
 from anabranch.cli.target_module import declare_sources, load_items, load_material
 from anabranch.errors import InputError
@@ -22,12 +29,17 @@ from anabranch.eventtime.disorder import read_lateness
 from anabranch.eventtime.held_back import name_time
 from anabranch.eventtime.hints import count_strangers, explain_strangers
 from anabranch.eventtime.ledger import Ledger
-from anabranch.eventtime.tolerance import Sample, Tolerance, explain_excess, read_tolerance
+from anabranch.eventtime.tolerance import (
+    Sample,
+    Tolerance,
+    count_reasons,
+    read_tolerance,
+)
 from anabranch.model.events import FOREVER
 from anabranch.model.values.fields import encode_value
 from anabranch.paths import strip_scheme
 from anabranch.reference.event_files import encode_item, encode_output, encode_spoken
-from anabranch.reference.rows import STANDARD, find_format, write_rows
+from anabranch.reference.rows import STANDARD, check_output_name, write_rows
 from anabranch.reference.sequential import Answer
 from anabranch.reference.sequential import run as fold
 from anabranch.reference.speculative import Speech
@@ -102,7 +114,8 @@ def run(  # noqa: PLR0913 - one for each flag
     This is the reference: what it says is what the program means, on every runtime. With --master
     or --spark the program runs on Spark, and says the same.
     """
-    tolerance = None if most_rejected is None else read_tolerance(most_rejected)
+    tolerance = None if most_rejected is None else _read_limit(most_rejected)
+    check_inputs(input)
     kind: Literal["json", "parquet"] = "json" if format == "jsonl" else "parquet"
     delay = None if lateness is None else read_lateness(lateness)
     order = SparkRequest(place, input, output, kind, delay, strict, unbounded, tolerance, mode)
@@ -112,6 +125,29 @@ def run(  # noqa: PLR0913 - one for each flag
         return _run_on_spark(target, order, stops.start, json=json)
     refuse_flags(place)
     return _run_here(target, order, stops, format, json=json)
+
+
+def _read_limit(value: str) -> Tolerance:
+    try:
+        return read_tolerance(value)
+    except InputError as error:
+        what = error.what.replace("most_rejected", "--most-rejected")
+        raise InputError(what, expected=error.expected, got=error.got) from None
+
+
+def _check_output(output: str, kind: Literal["jsonl", "parquet"] | None) -> None:
+    if output == STANDARD:
+        return
+    path = strip_scheme(output, "output")
+    if kind is None:
+        check_output_name(path)
+    if not Path(path).absolute().parent.is_dir():
+        raise InputError(
+            f"there is no folder for {output!r}",
+            expected="--output FILE in a folder that exists",
+            got=f"no folder {Path(path).parent}",
+            cure=f"mkdir -p {shlex.quote(str(Path(path).parent))}",
+        )
 
 
 class Stops(NamedTuple):
@@ -166,8 +202,8 @@ def _run_here(
             cure="the document of --json has the outputs in it",
         )
     screen = Screen(quiet=json, stderr=to_stdout)
-    if output is not None and kind is None:
-        find_format(output)  # Refuse the name before the work, not after it.
+    if output is not None:
+        _check_output(output, kind)  # Refuse the name before the work, not after it.
     material = load_material(target)
     program = material.program
     start = None if stops.start is None else read_snapshot(stops.start, program)
@@ -184,7 +220,9 @@ def _run_here(
     speech = speak(program, whole, sources) if order.mode == "speculative" else None
     answer = fold(program, whole, sources, start) if speech is None else speech.answer
     hint = explain_strangers(count_strangers(answer.rejected), [s.name for s in sources])
-    document = describe(answer) | ({"hint": hint} if hint else {})
+    samples = [make_sample(entry) for entry in answer.rejected]
+    document = describe(answer) | {"reasons": describe_samples(count_reasons(samples))}
+    document |= {"hint": hint} if hint else {}
     if speech is not None:
         document["outputs"] = [encode_spoken(row) for row in speech.rows]
         document |= describe_amount(speech.amount, order.mode)
@@ -192,21 +230,28 @@ def _run_here(
     if stops.end is not None:
         document["savepoint"] = str(write_snapshot(answer.snapshot(), program, stops.end))
     if not json:
-        _show_answer(screen, answer, speech, written, unbounded=unbounded)
+        _show_answer(screen, answer, samples, speech, written, unbounded=unbounded)
         if stops.end is not None:
             screen.write(f"savepoint {stops.end}")
     _give_hint(screen, hint)
-    samples = [Sample(entry.reason, str(encode_item(entry.item))) for entry in answer.rejected]
     kept = "FILE.rejected.jsonl, beside --output FILE"
     if output is not None and not to_stdout:
         kept = f"{output}.rejected.jsonl"
-    verdict = RunVerdict(answer.ledger, order.most_rejected, samples, target, kept)
+    before = () if start is None else start.pending
+    raising = find_raising_tags(answer, (*before, *items))
+    verdict = RunVerdict(answer.ledger, order.most_rejected, samples, target, kept, raising)
     about = {"program": program.name, "files": written}
-    return _conclude(screen, verdict, {**document, **about} if json else None)
+    return conclude(screen, verdict, {**document, **about} if json else None)
 
 
 def _show_answer(
-    screen: Screen, answer: Answer, speech: Speech | None, written: list[str], *, unbounded: bool
+    screen: Screen,
+    answer: Answer,
+    samples: list[Sample],
+    speech: Speech | None,
+    written: list[str],
+    *,
+    unbounded: bool,
 ) -> None:
     if speech is None:
         rows = [(1, o.event, o.value) for o in answer.outputs]
@@ -215,39 +260,11 @@ def _show_answer(
     table = [(op, e.time, e.tag.__name__, e.source, repr(value)) for op, e, value in rows[:PAGE]]
     _show_rows(screen, table, len(rows), "FILE", None if speech is None else speech.amount)
     screen.say(f"\n[bold]ledger[/]    {explain_ledger(answer.ledger)}")
-    _show_losses(screen, answer)
+    _show_losses(screen, answer, samples)
     if unbounded:
         _list_frontiers(screen, answer.frontiers, len(answer.pending))
     for file in written:
         screen.write(f"written   {file}")
-
-
-class RunVerdict(NamedTuple):
-    """What decides whether a run has failed: the ledger, the limit, and examples of what was rejected."""
-
-    ledger: Ledger
-    tolerance: Tolerance | None
-    samples: list[Sample]
-    where: str
-    place: str
-
-
-def _conclude(screen: Screen, verdict: RunVerdict, document: dict[str, Any] | None) -> int:
-    """Print the document, warn of rejected events, or fail the run if there are too many of them."""
-    ledger, tolerance, samples, where, place = verdict
-    if tolerance is not None and tolerance.is_exceeded(ledger, ended=True):
-        failure = explain_excess(ledger, tolerance, samples, where, place)
-        if document is None:
-            raise failure
-        screen.print_json({**document, **describe_failure(failure, FOUND)})
-        screen.err.print(Text(str(failure)), soft_wrap=True)
-        return FOUND
-    if document is not None:
-        screen.print_json(document)
-    if ledger.rejected:
-        text = f"warning: {count_things(ledger.rejected, 'event')} of {ledger.input:,} rejected"
-        screen.err.print(Text(f"{text}; --most-rejected sets a limit", style="yellow"))
-    return GOOD
 
 
 def _give_hint(screen: Screen, hint: str | None) -> None:
@@ -267,12 +284,12 @@ def _run_on_spark(target: str, order: SparkRequest, start: str | None, *, json: 
         for file in written:
             screen.write(f"written   {file}")
     _give_hint(screen, report.hint)
-    samples = [Sample(entry["reason"], str(entry["raw"])) for entry in report.rejected]
+    samples = list(report.reasons)
     place = "--output DIR, which keeps them all"
     if order.output is not None:
         place = f"{order.output}/batch=*/kind=rejected"
-    verdict = RunVerdict(report.ledger, order.most_rejected, samples, target, place)
-    return _conclude(screen, verdict, {**report.describe(), **about} if json else None)
+    verdict = RunVerdict(report.ledger, order.most_rejected, samples, target, place, report.raising)
+    return conclude(screen, verdict, {**report.describe(), **about} if json else None)
 
 
 def show_report(screen: Screen, report: RunReport) -> None:
@@ -289,9 +306,7 @@ def show_report(screen: Screen, report: RunReport) -> None:
             f"late      {late['tag']}({event}) from {late['source']}, {late['distance']} behind"
         )
     _count_rest(screen, "late", report.ledger.late)
-    for entry in report.rejected[:SAMPLE]:
-        screen.write(f"rejected  {entry['reason']}")
-    _count_rest(screen, "rejected", report.ledger.rejected)
+    show_reasons(screen, report.reasons)
     wiring = report.wiring
     screen.write(f"wired     {wiring.way}, {count_things(wiring.shards, 'shard')}")
     for reason in wiring.reasons:
@@ -366,14 +381,12 @@ def _show_rows(
         screen.say(f"\n[bold]amount[/]    {amount}")
 
 
-def _show_losses(screen: Screen, answer: Answer) -> None:
+def _show_losses(screen: Screen, answer: Answer, samples: list[Sample]) -> None:
     for late in answer.late[:SAMPLE]:
         event = late.event
         screen.write(f"late      {event.data!r} from {event.source}, {late.distance} behind")
     _count_rest(screen, "late", len(answer.late))
-    for entry in answer.rejected[:SAMPLE]:
-        screen.write(f"rejected  {entry.reason}")
-    _count_rest(screen, "rejected", len(answer.rejected))
+    show_reasons(screen, samples)
 
 
 def _count_rest(screen: Screen, name: str, count: int) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from anabranch.cli.spark_options import SparkRequest
 from anabranch.eventtime.channels import NEVER, Source
 from anabranch.eventtime.hints import STRANGER, explain_strangers
 from anabranch.eventtime.ledger import Ledger
+from anabranch.eventtime.tolerance import Sample, find_raising
 from anabranch.model.events import FOREVER
 from anabranch.plan.layouts import Layout
 from anabranch.speculation.spoken import Amount, Mode
@@ -34,6 +36,9 @@ class RunReport:
     ended: bool
     mode: Mode
     hint: str | None = None
+    reasons: tuple[Sample, ...] = ()
+    raising: Mapping[str, int] = field(default_factory=dict)
+    """The event types on all of whose events a function of the program raised, with their number."""
 
     def describe(self) -> dict[str, Any]:
         """Return the report as a JSON document, with the names that the reference uses."""
@@ -43,6 +48,7 @@ class RunReport:
             "ledger": self.ledger._asdict(),
             "late": [_flatten(late) for late in self.late],
             "rejected": self.rejected,
+            "reasons": describe_samples(self.reasons),
             "frontiers": self.frontiers,
             "wiring": {
                 "way": self.wiring.way,
@@ -51,6 +57,11 @@ class RunReport:
             },
             **({"hint": self.hint} if self.hint else {}),
         }
+
+
+def describe_samples(samples: Iterable[Sample]) -> list[dict[str, Any]]:
+    """Return the kinds of reasons as JSON: an example of each, its event type, and how many there are."""
+    return [{"reason": one.reason, "tag": one.tag, "count": one.times} for one in samples]
 
 
 def describe_amount(amount: Amount, mode: Mode) -> dict[str, Any]:
@@ -63,7 +74,7 @@ def describe_amount(amount: Amount, mode: Mode) -> dict[str, Any]:
 def read_report(
     session: Session,
     order: SparkRequest,
-    wiring: Layout,
+    job: Any,
     sources: tuple[Source, ...],
     folder: Path,
     page: int | None,
@@ -71,6 +82,7 @@ def read_report(
     """Read the first `page` rows of each kind that were published, or all."""
     from anabranch.microbatch.exchange.result_rows import COLUMNS
     from anabranch.spark.sinks.directory import find_last_batch, read_frontiers, read_ledger
+    from anabranch.spark.sinks.rejection_counts import sample_reasons
 
     last = find_last_batch(folder)
     ended = order.folder is None
@@ -82,7 +94,7 @@ def read_report(
     ledger = Ledger() if last is None else read_ledger(last)
     rejected = rows.where("kind = 'rejected'")
     return RunReport(
-        wiring,
+        job.wiring,
         ledger,
         {s.name: FOREVER if ended else frontiers.get(s.name, NEVER) for s in sources},
         [_read_output(row, order.mode) for row in _take(outputs, page, order.mode)],
@@ -92,7 +104,19 @@ def read_report(
         ended,
         order.mode,
         _find_hint(rejected, sources) if ledger.rejected else None,
+        tuple(sample_reasons(rows)) if ledger.rejected else (),
+        _find_raising(rows, job, ledger) if ledger.rejected else {},
     )
+
+
+def _find_raising(rows: Frame, job: Any, ledger: Ledger) -> dict[str, int]:
+    from anabranch.spark.sinks.rejection_counts import count_processed, count_raised
+
+    raised, others = count_raised(rows, job)
+    if not raised or (ledger.processed and len(job.program.inputs) == 1):
+        return {}
+    processed = count_processed(job, raised, others) if ledger.processed else {}
+    return find_raising(raised, processed)
 
 
 def _find_hint(rejected: Frame, sources: tuple[Source, ...]) -> str | None:

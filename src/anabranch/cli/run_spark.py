@@ -75,7 +75,7 @@ def run_on_spark(
             _run_batch(screen, job, feeds, order, folder)
         else:
             _run_stream(screen, job, feeds, order, folder)
-        return read_report(session, order, job.wiring, list_sources(channels), folder, page)
+        return read_report(session, order, job, list_sources(channels), folder, page)
 
 
 def find_most(order: SparkRequest) -> int:

@@ -51,6 +51,9 @@ def load_program(target: str) -> Program:
             where=_locate_failure(error),
             expected="a module that can be imported and holds a Program",
             got=f"{type(error).__name__}: {error}",
+            cure="install it in the environment of this command, or set PYTHONPATH"
+            if isinstance(error, ModuleNotFoundError)
+            else None,
         ) from error
 
 
@@ -108,8 +111,9 @@ def load_items(
 ) -> tuple[Item, ...]:
     """Return the events of files, or else those beside the program; rows count on from `after`."""
     if files:
-        from anabranch.reference.event_files import read_items
+        from anabranch.reference.event_files import check_schemas, read_items
 
+        check_schemas(material.program, files)
         return tuple(read_items(material.program, files, after))
     if not material.items:
         place = material.target.partition(":")[0]

@@ -62,10 +62,13 @@ class Timetable:
         events: Iterable[tuple[OrderKey, Event]],
         frontier: int,
         set_before: Iterable[Event] = (),
+        *,
+        timers: Iterable[Handler] | None = None,
     ) -> None:
         self.state = state
         self._program = program
-        self._timers = [(timer, _find_path(program, timer)) for timer in program.timers]
+        asked = program.timers if timers is None else timers
+        self._timers = [(timer, _find_path(program, timer)) for timer in asked]
         self._shown = {timer.tag: _find_shape(program, path) for timer, path in self._timers}
         self._events = iter(events)
         self._frontier = frontier

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
 from anabranch.errors import InputError, RejectionError
 from anabranch.eventtime.ledger import Ledger
+from anabranch.model.failures import was_raised
 
 ENOUGH = 1000
 """A share is taken of so many events at least, or the first bad one of a stream would stop it."""
@@ -22,7 +23,13 @@ ENOUGH = 1000
 MOST_REASONS = 3
 _EXAMPLE = 120
 
-_VALUES = re.compile(r"\"(?:[^\"\\]|\\.)*\"|(?<=got )\S+|(?<![\w.])-?\d[\d.,_]*")
+VALUES = (
+    r"\"(?:[^\"\\]|\\.)*\"|(?<=: )'(?:[^'\\]|\\.)*'|"
+    r"(?<=got )\S+|(?<![\w.])(?<!\.py:)-?\d[\d.,_]*"
+)
+"""What differs between reasons of one kind: texts and numbers, but not a line of a file. Java reads it too."""
+
+_VALUES = re.compile(VALUES)
 
 
 @dataclass(frozen=True)
@@ -55,10 +62,12 @@ class Tolerance:
 
 
 class Sample(NamedTuple):
-    """A rejected event: why, and what it was."""
+    """A rejected event: why, what it was, and how many were rejected for a reason of its kind."""
 
     reason: str
     raw: str
+    times: int = 1
+    tag: str | None = None
 
 
 def read_tolerance(value: float | str | Tolerance) -> Tolerance:
@@ -103,23 +112,73 @@ def explain_excess(
     )
 
 
+def explain_raising(
+    counts: Mapping[str, int], samples: Iterable[Sample], where: str, cure: str
+) -> RejectionError:
+    """Return the error that ends a run in which the program's own functions raised on all events of a type.
+
+    `counts` has these types, each with the number of its events on which a function raised.
+    """
+    names = " and ".join(f"every {tag}" for tag in counts)
+    many = " and ".join(f"{count:,} {tag}" for tag, count in counts.items())
+    mine = [s for s in samples if s.tag in counts and was_raised(s.reason, s.tag)]
+    return RejectionError(
+        f"{names} is rejected, because a function of the program raises: {many}",
+        where=where,
+        expected="an update and an output that return on some event",
+        got="\n".join(describe_reasons(mine)) or None,
+        cure=cure,
+    )
+
+
+def find_raising(raised: Mapping[str, int], processed: Mapping[str, int]) -> dict[str, int]:
+    """Return the event types of which no event was processed because functions raised, with counts.
+
+    >>> find_raising({"Txn": 3, "Read": 1}, {"Read": 5})
+    {'Txn': 3}
+    """
+    return {tag: n for tag, n in raised.items() if n > 0 and processed.get(tag, 0) <= 0}
+
+
+def count_reasons(samples: Iterable[Sample]) -> list[Sample]:
+    """Return the first sample of each kind of reason with its count, the most frequent first.
+
+    Reasons are of one kind if they differ in values only.
+
+    >>> found = count_reasons([Sample("no", "a"), Sample("got 1", "b"), Sample("got 2", "c")])
+    >>> [(one.reason, one.times) for one in found]
+    [('got 1', 2), ('no', 1)]
+    """
+    counts: Counter[str] = Counter()
+    first: dict[str, Sample] = {}
+    for sample in samples:
+        kind = abstract(sample.reason)
+        counts[kind] += sample.times
+        first.setdefault(kind, sample)
+    return [first[kind]._replace(times=count) for kind, count in counts.most_common()]
+
+
+def abstract(reason: str) -> str:
+    """Return a reason without its values; the user's file and line stay.
+
+    >>> abstract("on Txn: KeyError: 'a-17' (app.py:12)")
+    'on Txn: KeyError: … (app.py:12)'
+    """
+    return _VALUES.sub("…", reason)
+
+
 def describe_reasons(samples: Iterable[Sample]) -> list[str]:
     """Return the most frequent reasons, each with an example; values in them do not count.
 
     >>> describe_reasons([Sample("got 1 of 2", "a"), Sample("got 3 of 4", "b"), Sample("no", "c")])
     ['2 times: got 1 of 2', '            for example a', '            once: no', '            for example c']
     """
-    counts: Counter[str] = Counter()
-    first: dict[str, Sample] = {}
-    for sample in samples:
-        kind = _VALUES.sub("…", sample.reason)
-        counts[kind] += 1
-        first.setdefault(kind, sample)
+    counted = count_reasons(samples)
     lines = []
-    for kind, count in counts.most_common(MOST_REASONS):
-        often = "once" if count == 1 else f"{count:,} times"
-        lines += [f"{often}: {_cut(first[kind].reason)}", f"for example {_cut(first[kind].raw)}"]
-    rest = len(counts) - MOST_REASONS
+    for one in counted[:MOST_REASONS]:
+        often = "once" if one.times == 1 else f"{one.times:,} times"
+        lines += [f"{often}: {_cut(one.reason)}", f"for example {_cut(one.raw)}"]
+    rest = len(counted) - MOST_REASONS
     if rest > 0:
         lines.append(f"and {rest:,} more reason{'' if rest == 1 else 's'}")
     return [line if place == 0 else f"{'':12}{line}" for place, line in enumerate(lines)]

@@ -2,7 +2,7 @@
 
 from anabranch.laws.laws import LAWS, Law
 from anabranch.laws.proving.proof import Proof, attach, prove
-from anabranch.laws.reports import Counterexample, LawResult, Report
+from anabranch.laws.reports import Counterexample, LawResult, RaisingFunction, Report
 from anabranch.laws.searching.search import check
 from anabranch.laws.synthesis.synthesis import Synthesis, synthesise
 
@@ -12,6 +12,7 @@ __all__ = [
     "Law",
     "LawResult",
     "Proof",
+    "RaisingFunction",
     "Report",
     "Synthesis",
     "attach",

@@ -94,20 +94,53 @@ def _count_cases(cases: int) -> str:
 
 
 @dataclass(frozen=True)
+class RaisingFunction:
+    """A function of a program that raised in each of the `cases` it was called in.
+
+    `where` is the user's `file.py:line`. `code` is a Python program that ends with the same exception.
+    """
+
+    function: str
+    error: str
+    where: str | None
+    cases: int
+    code: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {
+            "function": self.function,
+            "error": self.error,
+            "where": self.where,
+            "cases": self.cases,
+            "code": self.code,
+        }
+
+    def __str__(self) -> str:
+        lines = [f"{self.function} raises in every case: {self.error}"]
+        lines += [] if self.where is None else [f"  {'at:':<10}{self.where}"]
+        return "\n".join([*lines, "", self.code])
+
+
+@dataclass(frozen=True)
 class Report:
-    """The results of a check of one program."""
+    """The results of a check of one program; `raising` are the functions that always raise."""
 
     program: str
     results: tuple[LawResult, ...]
     seed: int
     cases: int
     lanes: int | None = field(default=None)
+    raising: tuple[RaisingFunction, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Say whether no law is broken; rounding counts as broken unless the program has lanes."""
+        """Return whether no law is broken and no function always raises.
+
+        Rounding counts as broken unless the program has lanes.
+        """
         bad = {"broken"} if self.lanes else {"broken", "rounding"}
-        return not any(result.verdict in bad for result in self.results)
+        return not self.raising and not any(result.verdict in bad for result in self.results)
 
     def result(self, name: str) -> LawResult:
         """Return the result of a law: the worst one, if it was checked for several subjects."""
@@ -126,10 +159,13 @@ class Report:
             "cases": self.cases,
             "lanes": self.lanes,
             "results": [result.to_json() for result in self.results],
+            "raising": [one.to_json() for one in self.raising],
         }
 
     def __str__(self) -> str:
         lines = [str(result) for result in self.results]
+        for one in self.raising:
+            lines += ["", str(one).rstrip()]
         for result in self.results:
             if result.counterexample is not None:
                 lines += ["", str(result.counterexample).rstrip()]

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, ParamSpec, TypeVar
 
-from anabranch.errors import AnabranchError
+from anabranch.errors import AnabranchError, Location
 from anabranch.model.events import Event
 
 P = ParamSpec("P")
@@ -27,6 +27,12 @@ T = TypeVar("T")
 
 MOST_CHARACTERS = 500
 """How much of an exception's message goes into a reason."""
+
+
+RAISED = "on "
+"""How the reason of an event begins on which a function of the program raised; its event type follows."""
+
+_WHERE = "_anabranch_where"
 
 
 class Passing(BaseException):
@@ -41,15 +47,21 @@ class Failed(NamedTuple):
 
     error: BaseException
     reason: str
+    place: str | None = None
 
     @property
     def kind(self) -> str:
         """Return the name of the exception's type."""
         return type(self.error).__name__
 
+    @property
+    def message(self) -> str:
+        """Return the message of the exception, of a bounded length."""
+        return read_message(self.error)
+
     def describe(self, event: Event) -> str:
         """Return the reason for which an event is rejected."""
-        return f"on {type(event.data).__name__}: {self.reason}"
+        return f"{RAISED}{type(event.data).__name__}: {self.reason}"
 
 
 def attempt(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | Failed:
@@ -65,7 +77,7 @@ def attempt(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | 
     except BaseException as error:
         if isinstance(error, AnabranchError) and getattr(error, "stops", False):
             raise
-        failed = Failed(error, explain(error))
+        failed = Failed(error, explain(error), _find_place(error))
         # The frames would keep the states of a batch alive for as long as the reason.
         error.__traceback__ = None
         return failed
@@ -73,9 +85,31 @@ def attempt(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | 
 
 def explain(error: BaseException) -> str:
     """Return an exception in words: its type, its message, and the user's file and line."""
-    where = locate(error.__traceback__)
+    where = _find_place(error)
     place = "" if where is None else f" ({where})"
     return f"{type(error).__name__}: {read_message(error)}{place}"
+
+
+def note_place(error: BaseException, where: Location | None) -> None:
+    """Note with an exception where the user declared the function that raised it.
+
+    It is what a reason names if no line of the user's own was running, as in `on(Txn, update=max)`.
+    """
+    if where is not None and not hasattr(error, _WHERE):
+        setattr(error, _WHERE, f"{Path(where.file).name}:{where.line}")
+
+
+def _find_place(error: BaseException) -> str | None:
+    return locate(error.__traceback__) or getattr(error, _WHERE, None)
+
+
+def was_raised(reason: str, tag: str | None) -> bool:
+    """Return whether the reason of a rejected event of a type is that a function raised.
+
+    >>> was_raised("on Txn: KeyError: 7 (app.py:3)", "Txn"), was_raised("no such tag", "Txn")
+    (True, False)
+    """
+    return tag is not None and reason.startswith(f"{RAISED}{tag}: ")
 
 
 def read_message(error: BaseException) -> str:
@@ -102,18 +136,23 @@ def locate(trace: TracebackType | None) -> str | None:
 
     The folder is left out, so that a reason is the same on every machine.
     """
-    found = None
+    found, generated = None, None
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
-        if not file.startswith(_list_libraries()):
+        if file == "<string>":  # A dataclass's own methods, unless the user runs `python -c`.
+            generated = f"{file}:{trace.tb_lineno}"
+        elif file.startswith(_EXAMPLES) or not file.startswith(_list_libraries()):
             found = f"{Path(file).name}:{trace.tb_lineno}"
         trace = trace.tb_next
-    return found
+    return found or generated
+
+
+_PACKAGE = Path(__file__).parents[1]
+_EXAMPLES = str(_PACKAGE / "_examples")
 
 
 @cache
 def _list_libraries() -> tuple[str, ...]:
     paths = sysconfig.get_paths()
-    own = str(Path(__file__).parents[1])
     others = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-    return (own, *sorted(others), "<frozen ")
+    return (str(_PACKAGE), *sorted(others), "<frozen ")

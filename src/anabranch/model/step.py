@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from anabranch.errors import StateTooLargeError
 from anabranch.model.events import LANE, Event
+from anabranch.model.failures import note_place
 from anabranch.model.handlers import Handler
 from anabranch.model.shapes import MISSING, AnyState, CheckSize, EntryShape, Shape
 from anabranch.model.slices import field_value
@@ -143,10 +144,14 @@ def set_aside(shape: Shape, handler: Handler, state: AnyState, event: Event) -> 
 
 
 def run(handler: Handler, state: AnyState, data: Any) -> tuple[AnyState, Outputs]:
-    """Call a handler's own two functions."""
-    outputs = collect(handler.output(state, data)) if handler.output is not None else ()
-    if handler.update is not None:
-        state = handler.update(state, data)
+    """Call a handler's own two functions. What they raise carries the place of the handler."""
+    try:
+        outputs = collect(handler.output(state, data)) if handler.output is not None else ()
+        if handler.update is not None:
+            state = handler.update(state, data)
+    except BaseException as error:
+        note_place(error, handler.where)
+        raise
     return state, outputs
 
 

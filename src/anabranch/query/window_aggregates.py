@@ -228,6 +228,7 @@ def aggregate(
     _check_at(at, tag, where)
     _check_delay(at, delay, where)
     windowing = _read_windowing(over, folds, where)
+    _check_fields(windowing.fold, tag, where)
     windows = Windows(windowing, per, at, delay)
     timer = _make_timer(tag, per)
     shape: Any = Panes(windowing, f"{at} {delay}")
@@ -272,6 +273,21 @@ def _read_windowing(over: Any, folds: dict[str, Any], where: Any) -> Windowing:
         )
     _check_start(windowing.fold, where)
     return windowing
+
+
+def _check_fields(fold: Any, tag: Tag, where: Any) -> None:
+    """Refuse a fold that is fed with a field that events do not have."""
+    parts = getattr(fold, "parts", {})
+    for name, part in parts.items():
+        field = part[1] if isinstance(part, tuple) else None
+        # A property of the event's class is read as a field is.
+        if isinstance(field, str) and field not in field_names(tag) and not hasattr(tag, field):
+            raise ProgramError(
+                f"{tag.__name__} has no field {field!r} to feed {name!r} with",
+                where=where,
+                expected=f"one of its fields: {', '.join(field_names(tag))}",
+                got=f"{name}=({part[0]!r}, {field!r})",
+            )
 
 
 def _check_start(fold: Any, where: Any) -> None:

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -25,6 +27,7 @@ from anabranch.paths import resolve_path
 from anabranch.reference.rows import STANDARD, Row, find_format, list_inputs, read_rows
 from anabranch.reference.sequential import Output
 from anabranch.sources.event_limits import find_large_number
+from anabranch.sources.schema_check import ColumnNames, check_files
 from anabranch.speculation.spoken import Spoken
 
 ROW_BITS = 32
@@ -57,6 +60,21 @@ def read_items(
             start = last + 1 + (number << ROW_BITS)
             drafts += [draft._replace(number=start + n) for n, draft in enumerate(found)]
     return _number(drafts)
+
+
+def check_schemas(program: Program, files: Iterable[str]) -> None:
+    """Refuse Parquet and Arrow files, and folders of them, whose columns show that no row could fit."""
+    if find_spec("pyarrow") is None:
+        return  # The reader names what to install.
+    fields = {name for tag in program.inputs for name in field_names(tag)}
+    words = ("seq", "heartbeat", "tag")
+    seq, beat, tag = (f"@{word}" if word in fields else word for word in words)
+    names = ColumnNames(seq=seq, heartbeat=beat, tag=tag)
+    for name in files:
+        # What is not there, or of no known format, is for the reader to name.
+        found = [file for file in list_inputs(name) if Path(file).is_file()]
+        parts = [file for file in found if find_format(file) in ("parquet", "arrow")]
+        check_files(parts, list(program.inputs), names)
 
 
 def name_channel(place: str) -> str:

@@ -32,6 +32,9 @@ _SUFFIXES: Mapping[str, Format] = {
 }  # fmt: skip
 
 
+_COMPRESSIONS = frozenset({".gz", ".bz2", ".zst", ".xz", ".zip", ".lz4", ".snappy"})
+_COMPRESSED = "unpack the file; Parquet and Arrow files compress inside"
+
 _BLOCK_ROWS = 10_000
 """So many rows of a file in columns are read at once."""
 
@@ -47,9 +50,23 @@ def find_format(file: str) -> Format:
             f"the name {file!r} does not say what is in the file",
             expected=f"a name that ends in {', '.join(_SUFFIXES)}",
             got=suffix or "no ending",
-            cure="rename the file",
+            cure=_COMPRESSED if suffix in _COMPRESSIONS else "rename the file",
         )
     return _SUFFIXES[suffix]
+
+
+def check_output_name(file: str) -> None:
+    """Refuse a file that outputs can't be written to, before there are any."""
+    if file == STANDARD:
+        return
+    suffix, kinds = Path(file).suffix.lower(), (".jsonl", ".ndjson", ".json", ".parquet", ".pq")
+    if Path(file).is_dir() or suffix not in (*kinds, ".csv", ".arrow", ".feather", ".ipc"):
+        raise InputError(
+            f"outputs can't be written to {file!r}",
+            expected=f"--output FILE, with a name that ends in {', '.join(kinds)}",
+            got="a folder" if Path(file).is_dir() else suffix or "no ending",
+            cure="--format jsonl or parquet for any other name; a folder with --master or --spark",
+        )
 
 
 def read_rows(file: str) -> Iterator[Row]:

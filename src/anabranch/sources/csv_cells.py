@@ -42,7 +42,21 @@ def open_sheet(data: bytes, name: str) -> tuple[tuple[str, ...], int, list[bytes
             expected="a first row that names the columns",
             got=f"one that is {cells}",
         )
-    return tuple(cell.strip() for cell in cells), place + height, lines
+    header = tuple(cell.strip() for cell in cells)
+    _check_delimiter(header, name)
+    return header, place + height, lines
+
+
+def _check_delimiter(header: tuple[str, ...], name: str) -> None:
+    """Refuse a file whose columns are separated by something else than a comma."""
+    for delimiter, word in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
+        if len(header) == 1 and delimiter in header[0]:
+            raise InputError(
+                f"{name} has its columns between {word}, not commas",
+                expected="a first row that names the columns, with commas between them",
+                got=header[0],
+                cure=f"convert it: pandas.read_csv({name!r}, sep={delimiter!r}).to_csv(…, index=False)",
+            )
 
 
 def _iterate(lines: Sequence[bytes], place: int, width: int) -> Iterator[tuple[bytes, int]]:

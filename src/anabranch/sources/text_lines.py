@@ -44,7 +44,7 @@ def parse_object(text: Any, most: int | None = None) -> dict[str, Any] | str:
     """Return the columns of a JSON object, or the reason why it is none; `most` limits its bytes.
 
     >>> parse_object(b'{"time": 1}'), parse_object("[1]")
-    ({'time': 1}, 'not a JSON object: [1]')
+    ({'time': 1}, 'not a JSON object but an array (each line is one object): [1]')
     """
     if not isinstance(text, str | bytes):
         return f"expected a JSON object, got {type(text).__name__}"
@@ -62,8 +62,15 @@ def parse_object(text: Any, most: int | None = None) -> dict[str, Any] | str:
     except UnicodeDecodeError as error:
         return describe_byte(error)
     except (ValueError, RecursionError) as error:
+        if decoded.strip() == "[":
+            return "not JSON: an array begins here; each line is one object"
         return f"not JSON: {error}"
-    return columns if isinstance(columns, dict) else f"not a JSON object: {decoded.strip()[:60]}"
+    if isinstance(columns, dict):
+        return columns
+    shown = decoded.strip()[:60]
+    if isinstance(columns, list):
+        return f"not a JSON object but an array (each line is one object): {shown}"
+    return f"not a JSON object: {shown}"
 
 
 def _is_deep(text: str) -> bool:

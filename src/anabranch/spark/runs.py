@@ -35,6 +35,7 @@ from anabranch.spark.session.partitions import note_shards
 from anabranch.spark.session.settings import check_settings
 from anabranch.spark.session.shipping import ship_by_value
 from anabranch.spark.sinks.packed_frames import attach_packed
+from anabranch.spark.sources.feed_schemas import check_feeds
 from anabranch.spark.sources.feeds import Feed
 from anabranch.speculation.spoken import Mode
 from anabranch.state.durable.codec import make_codec
@@ -117,6 +118,7 @@ def make_job(
         sources[source.name] = source
     check_mode(mode)
     _check_columns(feeds)
+    check_feeds(program, feeds)
     spark = find_session(feeds)
     frames = [feed.frame for feed in feeds if not isinstance(feed.frame, Files)]
     if streaming == {True}:

@@ -25,6 +25,7 @@ from anabranch.laws.searching.cases import (
 from anabranch.laws.searching.counterexamples import FailingCase, describe_finding
 from anabranch.laws.searching.equations import Inequality, try_law
 from anabranch.laws.searching.generators import Strategy, make_settings
+from anabranch.laws.searching.raising import find_raising
 from anabranch.laws.searching.reachable import Case
 from anabranch.laws.searching.reductions import reduce_case
 from anabranch.model.dependence import write_depends
@@ -49,6 +50,8 @@ def check(
 ) -> Report:
     """Search for a counterexample to each law on reachable states; the same one for the same seed.
 
+    Functions that raise on every event are reported beside the laws, which such events can't break.
+
     `events` gives a Hypothesis strategy for the events of a tag, in place of one made from its
     field types. `laws` names the laws to check, by default all. `progress(law, done, cases)` is
     called now and then. `target` (`file.py:name`) lets the printed counterexamples load the program.
@@ -60,7 +63,8 @@ def check(
     for law in chosen:
         impure = any(r.verdict == "broken" and r.law == FUNCTIONS_ARE_PURE.name for r in results)
         results += search.check_law(law, impure=impure)
-    return Report(program.name, tuple(results), seed, cases, program.lanes)
+    raising = find_raising(search.ground, seed=seed, target=target)
+    return Report(program.name, tuple(results), seed, cases, program.lanes, raising)
 
 
 def _choose_laws(names: Iterable[str] | None) -> tuple[Law, ...]:

@@ -146,6 +146,18 @@ def _unwrap(annotation: Any) -> Any:
             return annotation
 
 
+def is_scalar(annotation: Any) -> bool:
+    """Return whether a field holds single values only: numbers, texts, moments, bytes, or nothing.
+
+    >>> is_scalar(int | None), is_scalar(tuple[int, ...]), is_scalar(Any)
+    (True, False, False)
+    """
+    annotation = _unwrap(annotation)
+    if get_origin(annotation) in (Union, types.UnionType):
+        return all(map(is_scalar, get_args(annotation)))
+    return isinstance(annotation, type) and annotation in _SCALARS
+
+
 def _read_first(value: Any, choices: tuple[Any, ...]) -> Any:
     # A value of exactly one of the types comes first: `float | int` must leave an int alone.
     exact = [choice for choice in choices if type(value) is choice]

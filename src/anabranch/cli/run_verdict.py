@@ -1,0 +1,120 @@
+"""The verdict on a run: why events were rejected, and whether the run counts as failed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from rich.text import Text
+
+from anabranch.cli.json_failures import describe_failure
+from anabranch.cli.screen import FOUND, GOOD, Screen, count_things
+from anabranch.errors import RejectionError
+from anabranch.eventtime.channels import Rejected
+from anabranch.eventtime.ledger import Ledger
+from anabranch.eventtime.tolerance import (
+    Sample,
+    Tolerance,
+    count_reasons,
+    describe_reasons,
+    explain_excess,
+    explain_raising,
+    find_raising,
+)
+from anabranch.model.events import Event, Item
+from anabranch.model.failures import was_raised
+from anabranch.reference.event_files import encode_item
+from anabranch.reference.sequential import Answer
+
+MOST_REASONS = 5
+"""How many kinds of reasons are shown."""
+
+
+class RunVerdict(NamedTuple):
+    """What decides whether a run has failed: the ledger, the limit, and examples of what was rejected."""
+
+    ledger: Ledger
+    tolerance: Tolerance | None
+    samples: list[Sample]
+    where: str
+    place: str
+    raising: Mapping[str, int] = MappingProxyType({})
+
+
+def conclude(screen: Screen, verdict: RunVerdict, document: dict[str, Any] | None) -> int:
+    """Print the document, warn of rejected events, or fail the run if there are too many of them."""
+    failure = _find_failure(verdict)
+    if failure is not None:
+        if document is None:
+            raise failure
+        screen.print_json({**document, **describe_failure(failure, FOUND)})
+        screen.err.print(Text(str(failure)), soft_wrap=True)
+        return FOUND
+    if document is not None:
+        screen.print_json(document)
+    ledger = verdict.ledger
+    if ledger.rejected:
+        text = f"warning: {count_things(ledger.rejected, 'event')} of {ledger.input:,} rejected"
+        screen.err.print(Text(f"{text}; --most-rejected sets a limit", style="yellow"))
+    return GOOD
+
+
+def _find_failure(verdict: RunVerdict) -> RejectionError | None:
+    """Return why a run counts as failed. A limit that was given decides alone."""
+    ledger, tolerance, samples, where, place, raising = verdict
+    if tolerance is not None:
+        if tolerance.is_exceeded(ledger, ended=True):
+            return explain_excess(ledger, tolerance, samples, where, place)
+        return None
+    if not raising:
+        if not ledger.rejected or ledger.rejected < ledger.input:
+            return None
+        return RejectionError(
+            f"every event is rejected: {ledger.rejected:,} of {ledger.input:,}",
+            where=where,
+            expected="events that fit the program",
+            got="\n".join(describe_reasons(samples)),
+            cure=f"mend the input or the event types; all of them are in {place}; "
+            "--most-rejected 100% lets such a run pass",
+        )
+    cure = f"mend the function: anabranch check {where} prints the smallest case; "
+    cure += "--most-rejected 100% lets such a run pass"
+    return explain_raising(raising, samples, where, cure)
+
+
+def make_sample(entry: Rejected) -> Sample:
+    """Return a rejected event as a sample of its reason."""
+    item = entry.item
+    tag = item.tag.__name__ if isinstance(item, Event) else None
+    return Sample(entry.reason, str(encode_item(item)), tag=tag)
+
+
+def find_raising_tags(answer: Answer, items: Iterable[Item]) -> dict[str, int]:
+    """Return the event types of which no event was processed because functions raised."""
+    raised = Counter(
+        sample.tag
+        for sample in map(make_sample, answer.rejected)
+        if sample.tag is not None and was_raised(sample.reason, sample.tag)
+    )
+    brought = Counter(item.tag.__name__ for item in items if isinstance(item, Event))
+    others = (late.event for late in answer.late)
+    refused = (entry.item for entry in answer.rejected)
+    for item in (*others, *refused, *answer.pending):
+        if isinstance(item, Event):
+            brought[item.tag.__name__] -= 1
+    # No source brings a timer, so that there is no telling how many were handled.
+    return find_raising({tag: n for tag, n in raised.items() if tag in brought}, brought)
+
+
+def show_reasons(screen: Screen, samples: Iterable[Sample]) -> None:
+    """Print the most frequent reasons for which events were rejected."""
+    counted = count_reasons(samples)
+    for one in counted[:MOST_REASONS]:
+        often = f"{one.times:,} times: " if one.times > 1 else ""
+        screen.write(f"rejected  {often}{one.reason}")
+    if len(counted) > MOST_REASONS:
+        rest = sum(one.times for one in counted[MOST_REASONS:])
+        kinds = count_things(len(counted) - MOST_REASONS, "reason")
+        screen.write(f"          … and {rest:,} more rejected, for {kinds} more")

@@ -1,0 +1,253 @@
+"""Schemas against event types: a column that can never fit is refused before the first row.
+
+A row that does not fit its event type is rejected, and the run goes on. If a column is missing or has a type of
+which no value fits, that is every row, and a mistake of the caller. What fits is found by trying: values of
+the column's type are read as the fields of a row are.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from anabranch.errors import InputError
+from anabranch.model.events import Tag, field_types
+from anabranch.model.values.fields import (
+    Unfit,
+    admits_none,
+    field_defaults,
+    is_scalar,
+    read_value,
+)
+from anabranch.sources.arrow_tables import is_spelled
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_TEXTS = (
+    "", "a", "1", "1.5", "YQ==", "1/2", "2026-01-01", "2026-01-01T00:00:00", "12:00:00", "true",
+)  # fmt: skip
+
+_SPARK_TYPES = {
+    int: "bigint", float: "double", bool: "boolean", str: "string", bytes: "binary",
+    datetime: "timestamp", date: "date", Decimal: "decimal(38,18)",
+}  # fmt: skip
+"""What a column is cast to for a field of each type."""
+
+
+class Misfit(NamedTuple):
+    """A column that can't be what an event type asks for."""
+
+    column: str
+    expected: str
+    found: str | None
+    cast: str | None = None
+
+
+class ColumnNames(NamedTuple):
+    """Which columns have the time, the sequence, the heartbeats, the event type and the source."""
+
+    time: str = "time"
+    seq: str | None = None
+    heartbeat: str | None = None
+    tag: str | None = None
+    source: str | None = None
+
+
+def find_misfits(
+    schema: pa.Schema,
+    tags: Sequence[Tag],
+    names: ColumnNames,
+    *,
+    show: Callable[[str], str] | None = None,
+) -> list[Misfit]:
+    """Return the columns for which every row of a schema would be rejected.
+
+    Rows are of one of `tags`. If there are several, one that fits is enough: nothing is known of which of them
+    the rows are. But a column that fits none of the fields of its name is a misfit in any case. `show` names
+    the type of a column.
+    """
+    shown = show or (lambda name: str(schema.field(name).type))
+    found = list(_check_beside(schema, names, shown))
+    each = {tag: list(_check_tag(schema, tag, names, shown)) for tag in tags}
+    if each and all(each.values()):
+        fewest = min(each.values(), key=len)
+        return [*found, *fewest]
+    return [*found, *_find_unfit_everywhere(schema, each, names)]
+
+
+def check_files(paths: Sequence[str], tags: Sequence[Tag], names: ColumnNames) -> None:
+    """Refuse Parquet or Arrow files if no row of the first and of the last could become an event.
+
+    Files of one folder may differ, and the first ones may be older than the program: so both have to be wrong.
+    """
+    refusal: InputError | None = None
+    for path in dict.fromkeys([*paths[:1], *paths[-1:]]):
+        schema = _peek(path)
+        misfits = None if schema is None else find_misfits(schema, tags, names)
+        if schema is None or not misfits:
+            return
+        what = f"file {path}"
+        refusal = refusal or explain_misfits(misfits, tags, schema.names, what=what, place="")
+    if refusal is not None:
+        raise refusal
+
+
+def _peek(path: str) -> pa.Schema | None:
+    """Return the schema of a Parquet or Arrow file; None if it can't be read, which its reader reports."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        return parquet.read_schema(path)
+    except (pa.ArrowException, OSError):
+        pass
+    try:
+        with pa.memory_map(path) as source:
+            try:
+                return pa.ipc.open_file(source).schema
+            except pa.ArrowInvalid:
+                source.seek(0)
+                return pa.ipc.open_stream(source).schema
+    except (pa.ArrowException, OSError):
+        return None
+
+
+def _find_unfit_everywhere(
+    schema: pa.Schema, each: Mapping[Tag, list[Misfit]], names: ColumnNames
+) -> Iterator[Misfit]:
+    for column in schema.names:
+        asking = [tag for tag in each if column in _list_columns(tag, names)]
+        misfits = [one for tag in asking for one in each[tag] if one.column == column]
+        if asking and len(misfits) == len(asking):
+            yield misfits[0]
+
+
+def _list_columns(tag: Tag, names: ColumnNames) -> dict[str, Any]:
+    return {(names.time if n == "time" else n): kind for n, kind in field_types(tag).items()}
+
+
+def _check_tag(
+    schema: pa.Schema, tag: Tag, names: ColumnNames, shown: Callable[[str], str]
+) -> Iterator[Misfit]:
+    defaults = field_defaults(tag)
+    for column, annotation in _list_columns(tag, names).items():
+        optional = admits_none(annotation) or (column in defaults and column != names.time)
+        if column not in schema.names:
+            if not optional:
+                yield Misfit(column, _name_type(annotation), None)
+            continue
+        field = schema.field(column)
+        if is_spelled(field) or not is_scalar(annotation):
+            continue
+        values = list_values(field.type)
+        if values is None or (not values and optional):
+            continue
+        if not any(_fits(value, annotation) for value in values):
+            cast = next((_SPARK_TYPES[k] for k in _SPARK_TYPES if annotation is k), None)
+            yield Misfit(column, _name_type(annotation), shown(column), cast)
+
+
+def _check_beside(
+    schema: pa.Schema, names: ColumnNames, shown: Callable[[str], str]
+) -> Iterator[Misfit]:
+    """Yield the columns beside an event that have a type of no use."""
+    asked: list[tuple[str | None, Any, str, str]] = [
+        (names.seq, int, "an integer, the sequence", "bigint"),
+        (names.heartbeat, int, "an integer or a timestamp, the heartbeat", "bigint"),
+        (names.tag, str, "a string, the event type", "string"),
+    ]
+    for column, annotation, expected, cast in asked:
+        if column is None or column not in schema.names:
+            continue
+        values = list_values(schema.field(column).type)
+        if (column == names.seq and values and isinstance(values[0], datetime)) or (
+            values and not any(_fits(value, annotation) for value in values)
+        ):
+            yield Misfit(column, expected, shown(column), cast)
+
+
+def _fits(value: Any, annotation: Any) -> bool:
+    try:
+        read_value(value, annotation)
+    except Unfit:
+        return False
+    return True
+
+
+def list_values(kind: pa.DataType) -> list[Any] | None:
+    """Return values of a column's type as rows bring them; none of a column of nulls.
+
+    None stands for a type of which a few values tell nothing: a list, a struct, a map.
+    """
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(kind):
+        return list_values(kind.value_type)
+    for is_kind, values in _list_kinds():
+        if is_kind(kind):
+            return values
+    return None
+
+
+def _list_kinds() -> list[tuple[Callable[[Any], bool], list[Any]]]:
+    from pyarrow import types
+
+    return [
+        (types.is_null, []),
+        (types.is_boolean, [True]),
+        (types.is_integer, [0, 1]),
+        (types.is_floating, [0.0, 1.5]),
+        (types.is_decimal, [Decimal(0), Decimal("1.5")]),
+        (types.is_string, list(_TEXTS)),
+        (types.is_large_string, list(_TEXTS)),
+        (types.is_timestamp, [datetime(2026, 1, 1, tzinfo=UTC)]),
+        (types.is_date, [date(2026, 1, 1)]),
+        (types.is_time, [time(12)]),
+        (types.is_duration, [timedelta(1)]),
+        (types.is_binary, [b""]),
+        (types.is_large_binary, [b""]),
+        (types.is_fixed_size_binary, [b""]),
+    ]
+
+
+def _name_type(annotation: Any) -> str:
+    return annotation.__name__ if isinstance(annotation, type) else str(annotation)
+
+
+def explain_misfits(
+    misfits: Sequence[Misfit], tags: Iterable[Tag], columns: Sequence[str], *, what: str, place: str
+) -> InputError:
+    """Return the error that refuses columns: each with what is expected and what was found.
+
+    `what` names the frame or file; `place` is how Python calls a frame, or is empty.
+    """
+    names = ", ".join(tag.__name__ for tag in tags)
+    return InputError(
+        f"{what} can't bring events of {names}: no row of it would fit",
+        expected=_join(f"{one.column}: {one.expected}" for one in misfits),
+        got=_join(
+            f"{one.column}: {one.found}" if one.found else f"no column {one.column!r}"
+            for one in misfits
+        ),
+        cure="; ".join(dict.fromkeys(_cure(one, columns, place) for one in misfits)),
+    )
+
+
+def _join(lines: Iterable[str]) -> str:
+    return f"\n{'':12}".join(lines)
+
+
+def _cure(one: Misfit, columns: Sequence[str], place: str) -> str:
+    if one.found is not None:
+        if place and one.cast:
+            return f'{place}.withColumn("{one.column}", col("{one.column}").cast("{one.cast}"))'
+        return f"write {one.column!r} with another type, or change the field's annotation"
+    near = difflib.get_close_matches(one.column, columns, 1)
+    if near and place:
+        return f'{place}.withColumnRenamed("{near[0]}", "{one.column}")'
+    meant = f" (is {near[0]!r} meant?)" if near else ""
+    return f"add a column {one.column!r}{meant}, or give the field a default"

@@ -1,0 +1,85 @@
+"""Counts of what a query rejected: by the kind of the reason, and by event type."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from anabranch.eventtime.tolerance import VALUES, Sample
+from anabranch.microbatch.ingest.file_rows import list_columns, number_rows
+from anabranch.microbatch.ingest.row_reader import read_row
+from anabranch.microbatch.job.job import Job
+from anabranch.model.events import Event
+from anabranch.model.failures import RAISED
+from anabranch.sources.arrow_tables import read_batch
+from anabranch.sources.files import Taken, list_files, read_file
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+MOST_KINDS = 1000
+"""How many kinds of reasons are counted; of further ones, none is frequent."""
+
+
+def sample_reasons(rows: DataFrame) -> list[Sample]:
+    """Return a sample of each kind of reason among result rows with its count, the most frequent first."""
+    from pyspark.sql import functions as f
+
+    kind = f.regexp_replace("reason", f.lit(VALUES), f.lit("…"))
+    first = f.min(f.struct("source", "seq", "time", "id", "reason", "event")).alias("first")
+    counts = (
+        rows.where("kind = 'rejected'")
+        .groupBy(kind.alias("kind"), "tag")
+        .agg(f.count(f.lit(1)).alias("count"), first)
+        .orderBy(f.desc("count"), "kind")
+        .limit(MOST_KINDS)
+    )
+    return [
+        Sample(row["first"]["reason"], row["first"]["event"], row["count"], row["tag"])
+        for row in counts.collect()
+    ]
+
+
+def count_raised(rows: DataFrame, job: Job) -> tuple[dict[str, int], dict[str, int]]:
+    """Return, by event type, on how many events a function raised, and how many more did not come to it.
+
+    The latter are late, or rejected for another reason.
+    """
+    from pyspark.sql import functions as f
+
+    begins = f.concat(f.lit(RAISED), f.col("tag"), f.lit(": "))
+    raised = (f.col("kind") == "rejected") & f.startswith(f.col("reason"), begins)
+    names = [tag.__name__ for tag in job.program.inputs]
+    lost = rows.where(f.col("kind").isin("late", "rejected") & f.col("tag").isin(names))
+    found = lost.groupBy("tag", raised.alias("raised")).count().collect()
+    return (
+        {row["tag"]: row["count"] for row in found if row["raised"]},
+        {row["tag"]: row["count"] for row in found if not row["raised"]},
+    )
+
+
+def count_processed(job: Job, raised: dict[str, int], others: dict[str, int]) -> dict[str, int]:
+    """Return how many events of each type were processed; it stops at the first of each.
+
+    Shards count events, not their types. So files are read again, as far as it takes, and only if a function
+    raised and its event type is not the only one.
+    """
+    left = Counter({tag: count + others.get(tag, 0) for tag, count in raised.items()})
+    for event in _read_events(job):
+        name = type(event.data).__name__
+        if name in left:
+            left[name] -= 1
+            if all(count < 0 for count in left.values()):
+                break
+    return {tag: -count for tag, count in left.items()}
+
+
+def _read_events(job: Job) -> Iterator[Event]:
+    for folder in job.folders:
+        wanted = list_columns(job, folder.reading)
+        for found in list_files(folder.files, Taken()):
+            for batch in read_file(folder.files, found, wanted, typed=False):
+                reading = number_rows(folder.reading, batch.schema)
+                items = (read_row(job, reading, row) for row in read_batch(batch))
+                yield from (item for item in items if isinstance(item, Event))

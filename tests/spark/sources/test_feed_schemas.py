@@ -1,0 +1,75 @@
+"""A frame or a folder of which no row could become an event is refused when a run is made."""
+
+from typing import NamedTuple
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from anabranch import Program, on
+from anabranch.errors import InputError
+from anabranch.sources.files import Files
+
+
+class Txn(NamedTuple):
+    time: int
+    account: str
+    amount: float
+    fee: float = 0.0
+
+
+program = Program(on(Txn, update=lambda total, txn: total + txn.amount), init=0.0)
+
+GOOD = "time bigint, account string, amount double"
+
+
+@pytest.mark.spark
+def test_a_frame_is_refused_with_the_column_and_both_types(spark):
+    from anabranch.spark.runs import make_job
+    from anabranch.spark.sources.feeds import Feed
+
+    def refuse(schema, **more):
+        frame = spark.createDataFrame([], schema)
+        with pytest.raises(InputError) as refusal:
+            make_job(program, [Feed(frame, "north", **({"tag": Txn} | more))])
+        return refusal.value
+
+    assert str(refuse("time timestamp, account string, amount decimal(10,2)")) == (
+        "the frame of 'north' can't bring events of Txn: no row of it would fit\n"
+        "  expected: amount: float\n"
+        "  got:      amount: decimal(10,2)\n"
+        '  to do:    frame.withColumn("amount", col("amount").cast("double"))'
+    )
+    assert refuse("time string, account string, amount double").got == "time: string"
+    assert refuse("time bigint, amount double").got == "no column 'account'"
+    assert refuse(f"{GOOD}, n string", seq="n").got == "n: string"
+    assert refuse(f"{GOOD}, n int", json_column="n").got == "n: int"
+    assert refuse(GOOD, tag="Tx").what == "the program has no event type 'Tx'"
+    for schema in (
+        GOOD,
+        "time timestamp, account string, amount int, fee float, other map<int,int>",
+    ):
+        frame = spark.createDataFrame([], schema)
+        assert make_job(program, [Feed(frame, "north", tag=Txn)]).program is program
+
+
+@pytest.mark.spark
+def test_files_are_refused_by_the_schema_of_the_first_unless_the_last_fits(spark, tmp_path):
+    from anabranch.spark.runs import make_job
+    from anabranch.spark.sources.feeds import Feed
+
+    def write(name, amount):
+        table = pa.table({"time": [1], "account": ["a"], "amount": pa.array([1], amount)})
+        parquet.write_table(table, tmp_path / name)
+
+    feed = Feed(Files(tmp_path, ended=True), "north", tag=Txn)
+    make_job(program, [feed])  # An empty folder tells nothing.
+    write("1.parquet", pa.decimal128(10, 2))
+    with pytest.raises(InputError) as refusal:
+        make_job(program, [feed])
+    assert refusal.value.what == (
+        f"file {tmp_path / '1.parquet'} can't bring events of Txn: no row of it would fit"
+    )
+    assert refusal.value.got == "amount: decimal128(10, 2)"
+    write("2.parquet", pa.float64())
+    make_job(program, [feed])
