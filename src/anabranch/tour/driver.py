@@ -47,7 +47,7 @@ def run_query(program: Program, home: Path, scratch: Path) -> None:
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.driver.extraJavaOptions": f"{SHORT_LIVED} -Djava.io.tmpdir={scratch}",
     }
-    session = start_session("anabranch-tour", **settings)
+    session = start_session("anabranch-tour", ui=False, **settings)
     wiring = choose_layout(program, SHARDS)
     tell(way=wiring.way, shards=wiring.shards, spark=session.version)
     feed = feed_directory(session, program, str(home / "events"), SOURCES)
