@@ -108,10 +108,20 @@ def run(  # noqa: PLR0913 - one for each flag
     order = SparkRequest(place, input, output, kind, delay, strict, unbounded, tolerance, mode)
     stops = _make_stops(start, savepoint)
     _check_stops(stops, order)
+    _check_document(place, json=json)
     if place.on_spark:
         return _run_on_spark(target, order, stops.start, json=json)
     refuse_flags(place)
     return _run_here(target, order, stops, format, json=json)
+
+
+def _check_document(place: RunPlace, *, json: bool) -> None:
+    if place.follow and json:
+        raise InputError(
+            "--follow and --json don't go together",
+            expected="one of them: a document is written at the end, and a followed folder has none",
+            cure="read OUTPUT/batch=N/_ledger.json, or anabranch.spark.watch in a program",
+        )
 
 
 class Stops(NamedTuple):

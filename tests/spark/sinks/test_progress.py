@@ -64,6 +64,13 @@ def test_before_the_first_batch_there_is_nothing_to_say():
     assert describe_progress(Query()) == "no batch yet"
 
 
+def test_a_query_that_waits_has_not_run_the_batch_whose_number_it_reports():
+    waiting = {**BATCH, "batchId": 4, "numInputRows": 0, "durationMs": {"latestOffset": 2}}
+    assert describe_progress(Query(waiting)) == "no batch yet"
+    ran = {**BATCH, "durationMs": {"addBatch": 70, "latestOffset": 2}}
+    assert describe_progress(Query(ran, waiting)).startswith("batch 3  12,000 rows")
+
+
 @pytest.mark.parametrize(
     ("frontiers", "line"),
     [

@@ -66,7 +66,7 @@ class Batch(NamedTuple):
 
 def describe_progress(query: StreamingQuery, folder: str | Path | None = None) -> str:
     """Say what a query's last batch did; `folder` is where `write_directory` publishes it."""
-    recent = query.recentProgress
+    recent = [progress for progress in query.recentProgress if _has_run(progress)]
     if not recent:
         return "no batch yet"
     return describe_batch(read_batch(recent[-1], folder, find_first(query)))
@@ -106,9 +106,15 @@ def watch(
                 raise keep_trace(explain_failure(str(error)), str(error)) from error
             recent = query.recentProgress
         for progress in recent:
-            if progress["batchId"] > told:
+            if progress["batchId"] > told and _has_run(progress):
                 told = progress["batchId"]
                 yield read_batch(progress, folder, first)
+
+
+def _has_run(progress: Mapping[str, Any]) -> bool:
+    """Return whether a batch has run; a query that waits reports the number of its next one."""
+    durations = progress.get("durationMs")
+    return durations is None or "addBatch" in durations
 
 
 def find_first(query: StreamingQuery) -> int:
