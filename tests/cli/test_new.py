@@ -51,8 +51,8 @@ def test_the_commands_that_need_no_spark_do_what_the_readme_says(project):
     assert tuple(commands) == COMMANDS
     said = []
     for command in commands:
-        process = start(project, command)
-        out, err = process.communicate(timeout=PATIENCE_S)
+        with start(project, command) as process:
+            out, err = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 0, out + err
         said.append(out)
     assert said[0].splitlines()[-1] == "balances keeps its laws; seed 0"
@@ -67,11 +67,10 @@ def test_the_commands_that_need_no_spark_do_what_the_readme_says(project):
 @pytest.mark.timeout(900)
 def test_a_followed_folder_takes_new_files_until_it_is_stopped(project):
     command = next(line for line in read_commands(project) if "--follow" in line)
-    process = start(project, command.replace("5 seconds", "200 ms"))
-    timer = threading.Timer(PATIENCE_S, process.kill)
-    timer.start()
     lines = []
-    try:
+    with start(project, command.replace("5 seconds", "200 ms")) as process:
+        timer = threading.Timer(PATIENCE_S, process.kill)
+        timer.start()
         for line in process.stderr:
             lines.append(line.rstrip())
             if line.startswith("batch 1 "):
@@ -80,9 +79,8 @@ def test_a_followed_folder_takes_new_files_until_it_is_stopped(project):
                 hidden.rename(project / "payments" / "3.jsonl")
             if line.startswith("batch 2 "):
                 os.kill(process.pid, signal.SIGINT)
-        assert process.wait(PATIENCE_S) == 130
-    finally:
         timer.cancel()
+    assert process.returncode == 130, lines
     assert lines[0] == "following payments, every 200 ms"
     assert re.fullmatch(r"Ctrl-C stops it(; Spark shows it at http://\S+)?", lines[1])
     assert [re.sub(r"(rows), [\d.,]+/s.*?  (.*?)  .*", r"\1  \2", line) for line in lines[2:]] == [
