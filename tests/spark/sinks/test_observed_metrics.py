@@ -39,11 +39,13 @@ def test_the_progress_of_a_query_has_its_name_its_metrics_and_its_files(spark, t
     ]
     result = run(load("examples/key_counter.py"), feeds, shards=2)
     if sink == "folder":
-        query = write_directory(result, tmp_path / "out", tmp_path / "checkpoint")
+        query = write_directory(
+            result, tmp_path / "out", tmp_path / "checkpoint", trigger={"availableNow": True}
+        )
     else:
         query = for_each_batch(
             result, lambda frame, _: frame.write.format("noop").mode("append").save(), None,
-            name="counts",
+            name="counts", trigger={"availableNow": True},
         )  # fmt: skip
     query.awaitTermination()
     first, second = query.recentProgress
