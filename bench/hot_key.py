@@ -186,7 +186,7 @@ def share_by_core(tasks: list[Task]) -> list[float]:
 
 def measure_details() -> tuple[dict[str, float], dict[str, dict[str, float]]]:
     """Return events per second, and who was at work, in the second of two runs of each."""
-    spark = start_session("bench", f"local[{CORES}]")
+    spark = start_session("bench", f"local[{CORES}]", ui=False)
     rates: dict[str, float] = {}
     details: dict[str, dict[str, float]] = {}
     for work in WORKLOADS:

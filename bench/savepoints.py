@@ -53,7 +53,7 @@ def measure_details() -> tuple[dict[str, float], dict[str, dict[str, float]]]:
     from anabranch.spark.savepoints.checkpoint_restore import restore_savepoint
     from anabranch.spark.savepoints.creation import create_savepoint
 
-    spark = start_session("bench")
+    spark = start_session("bench", ui=False)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         write_input(folder / "in")

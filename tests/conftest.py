@@ -56,6 +56,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     scratch = tmp_path_factory.mktemp("spark")
     session = start_session(
         "anabranch-tests",
+        ui=False,
         **{
             "spark.local.dir": str(scratch / "local"),
             # Tests are many short queries: compiling them to the last costs more than it brings.

@@ -79,6 +79,12 @@ def call(installed, tmp_path):
     return call
 
 
+def test_a_new_project_is_made_from_the_wheel(call):
+    call("anabranch", "new", "shop")
+    said = call("anabranch", "run", "shop/balances.py", "--input", "shop/payments")
+    assert "ledger    8 in = 6 processed + 1 late + 1 rejected" in said
+
+
 @pytest.mark.spark
 def test_the_tour_runs_on_spark(installed, call):
     place = "import anabranch; print(anabranch.__file__)"

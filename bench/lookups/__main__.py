@@ -79,7 +79,7 @@ def measure(keys: int, seconds: int, connections: int, *, columns: bool) -> dict
     from anabranch.spark.inspect.follower import Follower
     from anabranch.spark.inspect.http_server import Server
 
-    spark = start_session("lookups")
+    spark = start_session("lookups", ui=False)
     with tempfile.TemporaryDirectory(prefix="anabranch-lookups-") as place:
         home = Path(place)
         writer = Writer(home / "in", keys)

@@ -91,7 +91,7 @@ def fold_on_spark(
     with TemporaryDirectory(prefix="anabranch-demo-") as folder, end_on_signals():
         write_rows(f"{folder}/events.jsonl", map(encode_item, items), "jsonl")
         settings = {"spark.driver.extraJavaOptions": SHORT_LIVED}
-        session = start_session("anabranch-demo", master, **settings)
+        session = start_session("anabranch-demo", master, ui=False, **settings)
         feed = feed_directory(session, program, folder, channels, ended=True)
         result = run_query(program, [feed], shards=shards)
         try:

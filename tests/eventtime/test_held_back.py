@@ -11,6 +11,7 @@ from anabranch.eventtime.held_back import (
     explain_hold,
     find_holders,
     measure_hold,
+    name_holders,
 )
 
 
@@ -55,3 +56,9 @@ def test_a_hold_is_measured_to_the_next_source():
 )
 def test_why_a_source_is_not_further(stand, batch, why):
     assert explain_hold(stand, batch) == why
+
+
+def test_of_many_sources_that_hold_others_back_a_few_are_named():
+    stands = {f"s{number}": Stand(4) for number in range(7)} | {"z": Stand(9)}
+    assert name_holders(4, stands) == "s0, s1, s2, s3, s4 and 2 more"
+    assert name_holders(FOREVER, {"a": Stand(FOREVER)}) == ""

@@ -54,7 +54,7 @@ from anabranch.eventtime.channels import Source
 from anabranch.spark import feed_directory, follow, run, start_session, write_directory
 from steps import steps
 
-session = start_session()
+session = start_session(ui=False)
 feed = feed_directory(session, steps, {home!r} + "/in", [Source("s")], format="json")
 query = write_directory(run(steps, [feed], shards=1), {home!r} + "/out", {home!r} + "/checkpoint")
 try:

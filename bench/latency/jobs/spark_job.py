@@ -99,7 +99,7 @@ def start_tws(spark: Any, task: Task, said: Said) -> Any:
 def main() -> None:
     """Run until the producer has ended."""
     task = read_task()
-    spark = start_session("latency", **{"spark.driver.memory": "4g"})
+    spark = start_session("latency", ui=False, **{"spark.driver.memory": "4g"})
     said: Said = []
     query = (start_anabranch if task.how == "anabranch" else start_tws)(spark, task, said)
     wait_for_end(task)

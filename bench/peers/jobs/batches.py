@@ -28,7 +28,7 @@ DRIVER_MEMORY = "4g"
 
 def open_session() -> Any:
     """Start Spark, and let it do something, so that a start is a start."""
-    spark = start_session("bench", **{"spark.driver.memory": DRIVER_MEMORY})
+    spark = start_session("bench", ui=False, **{"spark.driver.memory": DRIVER_MEMORY})
     spark.range(1).count()
     return spark
 

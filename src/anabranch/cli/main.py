@@ -39,6 +39,7 @@ _VERBS = {
     "savepoint": "Make, list, check, pack, restore and delete savepoints.",
     "state": "Query state, serve it, and tell what becomes of it in a newer program.",
     "examples": "List, show and copy the example programs.",
+    "new": "Write a small project: a program, sample events, a test and a README.",
 }
 
 _APPS = ("checkpoint", "savepoint", "state", "examples")
@@ -48,7 +49,7 @@ _EPILOGUE = """\
 Exit codes: 0 all is well, 1 a problem was found, 2 wrongly called, 130 stopped by Ctrl-C, 143 by
 SIGTERM.
 
-Start with: anabranch examples, or python -m anabranch.tour
+Start with: anabranch new NAME, anabranch examples, or python -m anabranch.tour
 """
 
 

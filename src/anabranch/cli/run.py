@@ -121,6 +121,7 @@ def run(  # noqa: PLR0913 - one for each flag
     order = SparkRequest(place, input, output, kind, delay, strict, unbounded, tolerance, mode)
     stops = _make_stops(start, savepoint)
     _check_stops(stops, order)
+    _check_document(place, json=json)
     if place.on_spark:
         return _run_on_spark(target, order, stops.start, json=json)
     refuse_flags(place)
@@ -147,6 +148,15 @@ def _check_output(output: str, kind: Literal["jsonl", "parquet"] | None) -> None
             expected="--output FILE in a folder that exists",
             got=f"no folder {Path(path).parent}",
             cure=f"mkdir -p {shlex.quote(str(Path(path).parent))}",
+        )
+
+
+def _check_document(place: RunPlace, *, json: bool) -> None:
+    if place.follow and json:
+        raise InputError(
+            "--follow and --json don't go together",
+            expected="one of them: a document is written at the end, and a followed folder has none",
+            cure="read OUTPUT/batch=N/_ledger.json, or anabranch.spark.watch in a program",
         )
 
 

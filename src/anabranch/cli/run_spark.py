@@ -19,6 +19,7 @@ from anabranch.cli.run_report import RunReport, read_report
 from anabranch.cli.screen import Screen
 from anabranch.cli.spark_inputs import list_sources, open_inputs
 from anabranch.cli.spark_options import (
+    TRIGGER,
     SparkRequest,
     check_flags,
     check_order,
@@ -197,10 +198,15 @@ def _run_stream(
     tolerance = None if order.output is None else order.most_rejected
     checkpoint = find_checkpoint(order, folder)
     query = write_directory(
-        result, folder, checkpoint, format=order.format, most_rejected=tolerance
-    )
+        result, folder, checkpoint, format=order.format, most_rejected=tolerance,
+        trigger=order.trigger,
+    )  # fmt: skip
+    if order.place.follow:
+        page = result.sparkSession.sparkContext.uiWebUrl
+        _note(screen, f"following {order.folder}, every {order.place.trigger or TRIGGER}", order)
+        _note(screen, f"Ctrl-C stops it{f'; Spark shows it at {page}' if page else ''}", order)
     try:
-        follow(query, lambda line: _note(screen, line), folder)
+        follow(query, lambda line: _note(screen, line, order), folder)
     except Exception:
         query.stop()
         raise
@@ -222,7 +228,7 @@ def open_run(
         yield session, [channel.make_feed(material.program) for channel in channels]
 
 
-def _note(screen: Screen, line: str) -> None:
-    """Show a line of progress to whoever looks at a terminal."""
-    if screen.err.is_terminal:
+def _note(screen: Screen, line: str, order: SparkRequest) -> None:
+    """Print a line of progress; of a run that ends, only on a terminal."""
+    if order.place.follow or screen.err.is_terminal:
         screen.err.print(Text(line, style="dim"), soft_wrap=True)

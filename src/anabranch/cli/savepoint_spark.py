@@ -86,7 +86,7 @@ def create(
     screen = Screen(quiet=json)
     with end_on_signals():
         with screen.wait("starting Spark"):
-            session = start_session("anabranch", master)
+            session = start_session("anabranch", master, ui=False)
         with screen.wait("saving"):
             create_savepoint(session, checkpoint, target, batch=batch, at=at, wait_s=wait_s)
     return _show(screen, target, json=json)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -15,6 +16,16 @@ from anabranch.microbatch.job.path_choice import Columnar
 from anabranch.paths import check_output_apart, strip_scheme
 from anabranch.reference.rows import STANDARD
 from anabranch.speculation.spoken import Mode
+
+TRIGGER = "1 second"
+"""How often a followed folder is listed. Spark's own default would list it a hundred times a second."""
+
+_UNITS = {
+    "ms": "milliseconds", "millisecond": "milliseconds", "milliseconds": "milliseconds",
+    "s": "seconds", "second": "seconds", "seconds": "seconds",
+    "min": "minutes", "minute": "minutes", "minutes": "minutes",
+    "h": "hours", "hour": "hours", "hours": "hours",
+}  # fmt: skip
 
 
 @Parameter(name="*")
@@ -59,6 +70,22 @@ class RunPlace:
         Parameter(
             help="On Spark: how many seconds a silent source of a followed folder is waited for. For "
             "ever, unless a source says otherwise."
+        ),
+    ] = None
+
+    follow: Annotated[
+        bool,
+        Parameter(
+            help="On Spark: stay, and take files that are added to the --input folder, until Ctrl-C or "
+            "SIGTERM. Without it, a run takes the files that are there and ends."
+        ),
+    ] = False
+
+    trigger: Annotated[
+        str | None,
+        Parameter(
+            help="With --follow: how often to look for new files, a number and a unit (ms, seconds, "
+            f"minutes, hours; default {TRIGGER!r}). A batch that takes longer delays the next look."
         ),
     ] = None
 
@@ -113,20 +140,57 @@ class SparkRequest:
         return 1 if self.place.files_per_batch is None else self.place.files_per_batch
 
     @property
+    def trigger(self) -> dict[str, Any]:
+        """Return Spark's trigger: take what is there, or look for files again and again."""
+        if not self.place.follow:
+            return {"availableNow": True}
+        return {"processingTime": read_interval(self.place.trigger or TRIGGER)}
+
+    @property
     def folder(self) -> str | None:
         """Return the folder to be followed, if the input is one."""
         return next((name for name in self.inputs if Path(name).is_dir()), None)
 
 
+def read_interval(text: str) -> str:
+    """Return an interval in Spark's words.
+
+    >>> read_interval("5s"), read_interval("1 minute")
+    ('5 seconds', '1 minutes')
+    """
+    found = re.fullmatch(r"\s*(\d{1,9})\s*([a-z]+)\s*", text)
+    if found is None or found[2] not in _UNITS:
+        raise InputError(
+            "--trigger is not an interval",
+            expected="a whole number and a unit: 500 ms, 5 seconds, 1 minute, 1 hour",
+            got=repr(text),
+        )
+    return f"{int(found[1])} {_UNITS[found[2]]}"
+
+
 def refuse_flags(place: RunPlace) -> None:
     """Refuse flags that mean nothing without Spark."""
+    if place.follow:
+        raise InputError(
+            "--follow is for Spark: without it, a run reads its input to the end",
+            expected="it together with --master or --spark",
+            got="--follow",
+            cure="add --spark, which runs on all cores of this machine",
+        )
     if place.columnar != "auto":
         raise InputError(
             "--columnar is for Spark",
             expected="it together with --master or --spark",
             got=f"--columnar {place.columnar}",
         )
-    for name in ("checkpoint", "shards", "files_per_batch", "max_record_bytes", "idle_after_s"):
+    for name in (
+        "checkpoint",
+        "shards",
+        "files_per_batch",
+        "max_record_bytes",
+        "idle_after_s",
+        "trigger",
+    ):
         value = getattr(place, name)
         if value is not None:
             flag = f"--{name.replace('_', '-')}"
@@ -151,6 +215,7 @@ def check_flags(order: SparkRequest) -> None:
             expected="--input DIR instead of --unbounded",
             got="--unbounded",
         )
+    _check_follow(order)
     shards = order.place.shards
     if shards is not None and shards < 1:
         raise InputError(
@@ -192,6 +257,24 @@ def check_flags(order: SparkRequest) -> None:
             "--idle-after-s is for a stream that goes on",
             expected="--input DIR, a folder to which files are added",
             got="files, of which nobody is silent: all of them end",
+        )
+
+
+def _check_follow(order: SparkRequest) -> None:
+    if not order.place.follow:
+        if order.place.trigger is not None:
+            raise InputError(
+                "--trigger is for a folder that is followed",
+                expected="it together with --follow",
+                got=f"--trigger {order.place.trigger}",
+            )
+        return
+    read_interval(order.place.trigger or TRIGGER)
+    if order.folder is None or order.output is None:
+        raise InputError(
+            "--follow needs a folder to read and a folder to write",
+            expected="--input DIR, to which files are added, and --output DIR",
+            got="no --output" if order.folder else "no folder as --input",
         )
 
 

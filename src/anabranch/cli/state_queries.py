@@ -181,7 +181,7 @@ def _check_checkpoint(checkpoint: str) -> None:
 def _start(master: str) -> Any:
     from anabranch.spark.session.startup import start_session
 
-    return start_session("anabranch", master)
+    return start_session("anabranch", master, ui=False)
 
 
 def _show(cell: Any) -> str:

@@ -14,6 +14,9 @@ from anabranch.eventtime.channels import NEVER, Source
 from anabranch.eventtime.disorder import Estimated
 from anabranch.model.events import FOREVER
 
+MOST_NAMES = 5
+"""How many of the sources that hold others back are named in a metric."""
+
 
 class Stand(NamedTuple):
     """What is known of a source's time.
@@ -81,6 +84,21 @@ def find_holders(program: int, stands: Mapping[str, Stand]) -> list[str]:
     """
     slow = [name for name, stand in sorted(stands.items()) if stand.frontier <= program]
     return [name for name in slow if not stands[name].idle] or slow
+
+
+def name_holders(program: int, stands: Mapping[str, Stand]) -> str:
+    """Return the names of the sources that hold others back, a few of them; empty if none is ahead.
+
+    >>> name_holders(4, {"a": Stand(4), "b": Stand(4), "c": Stand(5)})
+    'a, b'
+    >>> name_holders(4, {"a": Stand(4)})
+    ''
+    """
+    holders = find_holders(program, stands)
+    if program == FOREVER or not stands.keys() - set(holders):
+        return ""
+    more = len(holders) - MOST_NAMES
+    return ", ".join(holders[:MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def measure_hold(stands: Mapping[str, Stand], holders: list[str]) -> int | None:

@@ -114,14 +114,20 @@ class Found(NamedTuple):
 
 
 def list_files(
-    files: Files, taken: Taken, last: str | None = None, most: int | None = None
+    files: Files,
+    taken: Taken,
+    last: str | None = None,
+    most: int | None = None,
+    *,
+    names: list[str] | None = None,
 ) -> list[Found]:
     """Return the files after those taken, up to the one named `last`, in the order of names.
 
     With `most`, only so many of them. If other files than those taken stand before them, the query stops.
+    `names` are those of `list_names`, if they are known.
     """
     folder = Path(files.folder)
-    names = list_names(files)
+    names = list_names(files) if names is None else names
     if files.manifest is None:
         fresh = [name for name in names if name > taken.last and (last is None or name <= last)]
         _check_before(files, taken, names)

@@ -34,7 +34,9 @@ from anabranch.spark.checkpoint.provenance import note_fingerprint
 from anabranch.spark.session.partitions import note_shards
 from anabranch.spark.session.settings import check_settings
 from anabranch.spark.session.shipping import ship_by_value
+from anabranch.spark.sinks.observed_metrics import observe_result
 from anabranch.spark.sinks.packed_frames import attach_packed
+from anabranch.spark.sinks.query_names import note_name
 from anabranch.spark.sources.feed_schemas import check_feeds
 from anabranch.spark.sources.feeds import Feed
 from anabranch.speculation.spoken import Mode
@@ -163,12 +165,20 @@ def fold_envelopes(job: Job, envelopes: DataFrame) -> DataFrame:
     """Return what a job says of envelopes, as a frame of rows."""
     whole, made_by = _note_time(job, envelopes), job.fingerprint()
     rows, packed = (
-        note_fingerprint(
-            note_shards(_fold(job, whole, packed=packed), job.wiring.shards), made_by, job.mixed
-        )
+        _note_job(job, made_by, _observe(job, _fold(job, whole, packed=packed)))
         for packed in (False, True)
     )
     return attach_packed(rows, packed)
+
+
+def _observe(job: Job, frame: DataFrame) -> DataFrame:
+    """Let the batches of a stream report metrics; a batch query has no progress to put them in."""
+    return frame if job.ended else observe_result(frame)
+
+
+def _note_job(job: Job, made_by: dict[str, str], frame: DataFrame) -> DataFrame:
+    frame = note_name(note_shards(frame, job.wiring.shards), job.program.name)
+    return note_fingerprint(frame, made_by, job.mixed)
 
 
 def _note_time(job: Job, envelopes: DataFrame) -> DataFrame:

@@ -70,7 +70,7 @@ def open_session(scratch: Path, cores: int) -> Any:
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.driver.extraJavaOptions": f"{SHORT_LIVED} -Djava.io.tmpdir={scratch}",
     }
-    return start_session("anabranch-tour", f"local[{cores}]", **settings)
+    return start_session("anabranch-tour", f"local[{cores}]", ui=False, **settings)
 
 
 def start_query(program: Program, events: Path, published: Path, checkpoint: Path) -> Any:

@@ -1,10 +1,11 @@
 import json
+import socket
 import sys
 from collections.abc import Iterator
 
 import pytest
 
-from anabranch.errors import MissingExtraError
+from anabranch.errors import InputError, MissingExtraError
 from anabranch.spark.session import startup as session_module
 from anabranch.spark.session.startup import DEFAULT_SETTINGS, start_session
 
@@ -84,6 +85,22 @@ def test_every_default_setting_is_in_force(spark):
 def test_a_second_start_returns_the_running_session(spark):
     again = start_session(**{"spark.sql.shuffle.partitions": "2"})
     assert again.sparkContext is spark.sparkContext
+
+
+def test_the_web_page_of_spark_is_as_its_configuration_has_it_unless_no_port_is_free(monkeypatch):
+    assert session_module._choose_ui(ui=True) == {"spark.ui.enabled": "true"}
+    assert session_module._choose_ui(ui=False) == {"spark.ui.enabled": "false"}
+    with socket.create_server(("127.0.0.1", 0)) as taken, socket.socket() as spare:
+        spare.bind(("127.0.0.1", 0))
+        free = spare.getsockname()[1]
+        spare.close()
+        ports = [taken.getsockname()[1], free]
+        monkeypatch.setattr(session_module, "UI_PORTS", ports)
+        assert session_module._choose_ui(ui=None) == {}
+        monkeypatch.setattr(session_module, "UI_PORTS", ports[:1])
+        assert session_module._choose_ui(ui=None) == {"spark.ui.enabled": "false"}
+    with pytest.raises(InputError, match="ui is not a choice"):
+        session_module._choose_ui(ui="yes")
 
 
 def test_a_missing_java_is_refused_with_the_cure(monkeypatch):

@@ -64,6 +64,23 @@ def test_before_the_first_batch_there_is_nothing_to_say():
     assert describe_progress(Query()) == "no batch yet"
 
 
+def test_events_and_the_ledger_are_read_from_the_metrics_where_nothing_is_published():
+    metrics = {"input_events": 500, "input": 12, "processed": 7, "late": 2, "rejected": 1}
+    metrics |= {"shed": 0, "pending": 2, "watermark": 4, "held_back_by": "south"}
+    batch = {**BATCH, "batchDuration": 2_000, "observedMetrics": {"anabranch": metrics}}
+    assert describe_progress(Query(batch)) == (
+        "batch 3  500 rows, 250/s  7 processed, 2 late, 1 rejected, 2 pending  "
+        "state 42 rows, 3 MB  frontier 4, held back by south"
+    )
+
+
+def test_a_query_that_waits_has_not_run_the_batch_whose_number_it_reports():
+    waiting = {**BATCH, "batchId": 4, "numInputRows": 0, "durationMs": {"latestOffset": 2}}
+    assert describe_progress(Query(waiting)) == "no batch yet"
+    ran = {**BATCH, "durationMs": {"addBatch": 70, "latestOffset": 2}}
+    assert describe_progress(Query(ran, waiting)).startswith("batch 3  12,000 rows")
+
+
 @pytest.mark.parametrize(
     ("frontiers", "line"),
     [

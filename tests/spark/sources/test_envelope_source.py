@@ -210,7 +210,9 @@ def test_a_name_that_is_not_utf8_is_refused_before_anything_is_read(tmp_path):
 def test_a_file_that_is_gone_before_it_is_read_is_named(tmp_path, monkeypatch):
     write(tmp_path, "0.parquet", rows_of(1, 10))
     _, reader = make_reader(tmp_path)
-    monkeypatch.setattr("anabranch.sources.files.list_names", lambda _: ["0.parquet", "1.parquet"])
+    monkeypatch.setattr(
+        "anabranch.spark.sources.envelope_source.list_names", lambda _: ["0.parquet", "1.parquet"]
+    )
     with pytest.raises(InputError, match=r"1\.parquet can't be read"):
         reader.latestOffset(reader.initialOffset(), None)
 

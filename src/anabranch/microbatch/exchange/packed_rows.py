@@ -6,15 +6,18 @@ taken apart in the JVM and put together again: it is given packs, and writes the
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from anabranch.eventtime.ledger import Ledger
 from anabranch.microbatch.exchange.result_rows import COLUMNS, ResultRow
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-PACK_SCHEMA = "pack binary"
+PACK_SCHEMA = "pack binary, ledger string"
+"""A pack of rows; beside the first pack of an operator, a summary of its ledger rows as JSON, for metrics."""
 
 _PACK_ROWS = 1 << 15
 """So many rows make a pack; more would be an object too large for the JVM to like."""
@@ -49,6 +52,26 @@ def pack(table: pa.Table) -> Iterator[bytes]:
         with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
             writer.write_batch(batch)
         yield sink.getvalue().to_pybytes()
+
+
+def summarize(table: pa.Table) -> str:
+    """Return the ledger rows of a table as one, and its number of outputs, as JSON.
+
+    Counts are added, the watermark is the least; what else is known of sources is left out.
+    """
+    import pyarrow.compute as pc
+
+    kinds = table.column("kind")
+    counts = [
+        json.loads(v) for v in table.column("value").filter(pc.equal(kinds, "ledger")).to_pylist()
+    ]
+    names = ("input_events", *Ledger._fields)
+    found: dict[str, Any] = {name: sum(count.get(name, 0) for count in counts) for name in names}
+    found["output_rows"] = pc.sum(pc.equal(kinds, "output")).as_py() or 0
+    for name in ("frontier", "held_back_by"):
+        known = [count[name] for count in counts if name in count]
+        found |= {name: min(known)} if known else {}
+    return json.dumps(found)
 
 
 def unpack(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

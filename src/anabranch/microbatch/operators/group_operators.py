@@ -10,11 +10,12 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
+from anabranch.eventtime.held_back import Stand, name_holders
 from anabranch.microbatch.columns.allocator import keep_freed
 from anabranch.microbatch.exchange.deltas import Delta
 from anabranch.microbatch.exchange.envelope_kinds import Kind, is_restore
 from anabranch.microbatch.exchange.envelopes import CLOCK
-from anabranch.microbatch.exchange.packed_rows import make_table, pack
+from anabranch.microbatch.exchange.packed_rows import make_table, pack, summarize
 from anabranch.microbatch.exchange.partition_keys import find_numbers
 from anabranch.microbatch.exchange.result_rows import ResultRow, describe_ledger
 from anabranch.microbatch.ingest.channel_verdicts import describe_standings
@@ -75,7 +76,9 @@ class GroupOperator:
         """Return rows of the result, and tables of them, as Spark takes them."""
         table = make_table(said, tables)
         if self._packed:
-            return pd.DataFrame({"pack": list(pack(table))})
+            packs = list(pack(table))
+            summaries = [summarize(table), *([None] * (len(packs) - 1))] if packs else []
+            return pd.DataFrame({"pack": packs, "ledger": pd.Series(summaries, dtype=object)})
         # A column with nulls would come out as floats.
         return table.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
 
@@ -238,8 +241,12 @@ def _run_shard(job: Job, number: int, store: Store, rows: Iterator[pd.DataFrame]
 
 def _describe_shard(shard: AnyShard) -> ResultRow:
     more: dict[str, Any] = {"frontier": shard.frontier, "sources": shard.frontiers}
+    more["input_events"] = shard.input_events
     if shard.number == 0:  # All shards know the same; one tells.
-        more["about"] = describe_standings(shard.job.sources, shard.standings)
+        about = describe_standings(shard.job.sources, shard.standings)
+        stands = {name: Stand(time, **about[name]) for name, time in shard.frontiers.items()}
+        holders = name_holders(shard.frontier, stands)
+        more |= {"about": about} | ({"held_back_by": holders} if holders else {})
     return describe_ledger("shard", shard.number, shard.ledger, more)
 
 

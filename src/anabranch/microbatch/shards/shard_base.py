@@ -65,6 +65,7 @@ class ShardBase:
         self.frontiers: dict[str, int] = {}
         self.frontier = NEVER
         self._begun: dict[str, Standing] = {}
+        self.input_events = 0
 
     def process(self, envelopes: Iterable[tuple[str, bytes]], clock_ms: int | None = None) -> None:
         """Take in a batch; `said`, `tables`, `deltas`, `ahead` and `unsaid` hold what comes of it."""
@@ -89,6 +90,7 @@ class ShardBase:
         counts["pending"] = sum(n for _, n in pages.values()) - self.ledger.pending
         ledger = (a + counts[f] for a, f in zip(self.head.ledger, Ledger._fields, strict=True))
         kept = {name: tuple(standing) for name, standing in after.items()}
+        self.input_events = counts["input"]
         self.keep_head(kept, tuple(ledger), pages, clock_ms, announced)
 
     def _admit(self, added: list[str]) -> None:

@@ -240,4 +240,4 @@ def find_session() -> SparkSession:
     """Return the session of this process, or start one."""
     from anabranch.spark.session.startup import start_session
 
-    return find_running_session() or start_session()
+    return find_running_session() or start_session(ui=False)

@@ -27,6 +27,9 @@ _STACK = "-Xss4m"
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options for a JVM that lives for seconds: it does not get back what its best compiler costs, half its time."""
 
+UI_PORTS = range(4040, 4057)
+"""Where Spark puts its web page: the first port that is free, of as many as it tries."""
+
 _PATIENCE_S = 5.0
 _HOST = r"(?:[\w.-]+|\[[\da-fA-F:]+\]):\d+"
 _MASTER = re.compile(
@@ -50,7 +53,6 @@ DEFAULT_SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     # Time is microseconds UTC; the zone of the machine must not show in an answer.
     "spark.sql.session.timeZone": "UTC",
-    "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     # A local session talks to itself: no name lookup, nothing open to the network.
     "spark.driver.host": _LOOPBACK,
@@ -69,12 +71,13 @@ LOCAL_SETTINGS = {
 
 
 def start_session(
-    name: str = "anabranch", master: str = "local[2]", **settings: str
+    name: str = "anabranch", master: str = "local[2]", *, ui: bool | None = None, **settings: str
 ) -> "SparkSession":
     """Start a Spark session, or return the one that already runs in this process.
 
-    `settings` are Spark's own, and win over `DEFAULT_SETTINGS`:
-    `start_session(**{"spark.ui.enabled": "true"})`.
+    `ui=False` starts it without Spark's web page, `ui=True` with it. By default Spark's own configuration
+    decides, which has it on port 4040 or the next that is free; if none is, there is no page. `settings`
+    are Spark's own, and win over `DEFAULT_SETTINGS`: `start_session(**{"spark.ui.port": "4100"})`.
     """
     try:
         from pyspark import SparkConf, SparkContext
@@ -88,7 +91,7 @@ def start_session(
     check_master(master)
     java_home = _require_java()
     _prepare_environment()
-    merged = _merge_settings(master, settings)
+    merged = _merge_settings(master, _choose_ui(ui) | settings)
     builder = SparkSession.builder.appName(name).master(master)
     for setting, value in merged.items():
         builder = builder.config(setting, value)
@@ -158,6 +161,25 @@ def _prepare_environment() -> None:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = _LOOPBACK
+
+
+def _choose_ui(ui: bool | None) -> dict[str, str]:  # noqa: FBT001 - of three values
+    """Return the setting of Spark's web page; without a free port for it, Spark would not start."""
+    if ui is None:
+        return {} if any(map(_is_free, UI_PORTS)) else {"spark.ui.enabled": "false"}
+    if not isinstance(ui, bool):
+        raise InputError("ui is not a choice", expected="True, False or None", got=repr(ui))
+    return {"spark.ui.enabled": str(ui).lower()}
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind((_LOOPBACK, port))
+        except OSError:
+            return False
+        return True
 
 
 def _merge_settings(master: str, settings: dict[str, str]) -> dict[str, str]:

@@ -35,6 +35,7 @@ from anabranch.spark.sinks.part_files import (
     write_nothing,
     write_rows,
 )
+from anabranch.spark.sinks.query_names import choose_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -74,13 +75,15 @@ def write_directory(
     checkpoint: str | Path,
     *,
     format: Format = "parquet",  # noqa: A002 - Spark's own word
+    name: str | None = None,
     trigger: dict[str, Any] | None = None,
     most_rejected: Bearable | None = None,
 ) -> StreamingQuery:
     """Start a query that publishes each batch as `folder/batch=N/kind=…`, exactly once.
 
     `spark.read.parquet(folder)` reads it all; each batch also has a `_ledger.json` and a
-    `_frontiers.json`. `trigger` is Spark's, and defaults to `availableNow`: take what there is, then stop.
+    `_frontiers.json`. `name` is what Spark's monitoring calls the query, and defaults to the program's.
+    `trigger` is Spark's, and defaults to `availableNow`: take what there is, then stop.
     If more events are rejected than `most_rejected`, a count or a share such as "1%", the query stops
     with `RejectionError`, after it has published them. A folder belongs to one checkpoint, and a
     checkpoint to one driver at a time; anything else is refused.
@@ -107,7 +110,7 @@ def write_directory(
         if tolerance is not None:
             judge_batch(frame.sparkSession, target / f"batch={batch}", format, tolerance)
 
-    return _start(find_packed(result), local, take, trigger, accept)
+    return _start(find_packed(result), local, take, trigger, accept, name=name)
 
 
 def for_each_batch(
@@ -115,6 +118,7 @@ def for_each_batch(
     function: Callable[[DataFrame, int], Any],
     checkpoint: str | Path | None,
     *,
+    name: str | None = None,
     trigger: dict[str, Any] | None = None,
     most_rejected: Bearable | None = None,
 ) -> StreamingQuery:
@@ -122,11 +126,12 @@ def for_each_batch(
 
     After a crash a batch may come again, with the same number and the same `id`s. If more events are
     rejected than `most_rejected`, the query stops after the function has had the batch. Without a
-    checkpoint it starts from the beginning each time, to try something out.
+    checkpoint it starts from the beginning each time, to try something out. `name` is what Spark's
+    monitoring calls the query, and defaults to the program's.
     """
     tolerance = None if most_rejected is None else read_tolerance(most_rejected)
     if tolerance is None:
-        return _start(result, checkpoint, function, trigger)
+        return _start(result, checkpoint, function, trigger, name=name)
 
     def take(frame: DataFrame, batch: int) -> None:
         kept = frame.persist()
@@ -141,7 +146,7 @@ def for_each_batch(
         finally:
             kept.unpersist()
 
-    return _start(result, checkpoint, take, trigger)
+    return _start(result, checkpoint, take, trigger, name=name)
 
 
 def publish(frame: DataFrame, batch: int, folder: Path, format: Format) -> bool:  # noqa: A002
@@ -326,9 +331,13 @@ def _start(
     function: Callable[[DataFrame, int], Any],
     trigger: dict[str, Any] | None,
     accept: Callable[[], None] = lambda: None,
+    *,
+    name: str | None = None,
 ) -> StreamingQuery:
     """Start a query, if no other driver has its checkpoint and all is as it should be."""
     writer = result.writeStream.outputMode("append").trigger(**(trigger or {"availableNow": True}))
+    chosen = choose_name(result, name)
+    writer = writer if chosen is None else writer.queryName(chosen)
 
     def begin(take: Callable[[DataFrame, int], Any]) -> StreamingQuery:
         with spare_partitions(result):

@@ -23,4 +23,4 @@ def find_packed(frame: DataFrame) -> DataFrame:
 
 def is_packed(frame: DataFrame) -> bool:
     """Say whether a frame holds packs."""
-    return frame.columns == ["pack"]
+    return frame.columns == ["pack", "ledger"]

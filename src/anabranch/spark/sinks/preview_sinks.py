@@ -38,9 +38,13 @@ def write_console(
     tell: Callable[[str], Any] = print,
     *,
     most: int = MOST_OUTPUTS,
+    name: str | None = None,
     trigger: dict[str, Any] | None = None,
 ) -> StreamingQuery:
-    """Start a query that prints the outputs of each batch, and how many rows of other kinds it has."""
+    """Start a query that prints the outputs of each batch, and how many rows of other kinds it has.
+
+    `name` is what Spark's monitoring calls the query, and defaults to the program's.
+    """
 
     def show(frame: DataFrame, batch: int) -> None:
         kept = frame.persist()
@@ -52,7 +56,7 @@ def write_console(
         rows = [(row.time, row.tag, row.source, json.loads(row.value)) for row in outputs]
         tell(describe_outputs(batch, rows, counts))
 
-    return for_each_batch(result, show, None, trigger=trigger)
+    return for_each_batch(result, show, None, name=name, trigger=trigger)
 
 
 def describe_outputs(

@@ -28,6 +28,7 @@ from anabranch.paths import resolve_path
 from anabranch.spark.checkpoint.ownership import read_begin
 from anabranch.spark.session.signals import hold_signals
 from anabranch.spark.sinks.directory import Frontiers, read_frontiers, read_ledger
+from anabranch.spark.sinks.observed_metrics import read_metrics
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -46,7 +47,11 @@ class QueryError(AnabranchError, RuntimeError):
 
 
 class Batch(NamedTuple):
-    """What a batch did. Ledger and frontiers are there once `write_directory` has published it."""
+    """What a batch did.
+
+    `rows` counts events, or Spark's input rows where a query reports no metrics of ours. The ledger is
+    there if it does, or once `write_directory` has published the batch; then frontiers are there, too.
+    """
 
     number: int
     rows: int
@@ -55,11 +60,13 @@ class Batch(NamedTuple):
     state_bytes: int
     ledger: Ledger | None = None
     frontiers: Frontiers | None = None
+    watermark: int | None = None
+    held_back_by: str | None = None
 
 
 def describe_progress(query: StreamingQuery, folder: str | Path | None = None) -> str:
     """Say what a query's last batch did; `folder` is where `write_directory` publishes it."""
-    recent = query.recentProgress
+    recent = [progress for progress in query.recentProgress if _has_run(progress)]
     if not recent:
         return "no batch yet"
     return describe_batch(read_batch(recent[-1], folder, find_first(query)))
@@ -99,9 +106,15 @@ def watch(
                 raise keep_trace(explain_failure(str(error)), str(error)) from error
             recent = query.recentProgress
         for progress in recent:
-            if progress["batchId"] > told:
+            if progress["batchId"] > told and _has_run(progress):
                 told = progress["batchId"]
                 yield read_batch(progress, folder, first)
+
+
+def _has_run(progress: Mapping[str, Any]) -> bool:
+    """Return whether a batch has run; a query that waits reports the number of its next one."""
+    durations = progress.get("durationMs")
+    return durations is None or "addBatch" in durations
 
 
 def find_first(query: StreamingQuery) -> int:
@@ -124,18 +137,35 @@ def read_batch(
     Spark counts the batches of a checkpoint from 0, and they are published from `first` on.
     """
     operators = progress.get("stateOperators") or ()
+    metrics = read_metrics(progress)
+    rows, rate = _count_rows(progress, metrics)
     number = progress["batchId"] + first
     place = None if folder is None else resolve_path(folder, "output") / f"batch={number}"
     published = place if place is not None and place.is_dir() else None
     return Batch(
         number,
-        progress["numInputRows"],
-        progress.get("processedRowsPerSecond") or 0.0,
+        rows,
+        rate,
         sum(operator.get("numRowsTotal", 0) for operator in operators),
         sum(operator.get("memoryUsedBytes", 0) for operator in operators),
-        None if published is None else read_ledger(published),
+        _find_ledger(metrics) if published is None else read_ledger(published),
         None if published is None else read_frontiers(published),
+        metrics.get("watermark"),
+        metrics.get("held_back_by"),
     )
+
+
+def _count_rows(progress: Mapping[str, Any], metrics: dict[str, Any]) -> tuple[int, float]:
+    """Return how many events a batch had, and how many a second; else rows, which may be envelopes."""
+    rate = progress.get("processedRowsPerSecond") or 0.0
+    if "input_events" not in metrics:
+        return progress["numInputRows"], rate
+    events, duration_ms = metrics["input_events"], progress.get("batchDuration") or 0
+    return events, 1000 * events / duration_ms if duration_ms else 0.0
+
+
+def _find_ledger(metrics: dict[str, Any]) -> Ledger | None:
+    return Ledger(*(metrics[name] for name in Ledger._fields)) if metrics else None
 
 
 def describe_batch(batch: Batch) -> str:
@@ -154,6 +184,9 @@ def describe_batch(batch: Batch) -> str:
         parts.append(f"state {batch.state_rows:,} rows{size}")
     if batch.frontiers is not None:
         parts.append(describe_frontiers(batch.frontiers, batch.number))
+    elif batch.watermark is not None:
+        held = f", held back by {batch.held_back_by}" if batch.held_back_by else ""
+        parts.append(f"frontier {name_time(batch.watermark)}{held}")
     return "  ".join(parts)
 
 

@@ -69,6 +69,7 @@ class FusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._tasks = tasks
         self._checked = False
         self._until: list[str] | None = None
+        self._latest: dict[str, dict[str, Any]] = {}
         self._forecaster = Forecaster(job) if can_foresee(job) else None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
@@ -90,15 +91,19 @@ class FusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         until: list[str | None] = [None] * len(taken)
         if self._until is not None:
             until = list(self._until)
-        files = {
-            place: list_files(folder.files, so_far, last, folder.files.files_per_batch)
-            for place, (folder, so_far, last) in enumerate(
-                zip(self._folders, taken, until, strict=True)
-            )
-        }
+        files = {}
+        for place, folder in enumerate(self._folders):
+            names = list_names(folder.files)
+            most = folder.files.files_per_batch
+            files[place] = list_files(folder.files, taken[place], until[place], most, names=names)
+            self._latest[str(place)] = {"files": len(names), "last": names[-1] if names else ""}
         if self._forecaster is not None:
             foreseen = self._forecaster.advance(foreseen, files)
         return self._write([so_far.after(files[n]) for n, so_far in enumerate(taken)], foreseen)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+        """Return how many files there were when the folders were last listed, for Spark's progress."""
+        return self._latest or None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Deal a batch's files out to tasks, the largest first."""

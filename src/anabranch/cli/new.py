@@ -1,0 +1,81 @@
+"""`anabranch new`: a small project to begin with."""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from anabranch.cli.screen import GOOD, Screen
+from anabranch.errors import InputError
+
+FILES = {
+    "README.md": "README.md.txt",
+    "balances.py": "balances.py.txt",
+    "test_balances.py": "test_balances.py.txt",
+    "payments/1.jsonl": "1.jsonl",
+    "payments/2.jsonl": "2.jsonl",
+}
+"""The files of a project, and those of the package that they are made from."""
+
+COMMANDS = (
+    "anabranch check balances.py",
+    "python -m pytest -q",
+    "anabranch run balances.py --input payments",
+)
+
+
+def new(
+    name: Annotated[
+        str,
+        Parameter(help="The folder to make: a name such as shop, or a path that ends in one."),
+    ],
+    /,
+) -> int:
+    """Write a small project: a program, sample events, a test and a README.
+
+    Nothing is overwritten: the folder must not exist.
+    """
+    folder = Path(name)
+    _check_folder(folder, name)
+    templates = resources.files("anabranch.cli") / "project"
+    try:
+        (folder / "payments").mkdir(parents=True)
+        for file, template in FILES.items():
+            text = (templates / template).read_text(encoding="utf-8")
+            (folder / file).write_text(text.replace("NAME", folder.name), encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{folder} can't be written", got=str(error)) from error
+    screen = Screen()
+    screen.write(f"written to {folder}:")
+    for file in FILES:
+        screen.write(file, indent=2)
+    screen.write("\nTry next:")
+    for command in (f"cd {folder}", *COMMANDS):
+        screen.write(command, indent=2)
+    return GOOD
+
+
+def _check_folder(folder: Path, name: str) -> None:
+    if not re.fullmatch(r"[A-Za-z][\w-]*", folder.name, re.ASCII):
+        raise InputError(
+            f"{name!r} is not a name of a project",
+            expected="letters, digits, - and _, beginning with a letter",
+            got=folder.name or name,
+        )
+    if folder.exists() or folder.is_symlink():
+        raise InputError(
+            f"{folder} is already there",
+            expected="a folder that does not exist",
+            got="a folder" if folder.is_dir() else "a file",
+            cure="another name; nothing is overwritten",
+        )
+    if not folder.parent.is_dir():
+        raise InputError(
+            f"there is no folder {folder.parent}",
+            expected="a folder to put the project into",
+            got=name,
+        )

@@ -1,0 +1,58 @@
+"""Query names: what Spark's monitoring calls a query. By default, the name of its program."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anabranch.errors import InputError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_ATTRIBUTE = "_anabranch_name"
+
+
+def note_name(frame: DataFrame, name: str | None) -> DataFrame:
+    """Return a result that knows the name of its program."""
+    frame.__dict__[_ATTRIBUTE] = name
+    return frame
+
+
+def choose_name(result: DataFrame, name: str | None) -> str | None:
+    """Return the name for a query: the one asked for, or that of the program.
+
+    Spark allows one active query of a name. A name that was asked for and is taken is refused; to the name
+    of a program a number is added: `balances`, `balances-2`, `balances-3`.
+    """
+    taken = _list_names(result.sparkSession)
+    if name is not None:
+        _check_name(name, taken)
+        return name
+    usual: str | None = result.__dict__.get(_ATTRIBUTE)
+    if usual is None or usual not in taken:
+        return usual
+    number = 2
+    while f"{usual}-{number}" in taken:
+        number += 1
+    return f"{usual}-{number}"
+
+
+def _check_name(name: str, taken: set[str]) -> None:
+    if not isinstance(name, str) or not name.strip():
+        raise InputError(
+            "name is not a name of a query",
+            expected="a text such as 'balances', or None for the name of the program",
+            got=repr(name),
+        )
+    if name in taken:
+        raise InputError(
+            f"a query with the name {name!r} is active in this session",
+            expected="a name that no active query has",
+            got=name,
+            cure="stop that query first, or give this one another name",
+        )
+
+
+def _list_names(session: SparkSession) -> set[str]:
+    names = (query.name for query in session.streams.active)
+    return {name for name in names if name is not None}
