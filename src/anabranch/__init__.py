@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from anabranch.errors import AnabranchError
 from anabranch.model.dependence import Dependence, depends
+from anabranch.model.event_times import EventTime
 from anabranch.model.events import FOREVER, Event, Heartbeat, Malformed
 from anabranch.model.handlers import on
 from anabranch.model.program import ForkJoin, Program, State
@@ -18,6 +19,7 @@ __all__ = [
     "AnabranchError",
     "Dependence",
     "Event",
+    "EventTime",
     "ForkJoin",
     "Heartbeat",
     "Malformed",

@@ -14,7 +14,7 @@ from anabranch.cli.flags import Inputs, Json, Lateness, Strict
 from anabranch.cli.screen import GOOD, Screen, count_things
 from anabranch.cli.target_module import declare_sources, load_items, load_material
 from anabranch.errors import InputError
-from anabranch.eventtime.channels import Late, Rejected, Source, Watch, read_sources
+from anabranch.eventtime.channels import Late, Rejected, Source, Watch, check_units, read_sources
 from anabranch.eventtime.disorder import find_percentile, list_distances, read_lateness
 from anabranch.eventtime.held_back import (
     Stand,
@@ -83,6 +83,7 @@ def frontier(
     delay = None if lateness is None else read_lateness(lateness)
     declared = declare_sources(material, items, delay, strict=strict, files=input)
     known, brought, _ = read_sources(items, declared)
+    check_units(material.program, known.values())
     if suggest:
         _suggest(screen, known, brought, material.program.inputs, json=json)
     else:

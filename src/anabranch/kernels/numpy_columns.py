@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from anabranch.kernels.column_layouts import (
@@ -15,6 +16,7 @@ from anabranch.kernels.column_layouts import (
     BOOL,
     FLOAT,
     INT,
+    MOMENT,
     OBJECT,
     STR,
     Column,
@@ -27,6 +29,7 @@ from anabranch.kernels.column_layouts import (
     list_columns,
     part_names,
 )
+from anabranch.model.event_times import EPOCH, to_microseconds, to_moment
 from anabranch.model.values.fields import Unfit
 from anabranch.model.values.hashing import hash_stably
 
@@ -35,11 +38,13 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-DTYPES = {INT: "int64", FLOAT: "float64", BOOL: "bool", STR: "int64", OBJECT: "object"}
+DTYPES = {
+    INT: "int64", FLOAT: "float64", BOOL: "bool", STR: "int64", OBJECT: "object", MOMENT: "int64",
+}  # fmt: skip
 """Texts are codes: their place in the one list of `Strings` that a fold works with."""
 
-_TYPES = {INT: int, FLOAT: float, BOOL: bool, STR: str}
-_BLANKS: dict[str, Any] = {INT: 0, FLOAT: 0.0, BOOL: False, STR: "", OBJECT: None}
+_TYPES = {INT: int, FLOAT: float, BOOL: bool, STR: str, MOMENT: datetime}
+_BLANKS: dict[str, Any] = {INT: 0, FLOAT: 0.0, BOOL: False, STR: "", OBJECT: None, MOMENT: EPOCH}
 
 
 class Strings:
@@ -248,6 +253,10 @@ def _write_leaf(kind: str, values: Sequence[Any], strings: Strings) -> Array:
         raise Unfit(f"expected {kind}, got {', '.join(sorted(t.__name__ for t in wrong))}")
     if kind == STR:
         return strings.codes(values)
+    if kind == MOMENT:
+        if any(value.tzinfo is not UTC for value in values):
+            raise Unfit("expected datetimes in UTC")
+        return np.fromiter(map(to_microseconds, values), np.int64, len(values))
     try:
         return np.array(values, dtype=DTYPES[kind])
     except OverflowError:
@@ -257,6 +266,8 @@ def _write_leaf(kind: str, values: Sequence[Any], strings: Strings) -> Array:
 def _read(layout: ColumnLayout, arrays: Iterator[Array], count: int, strings: Strings) -> list[Any]:
     if isinstance(layout, Leaf):
         values: list[Any] = next(arrays).tolist()
+        if layout.kind == MOMENT:
+            return [to_moment(value) for value in values]
         return [strings[code] for code in values] if layout.kind == STR else values
     if isinstance(layout, Constant):
         return [layout.value] * count

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from anabranch.model.event_times import time_of
 from anabranch.model.events import Event, Tag, content_of
 
 OrderKey = tuple[Any, ...]
@@ -17,8 +18,8 @@ def order_key(event: Event, ranks: Mapping[Tag, int]) -> OrderKey:
     """Return the place of an event in the total order."""
     data, source, seq = event
     if seq is None:
-        return (data.time, ranks[type(data)], source, -1, content_of(event))
-    return (data.time, ranks[type(data)], source, seq)
+        return (time_of(data), ranks[type(data)], source, -1, content_of(event))
+    return (time_of(data), ranks[type(data)], source, seq)
 
 
 def bound_after(time: int) -> OrderKey:

@@ -14,6 +14,7 @@ from typing import Any
 from anabranch.errors import Location, ProgramError
 from anabranch.model import markers, refusals
 from anabranch.model.dependence import Dependence, Depends
+from anabranch.model.event_times import is_timestamped
 from anabranch.model.events import LANE, SOURCE, Event, Tag, field_names
 from anabranch.model.expiry import find_expiry
 from anabranch.model.handlers import Handler, check_arity
@@ -167,6 +168,7 @@ class Program:
         declared = [_add_expiry(states) for states in declared]
         tags = refusals.check_handlers(declared, where)
         refusals.check_names(tags, where)
+        refusals.check_times(declared, where)
         refusals.check_timers(declared, lanes, rank, where)
         timers = tuple(handler for handler in declared[0].handlers if handler.due is not None)
         statements += markers.timer_statements(timers, declared[0].shape, tags)
@@ -227,6 +229,11 @@ class Program:
         """Return the tags that sources may bring: all but timers."""
         handlers = self.initial.handlers
         return tuple(tag for tag in self.tags if handlers[tag].due is None)
+
+    @property
+    def timestamped(self) -> bool:
+        """Return whether the times of its events are datetimes, and so microseconds UTC inside."""
+        return any(is_timestamped(tag) for tag in self.inputs)
 
     @property
     def initial(self) -> StateType:

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from anabranch.errors import InputError
 from anabranch.eventtime.channels import fits
+from anabranch.model.event_times import to_time
 from anabranch.model.events import FOREVER, Event, Heartbeat, Item, Malformed, Tag, field_names
 from anabranch.model.program import Program
 from anabranch.model.values.fields import Unfit, encode_value, read_fields, read_text, read_value
@@ -116,8 +118,9 @@ def _read_row(program: Program, stem: str, file: str, row: Row) -> _DraftItem:
         source, named, sure = (stem, False, True) if told is None else (told, True, True)
         seq = _beside(tag, columns, "seq", int, read, None)
         if tag is None:
-            time = _beside(None, columns, "heartbeat", int, read, None)
-            return _DraftItem(Heartbeat(time, source, seq), place, named=named)
+            unit = datetime if program.timestamped else int
+            time = _beside(None, columns, "heartbeat", unit, read, None)
+            return _DraftItem(Heartbeat(to_time(time), source, seq), place, named=named)
         data = read_fields(tag, columns, text=text, sparse=kind != "jsonl")
         return _DraftItem(_check_numbers(Event(data, source, seq)), place, named=named)
     except Unfit as error:
@@ -158,7 +161,7 @@ def _beside(
         value = read(columns[column], kind)
     except Unfit as error:
         raise Unfit(f"{column}: {error}") from None
-    if kind is int and not fits(value):
+    if isinstance(value, int) and not fits(value):
         raise Unfit(f"{column} {value} does not fit into 64 bits")
     return value
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Never
 
 from anabranch.errors import ProgramError
+from anabranch.model.durations import EXPECTED, Span
+from anabranch.model.event_times import time_of
 from anabranch.model.events import FOREVER, Event
 from anabranch.model.handlers import Handler
 from anabranch.model.shapes import MISSING, AnyState, Fork, Join, Shape
@@ -40,16 +42,16 @@ class Aging:
     """
 
     inner: Shape
-    ttl: int
+    ttl: Span[Never] = Span("ttl")
     refresh: str = "writes"
     sparse: bool = field(default=False, repr=False)
     by: None = None
 
     def __post_init__(self) -> None:
-        if type(self.ttl) is not int or not 1 <= self.ttl < FOREVER:
+        if not 1 <= self.ttl < FOREVER:
             raise ProgramError(
                 "ttl is not a time to live",
-                expected="an integer of 1 or more, in the unit of your event times",
+                expected=f"{EXPECTED}, above 0",
                 got=repr(self.ttl),
             )
         if self.refresh not in REFRESHES:
@@ -125,7 +127,7 @@ class Aging:
     def expire(self, entry: Aged, timer: Any) -> Any:
         """Return MISSING if an entry's time is over, else the entry with its next alarm."""
         end = self._find_end(entry.refreshed)
-        return MISSING if end <= timer.time else entry._replace(alarm=end)
+        return MISSING if end <= time_of(timer) else entry._replace(alarm=end)
 
     def find_due(self, entry: Aged) -> int:
         """Return when an entry is to be looked at."""

@@ -15,6 +15,7 @@ from anabranch.kernels.column_layouts import (
     list_columns,
 )
 from anabranch.kernels.numpy_columns import DTYPES, Columns, Strings, pack
+from anabranch.model.event_times import time_field
 from anabranch.model.events import Event, field_names
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ class EventTable:
     @property
     def times(self) -> Array:
         """Return when each event happened."""
-        return self.field("time")
+        assert isinstance(self.columns.layout, Fields)
+        return self.field(time_field(self.columns.layout.cls))
 
     def field(self, name: str) -> Array:
         """Return the column of a field."""

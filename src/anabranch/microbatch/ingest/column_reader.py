@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anabranch.eventtime.channels import NEVER, Source
 from anabranch.eventtime.disorder import Estimated
-from anabranch.kernels.column_layouts import BOOL, FLOAT, INT, STR, Fields
+from anabranch.kernels.column_layouts import BOOL, FLOAT, INT, MOMENT, STR, Fields
 from anabranch.kernels.numpy_columns import Columns, Strings
 from anabranch.microbatch.columns.event_tables import (
     EventTable,
@@ -21,6 +21,7 @@ from anabranch.microbatch.columns.event_tables import (
     read_array,
     write_columns,
 )
+from anabranch.microbatch.columns.moments import read_moments
 from anabranch.microbatch.columns.routing import route_table
 from anabranch.microbatch.exchange.envelope_kinds import Kind
 from anabranch.microbatch.exchange.envelopes import Chunk, pack_chunks
@@ -33,6 +34,7 @@ from anabranch.microbatch.ingest.row_reader import (
 )
 from anabranch.microbatch.job.column_plan import ColumnPlan
 from anabranch.microbatch.job.job import Job
+from anabranch.model.event_times import FIRST_MOMENT, LAST_MOMENT, time_field
 from anabranch.model.events import FOREVER, Event, Heartbeat, Malformed, Tag, field_names
 from anabranch.sources.arrow_tables import is_spelled, read_batch
 from anabranch.sources.raw_rows import is_blank
@@ -257,9 +259,14 @@ def _find_plain(
             yield _is_short(column, longest)
     if reading.json_column == LINE:
         yield _is_short(batch.column(LINE), reading.max_bytes)
-    times = _fill(columns[field_names(tag).index("time")])
-    if len(times) and (times.min() <= NEVER or times.max() >= FOREVER):
-        yield (times > NEVER) & (times < FOREVER)
+    for name, kind, column in zip(field_names(tag), _kinds(layout), columns, strict=False):
+        if kind != MOMENT and name != time_field(tag):
+            continue
+        # What no event can have as its time is left to the row reader, which rejects it.
+        low, high = (FIRST_MOMENT, LAST_MOMENT) if kind == MOMENT else (NEVER + 1, FOREVER - 1)
+        times = _fill(column)
+        if len(times) and (times.min() < low or times.max() > high):
+            yield (times >= low) & (times <= high)
 
 
 def _kinds(layout: Fields) -> list[str]:
@@ -274,17 +281,20 @@ def _find_columns(
 
     found = []
     for name, kind in zip(field_names(tag), _kinds(layout), strict=True):
-        column_name = reading.time if name == "time" else name
+        is_time = name == time_field(tag)
+        column_name = reading.time_column(tag) if is_time else name
         if batch.schema.get_field_index(column_name) < 0:
             return None
         column = batch.column(column_name)
         if is_spelled(batch.schema.field(column_name)):
             return None
-        if name == "time" and pa.types.is_timestamp(column.type):
-            if column.type.tz is None or column.type.unit != "us":
-                return None
-            column = column.cast(pa.int64())
-        if not _is_kind(column.type, kind):
+        moments = read_moments(column) if kind == MOMENT else None
+        if kind == MOMENT and moments is None:
+            return None
+        if is_time and kind == INT and pa.types.is_timestamp(column.type):
+            moments = read_moments(column)
+        column = column if moments is None else moments
+        if not _is_kind(column.type, INT if kind == MOMENT else kind):
             return None
         found.append(column)
     if reading.seq is None or batch.schema.get_field_index(reading.seq) < 0:

@@ -10,7 +10,7 @@ from anabranch.model.events import Tag
 
 
 def fits_columns(tag: Tag) -> bool:
-    """Say whether events of a tag lie in columns: each field a plain int, float, bool or text."""
+    """Say whether events of a tag lie in columns: each field a plain int, float, bool, text or datetime."""
     layout = read_record(tag)
     defaults = getattr(tag, "_field_defaults", None)
     plain = all(isinstance(part, Leaf) and part.kind != "object" for part in layout.parts)

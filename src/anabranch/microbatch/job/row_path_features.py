@@ -105,7 +105,7 @@ def _find_in_turn(use: Use) -> str | None:
 
 def _find_odd_fields(use: Use) -> str | None:
     found = [tag.__name__ for tag in use.program.inputs if not fits_columns(tag)]
-    odd = "has fields that are not plain ints, floats, bools or texts"
+    odd = "has fields that are not plain ints, floats, bools, texts or datetimes"
     return f"{found[0]} {odd}" if found else None
 
 
@@ -254,8 +254,8 @@ ROW_PATH_ONLY: tuple[Feature, ...] = (
     Feature("estimated lateness", "the estimate changes from event to event", _find_estimated),
     Feature("arrival order (`in_turn`)", "each event's time follows from the last", _find_in_turn),
     Feature(
-        "fields other than int, float, bool and str",
-        "a kernel reads columns of these four types",
+        "fields other than int, float, bool, str and datetime",
+        "a kernel reads columns of these five types",
         _find_odd_fields,
     ),
     Feature("entries with a time to live (`ttl`)", "each access sets a timer", _find_ages),

@@ -18,16 +18,16 @@ import re
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from datetime import date, datetime, time, timedelta, timezone
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
 from typing import Annotated, Any, Literal, NewType, Union, get_args, get_origin
 
+from anabranch.model.event_times import EPOCH, to_microseconds
 from anabranch.model.events import Tag, field_names, field_types
 from anabranch.model.failures import Failed, attempt
 
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)  # noqa: UP017 - one spelling with timedelta
 MISSING = dataclasses.MISSING
 
 
@@ -324,12 +324,6 @@ def _read_first_text(value: str, annotation: Any) -> Any:
             except Unfit:
                 continue
     raise Unfit(f"expected {annotation}, got {_show(value)}")
-
-
-def to_microseconds(moment: datetime) -> int:
-    """Return a moment as microseconds UTC; one without a zone is taken as UTC."""
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=EPOCH.tzinfo)
-    return (aware - EPOCH) // timedelta(microseconds=1)
 
 
 def to_utc(moment: datetime) -> datetime:
