@@ -1,0 +1,173 @@
+"""Datetimes as event times: shards give what the fold gives, on both paths, by whatever field is the time."""
+
+import json
+import random
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+import pytest
+
+from anabranch import Event, EventTime, Program, depends, on
+from anabranch.eventtime import Source
+from anabranch.eventtime.channels import end_sources
+from anabranch.eventtime.windows.panes import Windowing
+from anabranch.eventtime.windows.triggers import AfterCount, AtFrontier
+from anabranch.eventtime.windows.window_types import Sessions, Sliding, Tumbling
+from anabranch.query import aggregate, asof_join, interval_join, window_join
+from anabranch.reference.sequential import run
+from anabranch.state import Count, MapOf, Sum, Value
+from tests.microbatch.test_microbatches import Engine, cut
+from tests.runtimes.runtimes import read_said, sum_up
+
+START = datetime(2026, 3, 29, 0, 59, tzinfo=UTC)
+SOURCES = [Source("a", "20 s"), Source("b", timedelta(seconds=5))]
+
+
+class Txn(NamedTuple):
+    time: datetime
+    user: str
+    amount: int
+
+
+class Pay(NamedTuple):
+    user: str
+    at: EventTime[datetime]
+    amount: int
+
+
+class Nap(NamedTuple):
+    time: datetime
+    user: str
+
+
+FOLDS = {"n": Count(), "sum": (Sum(), "amount")}
+
+
+def spend(state, event):
+    return state + event.amount
+
+
+def seen(state, event):
+    return (event.time.isoformat(), state)
+
+
+class Idle(NamedTuple):
+    last: datetime | None = None
+    n: int = 0
+
+
+def remember(state, event):
+    return Idle(event.at, state.n + 1)
+
+
+def due(state):
+    return None if state.last is None else state.last + timedelta(seconds=30)
+
+
+def report(state, nap):
+    return (nap.time - state.last, state.n)
+
+
+PROGRAMS = {
+    "tumbling": (aggregate(Txn, Tumbling("1 min"), per="user", **FOLDS), True),
+    "sliding by another field": (
+        aggregate(Pay, Sliding("1 min", every="20 s"), per="user", **FOLDS),
+        True,
+    ),
+    "sessions": (aggregate(Pay, Sessions("2 s"), per="user", **FOLDS), True),
+    "early panes": (
+        aggregate(
+            Pay,
+            Windowing(Tumbling("1 min"), AtFrontier(AfterCount(3), AfterCount(1)), lateness="1 s"),
+            per="user",
+            **FOLDS,
+        ),
+        False,
+    ),
+    "a state per key": (
+        Program(
+            on(Txn, update=spend, output=seen),
+            depends(Txn, Txn, same="user"),
+            state=MapOf(Sum(), by="user"),
+        ),
+        True,
+    ),
+    "a time to live": (
+        Program(
+            on(Pay, update=spend, output=lambda state, event: state),
+            depends(Pay, Pay, same="user"),
+            state=MapOf(Sum(), by="user", ttl="20 s"),
+        ),
+        False,
+    ),
+    "timers": (
+        Program(
+            on(Pay, update=remember),
+            on(Nap, due=due, output=report, update=lambda state, nap: Idle()),
+            depends(Pay, Pay, same="user"),
+            state=MapOf(Value(Idle()), by="user"),
+        ),
+        False,
+    ),
+    "interval join": (
+        interval_join(Txn, Pay, on="user", lower="-5 s", upper="10 s", how="full"),
+        False,
+    ),
+    "as-of join": (asof_join(Txn, Pay, on="user", within="10 s", how="left"), False),
+    "window join": (window_join(Txn, Pay, on="user", window=Tumbling("20 s")), False),
+}
+
+
+def draw_events(program, seed):
+    rng = random.Random(seed)
+    items = []
+    for name in ("a", "b"):
+        moment = START
+        for seq in range(60):
+            moment += timedelta(microseconds=rng.choice((0, 1, 900_000, 4_000_000)))
+            behind = timedelta(seconds=rng.choice((0, 0, 0, 3, 30)))
+            fields = {"user": rng.choice("xyz"), "amount": rng.randint(1, 9)}
+            tag = rng.choice(program.inputs)
+            time = {"at" if tag is Pay else "time": moment - behind}
+            items.append(Event(tag(**time, **fields), name, seq))
+    return items
+
+
+@pytest.mark.parametrize("columns", [False, True], ids=["rows", "columns"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_differential_shards_say_what_the_fold_says(name, columns):
+    program, fits = PROGRAMS[name]
+    items = end_sources(draw_events(program, 3), SOURCES)
+    expected = run(program, items, SOURCES)
+    assert len(expected.outputs) > 3
+    assert expected.ledger.late > 0
+    engine = Engine(program, SOURCES, 3, columns=columns)
+    assert (engine.columns is not None) == (columns and fits)
+    for tasks in cut(random.Random(7), items):
+        engine.batch(tasks)
+    assert read_said(engine.said, engine.ledger) == sum_up(expected)
+
+
+def test_a_window_of_datetimes_starts_and_ends_at_datetimes():
+    program = aggregate(Txn, Tumbling("10 min"), per="user", n=Count())
+    items = [Event(Txn(START, "x", 1), "a", 0)]
+    bounds = datetime(2026, 3, 29, 0, 50, tzinfo=UTC), datetime(2026, 3, 29, 1, tzinfo=UTC)
+    said = run(program, end_sources(items, SOURCES[:1]), SOURCES[:1]).values
+    assert [(one.start, one.end) for one in said] == [bounds]
+    assert said[0].time == bounds[1] - timedelta(microseconds=1)
+    engine = Engine(program, SOURCES[:1], 1, columns=True)
+    for tasks in cut(random.Random(7), end_sources(items, SOURCES[:1])):
+        engine.batch(tasks)
+    rows = [row for row in engine.said if row.kind == "output"]
+    assert [json.loads(row.value)["start"] for row in rows] == ["2026-03-29T00:50:00+00:00"]
+    assert [row.time for row in rows] == [1_774_746_000_000_000 - 1]
+
+
+def test_a_timestamp_beyond_the_calendar_is_rejected_on_both_paths():
+    program = aggregate(Txn, Tumbling("10 min"), per="user", n=Count())
+    row = {"source": "a", "seq": 0, "tag": "Txn", "user": "x", "amount": 1, "time": 1 << 61}
+    for columns in (False, True):
+        engine = Engine(program, SOURCES, 1, columns=columns)
+        engine.batch([[row]])
+        found = [one.reason for one in engine.said if one.kind == "rejected"]
+        assert found == ["field 'time' of Txn: expected datetime, got 2305843009213693952 (int)"]
