@@ -25,6 +25,8 @@ from anabranch.eventtime.held_back import (
     name_share,
     name_time,
 )
+from anabranch.model.durations import Duration
+from anabranch.model.event_times import is_timestamped
 from anabranch.model.events import FOREVER, Event, Item, Tag
 
 CONFIDENCES = (0.9, 0.99, 0.999, 1.0)
@@ -249,6 +251,7 @@ def suggest_lateness(
     suggestions = []
     for confidence in CONFIDENCES if distances else ():
         delay = find_percentile(distances, Fraction(repr(confidence)))
+        delay = Duration(delay) if any(map(is_timestamped, tags)) else delay
         late = sum(distance > delay for distance in distances)
         suggestions.append(Suggestion(source.name, confidence, delay, late, len(distances)))
     return suggestions
@@ -277,7 +280,7 @@ def _suggest(
         (
             s.source if place == 0 else "",
             name_share(s.confidence),
-            s.delay,
+            str(s.delay),
             f"{s.late:,} of {s.events:,}" if place == 0 else f"{s.late:,}",
         )
         for suggestions in found.values()

@@ -1,0 +1,186 @@
+"""Every type of field, from every format, on every runtime: an update sees the same value of the same type."""
+
+import csv
+import json
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+from enum import Enum
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from anabranch import EventTime, Program, on
+from anabranch.eventtime import Source
+from anabranch.eventtime.channels import end_sources
+from anabranch.microbatch.ingest.file_rows import Folder, read_rows, take_in_rows
+from anabranch.microbatch.ingest.row_reader import Reading
+from anabranch.reference.event_files import read_items
+from anabranch.reference.sequential import run
+from anabranch.sources.files import Files, Taken, list_files
+from anabranch.state import Count
+from tests.microbatch.test_microbatches import Engine
+
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Place(NamedTuple):
+    x: int
+    y: float
+
+
+class Everything(NamedTuple):
+    at: EventTime[datetime]
+    seen: datetime
+    day: date
+    price: Decimal
+    name: str
+    data: bytes
+    place: Place
+    tags: list[str]
+    counts: dict[str, int]
+    maybe: int | None
+    colour: Colour
+    ok: bool
+    ratio: float
+    n: int
+
+
+EAST = timezone(timedelta(hours=2))
+NOON = datetime(2026, 7, 1, 12, 0, 0, 250_000, tzinfo=UTC)
+EVENTS = [
+    Everything(
+        NOON, NOON.replace(microsecond=0), date(2026, 2, 28), Decimal("12.50"), "é", b"\x00\xff",
+        Place(1, 0.5), ["a", "b"], {"k": 3}, 7, Colour.RED, True, 0.25, 1 << 60,
+    ),
+    Everything(
+        NOON + timedelta(microseconds=1), NOON - timedelta(days=1), date(1969, 12, 31),
+        Decimal("-0.01"), "", b"", Place(-1, 2.0), [], {}, None, Colour.BLUE, False, -1.5, -1,
+    ),
+]  # fmt: skip
+
+PLAIN = {
+    "at": pa.timestamp("us", "UTC"),
+    "seen": pa.timestamp("us", "Europe/Berlin"),
+    "day": pa.date32(),
+    "price": pa.decimal128(10, 2),
+    "name": pa.string(),
+    "data": pa.binary(),
+    "place": pa.struct([("x", pa.int64()), ("y", pa.float64())]),
+    "tags": pa.list_(pa.string()),
+    "counts": pa.map_(pa.string(), pa.int64()),
+    "maybe": pa.int64(),
+    "colour": pa.string(),
+    "ok": pa.bool_(),
+    "ratio": pa.float64(),
+    "n": pa.int64(),
+}
+READING = Reading(tag="Everything", source="input")
+
+
+def show(count, event):
+    """Say every field with its type."""
+    return [(name, type(value).__name__, repr(value)) for name, value in event._asdict().items()]
+
+
+def make_program():
+    return Program(on(Everything, update=lambda n, event: n + 1, output=show), state=Count())
+
+
+EXPECTED = sorted(said for event in EVENTS for said in show(0, event))
+
+
+def to_columns(event):
+    row = event._asdict()
+    return row | {"place": row["place"]._asdict(), "colour": row["colour"].value}
+
+
+def to_text(event):
+    row = to_columns(event)
+    moments = {"at": row["at"].astimezone(EAST).isoformat(), "seen": row["seen"].isoformat()[:-6]}
+    return row | moments | {
+        "day": row["day"].isoformat(),
+        "price": str(row["price"]),
+        "data": {b"\x00\xff": "AP8=", b"": ""}[row["data"]],
+    }  # fmt: skip
+
+
+def write_json(path):
+    path.write_text("".join(json.dumps(to_text(event)) + "\n" for event in EVENTS))
+
+
+def write_csv(path):
+    with path.open("w", newline="") as out:
+        writer = csv.DictWriter(out, list(Everything._fields))
+        writer.writeheader()
+        for event in EVENTS:
+            row = to_text(event)
+            nested = {name: json.dumps(row[name]) for name in ("place", "tags", "counts")}
+            quoted = {"name": row["name"] or " ", "data": row["data"] or "AP8="}
+            writer.writerow(row | nested | quoted | {"ok": str(row["ok"]).lower()})
+
+
+def make_table():
+    rows = [to_columns(event) for event in EVENTS]
+    return pa.table(
+        {
+            name: pa.array(
+                [list(row[name].items()) if name == "counts" else row[name] for row in rows], kind
+            )
+            for name, kind in PLAIN.items()
+        }
+    )
+
+
+def write_parquet(path):
+    pq.write_table(make_table(), path)
+
+
+def write_arrow(path):
+    table = make_table()
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as out:
+        out.write_table(table)
+
+
+FORMATS = {"json": write_json, "csv": write_csv, "parquet": write_parquet, "arrow": write_arrow}
+
+
+def expect(form):
+    if form != "csv":
+        return EXPECTED
+    # An empty cell is no value, in CSV; so the text and the bytes that are empty are others there.
+    events = [EVENTS[0], EVENTS[1]._replace(name=" ", data=b"\x00\xff")]
+    return sorted(said for event in events for said in show(0, event))
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_the_reference_reads_every_type(tmp_path, form):
+    path = tmp_path / f"input.{form}"
+    FORMATS[form](path)
+    answer = run(make_program(), end_sources(read_items(make_program(), [str(path)])))
+    assert answer.rejected == []
+    assert sorted(answer.values) == expect(form)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_shards_read_every_type(tmp_path, form):
+    FORMATS[form](tmp_path / f"0.{form}")
+    engine = Engine(make_program(), [Source("input", lateness="1 s")], 1)
+    folder = Folder(Files(tmp_path, format=form), READING)
+    engine.job = engine.job.__class__(
+        engine.job.program, engine.job.wiring, engine.job.sources, engine.job.codec, ended=True
+    )
+    engine.batch_of(
+        [
+            envelope
+            for batches in read_rows(engine.job, folder, list_files(folder.files, Taken()))
+            for envelope in take_in_rows(engine.job, folder, batches)
+        ]
+    )
+    assert [row.reason for row in engine.said if row.kind == "rejected"] == []
+    said = [tuple(json.loads(row.value)) for row in engine.said if row.kind == "output"]
+    assert sorted(said) == expect(form)
