@@ -11,11 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from anabranch import EventTime, Program, on
-from anabranch.eventtime import Source
+from anabranch import Event, EventTime, Program, on
+from anabranch.eventtime import Source, Tumbling
 from anabranch.eventtime.channels import end_sources
+from anabranch.microbatch.exchange.result_rows import encode_json
 from anabranch.microbatch.ingest.file_rows import Folder, read_rows, take_in_rows
 from anabranch.microbatch.ingest.row_reader import Reading
+from anabranch.query import aggregate
 from anabranch.reference.event_files import read_items
 from anabranch.reference.sequential import run
 from anabranch.sources.files import Files, Taken, list_files
@@ -184,3 +186,54 @@ def test_shards_read_every_type(tmp_path, form):
     assert [row.reason for row in engine.said if row.kind == "rejected"] == []
     said = [tuple(json.loads(row.value)) for row in engine.said if row.kind == "output"]
     assert sorted(said) == expect(form)
+
+
+@pytest.mark.spark
+def test_spark_reads_every_type_of_a_frame(spark, tmp_path):
+    from anabranch.spark import Feed
+    from anabranch.spark import run as run_on_spark
+
+    write_parquet(tmp_path / "0.parquet")
+    frame = spark.read.parquet(str(tmp_path)).selectExpr("*", "row_number() OVER (ORDER BY at) seq")
+    feed = Feed(frame, "input", tag=Everything, seq="seq", lateness="1 s")
+    rows = run_on_spark(make_program(), [feed], shards=1).collect()
+    assert [row.reason for row in rows if row.kind == "rejected"] == []
+    said = [tuple(json.loads(row.value)) for row in rows if row.kind == "output"]
+    assert sorted(said) == EXPECTED
+
+
+class Visit(NamedTuple):
+    at: EventTime[datetime]
+    user: str
+
+
+@pytest.mark.spark
+def test_windows_of_timestamps_take_the_columnar_path_on_spark(spark, tmp_path):
+    from anabranch.spark import Feed
+    from anabranch.spark import run as run_on_spark
+
+    program = aggregate(Visit, Tumbling("10 min"), per="user", n=Count())
+    events = [Visit(NOON + timedelta(minutes=n), "xy"[n % 2]) for n in range(20)]
+    table = pa.table(
+        {
+            "at": pa.array([event.at for event in events], pa.timestamp("us", "UTC")),
+            "user": [event.user for event in events],
+        }
+    )
+    (tmp_path / "in").mkdir()
+    pq.write_table(table, tmp_path / "in" / "0.parquet")
+    items = end_sources([Event(event, "input", n) for n, event in enumerate(events)])
+    expected = sorted(encode_json(value) for value in run(program, items).values)
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        frame = spark.read.parquet(str(tmp_path / "in"))
+        numbered = frame.selectExpr("at", "user", "row_number() OVER (ORDER BY at) seq")
+        feeds = [
+            Feed(Files(tmp_path / "in", "parquet", ended=True), "input", tag=Visit, lateness="1 s"),
+            Feed(numbered, "input", tag=Visit, seq="seq", lateness="1 s"),
+        ]
+        for feed in feeds:
+            rows = run_on_spark(program, [feed], shards=1, columnar="require").collect()
+            assert sorted(row.value for row in rows if row.kind == "output") == expected
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")

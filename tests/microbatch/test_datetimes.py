@@ -2,7 +2,7 @@
 
 import json
 import random
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 
 import pytest
@@ -10,9 +10,11 @@ import pytest
 from anabranch import Event, EventTime, Program, depends, on
 from anabranch.eventtime import Source
 from anabranch.eventtime.channels import end_sources
+from anabranch.eventtime.timers import is_timer
 from anabranch.eventtime.windows.panes import Windowing
 from anabranch.eventtime.windows.triggers import AfterCount, AtFrontier
 from anabranch.eventtime.windows.window_types import Sessions, Sliding, Tumbling
+from anabranch.microbatch.exchange.result_rows import encode_json
 from anabranch.query import aggregate, asof_join, interval_join, window_join
 from anabranch.reference.sequential import run
 from anabranch.state import Count, MapOf, Sum, Value
@@ -33,6 +35,21 @@ class Pay(NamedTuple):
     user: str
     at: EventTime[datetime]
     amount: int
+
+
+class Form(NamedTuple):
+    """Whatever lies in columns, with and without values."""
+
+    at: EventTime[datetime]
+    user: str
+    amount: int
+    day: date
+    paid: datetime | None
+    due: date | None
+    note: str | None
+    rate: float | None
+    ok: bool | None
+    n: int | None
 
 
 class Nap(NamedTuple):
@@ -92,6 +109,26 @@ PROGRAMS = {
         ),
         True,
     ),
+    "fields that may be None": (
+        Program(
+            on(
+                Form,
+                update=lambda state, event: state + (0 if event.n is None else event.n),
+                output=lambda state, event: state,
+            ),
+            depends(Form, Form, same="user"),
+            state=MapOf(Sum(), by="user"),
+        ),
+        True,
+    ),
+    "fields that are shown": (
+        Program(
+            on(Form, update=spend, output=lambda state, event: [repr(event)]),
+            depends(Form, Form, same="user"),
+            state=MapOf(Sum(), by="user"),
+        ),
+        True,
+    ),
     "a time to live": (
         Program(
             on(Pay, update=spend, output=lambda state, event: state),
@@ -118,6 +155,12 @@ PROGRAMS = {
 }
 
 
+def draw_form(rng, moment):
+    values = {"paid": moment, "due": moment.date(), "note": "é", "rate": 0.5, "ok": True, "n": 3}
+    drawn = {name: value if rng.random() < 0.5 else None for name, value in values.items()}
+    return {"day": date(1969, 12, 31)} | drawn
+
+
 def draw_events(program, seed):
     rng = random.Random(seed)
     items = []
@@ -128,7 +171,8 @@ def draw_events(program, seed):
             behind = timedelta(seconds=rng.choice((0, 0, 0, 3, 30)))
             fields = {"user": rng.choice("xyz"), "amount": rng.randint(1, 9)}
             tag = rng.choice(program.inputs)
-            time = {"at" if tag is Pay else "time": moment - behind}
+            time = {"time" if tag is Txn else "at": moment - behind}
+            fields |= draw_form(rng, moment) if tag is Form else {}
             items.append(Event(tag(**time, **fields), name, seq))
     return items
 
@@ -146,6 +190,9 @@ def test_differential_shards_say_what_the_fold_says(name, columns):
     for tasks in cut(random.Random(7), items):
         engine.batch(tasks)
     assert read_said(engine.said, engine.ledger) == sum_up(expected)
+    outputs = [row for row in engine.said if row.kind == "output" and row.event is not None]
+    said = (o.event for o in expected.outputs if not is_timer(program, o.event))
+    assert sorted(row.event for row in outputs) == sorted(encode_json(e.data) for e in said)
 
 
 def test_a_window_of_datetimes_starts_and_ends_at_datetimes():

@@ -70,7 +70,20 @@ def test_a_text_with_units_is_microseconds(text, microseconds):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "5", "s", "5 parsecs", "5 s 3 min", "1 s 1 s", "0.1 us", "P", "PT", "P1DT", "1 month", "1e3 s"],
+    [
+        "",
+        "5",
+        "s",
+        "5 parsecs",
+        "5 s 3 min",
+        "1 s 1 s",
+        "0.1 us",
+        "P",
+        "PT",
+        "P1DT",
+        "1 month",
+        "1e3 s",
+    ],
 )
 def test_what_is_no_duration_is_none(text):
     assert parse_duration(text) is None
@@ -128,9 +141,7 @@ DATED = {
     "ttl": lambda span: keep(Txn, ttl=span),
     "source": lambda span: run(keep(Txn), [], [Source("a", lateness=span)]),
     "ahead": lambda span: run(keep(Txn), [], [Source("a", ahead=span)]),
-    "estimated": lambda span: run(
-        keep(Txn), [], [Source("a", lateness=Estimated(0.9, most=span))]
-    ),
+    "estimated": lambda span: run(keep(Txn), [], [Source("a", lateness=Estimated(0.9, most=span))]),
 }
 
 

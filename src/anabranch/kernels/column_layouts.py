@@ -11,7 +11,7 @@ import dataclasses
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, NamedTuple, TypeAlias, Union, get_args, get_origin
 
 from anabranch.model.events import Tag, field_names, field_types
@@ -19,8 +19,10 @@ from anabranch.state.collections import make_struct_type
 
 INT, FLOAT, BOOL, STR, OBJECT = "int", "float", "bool", "str", "object"
 
-MOMENT = "datetime"
-"""A field of an event that is a datetime in UTC: microseconds since 1970. No state lies in such a column."""
+MOMENT, DAY = "datetime", "date"
+"""Fields of an event: a datetime in UTC as microseconds since 1970, a date as days. No state lies in such columns."""
+
+CALENDAR = {datetime: MOMENT, date: DAY}
 
 KINDS = {int: INT, float: FLOAT, bool: BOOL, str: STR}
 """Types are compared by identity: True is no int here, and an IntEnum is not either."""
@@ -120,8 +122,8 @@ def read_annotation(annotation: Any, depth: int = 0) -> ColumnLayout:
     """Return the layout of values of an annotated type."""
     if isinstance(annotation, type) and annotation in KINDS:
         return Leaf(KINDS[annotation])
-    if annotation is datetime:
-        return Leaf(MOMENT)
+    if isinstance(annotation, type) and annotation in CALENDAR:
+        return Leaf(CALENDAR[annotation])
     if annotation in (None, types.NoneType):
         return NOTHING
     if get_origin(annotation) in (Union, types.UnionType):
@@ -140,13 +142,13 @@ def read_record(cls: Tag, depth: int = 0) -> Fields:
 
 
 def hide_moments(layout: ColumnLayout) -> ColumnLayout:
-    """Return a layout whose datetimes are objects, which Python reads: no loop is made of them."""
+    """Return a layout whose datetimes and dates are objects, which Python reads: no loop is made of them."""
     if isinstance(layout, Fields):
         return Fields(layout.cls, tuple(map(hide_moments, layout.parts)))
     if isinstance(layout, OptionalColumn):
         inner = hide_moments(layout.inner)
         return ANYTHING if inner == ANYTHING else OptionalColumn(inner)
-    return ANYTHING if layout == Leaf(MOMENT) else layout
+    return ANYTHING if layout in (Leaf(MOMENT), Leaf(DAY)) else layout
 
 
 def read_value(value: Any) -> ColumnLayout:

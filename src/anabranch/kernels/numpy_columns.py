@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 from anabranch.kernels.column_layouts import (
     ANYTHING,
     BOOL,
+    DAY,
     FLOAT,
     INT,
     MOMENT,
@@ -39,12 +40,18 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 DTYPES = {
-    INT: "int64", FLOAT: "float64", BOOL: "bool", STR: "int64", OBJECT: "object", MOMENT: "int64",
+    INT: "int64", FLOAT: "float64", BOOL: "bool", STR: "int64", OBJECT: "object",
+    MOMENT: "int64", DAY: "int64",
 }  # fmt: skip
 """Texts are codes: their place in the one list of `Strings` that a fold works with."""
 
-_TYPES = {INT: int, FLOAT: float, BOOL: bool, STR: str, MOMENT: datetime}
-_BLANKS: dict[str, Any] = {INT: 0, FLOAT: 0.0, BOOL: False, STR: "", OBJECT: None, MOMENT: EPOCH}
+_TYPES = {INT: int, FLOAT: float, BOOL: bool, STR: str, MOMENT: datetime, DAY: date}
+_BLANKS: dict[str, Any] = {
+    INT: 0, FLOAT: 0.0, BOOL: False, STR: "", OBJECT: None, MOMENT: EPOCH, DAY: EPOCH.date(),
+}  # fmt: skip
+
+
+_DAY_0 = EPOCH.toordinal()
 
 
 class Strings:
@@ -253,6 +260,8 @@ def _write_leaf(kind: str, values: Sequence[Any], strings: Strings) -> Array:
         raise Unfit(f"expected {kind}, got {', '.join(sorted(t.__name__ for t in wrong))}")
     if kind == STR:
         return strings.codes(values)
+    if kind == DAY:
+        return np.fromiter((value.toordinal() - _DAY_0 for value in values), np.int64, len(values))
     if kind == MOMENT:
         if any(value.tzinfo is not UTC for value in values):
             raise Unfit("expected datetimes in UTC")
@@ -266,8 +275,8 @@ def _write_leaf(kind: str, values: Sequence[Any], strings: Strings) -> Array:
 def _read(layout: ColumnLayout, arrays: Iterator[Array], count: int, strings: Strings) -> list[Any]:
     if isinstance(layout, Leaf):
         values: list[Any] = next(arrays).tolist()
-        if layout.kind == MOMENT:
-            return [to_moment(value) for value in values]
+        if layout.kind in (MOMENT, DAY):
+            return lift_calendar(layout.kind, values)
         return [strings[code] for code in values] if layout.kind == STR else values
     if isinstance(layout, Constant):
         return [layout.value] * count
@@ -276,6 +285,13 @@ def _read(layout: ColumnLayout, arrays: Iterator[Array], count: int, strings: St
         held = _read(layout.inner, arrays, count, strings)
         return [value if there else None for value, there in zip(held, present, strict=True)]
     return _build(layout, [_read(part, arrays, count, strings) for part in layout.parts], count)
+
+
+def lift_calendar(kind: str, numbers: list[int]) -> list[Any]:
+    """Return numbers of a column of datetimes or dates as what they stand for."""
+    if kind == DAY:
+        return [date.fromordinal(number + _DAY_0) for number in numbers]
+    return list(map(to_moment, numbers))
 
 
 def _build(layout: Fields, parts: list[list[Any]], count: int) -> list[Any]:

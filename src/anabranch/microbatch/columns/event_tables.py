@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anabranch.errors import AnabranchError
@@ -52,9 +53,9 @@ class EventTable:
         return self.field(time_field(self.columns.layout.cls))
 
     def field(self, name: str) -> Array:
-        """Return the column of a field."""
+        """Return the column of a field; of one that may be None, that of its values."""
         assert isinstance(self.columns.layout, Fields)
-        return self.columns.arrays[field_names(self.columns.layout.cls).index(name)]
+        return self.columns.arrays[_find_places(self.columns.layout)[name]]
 
     def take(self, rows: Array | slice) -> EventTable:
         """Return some of the events: those of a mask, of places, or of a slice."""
@@ -69,6 +70,17 @@ class EventTable:
                 self.columns.unpack(), self.sources.tolist(), self.seqs.tolist(), strict=True
             )
         ]
+
+
+@cache
+def _find_places(layout: Fields) -> dict[str, int]:
+    """Return where the column of each field stands: one that may be None has a column more before it."""
+    places: dict[str, int] = {}
+    count = 0
+    for name, part in zip(field_names(layout.cls), layout.parts, strict=True):
+        count += len(list(list_columns(part)))
+        places[name] = count - 1
+    return places
 
 
 def make_table(

@@ -83,6 +83,18 @@ def admits_none(annotation: Any) -> bool:
     )
 
 
+def strip_none(annotation: Any) -> Any:
+    """Return the one type that a field has if it is not None; the annotation itself if there is no such type.
+
+    >>> strip_none(int | None), strip_none(str)
+    (<class 'int'>, <class 'str'>)
+    """
+    if get_origin(annotation) not in (Union, types.UnionType):
+        return annotation
+    choices = [choice for choice in get_args(annotation) if choice is not types.NoneType]
+    return choices[0] if len(choices) == 1 else annotation
+
+
 def read_value(value: Any, annotation: Any) -> Any:
     """Return a value as its annotation asks for it, or say why it does not fit.
 
