@@ -6,12 +6,14 @@ from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
 from typing import NamedTuple
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from anabranch import Event, EventTime, Program, on
+from anabranch.errors import ProgramError
 from anabranch.eventtime import Source, Tumbling
 from anabranch.eventtime.channels import end_sources
 from anabranch.microbatch.exchange.result_rows import encode_json
@@ -50,6 +52,8 @@ class Everything(NamedTuple):
     ok: bool
     ratio: float
     n: int
+    pause: timedelta
+    id: UUID
 
 
 EAST = timezone(timedelta(hours=2))
@@ -58,10 +62,12 @@ EVENTS = [
     Everything(
         NOON, NOON.replace(microsecond=0), date(2026, 2, 28), Decimal("12.50"), "é", b"\x00\xff",
         Place(1, 0.5), ["a", "b"], {"k": 3}, 7, Colour.RED, True, 0.25, 1 << 60,
+        timedelta(minutes=1, microseconds=5), UUID(int=1),
     ),
     Everything(
         NOON + timedelta(microseconds=1), NOON - timedelta(days=1), date(1969, 12, 31),
         Decimal("-0.01"), "", b"", Place(-1, 2.0), [], {}, None, Colour.BLUE, False, -1.5, -1,
+        timedelta(0), UUID(int=1 << 127),
     ),
 ]  # fmt: skip
 
@@ -80,6 +86,8 @@ PLAIN = {
     "ok": pa.bool_(),
     "ratio": pa.float64(),
     "n": pa.int64(),
+    "pause": pa.duration("us"),
+    "id": pa.string(),
 }
 READING = Reading(tag="Everything", source="input")
 
@@ -98,7 +106,11 @@ EXPECTED = sorted(said for event in EVENTS for said in show(0, event))
 
 def to_columns(event):
     row = event._asdict()
-    return row | {"place": row["place"]._asdict(), "colour": row["colour"].value}
+    return row | {
+        "place": row["place"]._asdict(),
+        "colour": row["colour"].value,
+        "id": str(row["id"]),
+    }
 
 
 def to_text(event):
@@ -107,6 +119,7 @@ def to_text(event):
     return row | moments | {
         "day": row["day"].isoformat(),
         "price": str(row["price"]),
+        "pause": {60_000_005: "1 min 5 us", 0: "PT0S"}[row["pause"] // timedelta(microseconds=1)],
         "data": {b"\x00\xff": "AP8=", b"": ""}[row["data"]],
     }  # fmt: skip
 
@@ -188,13 +201,33 @@ def test_shards_read_every_type(tmp_path, form):
     assert sorted(said) == expect(form)
 
 
+class Rocket:
+    """A class that no row of a file can fill."""
+
+
+class Launch(NamedTuple):
+    time: int
+    rockets: list[Rocket]
+
+
+def test_a_field_that_no_row_can_fill_is_refused_by_its_name(message, tmp_path):
+    program = Program(on(Launch, update=lambda n, event: n + 1), state=Count())
+    with pytest.raises(ProgramError) as refusal:
+        read_items(program, [str(tmp_path / "input.jsonl")])
+    message("field_that_no_row_can_fill", str(refusal.value))
+
+
 @pytest.mark.spark
 def test_spark_reads_every_type_of_a_frame(spark, tmp_path):
     from anabranch.spark import Feed
     from anabranch.spark import run as run_on_spark
 
     write_parquet(tmp_path / "0.parquet")
-    frame = spark.read.parquet(str(tmp_path)).selectExpr("*", "row_number() OVER (ORDER BY at) seq")
+    frame = spark.read.parquet(str(tmp_path)).selectExpr(
+        "* EXCEPT (pause)",
+        "make_dt_interval(0, 0, 0, CAST(pause AS DECIMAL(18, 6)) / 1000000) AS pause",
+        "row_number() OVER (ORDER BY at) AS seq",
+    )
     feed = Feed(frame, "input", tag=Everything, seq="seq", lateness="1 s")
     rows = run_on_spark(make_program(), [feed], shards=1).collect()
     assert [row.reason for row in rows if row.kind == "rejected"] == []

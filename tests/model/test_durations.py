@@ -149,7 +149,7 @@ DATED = {
 def test_a_plain_number_is_refused_where_times_are_datetimes(make):
     make("5 s")
     make(timedelta(seconds=5))
-    with pytest.raises(AnabranchError, match="has no unit, and the times of .* are timestamps"):
+    with pytest.raises(AnabranchError, match=r"has no unit, and the times of .* are timestamps"):
         make(5)
 
 
@@ -164,7 +164,7 @@ def test_a_plain_number_is_refused_where_times_are_datetimes(make):
 )
 def test_a_unit_is_refused_where_times_are_integers(make):
     make(5)
-    with pytest.raises(AnabranchError, match="has a unit, and the times of .* have none"):
+    with pytest.raises(AnabranchError, match=r"has a unit, and the times of .* have none"):
         make("5 s")
 
 

@@ -22,6 +22,7 @@ from anabranch.eventtime.channels import fits
 from anabranch.model.event_times import to_time
 from anabranch.model.events import FOREVER, Event, Heartbeat, Item, Malformed, Tag, field_names
 from anabranch.model.program import Program
+from anabranch.model.values.field_support import check_fields
 from anabranch.model.values.fields import Unfit, encode_value, read_fields, read_text, read_value
 from anabranch.paths import resolve_path
 from anabranch.reference.rows import STANDARD, Row, find_format, list_inputs, read_rows
@@ -45,6 +46,7 @@ def read_items(
     those of one folder, of one name, or that name their sources. `after` is the last number that an
     earlier run has read of a source: rows count on from there, as if all were one file.
     """
+    check_fields(program)
     counts: dict[str, int] = {}
     drafts: list[_DraftItem] = []
     for name in files:

@@ -27,6 +27,7 @@ from anabranch.microbatch.job.path_choice import (
 from anabranch.microbatch.job.shard_counts import SHARDS, choose_shards
 from anabranch.microbatch.job.speculative_layout import check_mode, choose_speculative_layout
 from anabranch.model.program import Program
+from anabranch.model.values.field_support import check_fields
 from anabranch.plan.layouts import Layout, choose_layout
 from anabranch.sources.files import Files
 from anabranch.sources.raw_rows import read_batch
@@ -116,6 +117,7 @@ def make_job(
             raise InputError(f"source {source.name!r} is declared by two feeds")
         sources[source.name] = source
     check_units(program, sources.values())
+    check_fields(program)
     check_mode(mode)
     _check_columns(program, feeds)
     spark = find_session(feeds)
