@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from anabranch.errors import ProgramError
-from anabranch.model.events import field_types
+from anabranch.model.events import Tag, field_types
 from anabranch.model.program import Program
 from anabranch.model.values.fields import SCALARS, unwrap
 
@@ -50,13 +50,14 @@ def _find_odd(annotation: Any, above: tuple[Any, ...]) -> Any:
         # One that can be read is enough: the others are what it may be, too.
         found = [_find_odd(part, above) for part in parts if part is not types.NoneType]
         return found[0] if all(odd is not None for odd in found) else None
-    kind: Any = origin or annotation
+    kind = origin or annotation
     if not isinstance(kind, type) or kind in above:
         return None
     if issubclass(kind, enum.Enum):
         return None
     if dataclasses.is_dataclass(kind) or hasattr(kind, "_fields"):
-        return _find_first(field_types(kind).values(), (*above, kind))
+        record: Tag = kind
+        return _find_first(field_types(record).values(), (*above, kind))
     if kind in _CONTAINERS:
         return _find_first(parts, above)
     return annotation
