@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from anabranch import Event, EventTime, Program, on
+from anabranch import Event, EventTime, Program, depends, on
 from anabranch.errors import ProgramError
 from anabranch.eventtime import Source, Tumbling
 from anabranch.eventtime.channels import end_sources
@@ -23,7 +24,7 @@ from anabranch.query import aggregate
 from anabranch.reference.event_files import read_items
 from anabranch.reference.sequential import run
 from anabranch.sources.files import Files, Taken, list_files
-from anabranch.state import Count
+from anabranch.state import Count, MapOf
 from tests.microbatch.test_microbatches import Engine
 
 
@@ -186,9 +187,7 @@ def test_shards_read_every_type(tmp_path, form):
     FORMATS[form](tmp_path / f"0.{form}")
     engine = Engine(make_program(), [Source("input", lateness="1 s")], 1)
     folder = Folder(Files(tmp_path, format=form), READING)
-    engine.job = engine.job.__class__(
-        engine.job.program, engine.job.wiring, engine.job.sources, engine.job.codec, ended=True
-    )
+    engine.job = replace(engine.job, ended=True)
     engine.batch_of(
         [
             envelope
@@ -270,3 +269,83 @@ def test_windows_of_timestamps_take_the_columnar_path_on_spark(spark, tmp_path):
             assert sorted(row.value for row in rows if row.kind == "output") == expected
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+class Slip(NamedTuple):
+    at: EventTime[datetime]
+    user: str
+    day: date | None
+    n: int | None
+    note: str | None
+
+
+TIMES = [
+    "2026-07-01T12:00:00Z",
+    "2026-07-01 14:00:00.5+02:00",
+    "2026-07-01T12:00:01",
+    "2026-07-01T12:00:01.123456",
+    "20260701T120002Z",
+    "2026-W27-3T12:00:03+00:00",
+    "2026-07-01",
+    "2026-07-01T12:00:04.1234567Z",
+    "2026-02-30T12:00:00Z",
+    "noon",
+    "9999-12-31T23:59:59-01:00",
+    "2026-07-01T12:00:05+00:00",
+]
+OTHERS = [
+    {"day": "2026-07-01", "n": 1, "note": "a"},
+    {"day": None, "n": None, "note": None},
+    {"day": "1969-12-31", "n": None, "note": "b"},
+    {"day": "2026-13-01", "n": 2, "note": "c"},
+]
+
+
+def write_slips(path, form, times):
+    rows = [{"at": t, "user": "x", **OTHERS[n % 4]} for n, t in enumerate(times * 4)]
+    if form == "json":
+        # A field that is missing is another thing than a null.
+        lines = [{k: v for k, v in row.items() if n % 5 or v} for n, row in enumerate(rows)]
+        path.write_text("".join(json.dumps(row) + "\n" for row in lines))
+    elif form == "csv":
+        with path.open("w", newline="") as out:
+            writer = csv.DictWriter(out, list(Slip._fields))
+            writer.writeheader()
+            writer.writerows(rows)
+    else:
+        table = pa.table({name: [row[name] for row in rows] for name in Slip._fields})
+        if form == "typed":
+            moments = pa.array([datetime.fromisoformat(t[:19]) for t in times] * 4)
+            days = pa.array([None, date(2026, 7, 1)] * (len(rows) // 2))
+            table = table.set_column(0, "at", moments.cast(pa.timestamp("ms")))
+            table = table.set_column(2, "day", days)
+        pq.write_table(table, path)
+
+
+@pytest.mark.parametrize("times", [TIMES, TIMES[:4]], ids=["odd", "plain"])
+@pytest.mark.parametrize("form", ["json", "csv", "parquet", "typed"])
+def test_columns_hold_what_rows_hold(tmp_path, form, times):
+    times = [TIMES[0], TIMES[-1]] if form == "typed" else times
+    kind = "parquet" if form == "typed" else form
+    write_slips(tmp_path / f"0.{kind}", form, times)
+    program = Program(
+        on(Slip, update=lambda n, slip: n + 1, output=lambda n, slip: n),
+        depends(Slip, Slip, same="user"),
+        state=MapOf(Count(), by="user"),
+    )
+    sides = []
+    for columns in (False, True):
+        engine = Engine(program, [Source("input", lateness="400000 w")], 1, columns=columns)
+        assert (engine.columns is not None) == columns
+        engine.job = replace(engine.job, ended=True)
+        folder = Folder(Files(tmp_path, format=kind), replace(READING, tag="Slip"))
+        engine.batch_of(
+            [
+                envelope
+                for batches in read_rows(engine.job, folder, list_files(folder.files, Taken()))
+                for envelope in take_in_rows(engine.job, folder, batches)
+            ]
+        )
+        sides.append(sorted((r.kind, r.seq, r.time, r.event, r.reason or "") for r in engine.said))
+    assert sides[0] == sides[1]
+    assert [row[0] for row in sides[0]].count("output") >= 4

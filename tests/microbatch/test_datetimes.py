@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 
 import pytest
+from pyspark import cloudpickle
 
 from anabranch import Event, EventTime, Program, depends, on
 from anabranch.eventtime import Source
@@ -15,9 +16,12 @@ from anabranch.eventtime.windows.panes import Windowing
 from anabranch.eventtime.windows.triggers import AfterCount, AtFrontier
 from anabranch.eventtime.windows.window_types import Sessions, Sliding, Tumbling
 from anabranch.microbatch.exchange.result_rows import encode_json
+from anabranch.microbatch.job.description import Description, describe_job
+from anabranch.model.event_times import is_timestamped, time_field
 from anabranch.query import aggregate, asof_join, interval_join, window_join
 from anabranch.reference.sequential import run
 from anabranch.state import Count, MapOf, Sum, Value
+from tests.cross.test_states import restart
 from tests.microbatch.test_microbatches import Engine, cut
 from tests.runtimes.runtimes import read_said, sum_up
 
@@ -189,10 +193,26 @@ def test_differential_shards_say_what_the_fold_says(name, columns):
     assert (engine.columns is not None) == (columns and fits)
     for tasks in cut(random.Random(7), items):
         engine.batch(tasks)
+        restart(engine)
     assert read_said(engine.said, engine.ledger) == sum_up(expected)
     outputs = [row for row in engine.said if row.kind == "output" and row.event is not None]
     said = (o.event for o in expected.outputs if not is_timer(program, o.event))
     assert sorted(row.event for row in outputs) == sorted(encode_json(e.data) for e in said)
+
+
+def test_an_event_type_that_travels_by_value_keeps_its_time():
+    class Local(NamedTuple):
+        at: EventTime[datetime]
+
+    travelled = cloudpickle.loads(cloudpickle.dumps(Local))
+    assert (time_field(travelled), is_timestamped(travelled)) == ("at", True)
+
+
+def test_a_description_knows_the_time_without_the_program():
+    for name in ("sliding by another field", "interval join", "tumbling"):
+        job = Engine(PROGRAMS[name][0], SOURCES, 2, columns=True).job
+        found = Description.read(describe_job(job).write())
+        assert list(map(time_field, found.tag_classes)) == list(map(time_field, job.program.tags))
 
 
 def test_a_window_of_datetimes_starts_and_ends_at_datetimes():

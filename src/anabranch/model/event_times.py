@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Annotated, Any, Final, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -27,9 +27,7 @@ class _Mark:
         return "EventTime"
 
 
-_MARK: Final = _Mark()
-
-EventTime = Annotated[T, _MARK]
+EventTime = Annotated[T, _Mark()]
 """The type of the field that is the event's time, if that is not called `time`.
 
     class Txn(NamedTuple):
@@ -75,7 +73,7 @@ def list_time_fields(cls: type) -> list[str]:
 
 
 def _is_marked(hint: Any) -> bool:
-    return get_origin(hint) is Annotated and any(m is _MARK for m in get_args(hint)[1:])
+    return get_origin(hint) is Annotated and any(isinstance(m, _Mark) for m in get_args(hint)[1:])
 
 
 def _reads_as_mark(hint: Any) -> bool:
