@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 _EPOCH = date(1970, 1, 1).toordinal()
 FIRST_DAY, LAST_DAY = date.min.toordinal() - _EPOCH, date.max.toordinal() - _EPOCH
 
-_DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
-_ZONE = r"(Z|[+-][0-9]{2}:[0-9]{2})"
+_DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_HOUR = "([01][0-9]|2[0-3]):[0-5][0-9]"
+_ZONE = f"(Z|[+-]{_HOUR})"
 _PLAIN_DAY = f"^{_DATE}$"
-_PLAIN_MOMENT = rf"^{_DATE}[T ][0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(\\.[0-9]{{1,6}})?{_ZONE}?$"
+_PLAIN_MOMENT = rf"^{_DATE}[T ]{_HOUR}:[0-5][0-9](\.[0-9]{{1,6}})?{_ZONE}?$"
 """The texts that Arrow and Python read alike. Any other is left to Python."""
 
 
@@ -34,7 +35,7 @@ def read_calendar(kind: str, column: pa.Array) -> pa.Array | None:
         try:
             return _parse_days(column) if kind == DAY else _parse_moments(column)
         except pa.ArrowInvalid:
-            return None  # Some text is no date, such as the 30th of February.
+            return None
     if kind == DAY:
         fits = pa.types.is_date32(found)
         return column.cast(pa.int32()).cast(pa.int64()) if fits else None
@@ -46,7 +47,7 @@ def _parse_days(texts: pa.Array) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    plain = pc.match_substring_regex(texts, _PLAIN_DAY)
+    plain = _find_plain(texts, _PLAIN_DAY)
     days = pc.if_else(plain, texts, pa.scalar(None, texts.type)).cast(pa.date32())
     return days.cast(pa.int32()).cast(pa.int64())
 
@@ -55,9 +56,28 @@ def _parse_moments(texts: pa.Array) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    plain = pc.match_substring_regex(texts, _PLAIN_MOMENT)
+    plain = _find_plain(texts, _PLAIN_MOMENT)
     zoned = pc.match_substring_regex(texts, f"{_ZONE}$")
     whole = pc.binary_join_element_wise(texts, pa.scalar("Z", texts.type), "")
     whole = pc.if_else(zoned, texts, whole)
     whole = pc.if_else(plain, whole, pa.scalar(None, texts.type))
     return whole.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+
+
+def _find_plain(texts: pa.Array, pattern: str) -> pa.Array:
+    """Return which texts have a form, and begin with a day that there is: not the 30th of February."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    # Days are few, however many texts there are.
+    days = pc.utf8_slice_codeunits(texts, 0, 10).dictionary_encode()
+    known = pa.array([_is_day(day) for day in days.dictionary.to_pylist()], pa.bool_())
+    return pc.and_(pc.match_substring_regex(texts, pattern), known.take(days.indices))
+
+
+def _is_day(text: str) -> bool:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True

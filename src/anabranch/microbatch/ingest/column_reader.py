@@ -277,10 +277,23 @@ def _find_plain(
             yield _is_short(column, longest)
     if reading.json_column == LINE:
         yield _is_short(batch.column(LINE), reading.max_bytes)
+    yield from _find_times(tag, layout, reading, batch, columns)
+
+
+def _find_times(
+    tag: Tag, layout: Fields, reading: Reading, batch: pa.RecordBatch, columns: list[pa.Array]
+) -> Iterator[Array]:
+    """Yield masks of the rows whose times, datetimes and dates an event can have."""
+    import numpy as np
+
     for name, kind, column in zip(field_names(tag), _kinds(layout), columns, strict=False):
         if kind not in _REACH and name != time_field(tag):
             continue
-        # What no event can have as its time is left to the row reader, which rejects it.
+        # What no event can have as its time is left to the row reader, which rejects it; so is a text
+        # that could not be read, which is no null.
+        given = batch.column(reading.time_column(tag) if name == time_field(tag) else name)
+        if column.null_count > given.null_count:
+            yield np.array(column.is_valid(), np.bool_) == np.array(given.is_valid(), np.bool_)
         low, high = _REACH.get(kind, (NEVER + 1, FOREVER - 1))
         times = _fill(column)
         if len(times) and (times.min() < low or times.max() > high):
