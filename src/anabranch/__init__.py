@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from anabranch.errors import AnabranchError
 from anabranch.model.dependence import Dependence, depends
-from anabranch.model.event_times import EventTime
 from anabranch.model.events import FOREVER, Event, Heartbeat, Malformed
 from anabranch.model.handlers import on
 from anabranch.model.program import ForkJoin, Program, State
 from anabranch.model.slices import Shard, Slice, Slices, take
 from anabranch.model.targets import load
+from anabranch.model.values.event_times import EventTime
 from anabranch.model.values.maps import Map
 
 __version__ = "0.1.0"

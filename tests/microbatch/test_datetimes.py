@@ -17,7 +17,7 @@ from anabranch.eventtime.windows.triggers import AfterCount, AtFrontier
 from anabranch.eventtime.windows.window_types import Sessions, Sliding, Tumbling
 from anabranch.microbatch.exchange.result_rows import encode_json
 from anabranch.microbatch.job.description import Description, describe_job
-from anabranch.model.event_times import is_timestamped, time_field
+from anabranch.model.values.event_times import is_timestamped, time_field
 from anabranch.query import aggregate, asof_join, interval_join, window_join
 from anabranch.reference.sequential import run
 from anabranch.state import Count, MapOf, Sum, Value

@@ -25,9 +25,9 @@ from anabranch.eventtime.held_back import (
     name_share,
     name_time,
 )
-from anabranch.model.durations import Duration
-from anabranch.model.event_times import is_timestamped
 from anabranch.model.events import FOREVER, Event, Item, Tag
+from anabranch.model.values.durations import Duration
+from anabranch.model.values.event_times import is_timestamped
 
 CONFIDENCES = (0.9, 0.99, 0.999, 1.0)
 """For which shares of events --suggest says what they cost."""

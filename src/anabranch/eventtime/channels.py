@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 
 from anabranch.errors import InputError
 from anabranch.eventtime.disorder import Disorder, Estimated, Kept
-from anabranch.model.durations import Seconds, Span, check_spans, list_spans
-from anabranch.model.event_times import is_timestamped, time_field, to_moment, to_time
 from anabranch.model.events import FOREVER, Event, Heartbeat, Item, Malformed, Tag, field_types
 from anabranch.model.program import Program
+from anabranch.model.values.durations import SecondsField, SpanField, check_spans, list_spans
+from anabranch.model.values.event_times import is_timestamped, time_field, to_moment, to_time
 
 NEVER = -(1 << 63)
 """The frontier of a source that has promised nothing yet."""
@@ -48,7 +48,7 @@ class Source:
     """
 
     name: str
-    lateness: Span[Estimated | None] = Span(
+    lateness: SpanField[Estimated | None] = SpanField(
         "lateness of source {name!r}",
         least=0,
         default=0,
@@ -56,10 +56,10 @@ class Source:
         error=InputError,
     )
     strict: bool = False
-    ahead: Span[None] = Span(
+    ahead: SpanField[None] = SpanField(
         "ahead of source {name!r}", least=0, default=None, also=(type(None),), error=InputError
     )
-    idle_after_s: Seconds = Seconds("idle_after_s of source {name!r}")
+    idle_after_s: SecondsField = SecondsField("idle_after_s of source {name!r}")
     in_turn: bool = False
 
     def __post_init__(self) -> None:

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Never
 
 from anabranch.errors import InputError
-from anabranch.model.durations import Span, parse_duration
+from anabranch.model.values.durations import SpanField, parse_duration
 
 WITHIN = 10_000
 """Over how many events disorder is looked at, unless a source says otherwise."""
@@ -37,10 +37,10 @@ class Estimated:
 
     confidence: float
     within: int | None = WITHIN
-    least: Span[Never] = Span(
+    least: SpanField[Never] = SpanField(
         "`least` of an estimated lateness", least=0, default=0, error=InputError
     )
-    most: Span[None] = Span(
+    most: SpanField[None] = SpanField(
         "`most` of an estimated lateness",
         least=0,
         default=None,

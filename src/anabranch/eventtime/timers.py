@@ -15,7 +15,6 @@ from typing import Any
 
 from anabranch.errors import AnabranchError
 from anabranch.eventtime.channels import NEVER
-from anabranch.model.event_times import time_field, to_time, write_time
 from anabranch.model.events import FOREVER, Event, Item, Tag
 from anabranch.model.failures import Failed, attempt
 from anabranch.model.handlers import Handler
@@ -23,6 +22,7 @@ from anabranch.model.order import OrderKey, order_key
 from anabranch.model.program import Program
 from anabranch.model.shapes import MISSING
 from anabranch.model.step import Outputs
+from anabranch.model.values.event_times import time_field, to_time, write_time
 
 TIMERS = "@timers"
 """The source that timers seem to come from."""

@@ -30,7 +30,7 @@ from anabranch.kernels.column_layouts import (
     list_columns,
     part_names,
 )
-from anabranch.model.event_times import EPOCH, to_microseconds, to_moment
+from anabranch.model.values.event_times import EPOCH, to_microseconds, to_moment
 from anabranch.model.values.fields import Unfit
 from anabranch.model.values.hashing import hash_stably
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from anabranch.model.event_times import time_field
 from anabranch.model.events import Event
+from anabranch.model.values.event_times import time_field
 
 TOLERANCE = 1e-9
 

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, NamedTuple, get_type_hints
 
 from anabranch.errors import Location, ProgramError
-from anabranch.model.event_times import list_time_fields, time_field, time_of
+from anabranch.model.values.event_times import list_time_fields, time_field, time_of
 
 Tag = type
 """An event type. The class itself is the tag."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from anabranch.model.event_times import time_of
 from anabranch.model.events import Event, Tag, content_of
+from anabranch.model.values.event_times import time_of
 
 OrderKey = tuple[Any, ...]
 """What events are sorted by. Keys of one program compare with each other, and with bounds."""

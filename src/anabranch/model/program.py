@@ -14,7 +14,6 @@ from typing import Any
 from anabranch.errors import Location, ProgramError
 from anabranch.model import markers, refusals
 from anabranch.model.dependence import Dependence, Depends
-from anabranch.model.event_times import is_timestamped
 from anabranch.model.events import LANE, SOURCE, Event, Tag, field_names
 from anabranch.model.expiry import find_expiry
 from anabranch.model.handlers import Handler, check_arity
@@ -23,6 +22,7 @@ from anabranch.model.order import OrderKey, order_key
 from anabranch.model.shapes import MISSING, AnyState, Fork, Join, LanedShape, Shape, WrittenShape
 from anabranch.model.slices import Slice, Slices
 from anabranch.model.step import Outputs, add_delta, begin_delta, set_aside, step
+from anabranch.model.values.event_times import is_timestamped
 
 
 @dataclass(frozen=True)

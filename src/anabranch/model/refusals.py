@@ -7,12 +7,12 @@ from typing import Any
 
 from anabranch.errors import Location, ProgramError
 from anabranch.model.dependence import Dependence
-from anabranch.model.durations import check_spans
-from anabranch.model.event_times import is_timestamped, time_field
 from anabranch.model.events import LANE, SOURCE, Tag, field_names, field_types
 from anabranch.model.handlers import Handler, check_arity, reads_state
 from anabranch.model.shapes import MISSING, Shape
 from anabranch.model.step import find_limit
+from anabranch.model.values.durations import check_spans
+from anabranch.model.values.event_times import is_timestamped, time_field
 
 
 def check_parts(parts: Sequence[Any], kinds: tuple[type, ...], where: Location | None) -> None:

@@ -11,10 +11,10 @@ from typing import Literal, NamedTuple
 
 from anabranch.errors import PlanError
 from anabranch.model.dependence import Depends
-from anabranch.model.event_times import time_field
 from anabranch.model.events import LANE, field_names
 from anabranch.model.program import Program
 from anabranch.model.shapes import MISSING
+from anabranch.model.values.event_times import time_field
 from anabranch.plan.assembly import TagNode
 from anabranch.plan.graph import connect
 from anabranch.plan.optimizers.greedy import grow_tag_tree, plan_greedily

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 from anabranch.errors import Location, ProgramError
 from anabranch.model.dependence import depends
-from anabranch.model.durations import SpanInput
-from anabranch.model.event_times import time_of
 from anabranch.model.events import Tag
 from anabranch.model.handlers import on as handle
 from anabranch.model.locations import locate_caller
 from anabranch.model.program import Program
+from anabranch.model.values.durations import SpanInput
+from anabranch.model.values.event_times import time_of
 from anabranch.query.join_pairs import (
     LEFT,
     RIGHT,

@@ -9,10 +9,10 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from anabranch.errors import Location, ProgramError
-from anabranch.model.durations import SpanInput, check_spans, read_span
-from anabranch.model.event_times import is_timestamped, time_field
 from anabranch.model.events import FOREVER, Tag, check_event_type, field_names, field_types
 from anabranch.model.handlers import check_arity
+from anabranch.model.values.durations import SpanInput, check_spans, read_span
+from anabranch.model.values.event_times import is_timestamped, time_field
 
 HOWS = ("inner", "left", "right", "full")
 LEFT, RIGHT = 0, 1

@@ -28,19 +28,19 @@ from anabranch.eventtime.windows.trigger_machine import (
 )
 from anabranch.eventtime.windows.window_types import Assigner
 from anabranch.model.dependence import depends
-from anabranch.model.durations import SpanInput, check_spans, list_spans
-from anabranch.model.event_times import (
+from anabranch.model.events import FOREVER, Tag, check_event_type, field_names, field_types
+from anabranch.model.handlers import on
+from anabranch.model.locations import locate_caller
+from anabranch.model.program import Program
+from anabranch.model.shapes import MISSING
+from anabranch.model.values.durations import SpanInput, check_spans, list_spans
+from anabranch.model.values.event_times import (
     is_timestamped,
     time_field,
     time_of,
     to_moment,
     to_time,
 )
-from anabranch.model.events import FOREVER, Tag, check_event_type, field_names, field_types
-from anabranch.model.handlers import on
-from anabranch.model.locations import locate_caller
-from anabranch.model.program import Program
-from anabranch.model.shapes import MISSING
 from anabranch.query.join_pairs import read_time_span
 from anabranch.state import MapOf
 from anabranch.state.combined import Several

@@ -18,13 +18,13 @@ from anabranch.eventtime.windows.window_types import (
     Window,
 )
 from anabranch.model.dependence import depends
-from anabranch.model.durations import check_spans, list_spans
-from anabranch.model.event_times import is_timestamped, time_of
 from anabranch.model.events import FOREVER, Tag
 from anabranch.model.handlers import on as handle
 from anabranch.model.locations import locate_caller
 from anabranch.model.program import Program
 from anabranch.model.shapes import WrittenShape
+from anabranch.model.values.durations import check_spans, list_spans
+from anabranch.model.values.event_times import is_timestamped, time_of
 from anabranch.query.join_pairs import (
     LEFT,
     RIGHT,

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 from anabranch.errors import InputError
 from anabranch.eventtime.channels import fits
-from anabranch.model.event_times import to_time
 from anabranch.model.events import FOREVER, Event, Heartbeat, Item, Malformed, Tag, field_names
 from anabranch.model.program import Program
+from anabranch.model.values.event_times import to_time
 from anabranch.model.values.field_support import check_fields
 from anabranch.model.values.fields import Unfit, encode_value, read_fields, read_text, read_value
 from anabranch.paths import resolve_path

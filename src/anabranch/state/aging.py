@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Never
 
 from anabranch.errors import ProgramError
-from anabranch.model.durations import EXPECTED, Span
-from anabranch.model.event_times import time_of
 from anabranch.model.events import FOREVER, Event
 from anabranch.model.handlers import Handler
 from anabranch.model.shapes import MISSING, AnyState, Fork, Join, Shape
 from anabranch.model.slices import Slices
 from anabranch.model.step import Outputs, run
+from anabranch.model.values.durations import EXPECTED, SpanField
+from anabranch.model.values.event_times import time_of
 
 LONG_AGO = -(1 << 63)
 """When an entry was refreshed that never was."""
@@ -42,7 +42,7 @@ class Aging:
     """
 
     inner: Shape
-    ttl: Span[Never] = Span("ttl")
+    ttl: SpanField[Never] = SpanField("ttl")
     refresh: str = "writes"
     sparse: bool = field(default=False, repr=False)
     by: None = None

@@ -8,7 +8,6 @@ from functools import cache
 from typing import Any, ClassVar, cast
 
 from anabranch.errors import ProgramError
-from anabranch.model.durations import SpanInput, read_span
 from anabranch.model.shapes import (
     MISSING,
     AnyState,
@@ -21,6 +20,7 @@ from anabranch.model.shapes import (
 )
 from anabranch.model.slices import Slices
 from anabranch.model.step import has_ages
+from anabranch.model.values.durations import SpanInput, read_span
 from anabranch.model.values.maps import Map
 from anabranch.state.aging import Aging
 

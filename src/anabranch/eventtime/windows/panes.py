@@ -28,7 +28,7 @@ from anabranch.eventtime.windows.window_types import (
     Sliding,
     Window,
 )
-from anabranch.model.durations import Span
+from anabranch.model.values.durations import SpanField
 
 ACCUMULATIONS = ("discarding", "accumulating", "retracting")
 OUTPUT_TIMES = ("end", "earliest", "latest")
@@ -84,7 +84,7 @@ class Windowing:
     trigger: Trigger = Default()  # noqa: RUF009 - frozen, so one for all will do
     _: KW_ONLY
     accumulation: str = "accumulating"
-    lateness: Span[Never] = Span("the lateness of a windowing", least=0, default=0)
+    lateness: SpanField[Never] = SpanField("the lateness of a windowing", least=0, default=0)
     output_time: str = "end"
     closing: str = "if_new"
     fold: Folding = VALUES

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from anabranch.errors import ProgramError
 from anabranch.eventtime.windows.window_types import check_whole
-from anabranch.model.durations import Span
+from anabranch.model.values.durations import SpanField
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class AfterProcessingTime:
     The clock is the recorded one, in its own unit: a replay fires at the same places.
     """
 
-    delay: Span[NoReturn] = Span("the delay of a trigger", least=0)
+    delay: SpanField[NoReturn] = SpanField("the delay of a trigger", least=0)
 
 
 @dataclass(frozen=True)

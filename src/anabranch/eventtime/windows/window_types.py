@@ -13,9 +13,9 @@ from typing import Any, ClassVar, NamedTuple, Never, Protocol
 
 from anabranch.errors import InputError, Location, ProgramError
 from anabranch.eventtime.channels import NEVER
-from anabranch.model.durations import Span
-from anabranch.model.event_times import to_time
 from anabranch.model.events import FOREVER
+from anabranch.model.values.durations import SpanField
+from anabranch.model.values.event_times import to_time
 
 
 class Window(NamedTuple):
@@ -77,8 +77,8 @@ class Tumbling:
     ['[20, 30)']
     """
 
-    size: Span[Never] = Span("the size of a tumbling window", least=1)
-    offset: Span[Never] = Span("the offset of a tumbling window", default=0)
+    size: SpanField[Never] = SpanField("the size of a tumbling window", least=1)
+    offset: SpanField[Never] = SpanField("the offset of a tumbling window", default=0)
 
     merging: ClassVar[bool] = False
     counted: ClassVar[bool] = False
@@ -97,9 +97,9 @@ class Sliding:
     ['[5, 15)', '[10, 20)']
     """
 
-    size: Span[Never] = Span("the size of a sliding window", least=1)
-    every: Span[Never] = Span("the distance of sliding windows", least=1)
-    offset: Span[Never] = Span("the offset of a sliding window", default=0)
+    size: SpanField[Never] = SpanField("the size of a sliding window", least=1)
+    every: SpanField[Never] = SpanField("the distance of sliding windows", least=1)
+    offset: SpanField[Never] = SpanField("the offset of a sliding window", default=0)
 
     merging: ClassVar[bool] = False
     counted: ClassVar[bool] = False
@@ -121,7 +121,7 @@ class Sessions:
     ['[3, 13)']
     """
 
-    gap: Span[Never] = Span("the gap between sessions", least=1)
+    gap: SpanField[Never] = SpanField("the gap between sessions", least=1)
 
     merging: ClassVar[bool] = True
     counted: ClassVar[bool] = False

@@ -21,11 +21,11 @@ from anabranch.laws.searching.generators import (
     make_field,
 )
 from anabranch.laws.searching.reachable import Apart, Case, Descent, Move, change_fields
-from anabranch.model.event_times import time_field, write_time
 from anabranch.model.events import LANE, Event, Tag, field_names, field_types
 from anabranch.model.order import OrderKey
 from anabranch.model.program import ForkJoin, Program
 from anabranch.model.slices import Slice, Slices, admits
+from anabranch.model.values.event_times import time_field, write_time
 
 Draw = Callable[[Strategy], Any]
 

@@ -13,10 +13,10 @@ from functools import partial
 from anabranch.laws.searching.case_sources import SECOND, Ground
 from anabranch.laws.searching.cuts import Cut
 from anabranch.laws.searching.reachable import Apart, Case, Descent, Move, change_fields
-from anabranch.model.event_times import is_timestamped, time_field, write_time
 from anabranch.model.events import Event
 from anabranch.model.program import Program
 from anabranch.model.slices import Slice, Slices
+from anabranch.model.values.event_times import is_timestamped, time_field, write_time
 
 ENDS = ("lefts", "rights", "seconds", "thirds")
 

@@ -19,12 +19,12 @@ from anabranch.laws.searching.generators import (
     make_field,
     sample_values,
 )
-from anabranch.model.event_times import time_field, write_time
 from anabranch.model.events import Event, field_names
 from anabranch.model.failures import Failed, attempt
 from anabranch.model.program import Program
 from anabranch.model.shapes import MISSING
 from anabranch.model.slices import Slice, Slices, take
+from anabranch.model.values.event_times import time_field, write_time
 
 OUTPUTS = "outputs"
 EVENTS_PER_TAG = 24

@@ -16,8 +16,8 @@ from anabranch.kernels.column_layouts import (
     list_columns,
 )
 from anabranch.kernels.numpy_columns import DTYPES, Columns, Strings, pack
-from anabranch.model.event_times import time_field
 from anabranch.model.events import Event, field_names
+from anabranch.model.values.event_times import time_field
 
 if TYPE_CHECKING:
     import numpy as np

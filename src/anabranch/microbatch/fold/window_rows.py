@@ -20,9 +20,9 @@ from anabranch.microbatch.columns.string_columns import (
 from anabranch.microbatch.columns.window_slices import Closed
 from anabranch.microbatch.exchange.result_rows import ResultRow, describe_output, encode_json
 from anabranch.microbatch.job.window_plan import WindowPlan
-from anabranch.model.event_times import to_moment
 from anabranch.model.events import Event
 from anabranch.model.order import order_key
+from anabranch.model.values.event_times import to_moment
 from anabranch.query.window_aggregates import Result
 
 if TYPE_CHECKING:

@@ -44,8 +44,8 @@ from anabranch.microbatch.ingest.row_reader import (
 )
 from anabranch.microbatch.job.column_plan import ColumnPlan
 from anabranch.microbatch.job.job import Job
-from anabranch.model.event_times import FIRST_MOMENT, LAST_MOMENT, time_field
 from anabranch.model.events import FOREVER, Event, Heartbeat, Malformed, Tag, field_names
+from anabranch.model.values.event_times import FIRST_MOMENT, LAST_MOMENT, time_field
 from anabranch.sources.arrow_tables import is_spelled, read_batch
 from anabranch.sources.raw_rows import is_blank
 from anabranch.sources.text_blocks import LINE, ROW

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from anabranch.microbatch.ingest.column_reader import take_in_columns
 from anabranch.microbatch.ingest.row_reader import Reading, take_in
 from anabranch.microbatch.job.job import Job
-from anabranch.model.event_times import time_field
 from anabranch.model.events import Tag, field_types
+from anabranch.model.values.event_times import time_field
 from anabranch.model.values.fields import strip_none
 from anabranch.sources.arrow_tables import is_spelled, read_batch
 from anabranch.sources.files import ROW, Files, Found, read_file

@@ -20,8 +20,8 @@ from anabranch.microbatch.ingest.channel_verdicts import Standing, advance
 from anabranch.microbatch.ingest.file_rows import Folder, list_columns
 from anabranch.microbatch.ingest.row_reader import Reading
 from anabranch.microbatch.job.job import Job
-from anabranch.model.event_times import to_microseconds
 from anabranch.model.events import FOREVER, Tag
+from anabranch.model.values.event_times import to_microseconds
 from anabranch.sources.arrow_tables import list_values
 from anabranch.sources.files import ROW_BITS, Found, read_file
 

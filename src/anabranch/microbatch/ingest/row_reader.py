@@ -26,8 +26,8 @@ from anabranch.microbatch.exchange.envelope_kinds import Kind
 from anabranch.microbatch.exchange.envelopes import Carried, Chunk, pack_chunks, pack_events
 from anabranch.microbatch.exchange.result_rows import clip, describe_event, encode_json, name_row
 from anabranch.microbatch.job.job import Job
-from anabranch.model.event_times import time_field, to_time
 from anabranch.model.events import Event, Heartbeat, Malformed, Tag, field_names
+from anabranch.model.values.event_times import time_field, to_time
 from anabranch.model.values.fields import Unfit, read_fields, read_value
 from anabranch.sources.event_limits import find_large_number
 from anabranch.sources.raw_rows import UNREADABLE, Opened, decode, is_blank, open_row

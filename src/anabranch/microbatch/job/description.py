@@ -21,8 +21,8 @@ from anabranch.kernels.column_layouts import (
     part_names,
 )
 from anabranch.microbatch.job.window_plan import SlicePart, WindowPlan
-from anabranch.model.event_times import NAMED, time_field
 from anabranch.model.events import Tag, field_names, field_types
+from anabranch.model.values.event_times import NAMED, time_field
 from anabranch.plan.layouts import Layout
 from anabranch.state.durable.codec import Codec, name_record
 from anabranch.state.durable.record_stand_ins import make_stand_in

@@ -14,9 +14,9 @@ from anabranch.eventtime.windows.window_types import (
     Tumbling,
     find_first_start,
 )
-from anabranch.model.event_times import time_field
 from anabranch.model.events import Tag, field_types
 from anabranch.model.program import Program
+from anabranch.model.values.event_times import time_field
 from anabranch.query.window_aggregates import Panes, Windows
 from anabranch.state import Count, Max, Mean, Min, Several, Sum
 

@@ -25,10 +25,10 @@ from functools import cache
 from typing import Annotated, Any, Literal, NewType, Union, get_args, get_origin
 from uuid import UUID
 
-from anabranch.model.durations import Duration, parse_duration
-from anabranch.model.event_times import EPOCH, to_microseconds
 from anabranch.model.events import Tag, field_names, field_types
 from anabranch.model.failures import Failed, attempt
+from anabranch.model.values.durations import Duration, parse_duration
+from anabranch.model.values.event_times import EPOCH, to_microseconds
 
 MISSING = dataclasses.MISSING
 

@@ -11,8 +11,8 @@ from anabranch.errors import InputError
 from anabranch.eventtime.channels import Source
 from anabranch.eventtime.disorder import Estimated
 from anabranch.microbatch.ingest.row_reader import MAX_RECORD_BYTES, Reading
-from anabranch.model.durations import SpanInput
 from anabranch.model.events import Tag
+from anabranch.model.values.durations import SpanInput
 from anabranch.sources.files import Files
 
 if TYPE_CHECKING:

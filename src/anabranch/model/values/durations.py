@@ -165,7 +165,7 @@ def read_seconds(what: str, value: object) -> object:
 X = TypeVar("X")
 
 
-class Span(Generic[X]):
+class SpanField(Generic[X]):
     """A field of a frozen dataclass that holds a span of time: it is set to any form, and read as an integer.
 
     `also` are types that the field may hold instead, which are left as they are.
@@ -205,7 +205,7 @@ class Span(Generic[X]):
         instance.__dict__[self.name] = held
 
 
-class Seconds:
+class SecondsField:
     """A field of a frozen dataclass that holds seconds of the clock on the wall, or None to wait for ever."""
 
     def __init__(self, what: str) -> None:
@@ -232,7 +232,7 @@ def list_spans(thing: Any) -> Iterator[tuple[str, int]]:
     for field in fields(thing):
         kind = type(thing).__dict__.get(field.name)
         value = getattr(thing, field.name)
-        if isinstance(kind, Span) and isinstance(value, int):
+        if isinstance(kind, SpanField) and isinstance(value, int):
             yield kind.what.format(**vars(thing)), value
         elif field.name == "parts":
             yield from (span for part in value for span in list_spans(part))

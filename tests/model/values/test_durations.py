@@ -13,7 +13,7 @@ from anabranch.eventtime import AtFrontier, Source, Tumbling, Windowing
 from anabranch.eventtime.disorder import Estimated
 from anabranch.eventtime.windows.triggers import AfterCount, AfterProcessingTime, AnyOf
 from anabranch.eventtime.windows.window_types import Sessions, Sliding
-from anabranch.model.durations import Duration, list_spans, parse_duration, read_span
+from anabranch.model.values.durations import Duration, list_spans, parse_duration, read_span
 from anabranch.query import aggregate, asof_join, band_join, interval_join, window_join
 from anabranch.reference.sequential import run
 from anabranch.state import Count, MapOf

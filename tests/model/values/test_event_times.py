@@ -9,7 +9,13 @@ import pytest
 from anabranch import Event, EventTime, Program, on
 from anabranch.errors import ProgramError
 from anabranch.eventtime.channels import find_fault, set_time
-from anabranch.model.event_times import is_timestamped, time_field, time_of, to_moment, write_time
+from anabranch.model.values.event_times import (
+    is_timestamped,
+    time_field,
+    time_of,
+    to_moment,
+    write_time,
+)
 from anabranch.state import Count
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
