@@ -89,7 +89,8 @@ def frontier(
     if suggest:
         _suggest(screen, known, brought, material.program.inputs, json=json)
     else:
-        _show(screen, survey(known, brought, material.program.inputs), json=json)
+        overview = survey(known, brought, material.program.inputs)
+        _show(screen, overview, json=json, moments=material.program.timestamped)
     return GOOD
 
 
@@ -148,7 +149,7 @@ def read_published(folder: Path) -> ChannelOverview:
     )
 
 
-def _show(screen: Screen, overview: ChannelOverview, *, json: bool) -> None:
+def _show(screen: Screen, overview: ChannelOverview, *, json: bool, moments: bool = False) -> None:
     if json:
         screen.print_json(_describe(overview))
         return
@@ -156,10 +157,10 @@ def _show(screen: Screen, overview: ChannelOverview, *, json: bool) -> None:
     rows = [
         (
             name,
-            "–" if stand.largest is None else stand.largest,
-            name_time(stand.frontier),
+            "–" if stand.largest is None else name_time(stand.largest, moments=moments),
+            name_time(stand.frontier, moments=moments),
             stand.rule,
-            "–" if stand.delay is None else stand.delay,
+            "–" if stand.delay is None else _name_span(stand.delay, moments=moments),
             _count(overview, name),
             _remark(overview, name, holders),
         )
@@ -170,7 +171,7 @@ def _show(screen: Screen, overview: ChannelOverview, *, json: bool) -> None:
         ("source", ">last time", ">frontier", "promised by", ">delay", count, ""), rows
     )
     screen.write("")
-    screen.write(_sum_up(overview, holders))
+    screen.write(_sum_up(overview, holders, moments=moments))
 
 
 def _count(overview: ChannelOverview, name: str) -> str:
@@ -190,9 +191,9 @@ def _remark(overview: ChannelOverview, name: str, holders: list[str]) -> str:
     return f"holds back: {why}" if why != stand.rule else "holds back"
 
 
-def _sum_up(overview: ChannelOverview, holders: list[str]) -> str:
+def _sum_up(overview: ChannelOverview, holders: list[str], *, moments: bool) -> str:
     """Say in a sentence how far the program has come, and who is to blame."""
-    text = f"frontier {name_time(overview.program)}"
+    text = f"frontier {name_time(overview.program, moments=moments)}"
     if overview.batch is not None:
         text += f" after batch {overview.batch}"
     waiting = (
@@ -201,8 +202,16 @@ def _sum_up(overview: ChannelOverview, holders: list[str]) -> str:
     if not holders:
         return f"{text}; nobody holds it back"
     gap = measure_hold(overview.stands, holders)
-    by = f", {gap} behind the next" if gap is not None and gap > 0 else ""
+    by = (
+        f", {_name_span(gap, moments=moments)} behind the next"
+        if gap is not None and gap > 0
+        else ""
+    )
     return f"{text}, held back by {', '.join(holders)}{by}; {waiting}"
+
+
+def _name_span(span: int | None, *, moments: bool) -> str:
+    return str(Duration(span) if moments and span is not None else span)
 
 
 def _describe(overview: ChannelOverview) -> dict[str, Any]:
