@@ -120,7 +120,7 @@ def _read_row(program: Program, stem: str, file: str, row: Row) -> _DraftItem:
         source, named, sure = (stem, False, True) if told is None else (told, True, True)
         seq = _beside(tag, columns, "seq", int, read, None)
         if tag is None:
-            unit = datetime if program.timestamped else int
+            unit: Any = datetime | int if program.timestamped else int
             time = _beside(None, columns, "heartbeat", unit, read, None)
             return _DraftItem(Heartbeat(to_time(time), source, seq), place, named=named)
         data = read_fields(tag, columns, text=text, sparse=kind != "jsonl")
@@ -153,7 +153,7 @@ def _find_tag(program: Program, columns: Mapping[str, Any]) -> Tag:
 
 
 def _beside(
-    tag: Tag | None, columns: Mapping[str, Any], name: str, kind: type, read: Read, default: Any
+    tag: Tag | None, columns: Mapping[str, Any], name: str, kind: Any, read: Read, default: Any
 ) -> Any:
     own = tag is not None and name in field_names(tag)
     column = f"@{name}" if f"@{name}" in columns else None if own else name
