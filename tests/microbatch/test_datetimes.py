@@ -20,7 +20,7 @@ from anabranch.microbatch.job.description import Description, describe_job
 from anabranch.model.values.event_times import is_timestamped, time_field
 from anabranch.query import aggregate, asof_join, interval_join, window_join
 from anabranch.reference.sequential import run
-from anabranch.state import Count, MapOf, Sum, Value
+from anabranch.state import Count, Latest, MapOf, Sum, Value
 from tests.cross.test_states import restart
 from tests.microbatch.test_microbatches import Engine, cut
 from tests.runtimes.runtimes import read_said, sum_up
@@ -147,6 +147,18 @@ PROGRAMS = {
             on(Nap, due=due, output=report, update=lambda state, nap: Idle()),
             depends(Pay, Pay, same="user"),
             state=MapOf(Value(Idle()), by="user"),
+        ),
+        False,
+    ),
+    "the latest": (
+        Program(
+            on(
+                Pay,
+                update=lambda latest, pay: Latest().add(latest, pay),
+                output=lambda latest, pay: None if latest is None else latest.at.isoformat(),
+            ),
+            depends(Pay, Pay, same="user"),
+            state=MapOf(Latest(), by="user"),
         ),
         False,
     ),
