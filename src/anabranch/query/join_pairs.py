@@ -11,11 +11,14 @@ from typing import Any, NamedTuple
 from anabranch.errors import Location, ProgramError
 from anabranch.model.events import FOREVER, Tag, check_event_type, field_names, field_types
 from anabranch.model.handlers import check_arity
-from anabranch.model.values.durations import SpanInput, check_spans, read_span
+from anabranch.model.values.durations import SpanInput, check_spans, list_spans, read_span
 from anabranch.model.values.event_times import is_timestamped, time_field
 
 HOWS = ("inner", "left", "right", "full")
 LEFT, RIGHT = 0, 1
+
+MICROSECONDS = 1_000_000
+"""How many of the units of a timestamp are a second."""
 
 Select = Callable[[Any, Any], Any]
 Pair = tuple[Any, Any]
@@ -105,6 +108,22 @@ def read_time_span(
     found = read_span(what, span, least=least, where=where)
     check_spans([(what, found)], timestamped=is_timestamped(tag), of=tag.__name__, where=where)
     return found
+
+
+def check_windows(windows: Any, tag: Tag, where: Location | None) -> None:
+    """Refuse windows, or a windowing, that are not in the unit of an event type's times."""
+    stamped = is_timestamped(tag)
+    check_spans(list_spans(windows), timestamped=stamped, of=tag.__name__, where=where)
+    window = getattr(windows, "window", windows)
+    ticks = getattr(window, "per_second", MICROSECONDS)
+    if stamped and ticks != MICROSECONDS:
+        raise ProgramError(
+            f"calendar windows of {tag.__name__} count another unit than its times",
+            where=where,
+            expected="a Calendar without per_second=: timestamps are microseconds",
+            got=f"per_second={ticks}",
+            cure="leave per_second= out",
+        )
 
 
 def read_pairing(

@@ -33,7 +33,7 @@ from anabranch.model.handlers import on
 from anabranch.model.locations import locate_caller
 from anabranch.model.program import Program
 from anabranch.model.shapes import MISSING
-from anabranch.model.values.durations import SpanInput, check_spans, list_spans
+from anabranch.model.values.durations import SpanInput
 from anabranch.model.values.event_times import (
     is_timestamped,
     time_field,
@@ -41,7 +41,7 @@ from anabranch.model.values.event_times import (
     to_moment,
     to_time,
 )
-from anabranch.query.join_pairs import read_time_span
+from anabranch.query.join_pairs import check_windows, read_time_span
 from anabranch.state import MapOf
 from anabranch.state.combined import Several
 
@@ -255,7 +255,7 @@ def aggregate(
     _check_at(at, tag, where)
     behind = _read_delay(at, delay, tag, where)
     windowing = _read_windowing(over, folds, where)
-    check_spans(list_spans(windowing), timestamped=stamped, of=tag.__name__, where=where)
+    check_windows(windowing, tag, where)
     windows = Windows(windowing, per, at, behind, timestamped=stamped)
     timer = _make_timer(tag, per)
     shape: Any = Panes(windowing, f"{at} {behind}")

@@ -23,8 +23,7 @@ from anabranch.model.handlers import on as handle
 from anabranch.model.locations import locate_caller
 from anabranch.model.program import Program
 from anabranch.model.shapes import WrittenShape
-from anabranch.model.values.durations import check_spans, list_spans
-from anabranch.model.values.event_times import is_timestamped, time_of
+from anabranch.model.values.event_times import time_of
 from anabranch.query.join_pairs import (
     LEFT,
     RIGHT,
@@ -33,6 +32,7 @@ from anabranch.query.join_pairs import (
     Select,
     check_key,
     check_sides,
+    check_windows,
     make_pair,
     make_timer,
     read_pairing,
@@ -73,7 +73,7 @@ def window_join(
     check_sides("window_join", left, right, where)
     check_key("window_join", on, (left, right), where)
     _check_window(window, where)
-    check_spans(list_spans(window), timestamped=is_timestamped(left), of=left.__name__, where=where)
+    check_windows(window, left, where)
     join = WindowJoin(window, read_pairing("window_join", how, select, where))
     return Program(
         handle(left, update=join.take_left),

@@ -11,6 +11,7 @@ from anabranch import Program, on
 from anabranch.errors import AnabranchError, InputError, ProgramError
 from anabranch.eventtime import AtFrontier, Source, Tumbling, Windowing
 from anabranch.eventtime.disorder import Estimated
+from anabranch.eventtime.windows.calendar_windows import Calendar
 from anabranch.eventtime.windows.triggers import AfterCount, AfterProcessingTime, AnyOf
 from anabranch.eventtime.windows.window_types import Sessions, Sliding
 from anabranch.model.values.durations import Duration, list_spans, parse_duration, read_span
@@ -190,3 +191,9 @@ def test_a_misspelt_duration_is_refused_with_its_cure(message):
     with pytest.raises(ProgramError) as refusal:
         Tumbling("10 parsecs")
     message("duration_is_misspelt", str(refusal.value))
+
+
+def test_a_calendar_of_seconds_is_refused_where_times_are_datetimes():
+    aggregate(Txn, Calendar("day", "Europe/Berlin"), n=Count())
+    with pytest.raises(ProgramError, match="count another unit than its times"):
+        aggregate(Txn, Calendar("day", "Europe/Berlin", per_second=1), n=Count())

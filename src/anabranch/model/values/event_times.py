@@ -88,17 +88,26 @@ def to_time(value: Any) -> int:
     return to_microseconds(value) if isinstance(value, datetime) else value
 
 
-@cache
+class _TimeFields(dict[type, str]):
+    """The time field of each type that has been asked for. Each event is asked, so this is a plain look-up."""
+
+    def __missing__(self, cls: type) -> str:
+        found = self[cls] = next(iter(list_time_fields(cls)), "time")
+        return found
+
+
+_TIME_FIELDS = _TimeFields()
+
+
 def time_field(cls: type) -> str:
     """Return the field that is the time of events of a type: `time`, unless another is marked."""
-    return next(iter(list_time_fields(cls)), "time")
+    return _TIME_FIELDS[cls]
 
 
 def time_of(data: Any) -> int:
     """Return the time of an event's fields as an integer."""
-    kind: Any = type(data)
-    time: Any = getattr(data, time_field(kind))
-    return to_time(time)
+    time: Any = getattr(data, _TIME_FIELDS[type(data)])
+    return time if type(time) is int else to_time(time)
 
 
 @cache
