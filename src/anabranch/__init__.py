@@ -9,6 +9,7 @@ from anabranch.model.handlers import on
 from anabranch.model.program import ForkJoin, Program, State
 from anabranch.model.slices import Shard, Slice, Slices, take
 from anabranch.model.targets import load
+from anabranch.model.values.event_times import EventTime
 from anabranch.model.values.maps import Map
 
 __version__ = "0.1.0"
@@ -18,6 +19,7 @@ __all__ = [
     "AnabranchError",
     "Dependence",
     "Event",
+    "EventTime",
     "ForkJoin",
     "Heartbeat",
     "Malformed",

@@ -206,3 +206,37 @@ def test_explain_says_that_an_estimated_source_takes_the_row_path(program, capsy
     assert run_command(["explain", program]) == 0
     line = "row path: the lateness of source 'north' is estimated"
     assert line in capsys.readouterr().out
+
+
+DATED = """
+from datetime import datetime
+from typing import NamedTuple
+from anabranch import EventTime
+from anabranch.eventtime import Tumbling
+from anabranch.query import aggregate
+from anabranch.state import Count
+
+class Visit(NamedTuple):
+    at: EventTime[datetime]
+    user: str
+
+visits = aggregate(Visit, Tumbling("10 min"), per="user", n=Count(), name="visits")
+"""
+
+
+def test_times_that_are_datetimes_are_shown_and_suggested_with_their_units(tmp_path, capsys):
+    (tmp_path / "visits.py").write_text(DATED)
+    times = ("12:00:00Z", "12:00:07Z", "14:00:03+02:00", "12:11:00Z")
+    rows = [json.dumps({"at": f"2026-07-01T{time}", "user": "x"}) for time in times]
+    (tmp_path / "web.jsonl").write_text("\n".join(rows))
+    words = [str(tmp_path / "visits.py"), "--input", str(tmp_path / "web.jsonl")]
+    assert run_command(["frontier", *words, "--lateness", "5 s"]) == 0
+    table = capsys.readouterr().out
+    assert "lateness 5 s" in table
+    assert "frontier 2026-07-01T12:10:54.999999+00:00, held back by web; 1 event waits" in table
+    assert run_command(["frontier", *words, "--suggest"]) == 0
+    assert "4 s          0 of 4" in capsys.readouterr().out
+    assert run_command(["run", *words, "--lateness", "5 s"]) == 0
+    assert "2026-07-01T12:19:59.999999+00:00" in capsys.readouterr().out
+    assert run_command(["run", *words, "--lateness", "5"]) == 2
+    assert 'give a unit, such as "5 s"' in capsys.readouterr().err

@@ -21,6 +21,7 @@ BLOCK = re.compile(r"```(python|text)\n(.*?)```", re.DOTALL)
         "joins.md",
         "evolution.md",
         "state-in-time.md",
+        "times.md",
     ],
 )
 def test_the_page_shows_what_its_code_prints(page):

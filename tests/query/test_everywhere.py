@@ -153,4 +153,4 @@ def test_windows_do_not_fit_columns_and_say_why():
     program = aggregate(Bid, Global(), per="bidder", **FOLDS)
     sources = {source.name: source for source in SOURCES}
     reason = plan_columns(program, choose_layout(program, 4), sources, numbered=True)
-    assert reason == "Bid has fields that are not plain ints, floats, bools or texts"
+    assert reason == "Bid has fields with defaults"

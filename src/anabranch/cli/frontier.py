@@ -14,7 +14,7 @@ from anabranch.cli.flags import Inputs, Json, Lateness, Strict
 from anabranch.cli.screen import GOOD, Screen, count_things
 from anabranch.cli.target_module import declare_sources, load_items, load_material
 from anabranch.errors import InputError
-from anabranch.eventtime.channels import Late, Rejected, Source, Watch, read_sources
+from anabranch.eventtime.channels import Late, Rejected, Source, Watch, check_units, read_sources
 from anabranch.eventtime.disorder import find_percentile, list_distances, read_lateness
 from anabranch.eventtime.held_back import (
     Stand,
@@ -27,6 +27,8 @@ from anabranch.eventtime.held_back import (
     name_time,
 )
 from anabranch.model.events import FOREVER, Event, Item, Tag
+from anabranch.model.values.durations import Duration
+from anabranch.model.values.event_times import is_timestamped
 
 CONFIDENCES = (0.9, 0.99, 0.999, 1.0)
 """For which shares of events --suggest says what they cost."""
@@ -84,10 +86,12 @@ def frontier(
     delay = None if lateness is None else read_lateness(lateness)
     declared = declare_sources(material, items, delay, strict=strict, files=input)
     known, brought, _ = read_sources(items, declared)
+    check_units(material.program, known.values())
     if suggest:
         _suggest(screen, known, brought, material.program.inputs, json=json)
     else:
-        _show(screen, survey(known, brought, material.program.inputs), json=json)
+        overview = survey(known, brought, material.program.inputs)
+        _show(screen, overview, json=json, moments=material.program.timestamped)
     return GOOD
 
 
@@ -146,7 +150,7 @@ def read_published(folder: Path) -> ChannelOverview:
     )
 
 
-def _show(screen: Screen, overview: ChannelOverview, *, json: bool) -> None:
+def _show(screen: Screen, overview: ChannelOverview, *, json: bool, moments: bool = False) -> None:
     if json:
         screen.print_json(_describe(overview))
         return
@@ -154,10 +158,10 @@ def _show(screen: Screen, overview: ChannelOverview, *, json: bool) -> None:
     rows = [
         (
             name,
-            "–" if stand.largest is None else stand.largest,
-            name_time(stand.frontier),
+            "–" if stand.largest is None else name_time(stand.largest, moments=moments),
+            name_time(stand.frontier, moments=moments),
             stand.rule,
-            "–" if stand.delay is None else stand.delay,
+            "–" if stand.delay is None else _name_span(stand.delay, moments=moments),
             _count(overview, name),
             _remark(overview, name, holders),
         )
@@ -168,7 +172,7 @@ def _show(screen: Screen, overview: ChannelOverview, *, json: bool) -> None:
         ("source", ">last time", ">frontier", "promised by", ">delay", count, ""), rows
     )
     screen.write("")
-    screen.write(_sum_up(overview, holders))
+    screen.write(_sum_up(overview, holders, moments=moments))
 
 
 def _count(overview: ChannelOverview, name: str) -> str:
@@ -189,9 +193,9 @@ def _remark(overview: ChannelOverview, name: str, holders: list[str]) -> str:
     return "; ".join(filter(None, remarks))
 
 
-def _sum_up(overview: ChannelOverview, holders: list[str]) -> str:
+def _sum_up(overview: ChannelOverview, holders: list[str], *, moments: bool) -> str:
     """Say in a sentence how far the program has come, and who is to blame."""
-    text = f"frontier {name_time(overview.program)}"
+    text = f"frontier {name_time(overview.program, moments=moments)}"
     if overview.batch is not None:
         text += f" after batch {overview.batch}"
     waiting = (
@@ -200,8 +204,16 @@ def _sum_up(overview: ChannelOverview, holders: list[str]) -> str:
     if not holders:
         return f"{text}; nobody holds it back"
     gap = measure_hold(overview.stands, holders)
-    by = f", {gap} behind the next" if gap is not None and gap > 0 else ""
+    by = (
+        f", {_name_span(gap, moments=moments)} behind the next"
+        if gap is not None and gap > 0
+        else ""
+    )
     return f"{text}, held back by {', '.join(holders)}{by}; {waiting}"
+
+
+def _name_span(span: int | None, *, moments: bool) -> str:
+    return str(Duration(span) if moments and span is not None else span)
 
 
 def _describe(overview: ChannelOverview) -> dict[str, Any]:
@@ -250,6 +262,7 @@ def suggest_lateness(
     suggestions = []
     for confidence in CONFIDENCES if distances else ():
         delay = find_percentile(distances, Fraction(repr(confidence)))
+        delay = Duration(delay) if any(map(is_timestamped, tags)) else delay
         late = sum(distance > delay for distance in distances)
         suggestions.append(Suggestion(source.name, confidence, delay, late, len(distances)))
     return suggestions
@@ -278,7 +291,7 @@ def _suggest(
         (
             s.source if place == 0 else "",
             name_share(s.confidence),
-            s.delay,
+            str(s.delay),
             f"{s.late:,} of {s.events:,}" if place == 0 else f"{s.late:,}",
         )
         for suggestions in found.values()

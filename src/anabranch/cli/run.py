@@ -240,7 +240,8 @@ def _run_here(
     if stops.end is not None:
         document["savepoint"] = str(write_snapshot(answer.snapshot(), program, stops.end))
     if not json:
-        _show_answer(screen, answer, samples, speech, written, unbounded=unbounded)
+        moments = program.timestamped
+        _show_answer(screen, answer, samples, speech, written, unbounded=unbounded, moments=moments)
         if stops.end is not None:
             screen.write(f"savepoint {stops.end}")
     _give_hint(screen, hint)
@@ -262,17 +263,21 @@ def _show_answer(
     written: list[str],
     *,
     unbounded: bool,
+    moments: bool,
 ) -> None:
     if speech is None:
         rows = [(1, o.event, o.value) for o in answer.outputs]
     else:
         rows = [(row.op, row.event, row.value) for row in speech.rows]
-    table = [(op, e.time, e.tag.__name__, e.source, repr(value)) for op, e, value in rows[:PAGE]]
+    table = [
+        (op, name_time(e.time, moments=moments), e.tag.__name__, e.source, repr(value))
+        for op, e, value in rows[:PAGE]
+    ]
     _show_rows(screen, table, len(rows), "FILE", None if speech is None else speech.amount)
     screen.say(f"\n[bold]ledger[/]    {explain_ledger(answer.ledger)}")
     _show_losses(screen, answer, samples)
     if unbounded:
-        _list_frontiers(screen, answer.frontiers, len(answer.pending))
+        _list_frontiers(screen, answer.frontiers, len(answer.pending), moments=moments)
     for file in written:
         screen.write(f"written   {file}")
 
@@ -404,9 +409,11 @@ def _count_rest(screen: Screen, name: str, count: int) -> None:
         screen.write(f"          … and {count - SAMPLE:,} more {name}")
 
 
-def _list_frontiers(screen: Screen, frontiers: Mapping[str, int], pending: int) -> None:
+def _list_frontiers(
+    screen: Screen, frontiers: Mapping[str, int], pending: int, *, moments: bool = False
+) -> None:
     screen.say("\n[bold]frontier[/]")
     least = min(frontiers.values(), default=FOREVER)
     for name, time in sorted(frontiers.items(), key=lambda entry: entry[1]):
         after = f"   holds back {pending} pending" if pending and time == least else ""
-        screen.write(f"  {name:<10} {name_time(time)}{after}")
+        screen.write(f"  {name:<10} {name_time(time, moments=moments)}{after}")

@@ -12,12 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
 
 from anabranch.errors import InputError
 from anabranch.eventtime.disorder import Disorder, Estimated, Kept
-from anabranch.model.events import FOREVER, Event, Heartbeat, Item, Malformed, Tag
+from anabranch.model.events import FOREVER, Event, Heartbeat, Item, Malformed, Tag, field_types
+from anabranch.model.program import Program
+from anabranch.model.values.durations import SecondsField, SpanField, check_spans, list_spans
+from anabranch.model.values.event_times import is_timestamped, time_field, to_moment, to_time
 
 NEVER = -(1 << 63)
 """The frontier of a source that has promised nothing yet."""
@@ -31,7 +35,8 @@ class Source:
     """What a source promises about time.
 
     `lateness` is how far an event may lie behind the largest time seen and still be on time; 0
-    means in order, equal times allowed. None means that only heartbeats move the frontier, and an
+    means in order, equal times allowed. It is a duration (`"5 s"`, a `timedelta`) where times are
+    datetimes, and an integer where they are integers, as is `ahead`. None means that only heartbeats move the frontier, and an
     `Estimated` one is learnt from the source's own disorder. With `strict` no two events have one
     time, so that each event moves the frontier up to itself. An event more than `ahead` beyond the
     largest time seen or promised is rejected: it would drag the frontier into the future and make
@@ -46,22 +51,21 @@ class Source:
     """
 
     name: str
-    lateness: int | Estimated | None = 0
+    lateness: SpanField[Estimated | None] = SpanField(
+        "lateness of source {name!r}",
+        least=0,
+        default=0,
+        also=(Estimated, type(None)),
+        error=InputError,
+    )
     strict: bool = False
-    ahead: int | None = None
-    idle_after_s: float | None = None
+    ahead: SpanField[None] = SpanField(
+        "ahead of source {name!r}", least=0, default=None, also=(type(None),), error=InputError
+    )
+    idle_after_s: SecondsField = SecondsField("idle_after_s of source {name!r}")
     in_turn: bool = False
 
     def __post_init__(self) -> None:
-        for label, value in (("lateness", self.lateness), ("ahead", self.ahead)):
-            if label == "lateness" and isinstance(value, Estimated):
-                continue
-            if value is not None and (type(value) is not int or value < 0):
-                raise InputError(
-                    f"{label} of source {self.name!r} is not a distance in time",
-                    expected="an integer of 0 or more, in the unit of your event times, or None",
-                    got=repr(value),
-                )
         if self.strict and self.lateness != 0:
             raise InputError(
                 f"source {self.name!r} can't be strict and late at once",
@@ -80,6 +84,16 @@ class Source:
     def needs_each_item(self) -> bool:
         """Say whether a verdict depends on every item before it, not only on the largest time."""
         return self.ahead is not None or self.in_turn or isinstance(self.lateness, Estimated)
+
+
+def check_units(program: Program, sources: Iterable[Source]) -> None:
+    """Refuse sources whose lateness or `ahead` is not in the unit of a program's event times."""
+    check_spans(
+        (span for source in sources for span in list_spans(source)),
+        timestamped=program.timestamped,
+        of=program.name,
+        error=InputError,
+    )
 
 
 def check_idle_time(name: str, seconds: object) -> None:
@@ -223,7 +237,11 @@ def set_time(event: Event, time: int | None) -> Event:
     """Return an event with another time."""
     data = event.data
     changed = data._replace if hasattr(data, "_replace") else partial(replace, data)
-    return event._replace(data=changed(time=time))
+    kind: Tag = type(data)
+    name = time_field(kind)
+    if time is not None and isinstance(getattr(data, name), datetime):
+        return event._replace(data=changed(**{name: to_moment(time)}))
+    return event._replace(data=changed(**{name: time}))
 
 
 def promise_of(source: Source, largest: int | None, delay: int | None) -> int:
@@ -281,12 +299,21 @@ def find_fault(event: Event, tags: Iterable[Tag]) -> str | None:
     if type(event.data) not in tags:
         known = ", ".join(tag.__name__ for tag in tags)
         return f"unknown tag {type(event.data).__name__}; the program knows {known}"
-    time: Any = event.data.time
+    kind: Tag = type(event.data)
+    held = getattr(event.data, time_field(kind))
+    if is_timestamped(kind) != isinstance(held, datetime) and _tells_time(kind):
+        return f"time is {held!r}, not {'a datetime' if is_timestamped(kind) else 'an integer'}"
+    time: Any = to_time(held)
     if not isinstance(time, int) or isinstance(time, bool):
-        return f"time is {time!r}, not an integer"
+        return f"time is {held!r}, not an integer"
     if not NEVER < time < FOREVER:
         return f"time {time} does not fit into 64 bits"
     return None
+
+
+def _tells_time(tag: Tag) -> bool:
+    """Return whether an event type is annotated with the type of its time."""
+    return field_types(tag)[time_field(tag)] is not Any
 
 
 class Brought(NamedTuple):

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Never
 
 from anabranch.errors import InputError
+from anabranch.model.values.durations import SpanField, parse_duration
 
 WITHIN = 10_000
 """Over how many events disorder is looked at, unless a source says otherwise."""
@@ -35,8 +37,16 @@ class Estimated:
 
     confidence: float
     within: int | None = WITHIN
-    least: int = 0
-    most: int | None = None
+    least: SpanField[Never] = SpanField(
+        "`least` of an estimated lateness", least=0, default=0, error=InputError
+    )
+    most: SpanField[None] = SpanField(
+        "`most` of an estimated lateness",
+        least=0,
+        default=None,
+        also=(type(None),),
+        error=InputError,
+    )
 
     def __post_init__(self) -> None:
         if type(self.confidence) is not float or not 0 < self.confidence < 1:
@@ -46,13 +56,6 @@ class Estimated:
                 got=repr(self.confidence),
                 cure="a lateness that always holds is declared, not estimated: lateness=n",
             )
-        for label, value in (("least", self.least), ("most", self.most)):
-            if not (label == "most" and value is None) and not _is_distance(value):
-                raise InputError(
-                    f"`{label}` of an estimated lateness is not a distance in time",
-                    expected="an integer of 0 or more, in the unit of your event times",
-                    got=repr(value),
-                )
         if self.most is not None and self.most < self.least:
             raise InputError(
                 "the least of an estimated lateness is above its most",
@@ -84,7 +87,12 @@ def read_lateness(text: str) -> int | Estimated:
 
     >>> read_lateness("5"), read_lateness("99.9%")
     (5, Estimated(confidence=0.999, within=10000, least=0, most=None))
+    >>> read_lateness("5 s")
+    '5 s'
     """
+    duration = parse_duration(text)
+    if duration is not None and duration >= 0:
+        return duration
     share = text.endswith("%")
     try:
         number = Fraction(text.removesuffix("%"))
@@ -93,14 +101,10 @@ def read_lateness(text: str) -> int | Estimated:
     if number < 0 or not (share or number.denominator == 1):
         raise InputError(
             "--lateness is not a distance in time, nor a share of events",
-            expected="5, in the unit of your times; or 99%, to have it estimated",
+            expected='"5 s", or 5 in the unit of your times; or 99%, to have it estimated',
             got=repr(text),
         )
     return Estimated(float(number / 100)) if share else int(number)
-
-
-def _is_distance(value: object) -> bool:
-    return type(value) is int and value >= 0
 
 
 Kept = tuple[tuple[int, int, int], ...]

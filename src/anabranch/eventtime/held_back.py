@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from anabranch.eventtime.channels import NEVER, Source
 from anabranch.eventtime.disorder import Estimated
 from anabranch.model.events import FOREVER
+from anabranch.model.values.event_times import to_moment
 
 MOST_NAMES = 5
 """How many of the sources that hold others back are named in a metric."""
@@ -72,9 +73,14 @@ def name_share(share: float) -> str:
     return f"{text.rstrip('0').rstrip('.') if '.' in text else text}%"
 
 
-def name_time(time: int) -> int | str:
-    """Return a frontier as a person would call it."""
-    return {FOREVER: "ended", NEVER: "nothing promised"}.get(time, time)
+def name_time(time: int, *, moments: bool = False) -> int | str:
+    """Return a frontier as a person would call it; with `moments`, times are microseconds UTC.
+
+    >>> name_time(1_000_000), name_time(1_000_000, moments=True), name_time(FOREVER)
+    (1000000, '1970-01-01T00:00:01+00:00', 'ended')
+    """
+    shown = to_moment(time).isoformat() if moments else time
+    return {FOREVER: "ended", NEVER: "nothing promised"}.get(time, shown)
 
 
 def find_holders(program: int, stands: Mapping[str, Stand]) -> list[str]:

@@ -15,13 +15,14 @@ from typing import Any
 
 from anabranch.errors import AnabranchError
 from anabranch.eventtime.channels import NEVER
-from anabranch.model.events import FOREVER, Event, Item
+from anabranch.model.events import FOREVER, Event, Item, Tag
 from anabranch.model.failures import Failed, attempt
 from anabranch.model.handlers import Handler
 from anabranch.model.order import OrderKey, order_key
 from anabranch.model.program import Program
 from anabranch.model.shapes import MISSING
 from anabranch.model.step import Outputs
+from anabranch.model.values.event_times import time_field, to_time, write_time
 
 TIMERS = "@timers"
 """The source that timers seem to come from."""
@@ -118,14 +119,12 @@ class Timetable:
             for values, entry in _list_entries(self.state, len(path)):
                 due = self._ask(timer, entry)
                 if due is not None and due > self._frontier and due != first:
-                    fields = dict(zip(path, values, strict=True))
-                    yield Event(timer.tag(time=due, **fields), TIMERS)
+                    yield _make_wake(timer.tag, due, path, values)
 
     def _set(self, number: int, values: Values, due: int) -> None:
         timer, path = self._timers[number]
-        fields = dict(zip(path, values, strict=True))
         # What is asked for too late comes at once.
-        event = Event(timer.tag(time=max(due, self._now), **fields), TIMERS)
+        event = _make_wake(timer.tag, max(due, self._now), path, values)
         if event.time > self._frontier:
             self.left.append(event)
         else:
@@ -173,12 +172,12 @@ class Timetable:
         assert timer.due is not None
         if not timer.expires:
             entry = self._show(timer, entry)
-        due = timer.due(entry)
+        due = to_time(timer.due(entry))
         if due is not None and (type(due) is not int or not NEVER < due <= FOREVER):
             raise TimerError(
                 f"the due of {timer.tag.__name__} gave no time",
                 where=timer.where,
-                expected="an integer of 64 bits, in the unit of your event times, or None",
+                expected="a datetime, an integer in the unit of your event times, or None",
                 got=repr(due),
             )
         # Events lie before FOREVER, and timers are events: at the end comes the last time there is.
@@ -227,6 +226,11 @@ def find_set(program: Program, state: Any, frontier: int) -> list[Event]:
     a time from the start, and is woken for it only once it has named another.
     """
     return list(Timetable(program, state, (), frontier).find_set())
+
+
+def _make_wake(tag: Tag, time: int, path: list[str], values: Values) -> Event:
+    fields = dict(zip(path, values, strict=True))
+    return Event(tag(**{time_field(tag): write_time(tag, time)}, **fields), TIMERS)
 
 
 def _find_path(program: Program, timer: Handler) -> list[str]:

@@ -11,12 +11,18 @@ import dataclasses
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import date, datetime
 from typing import Any, NamedTuple, TypeAlias, Union, get_args, get_origin
 
 from anabranch.model.events import Tag, field_names, field_types
 from anabranch.state.collections import make_struct_type
 
 INT, FLOAT, BOOL, STR, OBJECT = "int", "float", "bool", "str", "object"
+
+MOMENT, DAY = "datetime", "date"
+"""Fields of an event: a datetime in UTC as microseconds since 1970, a date as days. No state lies in such columns."""
+
+CALENDAR = {datetime: MOMENT, date: DAY}
 
 KINDS = {int: INT, float: FLOAT, bool: BOOL, str: STR}
 """Types are compared by identity: True is no int here, and an IntEnum is not either."""
@@ -116,6 +122,8 @@ def read_annotation(annotation: Any, depth: int = 0) -> ColumnLayout:
     """Return the layout of values of an annotated type."""
     if isinstance(annotation, type) and annotation in KINDS:
         return Leaf(KINDS[annotation])
+    if isinstance(annotation, type) and annotation in CALENDAR:
+        return Leaf(CALENDAR[annotation])
     if annotation in (None, types.NoneType):
         return NOTHING
     if get_origin(annotation) in (Union, types.UnionType):
@@ -131,6 +139,16 @@ def read_annotation(annotation: Any, depth: int = 0) -> ColumnLayout:
 def read_record(cls: Tag, depth: int = 0) -> Fields:
     """Return the layout of an event type or another record, field by field."""
     return Fields(cls, tuple(read_annotation(t, depth) for t in field_types(cls).values()))
+
+
+def hide_moments(layout: ColumnLayout) -> ColumnLayout:
+    """Return a layout whose datetimes and dates are objects, which Python reads: no loop is made of them."""
+    if isinstance(layout, Fields):
+        return Fields(layout.cls, tuple(map(hide_moments, layout.parts)))
+    if isinstance(layout, OptionalColumn):
+        inner = hide_moments(layout.inner)
+        return ANYTHING if inner == ANYTHING else OptionalColumn(inner)
+    return ANYTHING if layout in (Leaf(MOMENT), Leaf(DAY)) else layout
 
 
 def read_value(value: Any) -> ColumnLayout:

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 from anabranch.kernels.column_layouts import (
     ANYTHING,
     BOOL,
+    DAY,
     FLOAT,
     INT,
+    MOMENT,
     OBJECT,
     STR,
     Column,
@@ -27,6 +30,7 @@ from anabranch.kernels.column_layouts import (
     list_columns,
     part_names,
 )
+from anabranch.model.values.event_times import EPOCH, to_microseconds, to_moment
 from anabranch.model.values.fields import Unfit
 from anabranch.model.values.hashing import hash_stably
 
@@ -35,11 +39,19 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-DTYPES = {INT: "int64", FLOAT: "float64", BOOL: "bool", STR: "int64", OBJECT: "object"}
+DTYPES = {
+    INT: "int64", FLOAT: "float64", BOOL: "bool", STR: "int64", OBJECT: "object",
+    MOMENT: "int64", DAY: "int64",
+}  # fmt: skip
 """Texts are codes: their place in the one list of `Strings` that a fold works with."""
 
-_TYPES = {INT: int, FLOAT: float, BOOL: bool, STR: str}
-_BLANKS: dict[str, Any] = {INT: 0, FLOAT: 0.0, BOOL: False, STR: "", OBJECT: None}
+_TYPES = {INT: int, FLOAT: float, BOOL: bool, STR: str, MOMENT: datetime, DAY: date}
+_BLANKS: dict[str, Any] = {
+    INT: 0, FLOAT: 0.0, BOOL: False, STR: "", OBJECT: None, MOMENT: EPOCH, DAY: EPOCH.date(),
+}  # fmt: skip
+
+
+_DAY_0 = EPOCH.toordinal()
 
 
 class Strings:
@@ -248,6 +260,12 @@ def _write_leaf(kind: str, values: Sequence[Any], strings: Strings) -> Array:
         raise Unfit(f"expected {kind}, got {', '.join(sorted(t.__name__ for t in wrong))}")
     if kind == STR:
         return strings.codes(values)
+    if kind == DAY:
+        return np.fromiter((value.toordinal() - _DAY_0 for value in values), np.int64, len(values))
+    if kind == MOMENT:
+        if any(value.tzinfo is not UTC for value in values):
+            raise Unfit("expected datetimes in UTC")
+        return np.fromiter(map(to_microseconds, values), np.int64, len(values))
     try:
         return np.array(values, dtype=DTYPES[kind])
     except OverflowError:
@@ -257,6 +275,8 @@ def _write_leaf(kind: str, values: Sequence[Any], strings: Strings) -> Array:
 def _read(layout: ColumnLayout, arrays: Iterator[Array], count: int, strings: Strings) -> list[Any]:
     if isinstance(layout, Leaf):
         values: list[Any] = next(arrays).tolist()
+        if layout.kind in (MOMENT, DAY):
+            return lift_calendar(layout.kind, values)
         return [strings[code] for code in values] if layout.kind == STR else values
     if isinstance(layout, Constant):
         return [layout.value] * count
@@ -265,6 +285,13 @@ def _read(layout: ColumnLayout, arrays: Iterator[Array], count: int, strings: St
         held = _read(layout.inner, arrays, count, strings)
         return [value if there else None for value, there in zip(held, present, strict=True)]
     return _build(layout, [_read(part, arrays, count, strings) for part in layout.parts], count)
+
+
+def lift_calendar(kind: str, numbers: list[int]) -> list[Any]:
+    """Return numbers of a column of datetimes or dates as what they stand for."""
+    if kind == DAY:
+        return [date.fromordinal(number + _DAY_0) for number in numbers]
+    return list(map(to_moment, numbers))
 
 
 def _build(layout: Fields, parts: list[list[Any]], count: int) -> list[Any]:

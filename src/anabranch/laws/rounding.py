@@ -9,6 +9,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from anabranch.model.events import Event
+from anabranch.model.values.event_times import time_field
 
 TOLERANCE = 1e-9
 
@@ -94,7 +95,8 @@ def tuple_of(data: Any) -> tuple[Any, ...]:
         names = [field.name for field in dataclasses.fields(data)]
     else:
         names = list(data._fields)
-    return tuple(getattr(data, name) for name in names if name != "time")
+    kind: Any = type(data)
+    return tuple(getattr(data, name) for name in names if name != time_field(kind))
 
 
 def _numbers_in(value: Any) -> Iterator[float]:

@@ -1,7 +1,7 @@
 """Events: what a source brings.
 
-An event type is the user's own `NamedTuple` or frozen dataclass with a field `time`; the class is
-the event's *tag*. Which source brought an event, and as which in its sequence, stands beside the
+An event type is the user's own `NamedTuple` or frozen dataclass with a field `time`, an `int` or a
+`datetime`, or another field marked as the time (`EventTime`); the class is the event's *tag*. Which source brought an event, and as which in its sequence, stands beside the
 fields, in `Event`, because no update may look at it.
 """
 
@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 import zlib
+from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple, get_type_hints
 
 from anabranch.errors import Location, ProgramError
+from anabranch.model.values.event_times import list_time_fields, time_field, time_of
 
 Tag = type
 """An event type. The class itself is the tag."""
@@ -40,8 +42,8 @@ class Event(NamedTuple):
 
     @property
     def time(self) -> int:
-        """Return the event's time."""
-        return self.data.time  # type: ignore[no-any-return]
+        """Return the event's time as an integer: microseconds UTC, if the field is a datetime."""
+        return time_of(self.data)
 
     @property
     def tag(self) -> Tag:
@@ -121,20 +123,35 @@ def check_event_type(tag: object, where: Location | None) -> None:
             got="a dataclass that is not frozen" if dataclass else "an ordinary class",
             cure=f"write `class {tag.__name__}(NamedTuple):` or `@dataclass(frozen=True)`",
         )
-    if "time" not in field_names(tag):
+    _check_time(tag, where)
+
+
+def _check_time(tag: Tag, where: Location | None) -> None:
+    marked = list_time_fields(tag)
+    if len(marked) > 1:
+        raise ProgramError(
+            f"event type {tag.__name__} has several times",
+            where=where,
+            expected="one field marked as EventTime",
+            got=", ".join(marked),
+            cure="mark the one that orders the events; the others are plain fields",
+        )
+    name = time_field(tag)
+    if name not in field_names(tag):
         raise ProgramError(
             f"event type {tag.__name__} has no time",
             where=where,
-            expected="a field `time: int`",
+            expected="a field `time: datetime` or `time: int`",
             got=f"fields {', '.join(field_names(tag)) or '(none)'}",
-            cure="add `time: int`: microseconds UTC, or any integer you count in",
+            cure="add `time: datetime`, or `time: int` for any integer you count in; "
+            "or mark another field as the time, `at: EventTime[datetime]`",
         )
-    annotated = field_types(tag)["time"]
-    if annotated not in (int, Any):
+    annotated = field_types(tag)[name]
+    if annotated not in (int, datetime, Any):
         raise ProgramError(
-            f"the time of event type {tag.__name__} is not an integer",
+            f"the time of event type {tag.__name__} is neither a datetime nor an integer",
             where=where,
-            expected="`time: int`",
-            got=f"`time: {getattr(annotated, '__name__', annotated)}`",
-            cure="count in whole units; timestamps are microseconds UTC",
+            expected=f"`{name}: datetime` or `{name}: int`",
+            got=f"`{name}: {getattr(annotated, '__name__', annotated)}`",
+            cure="timestamps are datetimes; anything else is counted in whole units",
         )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from anabranch.model.events import Event, Tag, content_of
+from anabranch.model.values.event_times import time_of
 
 OrderKey = tuple[Any, ...]
 """What events are sorted by. Keys of one program compare with each other, and with bounds."""
@@ -17,8 +18,8 @@ def order_key(event: Event, ranks: Mapping[Tag, int]) -> OrderKey:
     """Return the place of an event in the total order."""
     data, source, seq = event
     if seq is None:
-        return (data.time, ranks[type(data)], source, -1, content_of(event))
-    return (data.time, ranks[type(data)], source, seq)
+        return (time_of(data), ranks[type(data)], source, -1, content_of(event))
+    return (time_of(data), ranks[type(data)], source, seq)
 
 
 def bound_after(time: int) -> OrderKey:

@@ -22,6 +22,7 @@ from anabranch.model.order import OrderKey, order_key
 from anabranch.model.shapes import MISSING, AnyState, Fork, Join, LanedShape, Shape, WrittenShape
 from anabranch.model.slices import Slice, Slices
 from anabranch.model.step import Outputs, add_delta, begin_delta, set_aside, step
+from anabranch.model.values.event_times import is_timestamped
 
 
 @dataclass(frozen=True)
@@ -167,6 +168,7 @@ class Program:
         declared = [_add_expiry(states) for states in declared]
         tags = refusals.check_handlers(declared, where)
         refusals.check_names(tags, where)
+        refusals.check_times(declared, where)
         refusals.check_timers(declared, lanes, rank, where)
         timers = tuple(handler for handler in declared[0].handlers if handler.due is not None)
         statements += markers.timer_statements(timers, declared[0].shape, tags)
@@ -227,6 +229,11 @@ class Program:
         """Return the tags that sources may bring: all but timers."""
         handlers = self.initial.handlers
         return tuple(tag for tag in self.tags if handlers[tag].due is None)
+
+    @property
+    def timestamped(self) -> bool:
+        """Return whether the times of its events are datetimes, and so microseconds UTC inside."""
+        return any(is_timestamped(tag) for tag in self.inputs)
 
     @property
     def initial(self) -> StateType:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from anabranch.errors import Location, ProgramError
 from anabranch.model.dependence import Dependence
-from anabranch.model.events import LANE, SOURCE, Tag, field_names
+from anabranch.model.events import LANE, SOURCE, Tag, field_names, field_types
 from anabranch.model.handlers import Handler, check_arity, reads_state
 from anabranch.model.shapes import MISSING, Shape
 from anabranch.model.step import find_limit
+from anabranch.model.values.durations import check_spans
+from anabranch.model.values.event_times import is_timestamped, time_field
 
 
 def check_parts(parts: Sequence[Any], kinds: tuple[type, ...], where: Location | None) -> None:
@@ -255,6 +257,38 @@ def check_limits(types: Sequence[Any], forks: Sequence[Any]) -> None:
             )
 
 
+def check_times(declared: Sequence[Any], where: Location | None) -> None:
+    """Refuse times of two kinds in one program, and times to live in another unit than they have."""
+    handlers = [handler for states in declared for handler in states.handlers]
+    inputs = [handler.tag for handler in handlers if handler.due is None]
+    moments = [tag for tag in inputs if is_timestamped(tag)]
+    # What the library brings itself, such as the ticks of a clock, counts microseconds.
+    counts = [
+        tag
+        for tag in inputs
+        if field_types(tag)[time_field(tag)] is int and not tag.__module__.startswith("anabranch.")
+    ]
+    if moments and counts:
+        raise ProgramError(
+            "the times of a program are of two kinds",
+            where=where,
+            expected="a datetime in every event type, or an integer in every one",
+            got=f"a datetime in {moments[0].__name__}, an integer in {counts[0].__name__}",
+            cure=f"make the time of {counts[0].__name__} a datetime too",
+        )
+    names = ", ".join(dict.fromkeys(tag.__name__ for tag in inputs))
+    for states in declared:
+        check_spans(_list_ages(states.shape), timestamped=bool(moments), of=names, where=where)
+
+
+def _list_ages(shape: Any) -> Iterator[tuple[str, int]]:
+    """Yield the times to live of a shape."""
+    while shape is not None:
+        if hasattr(shape, "expire"):
+            yield "ttl", shape.ttl
+        shape = getattr(shape, "inner", None)
+
+
 def check_timers(
     declared: Sequence[Any], lanes: int | None, rank: tuple[Tag, ...], where: Location | None
 ) -> None:
@@ -284,7 +318,7 @@ def check_timers(
         keys.append(shape.by)
         shape = shape.inner
     for timer in timers:
-        fields = [name for name in field_names(timer.tag) if name != "time"]
+        fields = [name for name in field_names(timer.tag) if name != time_field(timer.tag)]
         if timer.whole or set(fields) != set(keys[: len(fields)]):
             raise ProgramError(
                 f"timer {timer.tag.__name__} can't name the entry that it wakes",

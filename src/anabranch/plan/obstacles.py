@@ -14,6 +14,7 @@ from anabranch.model.dependence import Depends
 from anabranch.model.events import LANE, field_names
 from anabranch.model.program import Program
 from anabranch.model.shapes import MISSING
+from anabranch.model.values.event_times import time_field
 from anabranch.plan.assembly import TagNode
 from anabranch.plan.graph import connect
 from anabranch.plan.optimizers.greedy import grow_tag_tree, plan_greedily
@@ -72,7 +73,7 @@ def _explain_dependence(program: Program) -> Obstacle:
     own = [(a, b) for a, b in always if a is b and a not in program.markers]
     a, b = (own or always or pairs)[0]
     names = a.__name__, b.__name__
-    shared = [name for name in field_names(a) if name in field_names(b) and name != "time"]
+    shared = [name for name in field_names(a) if name in field_names(b) and name != time_field(a)]
     text = f"every {names[0]} depends on every {'other' if a is b else names[1]}"
     text += f" ({stated})" if (stated := _find_statement(program, a, b)) else ""
     text += ", so their order shows and they stay together"

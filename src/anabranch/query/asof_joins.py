@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from anabranch.eventtime.windows.window_types import check_whole
 from anabranch.model.dependence import depends
 from anabranch.model.events import FOREVER, Tag
 from anabranch.model.handlers import Handler
@@ -13,6 +12,8 @@ from anabranch.model.handlers import on as handle
 from anabranch.model.locations import locate_caller
 from anabranch.model.program import Program
 from anabranch.model.shapes import Shape, WrittenShape
+from anabranch.model.values.durations import SpanInput
+from anabranch.model.values.event_times import time_of
 from anabranch.query.join_pairs import (
     LEFT,
     Pairing,
@@ -22,6 +23,7 @@ from anabranch.query.join_pairs import (
     check_word,
     make_timer,
     read_pairing,
+    read_time_span,
 )
 from anabranch.state.collections import MapOf, Replicated
 
@@ -35,7 +37,7 @@ def asof_join(
     *,
     on: str,
     how: str = "inner",
-    within: int | None = None,
+    within: SpanInput | None = None,
     ties: str = "right_first",
     select: Select | None = None,
     name: str = "program",
@@ -59,8 +61,8 @@ def asof_join(
     timers: list[Handler] = []
     state: Shape = Replicated()
     if within is not None:
-        check_whole("within of asof_join", within, least=0, where=where)
-        memory = Memory(within)
+        span = read_time_span("within of asof_join", within, right, where, least=0)
+        memory = Memory(span)
         timer = make_timer(left, right, on)
         timers.append(handle(timer, due=memory.find_due, update=_forget))
         state = WrittenShape(None)
@@ -96,7 +98,7 @@ class Memory:
 
     def find_due(self, latest: Any) -> int | None:
         """Return when it is to be forgotten: after all that may find it."""
-        return None if latest is None else min(latest.time + self.within, FOREVER - 1)
+        return None if latest is None else min(time_of(latest) + self.within, FOREVER - 1)
 
 
 def _remember(latest: Any, event: Any) -> Any:

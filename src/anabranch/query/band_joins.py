@@ -13,6 +13,8 @@ from anabranch.model.events import Tag
 from anabranch.model.handlers import on as handle
 from anabranch.model.locations import locate_caller
 from anabranch.model.program import Program
+from anabranch.model.values.durations import SpanInput
+from anabranch.model.values.event_times import time_of
 from anabranch.query.join_pairs import (
     LEFT,
     RIGHT,
@@ -57,8 +59,8 @@ def band_join(  # noqa: PLR0913 - two intervals have four ends
     right: str,
     low: Any,
     high: Any,
-    lower: int,
-    upper: int,
+    lower: SpanInput,
+    upper: SpanInput,
     how: str = "inner",
     select: Select | None = None,
     name: str = "program",
@@ -79,7 +81,7 @@ def band_join(  # noqa: PLR0913 - two intervals have four ends
     check_field("band_join", "left", left, left_type, where)
     check_field("band_join", "right", right, right_type, where)
     _check_band(low, high, where)
-    interval = read_interval("band_join", lower, upper, where)
+    interval = read_interval("band_join", lower, upper, left_type, where)
     pairing = read_pairing("band_join", how, select, where)
     join = BandJoin((left, right), low, high, interval, pairing)
     return Program(
@@ -153,7 +155,7 @@ class BandJoin:
         if not _is_finite(value):
             return []
         shelf = shelves[1 - side]
-        first, last = self.interval.reach(side, event.time)
+        first, last = self.interval.reach(side, time_of(event))
         near = range(*self._find_near(side, shelf, value))
         return [place for place in near if first <= shelf.keys[place][1] <= last]
 
@@ -178,7 +180,7 @@ class BandJoin:
         if self._waits(side, event):
             met = bool(partners) and self.pairing.keeps(side)
             shelf = _add(
-                shelf, (getattr(event, self.fields[side]), event.time), WaitingEvent(event, met)
+                shelf, (getattr(event, self.fields[side]), time_of(event)), WaitingEvent(event, met)
             )
         return Shelves(*make_pair(side, shelf, others))
 

@@ -13,6 +13,8 @@ from anabranch.model.handlers import on as handle
 from anabranch.model.locations import locate_caller
 from anabranch.model.program import Program
 from anabranch.model.shapes import WrittenShape
+from anabranch.model.values.durations import SpanInput
+from anabranch.model.values.event_times import time_of
 from anabranch.query.join_pairs import (
     LEFT,
     RIGHT,
@@ -44,8 +46,8 @@ def interval_join(
     /,
     *,
     on: str,
-    lower: int,
-    upper: int,
+    lower: SpanInput,
+    upper: SpanInput,
     how: str = "inner",
     select: Select | None = None,
     name: str = "program",
@@ -60,7 +62,7 @@ def interval_join(
     where = locate_caller()
     check_sides("interval_join", left, right, where)
     check_key("interval_join", on, (left, right), where)
-    interval = read_interval("interval_join", lower, upper, where)
+    interval = read_interval("interval_join", lower, upper, left, where)
     join = IntervalJoin(interval, read_pairing("interval_join", how, select, where))
     return Program(
         handle(left, output=join.say_left, update=join.take_left),
@@ -104,7 +106,9 @@ class IntervalJoin:
         """Return when the first of those that wait need not wait any longer."""
         # The earliest of a side is the first, and the first to go.
         firsts = ((side, held[0]) for side, held in enumerate(sides) if held)
-        return min((self.interval.expire(s, held.event.time) for s, held in firsts), default=None)
+        return min(
+            (self.interval.expire(s, time_of(held.event)) for s, held in firsts), default=None
+        )
 
     def say_alone(self, sides: Sides, timer: Any) -> list[Any]:
         """Say those that have waited in vain."""
@@ -117,7 +121,7 @@ class IntervalJoin:
 
     def _find(self, side: int, sides: Sides, event: Any) -> tuple[int, int]:
         """Return from where to where the partners of an event stand on the other side."""
-        first, last = self.interval.reach(side, event.time)
+        first, last = self.interval.reach(side, time_of(event))
         others = sides[1 - side]
         start = bisect_left(others, first, key=_time)
         return start, bisect_right(others, last, lo=start, key=_time)
@@ -148,8 +152,8 @@ class IntervalJoin:
                 yield from (make_pair(side, h.event, None) for h in expired if not h.matched)
 
     def _count_expired(self, side: int, held: tuple[WaitingEvent, ...], now: int) -> int:
-        return bisect_right(held, now, key=lambda h: self.interval.expire(side, h.event.time))
+        return bisect_right(held, now, key=lambda h: self.interval.expire(side, time_of(h.event)))
 
 
 def _time(held: WaitingEvent) -> int:
-    return held.event.time  # type: ignore[no-any-return]
+    return time_of(held.event)

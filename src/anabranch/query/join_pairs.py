@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
 from anabranch.errors import Location, ProgramError
-from anabranch.eventtime.windows.window_types import check_whole
 from anabranch.model.events import FOREVER, Tag, check_event_type, field_names, field_types
 from anabranch.model.handlers import check_arity
+from anabranch.model.values.durations import SpanInput, check_spans, list_spans, read_span
+from anabranch.model.values.event_times import is_timestamped, time_field
 
 HOWS = ("inner", "left", "right", "full")
 LEFT, RIGHT = 0, 1
+
+MICROSECONDS = 1_000_000
+"""How many of the units of a timestamp are a second."""
 
 Select = Callable[[Any, Any], Any]
 Pair = tuple[Any, Any]
@@ -78,11 +82,14 @@ class Interval:
         return min(self.reach(side, time)[1], FOREVER - 1)
 
 
-def read_interval(join: str, lower: object, upper: object, where: Location | None) -> Interval:
+def read_interval(
+    join: str, lower: SpanInput, upper: SpanInput, tag: Tag, where: Location | None
+) -> Interval:
     """Return how far apart partners may be, or refuse it."""
-    check_whole(f"lower of {join}", lower, where=where)
-    check_whole(f"upper of {join}", upper, where=where)
-    interval = Interval(lower, upper)  # type: ignore[arg-type]  # they have just been checked
+    interval = Interval(
+        read_time_span(f"lower of {join}", lower, tag, where),
+        read_time_span(f"upper of {join}", upper, tag, where),
+    )
     if interval.lower > interval.upper:
         raise ProgramError(
             f"{join} can't match anything",
@@ -92,6 +99,31 @@ def read_interval(join: str, lower: object, upper: object, where: Location | Non
             cure="exchange them, or the two sides",
         )
     return interval
+
+
+def read_time_span(
+    what: str, span: SpanInput, tag: Tag, where: Location | None, *, least: int | None = None
+) -> int:
+    """Return a span in the unit of an event type's times, or refuse it."""
+    found = read_span(what, span, least=least, where=where)
+    check_spans([(what, found)], timestamped=is_timestamped(tag), of=tag.__name__, where=where)
+    return found
+
+
+def check_windows(windows: Any, tag: Tag, where: Location | None) -> None:
+    """Refuse windows, or a windowing, that are not in the unit of an event type's times."""
+    stamped = is_timestamped(tag)
+    check_spans(list_spans(windows), timestamped=stamped, of=tag.__name__, where=where)
+    window = getattr(windows, "window", windows)
+    ticks = getattr(window, "per_second", MICROSECONDS)
+    if stamped and ticks != MICROSECONDS:
+        raise ProgramError(
+            f"calendar windows of {tag.__name__} count another unit than its times",
+            where=where,
+            expected="a Calendar without per_second=: timestamps are microseconds",
+            got=f"per_second={ticks}",
+            cure="leave per_second= out",
+        )
 
 
 def read_pairing(
@@ -144,16 +176,16 @@ def check_field(join: str, name: str, field: object, tag: Tag, where: Location |
         )
 
 
-def check_key(join: str, on: object, tags: Iterable[Tag], where: Location | None) -> None:
+def check_key(join: str, on: object, tags: Collection[Tag], where: Location | None) -> None:
     """Refuse a key that not all of some event types have."""
     for tag in tags:
         check_field(join, "on", on, tag, where)
-    if on == "time":
+    if any(on == time_field(tag) for tag in tags):
         raise ProgramError(
             f"{join} can't have the time as its key",
             where=where,
             expected="a field that both sides have, besides time",
-            got="on='time'",
+            got=f"on={on!r}",
             cure="name the field that pairs agree in; without one there is band_join",
         )
 

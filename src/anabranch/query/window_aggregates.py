@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass, replace
+from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 from anabranch.errors import ProgramError
@@ -24,13 +26,22 @@ from anabranch.eventtime.windows.trigger_machine import (
     take_elements,
     take_frontier,
 )
-from anabranch.eventtime.windows.window_types import Assigner, check_whole
+from anabranch.eventtime.windows.window_types import Assigner
 from anabranch.model.dependence import depends
 from anabranch.model.events import FOREVER, Tag, check_event_type, field_names, field_types
 from anabranch.model.handlers import on
 from anabranch.model.locations import locate_caller
 from anabranch.model.program import Program
 from anabranch.model.shapes import MISSING
+from anabranch.model.values.durations import SpanInput
+from anabranch.model.values.event_times import (
+    is_timestamped,
+    time_field,
+    time_of,
+    to_moment,
+    to_time,
+)
+from anabranch.query.join_pairs import check_windows, read_time_span
 from anabranch.state import MapOf
 from anabranch.state.combined import Several
 
@@ -46,13 +57,14 @@ class Result(NamedTuple):
 
     `timing` is early, on_time or late. `index` counts a window's panes from 0, and `settled_index`
     those that are not early; it is -1 for an early one. `op` is -1 where a pane is taken back.
+    `start`, `end` and `time` are datetimes if the times of the events are.
     """
 
     key: Any
-    start: int
-    end: int
+    start: int | datetime
+    end: int | datetime
     value: Any
-    time: int
+    time: int | datetime
     timing: str
     index: int  # type: ignore[assignment]  # a pane's, not the tuple's
     settled_index: int
@@ -65,10 +77,10 @@ class Missed(NamedTuple):
     """An event that no window took, or events that a window never said, with the reason."""
 
     key: Any
-    time: int
+    time: int | datetime
     value: Any
-    start: int | None
-    end: int | None
+    start: int | datetime | None
+    end: int | datetime | None
     reason: str
     events: int = 1
 
@@ -129,8 +141,17 @@ class Panes:
 class Windows:
     """A windowing at work on the log of one key: the handlers of a program."""
 
-    def __init__(self, windowing: Windowing, key: str | None, at: str, delay: int | None) -> None:
+    def __init__(
+        self,
+        windowing: Windowing,
+        key: str | None,
+        at: str,
+        delay: int | None,
+        *,
+        timestamped: bool = False,
+    ) -> None:
         self.windowing = windowing
+        self.timestamped = timestamped
         self.key = key
         self.at = at
         self.delay = delay
@@ -138,7 +159,8 @@ class Windows:
         self._last: tuple[Any, Any, Step] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Windows, (self.windowing, self.key, self.at, self.delay)
+        made = partial(Windows, timestamped=self.timestamped)
+        return made, (self.windowing, self.key, self.at, self.delay)
 
     def add(self, state: WindowState, event: Any) -> Any:
         """Return the state after an event."""
@@ -176,7 +198,9 @@ class Windows:
     ) -> list[Result | Missed]:
         key = None if self.key is None else getattr(event, self.key)
         results = [_describe_pane(self.windowing, key, pane) for pane in panes]
-        return [*results, *(_describe_missed(self.windowing, key, one) for one in dropped)]
+        missed = (_describe_missed(self.windowing, key, one) for one in dropped)
+        said: list[Result | Missed] = [*results, *missed]
+        return [_show_moments(one) for one in said] if self.timestamped else said
 
     def _step(self, state: WindowState, event: Any, *, brings: bool) -> Step:
         if self._last is not None and self._last[0] is state and self._last[1] is event:
@@ -186,7 +210,7 @@ class Windows:
         return done
 
     def _take(self, state: WindowState, event: Any, *, brings: bool) -> Step:
-        windowing, time = self.windowing, event.time
+        windowing, time = self.windowing, time_of(event)
         # When a time is over, what is still on time lies after it, less the delay. A timer comes then;
         # an event comes before, so one exactly `delay` behind the clock is on time.
         reached = time - self._behind() - brings
@@ -198,7 +222,7 @@ class Windows:
         panes, dropped = ticked.panes + moved.panes, ticked.dropped + moved.dropped
         if not brings:
             return moved.state, panes, dropped
-        said = take_elements(windowing, moved.state, [(getattr(event, self.at), event)])
+        said = take_elements(windowing, moved.state, [(to_time(getattr(event, self.at)), event)])
         return said.state, panes + said.panes, dropped + said.dropped
 
 
@@ -207,14 +231,15 @@ def aggregate(
     over: Windowing | Assigner,
     *,
     per: str | None = None,
-    at: str = "time",
-    delay: int | None = None,
+    at: str | None = None,
+    delay: SpanInput | None = None,
     name: str = "windows",
     **folds: Any,
 ) -> Program:
-    """Return the program that says what each window holds: `aggregate(Bid, Tumbling(60), n=Count())`.
+    """Return the program that says what each window holds: `aggregate(Bid, Tumbling("1 min"), n=Count())`.
 
-    `over` is a window, or a `Windowing` with its trigger and the rest. With `per`, each value of that
+    Sizes of windows are durations where the time of the event type is a datetime, and integers in the
+    unit of its times where that is an int. `over` is a window, or a `Windowing` with its trigger and the rest. With `per`, each value of that
     field has windows of its own. Each of `folds` is a ready-made state or a `Fold`, fed with the event;
     or a pair of it and the field, or function of the event, that it is fed with:
     `top=(Max(), "price")`. Without any, windows hold the events themselves.
@@ -225,13 +250,16 @@ def aggregate(
     where = locate_caller()
     check_event_type(tag, where)
     _check_per(per, tag, where)
+    clock, stamped = time_field(tag), is_timestamped(tag)
+    at = clock if at is None else at
     _check_at(at, tag, where)
-    _check_delay(at, delay, where)
+    behind = _read_delay(at, delay, tag, where)
     windowing = _read_windowing(over, folds, where)
     _check_fields(windowing.fold, tag, where)
-    windows = Windows(windowing, per, at, delay)
+    check_windows(windowing, tag, where)
+    windows = Windows(windowing, per, at, behind, timestamped=stamped)
     timer = _make_timer(tag, per)
-    shape: Any = Panes(windowing, f"{at} {delay}")
+    shape: Any = Panes(windowing, f"{at} {behind}")
     same = () if per is None else (per,)
     program = Program(
         on(tag, update=windows.add, output=windows.say),
@@ -324,9 +352,16 @@ def _describe_missed(windowing: Windowing, key: Any, dropped: Dropped) -> Missed
     return Missed(key, dropped.time, value, start, end, dropped.reason, dropped.events)
 
 
+def _show_moments(said: Result | Missed) -> Result | Missed:
+    """Return what is said with its times as datetimes."""
+    times: Any = {name: getattr(said, name) for name in ("time", "start", "end")}
+    shown: Any = {n: to_moment(t) for n, t in times.items() if t is not None}
+    return said._replace(**shown)
+
+
 def _check_per(per: str | None, tag: Tag, where: Any) -> None:
     # Windows per time would hold an instant each; and a timer's fields start with a letter.
-    fields = [name for name in field_names(tag) if name != "time" and name[0] != "_"]
+    fields = [name for name in field_names(tag) if name != time_field(tag) and name[0] != "_"]
     if per is not None and per not in fields:
         raise ProgramError(
             f"{tag.__name__} can't have windows per {per!r}",
@@ -338,24 +373,27 @@ def _check_per(per: str | None, tag: Tag, where: Any) -> None:
 
 def _check_at(at: str, tag: Tag, where: Any) -> None:
     kinds = field_types(tag)
-    fields = [field for field in kinds if kinds[field] in (int, Any)]
+    kind = datetime if is_timestamped(tag) else int
+    fields = [field for field in kinds if kinds[field] in (kind, Any)]
     if at not in fields:
         raise ProgramError(
             f"windows of {tag.__name__} can't be cut at {at!r}",
             where=where,
-            expected=f"at= one of its fields that are integers: {', '.join(fields)}",
+            expected=f"at= one of its fields of type {kind.__name__}: {', '.join(fields)}",
             got=repr(at),
         )
 
 
-def _check_delay(at: str, delay: int | None, where: Any) -> None:
-    if (at == "time") != (delay is None):
+def _read_delay(at: str, delay: SpanInput | None, tag: Tag, where: Any) -> int | None:
+    by_clock = at == time_field(tag)
+    if by_clock != (delay is None):
         raise ProgramError(
-            "windows by the clock itself have no delay" if at == "time" else "the delay is missing",
+            "windows by the clock itself have no delay" if by_clock else "the delay is missing",
             where=where,
             expected="at=, the field by which windows are cut, and delay=, how far it may lie behind",
             got=f"at={at!r}, delay={delay!r}",
             cure="leave both out if events come in the order of time; a source's lateness sees to that",
         )
-    if delay is not None:
-        check_whole("the delay of windows", delay, least=0)
+    if delay is None:
+        return None
+    return read_time_span("the delay of windows", delay, tag, where, least=0)

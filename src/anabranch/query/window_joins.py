@@ -23,6 +23,7 @@ from anabranch.model.handlers import on as handle
 from anabranch.model.locations import locate_caller
 from anabranch.model.program import Program
 from anabranch.model.shapes import WrittenShape
+from anabranch.model.values.event_times import time_of
 from anabranch.query.join_pairs import (
     LEFT,
     RIGHT,
@@ -31,6 +32,7 @@ from anabranch.query.join_pairs import (
     Select,
     check_key,
     check_sides,
+    check_windows,
     make_pair,
     make_timer,
     read_pairing,
@@ -71,6 +73,7 @@ def window_join(
     check_sides("window_join", left, right, where)
     check_key("window_join", on, (left, right), where)
     _check_window(window, where)
+    check_windows(window, left, where)
     join = WindowJoin(window, read_pairing("window_join", how, select, where))
     return Program(
         handle(left, update=join.take_left),
@@ -125,7 +128,7 @@ class WindowJoin:
         return max(cohort.due, *ends) if self.window.merging else min(cohort.due, *ends)
 
     def _find_ends(self, event: Any, after: int) -> list[int]:
-        ends = (_end(window) for window in self.window.assign(event.time, event, 0))
+        ends = (_end(window) for window in self.window.assign(time_of(event), event, 0))
         return [end for end in ends if end > after]
 
     def _list_closing(
@@ -136,7 +139,7 @@ class WindowJoin:
         groups: dict[Window, tuple[list[Any], list[Any]]] = {}
         for side, events in enumerate(cohort[:2]):
             for event in events:
-                for window in self.window.assign(event.time, event, 0):
+                for window in self.window.assign(time_of(event), event, 0):
                     if cohort.closed < _end(window) <= now:
                         groups.setdefault(window, ([], []))[side].append(event)
         return [groups[window] for window in sorted(groups)]
@@ -166,5 +169,5 @@ def _check_window(window: object, where: Location | None) -> None:
             where=where,
             expected=f"a window of time: {known}",
             got=repr(window),
-            cure="write Tumbling(60), with the unit of your event times",
+            cure='write Tumbling("10 min"), or Tumbling(60) in the unit of your event times',
         )

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
@@ -22,6 +23,8 @@ from anabranch.errors import InputError
 from anabranch.eventtime.channels import fits
 from anabranch.model.events import FOREVER, Event, Heartbeat, Item, Malformed, Tag, field_names
 from anabranch.model.program import Program
+from anabranch.model.values.event_times import to_time
+from anabranch.model.values.field_support import check_fields
 from anabranch.model.values.fields import Unfit, encode_value, read_fields, read_text, read_value
 from anabranch.paths import resolve_path
 from anabranch.reference.rows import STANDARD, Row, find_format, list_inputs, read_rows
@@ -46,6 +49,7 @@ def read_items(
     those of one folder, of one name, or that name their sources. `after` is the last number that an
     earlier run has read of a source: rows count on from there, as if all were one file.
     """
+    check_fields(program)
     counts: dict[str, int] = {}
     drafts: list[_DraftItem] = []
     for name in files:
@@ -134,8 +138,9 @@ def _read_row(program: Program, stem: str, file: str, row: Row) -> _DraftItem:
         source, named, sure = (stem, False, True) if told is None else (told, True, True)
         seq = _beside(tag, columns, "seq", int, read, None)
         if tag is None:
-            time = _beside(None, columns, "heartbeat", int, read, None)
-            return _DraftItem(Heartbeat(time, source, seq), place, named=named)
+            unit: Any = datetime | int if program.timestamped else int
+            time = _beside(None, columns, "heartbeat", unit, read, None)
+            return _DraftItem(Heartbeat(to_time(time), source, seq), place, named=named)
         data = read_fields(tag, columns, text=text, sparse=kind != "jsonl")
         return _DraftItem(_check_numbers(Event(data, source, seq)), place, named=named)
     except Unfit as error:
@@ -166,7 +171,7 @@ def _find_tag(program: Program, columns: Mapping[str, Any]) -> Tag:
 
 
 def _beside(
-    tag: Tag | None, columns: Mapping[str, Any], name: str, kind: type, read: Read, default: Any
+    tag: Tag | None, columns: Mapping[str, Any], name: str, kind: Any, read: Read, default: Any
 ) -> Any:
     own = tag is not None and name in field_names(tag)
     column = f"@{name}" if f"@{name}" in columns else None if own else name
@@ -176,7 +181,7 @@ def _beside(
         value = read(columns[column], kind)
     except Unfit as error:
         raise Unfit(f"{column}: {error}") from None
-    if kind is int and not fits(value):
+    if isinstance(value, int) and not fits(value):
         raise Unfit(f"{column} {value} does not fit into 64 bits")
     return value
 

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from anabranch.eventtime.channel_progress import Standing, check_goes_on, put_down, take_up
-from anabranch.eventtime.channels import Late, Rejected, Source, follow, read_sources
+from anabranch.eventtime.channels import Late, Rejected, Source, check_units, follow, read_sources
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.timers import Timetable, find_set, is_timer
 from anabranch.model.events import FOREVER, Event, Item
@@ -80,6 +80,7 @@ def run(
     """
     begun = Snapshot(program.init) if start is None else start
     known, brought, strangers = read_sources(items, sources)
+    check_units(program, known.values())
     for name in begun.standings:
         known.setdefault(name, Source(name))
         brought.setdefault(name, [])

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from anabranch.eventtime.channels import Late, Rejected, Source, follow, read_sources
+from anabranch.eventtime.channels import Late, Rejected, Source, check_units, follow, read_sources
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.timers import TIMERS, find_wakes
 from anabranch.model.events import FOREVER, Event, Item
@@ -122,6 +122,7 @@ def rehearse(
     that the seed picks.
     """
     known, brought, rejected = read_sources(items, sources)
+    check_units(program, known.values())
     late: list[Late] = []
     emissions: list[Emission] = []
     unsent = 0

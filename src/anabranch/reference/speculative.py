@@ -11,7 +11,7 @@ from itertools import islice, repeat
 from typing import NamedTuple
 
 from anabranch.eventtime.channel_progress import Standing, put_down
-from anabranch.eventtime.channels import Late, Rejected, Source, Watch, read_sources
+from anabranch.eventtime.channels import Late, Rejected, Source, Watch, check_units, read_sources
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.timers import is_timer
 from anabranch.model.events import FOREVER, Event, Item
@@ -129,6 +129,7 @@ def run(
     """
     arriving = list(items)
     known, brought, strangers = read_sources(arriving, sources)
+    check_units(program, known.values())
     queues = {name: iter(mine) for name, mine in brought.items()}
     turns = (next(queues[item.source]) for item in arriving if item.source in queues)
     speaker = SpeculativeRun(program, known.values(), leaves)

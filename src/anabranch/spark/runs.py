@@ -9,7 +9,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import InputError
-from anabranch.eventtime.channels import Source
+from anabranch.eventtime.channels import Source, check_units
 from anabranch.microbatch.exchange.envelopes import CLOCK, SCHEMA, make_batch
 from anabranch.microbatch.exchange.packed_rows import PACK_SCHEMA
 from anabranch.microbatch.exchange.result_rows import COLUMNS
@@ -27,6 +27,7 @@ from anabranch.microbatch.job.path_choice import (
 from anabranch.microbatch.job.shard_counts import SHARDS, choose_shards
 from anabranch.microbatch.job.speculative_layout import check_mode, choose_speculative_layout
 from anabranch.model.program import Program
+from anabranch.model.values.field_support import check_fields
 from anabranch.plan.layouts import Layout, choose_layout
 from anabranch.sources.files import Files
 from anabranch.sources.raw_rows import read_batch
@@ -118,8 +119,10 @@ def make_job(
         if source.name in sources:
             raise InputError(f"source {source.name!r} is declared by two feeds")
         sources[source.name] = source
+    check_units(program, sources.values())
+    check_fields(program)
     check_mode(mode)
-    _check_columns(feeds)
+    _check_columns(program, feeds)
     check_feeds(program, feeds)
     spark = find_session(feeds)
     frames = [feed.frame for feed in feeds if not isinstance(feed.frame, Files)]
@@ -282,12 +285,25 @@ def _make_mapper(
     return map_rows
 
 
-def _check_columns(feeds: Sequence[Feed]) -> None:
+def _list_time_columns(program: Program, feed: Feed) -> list[str]:
+    """Return the columns that hold the times of the events that a feed brings."""
+    reading = feed.reading()
+    tags = [t for t in program.inputs if feed.tag_column or t.__name__ == reading.tag]
+    return list(dict.fromkeys(reading.time_column(tag) for tag in tags)) or [reading.time]
+
+
+def _check_columns(program: Program, feeds: Sequence[Feed]) -> None:
     for feed in feeds:
         known = None if isinstance(feed.frame, Files) else feed.frame.columns
         asked = [feed.json_column, feed.corrupt_column, feed.reason_column]
         if feed.json_column is None:  # Else they may stand in the JSON, which nobody has seen yet.
-            asked += [feed.time, feed.seq, feed.tag_column, feed.source_column, feed.heartbeat]
+            asked += [
+                *_list_time_columns(program, feed),
+                feed.seq,
+                feed.tag_column,
+                feed.source_column,
+                feed.heartbeat,
+            ]
         for column in asked:
             if column is not None and known is not None and column not in known:
                 raise InputError(

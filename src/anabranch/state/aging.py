@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Never
 
 from anabranch.errors import ProgramError
 from anabranch.model.events import FOREVER, Event
@@ -11,6 +11,8 @@ from anabranch.model.handlers import Handler
 from anabranch.model.shapes import MISSING, AnyState, Fork, Join, Shape
 from anabranch.model.slices import Slices
 from anabranch.model.step import Outputs, run
+from anabranch.model.values.durations import EXPECTED, SpanField
+from anabranch.model.values.event_times import time_of
 
 LONG_AGO = -(1 << 63)
 """When an entry was refreshed that never was."""
@@ -40,16 +42,16 @@ class Aging:
     """
 
     inner: Shape
-    ttl: int
+    ttl: SpanField[Never] = SpanField("ttl")
     refresh: str = "writes"
     sparse: bool = field(default=False, repr=False)
     by: None = None
 
     def __post_init__(self) -> None:
-        if type(self.ttl) is not int or not 1 <= self.ttl < FOREVER:
+        if not 1 <= self.ttl < FOREVER:
             raise ProgramError(
                 "ttl is not a time to live",
-                expected="an integer of 1 or more, in the unit of your event times",
+                expected=f"{EXPECTED}, above 0",
                 got=repr(self.ttl),
             )
         if self.refresh not in REFRESHES:
@@ -125,7 +127,7 @@ class Aging:
     def expire(self, entry: Aged, timer: Any) -> Any:
         """Return MISSING if an entry's time is over, else the entry with its next alarm."""
         end = self._find_end(entry.refreshed)
-        return MISSING if end <= timer.time else entry._replace(alarm=end)
+        return MISSING if end <= time_of(timer) else entry._replace(alarm=end)
 
     def find_due(self, entry: Aged) -> int:
         """Return when an entry is to be looked at."""

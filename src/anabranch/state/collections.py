@@ -20,6 +20,7 @@ from anabranch.model.shapes import (
 )
 from anabranch.model.slices import Slices
 from anabranch.model.step import has_ages
+from anabranch.model.values.durations import SpanInput, read_span
 from anabranch.model.values.maps import Map
 from anabranch.state.aging import Aging
 
@@ -159,7 +160,7 @@ class MapOf:
     inner: Shape
     by: str
     sparse: bool = field(default=False, repr=False)
-    ttl: int | None = field(default=None, repr=False)
+    ttl: SpanInput | None = field(default=None, repr=False)
     refresh: str = field(default="writes", repr=False)
 
     def __post_init__(self) -> None:
@@ -184,6 +185,8 @@ class MapOf:
                 expected="refresh= beside ttl=",
                 got=f"refresh={self.refresh!r} and no ttl",
             )
+        if self.ttl is not None:
+            object.__setattr__(self, "ttl", read_span("ttl", self.ttl))
         if self.ttl is not None and not isinstance(self.inner, Aging):
             aging = Aging(self.inner, self.ttl, self.refresh, self.sparse)
             object.__setattr__(self, "inner", aging)

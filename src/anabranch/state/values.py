@@ -9,6 +9,7 @@ from typing import Any
 from anabranch.errors import ProgramError, StateTooLargeError
 from anabranch.model.shapes import MISSING, AnyState, CheckSize, Fork, Join, Shape, join_entries
 from anabranch.model.slices import Slices
+from anabranch.model.values.event_times import time_field
 from anabranch.model.values.maps import Map
 from anabranch.state.durable.codec import find_records, list_records
 from anabranch.state.value_order import is_written_alike, write_canonically
@@ -237,7 +238,11 @@ def check_order(role: str, order: Any) -> None:
 
 def rank_item(order: Order, item: Any) -> tuple[Any, bytes]:
     """Return an item's place in an order: no two items share one, unless they are alike."""
-    place = getattr(item, order) if isinstance(order, str) else order(item)
+    if isinstance(order, str):
+        kind: Any = type(item)
+        place = getattr(item, time_field(kind) if order == "time" else order)
+    else:
+        place = order(item)
     if place != place:  # noqa: PLR0124 - NaN, of whatever type
         raise ValueError(f"items need a place that has an order, got {place!r}")
     return place, write_canonically(item)

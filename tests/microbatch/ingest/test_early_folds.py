@@ -2,13 +2,14 @@
 
 import dataclasses
 import random
+from datetime import datetime
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from anabranch import Event, Heartbeat, Malformed, Program, depends, load, on
+from anabranch import Event, EventTime, Heartbeat, Malformed, Program, depends, load, on
 from anabranch.errors import InputError
 from anabranch.eventtime.channels import Source
 from anabranch.eventtime.windows.window_types import Sessions, Sliding, Tumbling
@@ -276,19 +277,19 @@ def test_a_stop_that_nobody_foresaw_is_noticed_wherever_it_lies(tmp_path, watche
     assert watched["again"] == 1
 
 
-def run_windows(tmp_path, times):
+def run_windows(tmp_path, times, tag=Sale, size=10):
     """Count events of one folder in windows to their end; return the engine and the reference's answer."""
-    program = aggregate(Sale, Tumbling(10), per="shop", n=Count())
+    program = aggregate(tag, Tumbling(size), per="shop", n=Count())
     place = tmp_path / "v"
     place.mkdir(exist_ok=True)
     for number, column in enumerate(times):
-        size = len(column)
-        table = pa.table({"time": column, "shop": ["x"] * size, "amount": [1] * size})
+        count = len(column)
+        table = pa.table({tag._fields[0]: column, "shop": ["x"] * count, "amount": [1] * count})
         pq.write_table(table, place / f"{number}.parquet")
-    end = {"time": pa.array([None], pa.int64()), "heartbeat": pa.array([FOREVER])}
+    end = {tag._fields[0]: pa.array([None], pa.int64()), "heartbeat": pa.array([FOREVER])}
     pq.write_table(pa.table(end), place / f"{len(times)}.parquet")
     source = Source("a", lateness=None)
-    reading = Reading(tag="Sale", source="a", heartbeat="heartbeat")
+    reading = Reading(tag=tag.__name__, source="a", heartbeat="heartbeat")
     engine = Engine(program, [source], 1, columns=True)
     assert engine.columns is not None
     folder = Folder(Files(place, files_per_batch=9), reading)
@@ -324,6 +325,29 @@ def test_differential_odd_times_are_judged_alike_where_leaves_are_folded_as_they
     assert engine.ledger == answer.ledger
     assert answer.ledger.processed
     assert not answer.ledger.pending
+
+
+class DatedSale(NamedTuple):
+    at: EventTime[datetime]
+    shop: str
+    amount: int
+
+
+MINUTE = 60_000_000
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.timestamp("us", "UTC"), pa.timestamp("us"), pa.timestamp("ms")]
+)
+def test_differential_windows_of_datetimes_are_folded_as_they_are_read(tmp_path, watched, kind):
+    minutes = [[0, 1, 12], [11, 19, 31], [-5]]
+    scale = MINUTE // 1000 if kind.unit == "ms" else MINUTE
+    times = [pa.array([scale * m for m in some]).cast(kind) for some in minutes]
+    engine, answer = run_windows(tmp_path, times, DatedSale, "10 min")
+    assert said_rows(engine) == expected_rows(answer)
+    assert engine.ledger == answer.ledger
+    assert [one.start.minute for one in answer.values] == [50, 0, 10, 30]
+    assert watched["folded"] > 0
 
 
 def test_a_file_that_is_no_parquet_is_named_by_the_driver_too(tmp_path):

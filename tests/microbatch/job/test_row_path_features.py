@@ -91,7 +91,9 @@ USES = {
     "`ahead`, a bound on times": lambda: {"source": Source("s", ahead=5)},
     "estimated lateness": lambda: {"source": Source("s", lateness=Estimated(0.9))},
     "arrival order (`in_turn`)": lambda: {"source": Source("s", in_turn=True)},
-    "fields other than int, float, bool and str": lambda: {"program": keyed(Odd)},
+    "fields other than int, float, bool, str, datetime and date, or one of them or None": lambda: {
+        "program": keyed(Odd)
+    },
     "entries with a time to live (`ttl`)": lambda: {
         "program": keyed(Value, MapOf(Sum(), by="key", ttl=5))
     },

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Never, Protocol
 
 from anabranch.errors import ProgramError
 from anabranch.eventtime.channels import NEVER
@@ -27,8 +27,8 @@ from anabranch.eventtime.windows.window_types import (
     CountSliding,
     Sliding,
     Window,
-    check_whole,
 )
+from anabranch.model.values.durations import SpanField
 
 ACCUMULATIONS = ("discarding", "accumulating", "retracting")
 OUTPUT_TIMES = ("end", "earliest", "latest")
@@ -84,7 +84,7 @@ class Windowing:
     trigger: Trigger = Default()  # noqa: RUF009 - frozen, so one for all will do
     _: KW_ONLY
     accumulation: str = "accumulating"
-    lateness: int = 0
+    lateness: SpanField[Never] = SpanField("the lateness of a windowing", least=0, default=0)
     output_time: str = "end"
     closing: str = "if_new"
     fold: Folding = VALUES
@@ -99,7 +99,6 @@ class Windowing:
         _check_name("accumulation", self.accumulation, ACCUMULATIONS)
         _check_name("output_time", self.output_time, OUTPUT_TIMES)
         _check_name("closing", self.closing, CLOSINGS)
-        check_whole("the lateness of a windowing", self.lateness, least=0)
         if self.window.counted and self.lateness:
             raise ProgramError(
                 "no event is late for a window that counts",

@@ -7,10 +7,11 @@ nothing more, so an event that comes after it is lost. `find_loss` says which tr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from anabranch.errors import ProgramError
 from anabranch.eventtime.windows.window_types import check_whole
+from anabranch.model.values.durations import SpanField
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,7 @@ class AfterProcessingTime:
     The clock is the recorded one, in its own unit: a replay fires at the same places.
     """
 
-    delay: int
-
-    def __post_init__(self) -> None:
-        check_whole("the delay of a trigger", self.delay, least=0)
+    delay: SpanField[NoReturn] = SpanField("the delay of a trigger", least=0)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Windows: which stretches of time, or of positions, an event belongs to.
 
-Times are integers, in whatever unit the user counts. A window is half open: it holds `start` and
+Times are integers, in whatever unit the user counts. Sizes are integers in the same unit, or durations
+such as "10 min" where times are microseconds. A window is half open: it holds `start` and
 not `end`. Windows of positions count the events of one key from 0.
 """
 
@@ -8,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Never, Protocol
 
 from anabranch.errors import InputError, Location, ProgramError
 from anabranch.eventtime.channels import NEVER
 from anabranch.model.events import FOREVER
+from anabranch.model.values.durations import SpanField
+from anabranch.model.values.event_times import to_time
 
 
 class Window(NamedTuple):
@@ -74,15 +77,11 @@ class Tumbling:
     ['[20, 30)']
     """
 
-    size: int
-    offset: int = 0
+    size: SpanField[Never] = SpanField("the size of a tumbling window", least=1)
+    offset: SpanField[Never] = SpanField("the offset of a tumbling window", default=0)
 
     merging: ClassVar[bool] = False
     counted: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        check_whole("the size of a tumbling window", self.size, least=1)
-        check_whole("the offset of a tumbling window", self.offset)
 
     def assign(self, time: int, value: Any, position: int) -> list[Window]:
         check_reach(time)
@@ -98,17 +97,14 @@ class Sliding:
     ['[5, 15)', '[10, 20)']
     """
 
-    size: int
-    every: int
-    offset: int = 0
+    size: SpanField[Never] = SpanField("the size of a sliding window", least=1)
+    every: SpanField[Never] = SpanField("the distance of sliding windows", least=1)
+    offset: SpanField[Never] = SpanField("the offset of a sliding window", default=0)
 
     merging: ClassVar[bool] = False
     counted: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_whole("the size of a sliding window", self.size, least=1)
-        check_whole("the distance of sliding windows", self.every, least=1)
-        check_whole("the offset of a sliding window", self.offset)
         _check_no_gaps(self.size, self.every)
 
     def assign(self, time: int, value: Any, position: int) -> list[Window]:
@@ -125,13 +121,10 @@ class Sessions:
     ['[3, 13)']
     """
 
-    gap: int
+    gap: SpanField[Never] = SpanField("the gap between sessions", least=1)
 
     merging: ClassVar[bool] = True
     counted: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        check_whole("the gap between sessions", self.gap, least=1)
 
     def assign(self, time: int, value: Any, position: int) -> list[Window]:
         check_reach(time)
@@ -293,6 +286,7 @@ def _read_window(pair: Any, time: int) -> Window:
         start, end = pair
     except (TypeError, ValueError):
         start = end = None
+    start, end = to_time(start), to_time(end)
     if type(start) is not int or type(end) is not int or not start <= time < end:
         raise InputError(
             "a custom window does not hold the event it was made for",

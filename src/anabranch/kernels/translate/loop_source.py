@@ -19,6 +19,7 @@ from anabranch.kernels.column_layouts import (
     Clash,
     ColumnLayout,
     describe,
+    hide_moments,
     list_columns,
     meet,
     read_record,
@@ -206,7 +207,7 @@ def _read(
     layout: ColumnLayout, number: int, handler: Handler
 ) -> tuple[Value, Value, dict[str, tuple[str, str]], list[str]]:
     states = [f"y{number}_{n}" for n, _ in enumerate(list_columns(layout))]
-    fields = read_record(handler.tag)
+    fields = hide_moments(read_record(handler.tag))
     events = {f"x{number}_{n}": (c.path, c.kind) for n, c in enumerate(list_columns(fields))}
     return load(layout, iter(states)), load(fields, iter(events)), events, states
 

@@ -25,6 +25,7 @@ from anabranch.model.events import LANE, Event, Tag, field_names, field_types
 from anabranch.model.order import OrderKey
 from anabranch.model.program import ForkJoin, Program
 from anabranch.model.slices import Slice, Slices, admits
+from anabranch.model.values.event_times import time_field, write_time
 
 Draw = Callable[[Strategy], Any]
 
@@ -36,6 +37,9 @@ Head = tuple[Slice, int, int | None]
 WAITS = (1, 1, 1, 0, 2, 10)
 """How much later than the one before an event may come."""
 
+SECOND = 1_000_000
+"""Where times are datetimes, an event comes so many microseconds later than the one before, times its wait."""
+
 MAX_LANES = 4
 """Events come to the first few lanes only: what goes wrong with four does so with a thousand."""
 
@@ -45,6 +49,7 @@ class EventClock:
 
     def __init__(self, program: Program) -> None:
         self._program = program
+        self._tick = SECOND if program.timestamped else 1
         self._time = 0
         self._count = 0
         self._last: OrderKey | None = None
@@ -67,9 +72,10 @@ class EventClock:
         if lane is not None:
             lanes = self._program.lanes or 1
             seq = self._count * lanes + (lane - zlib.crc32(source.encode())) % lanes
+        time = {time_field(part.tag): write_time(part.tag, self._time * self._tick)}
         if isinstance(data, dict):
-            return Event(part.tag(time=self._time, **data), source, seq)
-        return Event(change_fields(data, {"time": self._time}), source, seq)
+            return Event(part.tag(**time, **data), source, seq)
+        return Event(change_fields(data, time), source, seq)
 
 
 class Ground:
@@ -122,7 +128,7 @@ class Ground:
             if name in self.domains and (part.choice(name) is not None or tag not in self._given):
                 admitted = (v for v in self.domains[name] if admits(name, part.choice(name), v))
                 pools[name] = tuple(admitted)
-            elif name != "time" and tag not in self._given:
+            elif name != time_field(tag) and tag not in self._given:
                 pool = list_pool(annotation, self._constants)
                 if pool is not None:
                     pools[name] = pool
@@ -134,7 +140,7 @@ class Ground:
         apart = {} if combined is not None else {n: st.sampled_from(p) for n, p in pools.items()}
         if part.tag not in self._given:
             for name in field_names(part.tag):
-                if name != "time" and name not in pools:
+                if name != time_field(part.tag) and name not in pools:
                     apart[name] = make_field(part.tag, name, self._constants)
         return combined if pools else None, apart
 

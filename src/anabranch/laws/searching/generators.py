@@ -43,7 +43,8 @@ POOLS: Mapping[Any, tuple[Any, ...]] = types.MappingProxyType(
         Decimal: (Decimal(0), Decimal(1), Decimal("0.1"), Decimal("-2.5"), Decimal(100)),
         Fraction: (Fraction(0), Fraction(1), Fraction(1, 3), Fraction(-5, 2)),
         dt.date: tuple(dt.date(2024, 2, day) for day in (1, 2, 29)),
-        dt.datetime: tuple(dt.datetime(2024, 2, day) for day in (1, 2, 29)),  # noqa: DTZ001
+        # With a zone, as readers bring them.
+        dt.datetime: tuple(dt.datetime(2024, 2, day, tzinfo=dt.UTC) for day in (1, 2, 29)),
         dt.timedelta: tuple(dt.timedelta(seconds=n) for n in (0, 1, 3600)),
     }
 )

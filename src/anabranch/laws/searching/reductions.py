@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from anabranch.laws.searching.case_sources import Ground
+from anabranch.laws.searching.case_sources import SECOND, Ground
 from anabranch.laws.searching.cuts import Cut
 from anabranch.laws.searching.reachable import Apart, Case, Descent, Move, change_fields
 from anabranch.model.events import Event
 from anabranch.model.program import Program
 from anabranch.model.slices import Slice, Slices
+from anabranch.model.values.event_times import is_timestamped, time_field, write_time
 
 ENDS = ("lefts", "rights", "seconds", "thirds")
 
@@ -129,9 +130,13 @@ def _list_fewer(slices: Slices, events: list[Event], lanes: int | None) -> Itera
 
 
 def settle_times(case: Case) -> Case:
-    """Return a case whose times are 1, 2, 3 …, with equal ones still equal."""
+    """Return a case whose times are 1, 2, 3 …, or so many seconds, with equal ones still equal."""
     times = sorted({event.time for event in case.list_events()})
     settled = {time: place for place, time in enumerate(times, start=1)}
-    return case.map_events(
-        lambda event: event._replace(data=change_fields(event.data, {"time": settled[event.time]}))
-    )
+    return case.map_events(lambda event: _set_time(event, settled[event.time]))
+
+
+def _set_time(event: Event, place: int) -> Event:
+    tag = event.tag
+    time = write_time(tag, place * SECOND if is_timestamped(tag) else place)
+    return event._replace(data=change_fields(event.data, {time_field(tag): time}))

@@ -24,6 +24,7 @@ from anabranch.model.failures import Failed, attempt
 from anabranch.model.program import Program
 from anabranch.model.shapes import MISSING
 from anabranch.model.slices import Slice, Slices, take
+from anabranch.model.values.event_times import time_field, write_time
 
 OUTPUTS = "outputs"
 EVENTS_PER_TAG = 24
@@ -77,12 +78,13 @@ def _make_events(program: Program, keys: Iterable[str], rng: Random) -> list[Eve
         choices = {
             name: domains.get(name) or sample_values(make_field(tag, name, constants), 20)
             for name in field_names(tag)
-            if name != "time"
+            if name != time_field(tag)
         }
         for _ in range(EVENTS_PER_TAG):
             place = len(pool)
             fields = {name: rng.choice(values) for name, values in choices.items()}
-            pool.append(Event(tag(time=place, **fields), f"s{place % 3}", place))
+            time = {time_field(tag): write_time(tag, place)}
+            pool.append(Event(tag(**time, **fields), f"s{place % 3}", place))
     return pool
 
 

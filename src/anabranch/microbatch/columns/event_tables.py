@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anabranch.errors import AnabranchError
@@ -16,6 +17,7 @@ from anabranch.kernels.column_layouts import (
 )
 from anabranch.kernels.numpy_columns import DTYPES, Columns, Strings, pack
 from anabranch.model.events import Event, field_names
+from anabranch.model.values.event_times import time_field
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,12 +49,13 @@ class EventTable:
     @property
     def times(self) -> Array:
         """Return when each event happened."""
-        return self.field("time")
+        assert isinstance(self.columns.layout, Fields)
+        return self.field(time_field(self.columns.layout.cls))
 
     def field(self, name: str) -> Array:
-        """Return the column of a field."""
+        """Return the column of a field; of one that may be None, that of its values."""
         assert isinstance(self.columns.layout, Fields)
-        return self.columns.arrays[field_names(self.columns.layout.cls).index(name)]
+        return self.columns.arrays[_find_places(self.columns.layout)[name]]
 
     def take(self, rows: Array | slice) -> EventTable:
         """Return some of the events: those of a mask, of places, or of a slice."""
@@ -67,6 +70,17 @@ class EventTable:
                 self.columns.unpack(), self.sources.tolist(), self.seqs.tolist(), strict=True
             )
         ]
+
+
+@cache
+def _find_places(layout: Fields) -> dict[str, int]:
+    """Return where the column of each field stands: one that may be None has a column more before it."""
+    places: dict[str, int] = {}
+    count = 0
+    for name, part in zip(field_names(layout.cls), layout.parts, strict=True):
+        count += len(list(list_columns(part)))
+        places[name] = count - 1
+    return places
 
 
 def make_table(

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch.kernels.column_layouts import (
     BOOL,
+    DAY,
     FLOAT,
     INT,
+    MOMENT,
     STR,
     ColumnLayout,
     Constant,
@@ -17,7 +19,7 @@ from anabranch.kernels.column_layouts import (
     OptionalColumn,
     part_names,
 )
-from anabranch.kernels.numpy_columns import Columns, Strings
+from anabranch.kernels.numpy_columns import Columns, Strings, lift_calendar
 from anabranch.microbatch.columns.event_tables import EventTable
 from anabranch.microbatch.columns.string_columns import (
     join_texts,
@@ -125,4 +127,7 @@ def _write_leaf(kind: str, values: Array, strings: Strings) -> pa.Array:
         # Only numbers are their own repr in JSON: NaN and the infinities have names there.
         texts = [repr(v) if v - v == 0 else encode_json(v) for v in values.tolist()]
         return pa.array(texts, pa.string())
+    if kind in (MOMENT, DAY):
+        used, places = np.unique(values, return_inverse=True)
+        return pick_texts([encode_json(v) for v in lift_calendar(kind, used.tolist())], places)
     return pa.array(list(map(encode_json, values)), pa.string())

@@ -22,6 +22,7 @@ from anabranch.microbatch.exchange.result_rows import ResultRow, describe_output
 from anabranch.microbatch.job.window_plan import WindowPlan
 from anabranch.model.events import Event
 from anabranch.model.order import order_key
+from anabranch.model.values.event_times import to_moment
 from anabranch.query.window_aggregates import Result
 
 if TYPE_CHECKING:
@@ -42,8 +43,9 @@ def describe_windows(plan: WindowPlan, rank: int, closed: Closed) -> pa.Table:
     times = pa.array(ends - 1)
     texts: dict[str, pa.Array] = {
         "time": write_numbers(ends - 1),
-        "start": write_numbers(closed.starts),
-        "end": write_numbers(ends),
+        "start": _write_edges(plan, closed.starts),
+        "end": _write_edges(plan, ends),
+        "last": _write_edges(plan, ends - 1),
     }
     for name, places in plan.results:
         texts[f"={name}"] = _write_result([closed.parts[place] for place in places])
@@ -74,9 +76,8 @@ def _make_pattern(plan: WindowPlan, rank: int) -> ResultRow:
     fields = {"time": time} if plan.key is None else {"time": time, plan.key: key}
     event = Event(plan.timer(**fields), TIMERS)
     value = {name: holes[f"={name}"] for name, _ in plan.results}
-    result = Result(
-        key, holes["start"], holes["end"], value, time, "on_time", 0, 0, first=True, last=True
-    )
+    start, end, last = holes["start"], holes["end"], holes["last"]
+    result = Result(key, start, end, value, last, "on_time", 0, 0, first=True, last=True)
     row = describe_output(result, event, 0, order_key(event, {plan.timer: rank}))
     names = {str(number): name for name, number in holes.items()}
     marked = re.compile("|".join(names))
@@ -88,7 +89,7 @@ def _make_pattern(plan: WindowPlan, rank: int) -> ResultRow:
 
 
 def _list_holes(plan: WindowPlan) -> list[str]:
-    return ["time", "key", "start", "end", *(f"={name}" for name, _ in plan.results)]
+    return ["time", "key", "start", "end", "last", *(f"={name}" for name, _ in plan.results)]
 
 
 def _fill(pattern: str, texts: dict[str, pa.Array]) -> pa.Array:
@@ -105,6 +106,16 @@ def _write_result(parts: list[Array]) -> pa.Array:
         return write_numbers(parts[0])
     pairs = zip(*(part.tolist() for part in parts), strict=True)
     return pa.array([repr(total / count) for total, count in pairs], pa.string())
+
+
+def _write_edges(plan: WindowPlan, times: Array) -> pa.Array:
+    """Return times as JSON, as they stand in the output of a window: integers, or moments."""
+    import numpy as np
+
+    if not plan.timestamped:
+        return write_numbers(times)
+    used, places = np.unique(times, return_inverse=True)
+    return pick_texts([encode_json(to_moment(time)) for time in used.tolist()], places)
 
 
 def _write_keys(plan: WindowPlan, closed: Closed) -> tuple[pa.Array, pa.Array]:

@@ -12,8 +12,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anabranch.eventtime.channels import NEVER, Source
 from anabranch.eventtime.disorder import Estimated
-from anabranch.kernels.column_layouts import BOOL, FLOAT, INT, STR, Fields
+from anabranch.kernels.column_layouts import (
+    BOOL,
+    DAY,
+    FLOAT,
+    INT,
+    MOMENT,
+    STR,
+    ColumnLayout,
+    Fields,
+    OptionalColumn,
+)
 from anabranch.kernels.numpy_columns import Columns, Strings
+from anabranch.microbatch.columns.calendar_columns import FIRST_DAY, LAST_DAY, read_calendar
 from anabranch.microbatch.columns.event_tables import (
     EventTable,
     concatenate,
@@ -34,6 +45,7 @@ from anabranch.microbatch.ingest.row_reader import (
 from anabranch.microbatch.job.column_plan import ColumnPlan
 from anabranch.microbatch.job.job import Job
 from anabranch.model.events import FOREVER, Event, Heartbeat, Malformed, Tag, field_names
+from anabranch.model.values.event_times import FIRST_MOMENT, LAST_MOMENT, time_field
 from anabranch.sources.arrow_tables import is_spelled, read_batch
 from anabranch.sources.raw_rows import is_blank
 from anabranch.sources.text_blocks import LINE, ROW
@@ -46,6 +58,11 @@ if TYPE_CHECKING:
 
 _LONG_TEXT = 1000
 """A text of more bytes is weighed with its event."""
+
+_REACH = {MOMENT: (FIRST_MOMENT, LAST_MOMENT), DAY: (FIRST_DAY, LAST_DAY)}
+"""As far as the calendar reaches, in microseconds and in days."""
+
+_BLANKS: dict[str, Any] = {FLOAT: 0.0, BOOL: False, STR: ""}
 
 _NUMBER_BYTES = 16
 """No number takes more, nor what is written beside a text."""
@@ -218,8 +235,9 @@ def _read_plain(
         rows = None if mine is None or count == batch.num_rows else _mask(mine)
         strings = Strings()
         arrays = tuple(
-            read_array(column if rows is None else column.filter(rows), kind, strings)
-            for kind, column in zip(_kinds(layout), columns, strict=True)
+            array
+            for part, column in zip(layout.parts, columns, strict=True)
+            for array in _read_field(part, column if rows is None else column.filter(rows), strings)
         )
         seqs = read_array(seq if rows is None else seq.filter(rows), INT, strings)
         codes = np.full(count, plan.codes[source], np.int64)
@@ -249,21 +267,60 @@ def _find_plain(
         beats = batch.column(reading.heartbeat)
         if beats.null_count < len(beats):
             yield np.array(beats.is_null(), np.bool_)
-    for column in columns:
-        if column.null_count:
+    for column, part in zip(columns, (*layout.parts, None), strict=True):
+        # In a line, a null may also be a field that is missing, or a line that is not plain.
+        optional = isinstance(part, OptionalColumn) and LINE not in batch.schema.names
+        if column.null_count and not optional:
             yield np.array(column.is_valid(), np.bool_)
     for kind, column in zip(_kinds(layout), columns[:-1], strict=True):
         if kind == STR:
             yield _is_short(column, longest)
     if reading.json_column == LINE:
         yield _is_short(batch.column(LINE), reading.max_bytes)
-    times = _fill(columns[field_names(tag).index("time")])
-    if len(times) and (times.min() <= NEVER or times.max() >= FOREVER):
-        yield (times > NEVER) & (times < FOREVER)
+    yield from _find_times(tag, layout, reading, batch, columns)
+
+
+def _find_times(
+    tag: Tag, layout: Fields, reading: Reading, batch: pa.RecordBatch, columns: list[pa.Array]
+) -> Iterator[Array]:
+    """Yield masks of the rows whose times, datetimes and dates an event can have."""
+    import numpy as np
+
+    for name, kind, column in zip(field_names(tag), _kinds(layout), columns, strict=False):
+        if kind not in _REACH and name != time_field(tag):
+            continue
+        # What no event can have as its time is left to the row reader, which rejects it; so is a text
+        # that could not be read, which is no null.
+        given = batch.column(reading.time_column(tag) if name == time_field(tag) else name)
+        if column.null_count > given.null_count:
+            yield np.array(column.is_valid(), np.bool_) == np.array(given.is_valid(), np.bool_)
+        low, high = _REACH.get(kind, (NEVER + 1, FOREVER - 1))
+        times = _fill(column)
+        if len(times) and (times.min() < low or times.max() > high):
+            yield (times >= low) & (times <= high)
 
 
 def _kinds(layout: Fields) -> list[str]:
-    return [part.kind for part in layout.parts]  # type: ignore[union-attr]
+    inner = (part.inner if isinstance(part, OptionalColumn) else part for part in layout.parts)
+    return [part.kind for part in inner]  # type: ignore[union-attr]
+
+
+def _read_field(part: ColumnLayout, column: pa.Array, strings: Strings) -> Iterator[Array]:
+    """Yield the arrays of a field: one that may be None has one more, which says where it is not."""
+    import numpy as np
+    import pyarrow as pa
+
+    if not isinstance(part, OptionalColumn):
+        yield read_array(column, part.kind, strings)  # type: ignore[union-attr]
+        return
+    yield np.array(column.is_valid(), np.bool_)
+    kind = part.inner.kind  # type: ignore[union-attr]
+    if column.null_count:
+        column = (
+            column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+        )
+        column = column.fill_null(pa.scalar(_BLANKS.get(kind, 0), column.type))
+    yield read_array(column, kind, strings)
 
 
 def _find_columns(
@@ -274,17 +331,17 @@ def _find_columns(
 
     found = []
     for name, kind in zip(field_names(tag), _kinds(layout), strict=True):
-        column_name = reading.time if name == "time" else name
+        is_time = name == time_field(tag)
+        column_name = reading.time_column(tag) if is_time else name
         if batch.schema.get_field_index(column_name) < 0:
             return None
         column = batch.column(column_name)
         if is_spelled(batch.schema.field(column_name)):
             return None
-        if name == "time" and pa.types.is_timestamp(column.type):
-            if column.type.tz is None or column.type.unit != "us":
-                return None
-            column = column.cast(pa.int64())
-        if not _is_kind(column.type, kind):
+        stamped = is_time and kind == INT and pa.types.is_timestamp(column.type)
+        if kind in _REACH or stamped:
+            column = read_calendar(MOMENT if stamped else kind, column)
+        if column is None or not _is_kind(column.type, INT if kind in _REACH else kind):
             return None
         found.append(column)
     if reading.seq is None or batch.schema.get_field_index(reading.seq) < 0:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
 from anabranch.microbatch.ingest.column_reader import take_in_columns
 from anabranch.microbatch.ingest.row_reader import Reading, take_in
 from anabranch.microbatch.job.job import Job
 from anabranch.model.events import Tag, field_types
+from anabranch.model.values.event_times import time_field
+from anabranch.model.values.fields import strip_none
 from anabranch.sources.arrow_tables import is_spelled, read_batch
 from anabranch.sources.files import ROW, Files, Found, read_file
 from anabranch.sources.text_blocks import LINE, read_header
@@ -21,7 +24,9 @@ MOST_ROWS = 1 << 17
 """So many rows travel at once: enough to be worth an envelope for each shard, and little enough for a JVM to
 hold as it holds anything else."""
 
-_TYPES = {int: "int64", float: "float64", bool: "bool", str: "string"}
+_TYPES = {
+    int: "int64", float: "float64", bool: "bool", str: "string", datetime: "string", date: "string",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -97,12 +102,12 @@ def list_columns(job: Job, reading: Reading) -> dict[str, str]:
         if reading.tag_column is None and tag.__name__ != reading.tag:
             continue
         for name, kind in field_types(tag).items():
-            column = reading.time if name == "time" else name
-            mine = _TYPES.get(kind, "")
+            column = reading.time_column(tag) if name == time_field(tag) else name
+            mine = _TYPES.get(strip_none(kind), "")
             found[column] = mine if found.setdefault(column, mine) == mine else ""
     others = {
         reading.seq: "int64",
-        reading.heartbeat: "int64",
+        reading.heartbeat: "string" if job.program.timestamped else "int64",
         reading.tag_column: "string",
         reading.source_column: "string",
     }

@@ -9,7 +9,7 @@ it is a forecast. Shards hold it against what tasks have seen, and read the file
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ from anabranch.microbatch.ingest.file_rows import Folder, list_columns
 from anabranch.microbatch.ingest.row_reader import Reading
 from anabranch.microbatch.job.job import Job
 from anabranch.model.events import FOREVER, Tag
+from anabranch.model.values.event_times import to_microseconds
 from anabranch.sources.arrow_tables import list_values
 from anabranch.sources.files import ROW_BITS, Found, read_file
 
@@ -33,9 +34,6 @@ MOST_WAITING = 10_000
 
 _FEWEST_EVENTS = 16
 """With fewer events to a segment, deltas would be no smaller than events."""
-
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Foreseen(NamedTuple):
@@ -200,26 +198,26 @@ class Forecaster:
             assert tag is not None
             looked = None
             if folder.files.format == "parquet":
-                looked = _read_footer(folder, found)
+                looked = _read_footer(folder, found, folder.reading.time_column(tag))
             if looked is not None and tag in self._plan.stops:
                 looked = looked._replace(unread=True) if looked.rows > MOST_WAITING else None
             self._seen[key] = self._read_times(folder, found, tag) if looked is None else looked
         return self._seen[key]
 
     def _read_times(self, folder: Folder, found: Found, tag: Tag) -> _Look:
-        reading = folder.reading
-        names = [n for n in (reading.time, reading.heartbeat, reading.seq) if n is not None]
+        reading, column = folder.reading, folder.reading.time_column(tag)
+        names = [n for n in (column, reading.heartbeat, reading.seq) if n is not None]
         kinds = list_columns(self._job, reading)
         rows = 0
         ints: dict[str, list[int]] = {name: [] for name in names}
         for batch in read_file(folder.files, found, {name: kinds[name] for name in names}):
             rows += batch.num_rows
             for name in names:
-                ints[name] += _list_ints(batch, name, reading)
+                ints[name] += _list_ints(batch, name, column, reading)
         reach = {name: (min(some), max(some)) for name, some in ints.items() if some}
         rank = self._job.program.ranks[tag]
-        cuts = {(time, rank) for time in ints[reading.time]} if tag in self._plan.stops else ()
-        return _Look(_make_chunk(folder, found, rows, reach), rows, tuple(sorted(cuts)))
+        cuts = {(time, rank) for time in ints[column]} if tag in self._plan.stops else ()
+        return _Look(_make_chunk(folder, found, rows, reach, column), rows, tuple(sorted(cuts)))
 
 
 class _Look(NamedTuple):
@@ -235,8 +233,8 @@ class _Look(NamedTuple):
     unread: bool = False
 
 
-def _read_footer(folder: Folder, found: Found) -> _Look | None:
-    """Return what a footer tells; None if it does not tell the times."""
+def _read_footer(folder: Folder, found: Found, time: str) -> _Look | None:
+    """Return what a footer tells; None if it does not tell the times, which are in column `time`."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -248,7 +246,7 @@ def _read_footer(folder: Folder, found: Found) -> _Look | None:
             f"{path} can't be read as parquet", got=str(error).splitlines()[0]
         ) from error
     reading = folder.reading
-    wanted = {name for name in (reading.time, reading.heartbeat, reading.seq) if name is not None}
+    wanted = {name for name in (time, reading.heartbeat, reading.seq) if name is not None}
     reach: dict[str, tuple[int, int]] = {}
     for group in map(footer.row_group, range(footer.num_row_groups)):
         for column in map(group.column, range(group.num_columns)):
@@ -263,14 +261,14 @@ def _read_footer(folder: Folder, found: Found) -> _Look | None:
                 return None
             old = reach.get(name, (low, high))
             reach[name] = min(old[0], low), max(old[1], high)
-    if footer.num_rows and (reading.time not in reach or reading.heartbeat in reach):
+    if footer.num_rows and (time not in reach or reading.heartbeat in reach):
         return None
-    chunk = _make_chunk(folder, found, footer.num_rows, reach)
-    return _Look(chunk, footer.num_rows, reach=reach.get(reading.time, (NEVER, FOREVER)))
+    chunk = _make_chunk(folder, found, footer.num_rows, reach, time)
+    return _Look(chunk, footer.num_rows, reach=reach.get(time, (NEVER, FOREVER)))
 
 
 def _make_chunk(
-    folder: Folder, found: Found, rows: int, reach: Mapping[str, tuple[int, int]]
+    folder: Folder, found: Found, rows: int, reach: Mapping[str, tuple[int, int]], time: str
 ) -> Chunk | None:
     reading = folder.reading
     if not rows:
@@ -278,7 +276,7 @@ def _make_chunk(
     first, last = found.number << ROW_BITS, (found.number << ROW_BITS) + rows - 1
     if reading.seq is not None:
         first, last = reach.get(reading.seq, (first, last))
-    largest = reach[reading.time][1] if reading.time in reach else None
+    largest = reach[time][1] if time in reach else None
     if largest is not None and not NEVER < largest < FOREVER:
         largest = None
     promised = None
@@ -288,18 +286,16 @@ def _make_chunk(
 
 
 def _read_int(value: Any) -> int | None:
-    """Return a number or a time with a zone as an event has it; None for anything else."""
+    """Return a number or a moment as an event has it; None for anything else."""
     if type(value) is int:
         return value
-    if isinstance(value, datetime) and value.tzinfo is not None:
-        return (value - _EPOCH) // timedelta(microseconds=1)
-    return None
+    return to_microseconds(value) if isinstance(value, datetime) else None
 
 
-def _list_ints(batch: Any, name: str, reading: Reading) -> list[int]:
+def _list_ints(batch: Any, name: str, time: str, reading: Reading) -> list[int]:
     if name not in batch.schema.names:
         return []
-    if name == reading.time and reading.heartbeat in batch.schema.names:
+    if name == time and reading.heartbeat in batch.schema.names:
         # A row with a heartbeat is no event, whatever else stands in it.
         batch = batch.filter(batch.column(reading.heartbeat).is_null())
     found = map(_read_int, list_values(batch.column(name)))

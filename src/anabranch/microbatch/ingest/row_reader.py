@@ -27,7 +27,8 @@ from anabranch.microbatch.exchange.envelopes import Carried, Chunk, pack_chunks,
 from anabranch.microbatch.exchange.result_rows import clip, describe_event, encode_json, name_row
 from anabranch.microbatch.job.job import Job
 from anabranch.model.events import Event, Heartbeat, Malformed, Tag, field_names
-from anabranch.model.values.fields import Unfit, read_fields, to_microseconds
+from anabranch.model.values.event_times import time_field, to_time
+from anabranch.model.values.fields import Unfit, read_fields, read_value
 from anabranch.sources.event_limits import find_large_number
 from anabranch.sources.raw_rows import UNREADABLE, Opened, decode, is_blank, open_row
 from anabranch.sources.text_blocks import ROW
@@ -59,6 +60,10 @@ class Reading:
     line_column: str | None = None
     header: tuple[str, ...] = ()
 
+    def time_column(self, tag: Tag) -> str:
+        """Return the column that holds the time of events of a type: that of the field, if none is named."""
+        return time_field(tag) if self.time == "time" else self.time
+
 
 def read_row(job: Job, reading: Reading, row: Mapping[str, Any]) -> Event | Heartbeat | Malformed:
     """Return what a row is, and never raise: a bad row is no reason to stop a stream."""
@@ -85,7 +90,7 @@ def _read(job: Job, reading: Reading, opened: Opened) -> Event | Heartbeat | Mal
     if fault is not None:
         return _spoil(reading, opened, fault)
     if reading.heartbeat and beside.get(reading.heartbeat) is not None:
-        promised = _to_time(beside[reading.heartbeat])
+        promised = _read_promise(job, beside[reading.heartbeat])
         if promised is None:
             return _spoil(reading, opened, f"heartbeat is {beside[reading.heartbeat]!r}")
         beat = Heartbeat(promised, source, seq)
@@ -96,11 +101,12 @@ def _read(job: Job, reading: Reading, opened: Opened) -> Event | Heartbeat | Mal
     tag = _find_tag(job, tag_name)
     if tag is None:
         return _spoil(reading, opened, f"unknown tag {tag_name!r}")
-    time = beside.get(reading.time)
+    column = reading.time_column(tag)
+    time = beside.get(column)
     if time is None:
-        return _spoil(reading, opened, f"time {reading.time!r} is null or missing")
+        return _spoil(reading, opened, f"time {column!r} is null or missing")
     try:
-        fields = {**opened.fields, "time": time}
+        fields = {**opened.fields, time_field(tag): time}
         data = read_fields(tag, fields, text=opened.text, sparse=opened.sparse)
         event = Event(data, source, seq)
     except Unfit as error:
@@ -296,7 +302,11 @@ def _find_tag(job: Job, name: Any) -> Tag | None:
     return next((tag for tag in job.program.inputs if tag.__name__ == name), None)
 
 
-def _to_time(value: Any) -> int | None:
-    if isinstance(value, datetime):
-        return to_microseconds(value)
+def _read_promise(job: Job, value: Any) -> int | None:
+    if isinstance(value, str) and job.program.timestamped:
+        try:
+            value = read_value(value, datetime)
+        except Unfit:
+            return None
+    value = to_time(value)
     return value if _is_integer(value) else None

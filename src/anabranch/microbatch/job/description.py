@@ -22,6 +22,7 @@ from anabranch.kernels.column_layouts import (
 )
 from anabranch.microbatch.job.window_plan import SlicePart, WindowPlan
 from anabranch.model.events import Tag, field_names, field_types
+from anabranch.model.values.event_times import NAMED, time_field
 from anabranch.plan.layouts import Layout
 from anabranch.state.durable.codec import Codec, name_record
 from anabranch.state.durable.record_stand_ins import make_stand_in
@@ -55,6 +56,8 @@ class Description:
     layouts: list[Any] = field(default_factory=list)
     entry: Any = None
     windows: dict[str, Any] | None = None
+    times: dict[str, str] = field(default_factory=dict)
+    """The field that is the time of events of a tag, if it is not called `time`."""
     version: int = 1
 
     def write(self) -> bytes:
@@ -75,7 +78,10 @@ class Description:
     @cached_property
     def classes(self) -> dict[str, type]:
         """Return a stand-in for each record and each enum, by name: it has the same fields."""
-        return {name: make_stand_in(kind) for name, kind in self.said.records.items()}
+        found = {name: make_stand_in(kind) for name, kind in self.said.records.items()}
+        for name, time in self.times.items():
+            setattr(found[name], NAMED, time)
+        return found
 
     @cached_property
     def codec(self) -> Codec:
@@ -157,6 +163,7 @@ def describe_job(job: Job) -> Description:
         start=job.codec.encode(program.init).hex(),
         layouts=[] if plan is None else [write_layout(one, job.codec) for one in plan.layouts],
         entry=entry,
+        times={t.__name__: time_field(t) for t in program.tags if time_field(t) != "time"},
         windows=None if plan is None or plan.windows is None else _describe_windows(plan.windows),
     )
 

@@ -20,7 +20,7 @@ from anabranch.kernels.column_layouts import (
     list_columns,
 )
 from anabranch.kernels.kernel import make_kernel
-from anabranch.microbatch.job.column_types import fits_columns
+from anabranch.microbatch.job.column_types import find_odd_field, fits_columns
 from anabranch.microbatch.job.window_plan import plan_windows
 from anabranch.model.events import LANE, SOURCE, Tag, field_names, field_types
 from anabranch.model.program import Program, StateType
@@ -104,9 +104,17 @@ def _find_in_turn(use: Use) -> str | None:
 
 
 def _find_odd_fields(use: Use) -> str | None:
-    found = [tag.__name__ for tag in use.program.inputs if not fits_columns(tag)]
-    odd = "has fields that are not plain ints, floats, bools or texts"
-    return f"{found[0]} {odd}" if found else None
+    found = [tag for tag in use.program.inputs if not fits_columns(tag)]
+    if not found:
+        return None
+    name = find_odd_field(found[0])
+    if name is None:
+        has_defaults = bool(getattr(found[0], "_field_defaults", None))
+        what = "has fields with defaults" if has_defaults else "is no NamedTuple"
+        return f"{found[0].__name__} {what}"
+    kind = field_types(found[0])[name]
+    shown = kind.__name__ if isinstance(kind, type) else kind
+    return f"field {name!r} of {found[0].__name__} has no column: {shown}"
 
 
 def _find_ages(use: Use) -> str | None:
@@ -254,8 +262,8 @@ ROW_PATH_ONLY: tuple[Feature, ...] = (
     Feature("estimated lateness", "the estimate changes from event to event", _find_estimated),
     Feature("arrival order (`in_turn`)", "each event's time follows from the last", _find_in_turn),
     Feature(
-        "fields other than int, float, bool and str",
-        "a kernel reads columns of these four types",
+        "fields other than int, float, bool, str, datetime and date, or one of them or None",
+        "a kernel reads columns of these types",
         _find_odd_fields,
     ),
     Feature("entries with a time to live (`ttl`)", "each access sets a timer", _find_ages),

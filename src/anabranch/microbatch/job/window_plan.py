@@ -16,6 +16,7 @@ from anabranch.eventtime.windows.window_types import (
 )
 from anabranch.model.events import Tag, field_types
 from anabranch.model.program import Program
+from anabranch.model.values.event_times import time_field
 from anabranch.query.window_aggregates import Panes, Windows
 from anabranch.state import Count, Max, Mean, Min, Several, Sum
 
@@ -47,6 +48,7 @@ class WindowPlan:
     parts: tuple[SlicePart, ...]
     results: tuple[tuple[str, tuple[int, ...]], ...]
     gap: int | None = None
+    timestamped: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -97,13 +99,22 @@ def plan_windows(program: Program) -> WindowPlan | str:
             0,
             0,
             0,
-            (*parts, SlicePart("max", "time")),
+            (*parts, SlicePart("max", time_field(tag))),
             tuple(results),
-            window.gap,
+            int(window.gap),
+            windows.timestamped,
         )
     every = window.every if isinstance(window, Sliding) else window.size
     return WindowPlan(
-        tag, timer, windows.key, window.size, every, window.offset, tuple(parts), tuple(results)
+        tag,
+        timer,
+        windows.key,
+        int(window.size),
+        int(every),
+        int(window.offset),
+        tuple(parts),
+        tuple(results),
+        timestamped=windows.timestamped,
     )
 
 

@@ -18,16 +18,18 @@ import re
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from datetime import date, datetime, time, timedelta, timezone
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
 from typing import Annotated, Any, Literal, NewType, Union, get_args, get_origin
+from uuid import UUID
 
 from anabranch.model.events import Tag, field_names, field_types
 from anabranch.model.failures import Failed, attempt
+from anabranch.model.values.durations import Duration, parse_duration
+from anabranch.model.values.event_times import EPOCH, to_microseconds
 
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)  # noqa: UP017 - one spelling with timedelta
 MISSING = dataclasses.MISSING
 
 
@@ -83,18 +85,30 @@ def admits_none(annotation: Any) -> bool:
     )
 
 
+def strip_none(annotation: Any) -> Any:
+    """Return the one type that a field has if it is not None; the annotation itself if there is no such type.
+
+    >>> strip_none(int | None), strip_none(str)
+    (<class 'int'>, <class 'str'>)
+    """
+    if get_origin(annotation) not in (Union, types.UnionType):
+        return annotation
+    choices = [choice for choice in get_args(annotation) if choice is not types.NoneType]
+    return choices[0] if len(choices) == 1 else annotation
+
+
 def read_value(value: Any, annotation: Any) -> Any:
     """Return a value as its annotation asks for it, or say why it does not fit.
 
     >>> read_value(3, float), read_value([1, 2], tuple[int, ...])
     (3.0, (1, 2))
     """
-    annotation = _unwrap(annotation)
+    annotation = unwrap(annotation)
     if annotation in (Any, object):
         check_text(value)
         return _settle_zones(value)
-    if isinstance(annotation, type) and annotation in _SCALARS:
-        return _SCALARS[annotation](value)
+    if isinstance(annotation, type) and annotation in SCALARS:
+        return SCALARS[annotation](value)
     origin, choices = get_origin(annotation), get_args(annotation)
     if origin in (Union, types.UnionType):
         return _read_first(value, choices)
@@ -136,7 +150,8 @@ def _read_class(value: Any, kind: type, choices: tuple[Any, ...]) -> Any:
     raise Unfit(f"expected {kind.__name__}, got {_show(value)}")
 
 
-def _unwrap(annotation: Any) -> Any:
+def unwrap(annotation: Any) -> Any:
+    """Return the type that an annotation stands for, without what is noted beside it."""
     while True:
         if get_origin(annotation) is Annotated:
             annotation = get_args(annotation)[0]
@@ -280,7 +295,14 @@ def _read_date(value: Any) -> date:
     return day
 
 
-_SCALARS: dict[type, Callable[[Any], Any]] = {
+def _parse_timedelta(text: str) -> timedelta:
+    found = parse_duration(text)
+    if found is None:
+        raise ValueError('expected a number and a unit, such as "5 s"')
+    return timedelta(microseconds=int(found))
+
+
+SCALARS: dict[type, Callable[[Any], Any]] = {
     int: _read_int,
     float: _read_float,
     bool: _reader(bool, parse=bool),
@@ -292,7 +314,10 @@ _SCALARS: dict[type, Callable[[Any], Any]] = {
     datetime: lambda value: to_utc(_read_datetime(value)),
     date: _read_date,
     time: _reader(time, str, parse=time.fromisoformat),
+    timedelta: _reader(timedelta, str, parse=_parse_timedelta),
+    UUID: _reader(UUID, str, parse=UUID),
 }
+"""How a value of each plain type is read."""
 
 
 _NO_NUMBER = re.compile(r"\s*[+-]?(nan|inf|infinity)\s*", re.IGNORECASE | re.ASCII)
@@ -304,7 +329,7 @@ def read_text(value: str, annotation: Any) -> Any:
     >>> read_text("20", int), read_text("true", bool), read_text("20", str)
     (20, True, '20')
     """
-    annotation = _unwrap(annotation)
+    annotation = unwrap(annotation)
     if annotation in (str, Any):
         check_text(value)
         return value
@@ -318,7 +343,7 @@ def read_text(value: str, annotation: Any) -> Any:
         return value.lower() == "true"
     if annotation is float and _NO_NUMBER.fullmatch(value):
         return float(value)
-    if annotation in (bytes, Decimal, Fraction, datetime, date, time):
+    if annotation in (bytes, Decimal, Fraction, datetime, date, time, timedelta, UUID):
         return read_value(value, annotation)
     try:
         parsed = json.loads(value)
@@ -336,12 +361,6 @@ def _read_first_text(value: str, annotation: Any) -> Any:
             except Unfit:
                 continue
     raise Unfit(f"expected {annotation}, got {_show(value)}")
-
-
-def to_microseconds(moment: datetime) -> int:
-    """Return a moment as microseconds UTC; one without a zone is taken as UTC."""
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=EPOCH.tzinfo)
-    return (aware - EPOCH) // timedelta(microseconds=1)
 
 
 def to_utc(moment: datetime) -> datetime:
@@ -401,7 +420,9 @@ def _encode_scalar(value: Any) -> Any:
         return base64.b64encode(value).decode()
     if isinstance(value, date | time):
         return value.isoformat()
-    if isinstance(value, Decimal | Fraction):
+    if isinstance(value, timedelta):
+        return str(Duration(value // timedelta(microseconds=1)))
+    if isinstance(value, Decimal | Fraction | UUID):
         return str(value)
     if hasattr(value, "item") and not hasattr(value, "__len__"):
         return encode_value(value.item())  # A numpy scalar.

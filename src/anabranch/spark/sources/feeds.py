@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from anabranch.errors import InputError
@@ -11,6 +12,7 @@ from anabranch.eventtime.channels import Source
 from anabranch.eventtime.disorder import Estimated
 from anabranch.microbatch.ingest.row_reader import MAX_RECORD_BYTES, Reading
 from anabranch.model.events import Tag
+from anabranch.model.values.durations import SpanInput
 from anabranch.sources.files import Files
 
 if TYPE_CHECKING:
@@ -21,10 +23,10 @@ if TYPE_CHECKING:
 class Feed:
     """What brings events, a frame or `Files`: which column says what, and what its sources promise.
 
-    A frame of one source has a name, `Feed(frame, "north", tag=Txn, seq="offset", lateness=5)`; a
+    A frame of one source has a name, `Feed(frame, "north", tag=Txn, seq="offset", lateness="5 s")`; a
     frame of several has a column that names them and declares each: `source_column="topic",
-    sources=[Source("a", lateness=5), …]`. Likewise `tag=` or `tag_column=`. Fields are read from
-    the columns of their names. A row with a value in the column `heartbeat` is a promise, no event.
+    sources=[Source("a", lateness="5 s"), …]`. Likewise `tag=` or `tag_column=`. Fields are read from
+    the columns of their names, the time from the column `time`, if another is named. A row with a value in the column `heartbeat` is a promise, no event.
     `lateness`, `strict`, `ahead`, `idle_after_s` and `in_turn` are those of the one `Source`.
 
     With `json_column` the fields are those of a JSON object in that column, a text or bytes, as Kafka
@@ -38,10 +40,10 @@ class Feed:
     tag: Tag | str | None = None
     time: str = "time"
     seq: str | None = None
-    lateness: int | Estimated | None = 0
+    lateness: SpanInput | Estimated | None = 0
     strict: bool = False
-    ahead: int | None = None
-    idle_after_s: float | None = None
+    ahead: SpanInput | None = None
+    idle_after_s: float | str | timedelta | None = None
     in_turn: bool = False
     tag_column: str | None = None
     source_column: str | None = None

@@ -1,0 +1,76 @@
+"""Support: which types a field of an event may have, so that rows of files and frames can fill it."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import types
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+
+from anabranch.errors import ProgramError
+from anabranch.model.events import Tag, field_types
+from anabranch.model.program import Program
+from anabranch.model.values.fields import SCALARS, unwrap
+
+_CONTAINERS = (list, tuple, set, frozenset, dict, Sequence, Iterable, AbstractSet, Mapping)
+
+KNOWN = (
+    "int, float, bool, str, bytes, Decimal, datetime, date, time, timedelta, UUID, an enum, a NamedTuple "
+    "or dataclass, a list, tuple, set or dict of such types, or one of them or None"
+)
+"""The types that a field may have, in words."""
+
+
+def check_fields(program: Program) -> None:
+    """Refuse a program that has an event type with a field that no row can fill, by the field's name."""
+    for tag in program.inputs:
+        for name, annotation in field_types(tag).items():
+            odd = _find_odd(annotation, ())
+            if odd is not None:
+                raise ProgramError(
+                    f"field {name!r} of {tag.__name__} can't be read from rows",
+                    where=program.initial.handlers[tag].where,
+                    expected=KNOWN,
+                    got=f"`{name}: {_name(annotation)}`" + _point_out(odd, annotation),
+                    cure="give the field one of these types, and make what you need of it in the update",
+                )
+
+
+def _find_odd(annotation: Any, above: tuple[Any, ...]) -> Any:
+    """Return the part of a type that no value can be read as, or None."""
+    annotation = unwrap(annotation)
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if annotation in (Any, object, None, Ellipsis) or isinstance(annotation, TypeVar):
+        return None
+    if origin is Literal or (isinstance(annotation, type) and annotation in SCALARS):
+        return None
+    if origin in (Union, types.UnionType):
+        # One that can be read is enough: the others are what it may be, too.
+        found = [_find_odd(part, above) for part in parts if part is not types.NoneType]
+        return found[0] if all(odd is not None for odd in found) else None
+    kind = origin or annotation
+    if not isinstance(kind, type) or kind in above:
+        return None
+    if issubclass(kind, enum.Enum):
+        return None
+    if dataclasses.is_dataclass(kind) or hasattr(kind, "_fields"):
+        record: Tag = kind
+        return _find_first(field_types(record).values(), (*above, kind))
+    if kind in _CONTAINERS:
+        return _find_first(parts, above)
+    return annotation
+
+
+def _find_first(parts: Iterable[Any], above: tuple[Any, ...]) -> Any:
+    found = (_find_odd(part, above) for part in parts)
+    return next((odd for odd in found if odd is not None), None)
+
+
+def _name(annotation: Any) -> str:
+    return annotation.__name__ if isinstance(annotation, type) else str(annotation)
+
+
+def _point_out(odd: Any, annotation: Any) -> str:
+    return "" if odd is annotation else f", with {_name(odd)} in it"
