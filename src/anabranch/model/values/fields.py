@@ -167,10 +167,10 @@ def is_scalar(annotation: Any) -> bool:
     >>> is_scalar(int | None), is_scalar(tuple[int, ...]), is_scalar(Any)
     (True, False, False)
     """
-    annotation = _unwrap(annotation)
+    annotation = unwrap(annotation)
     if get_origin(annotation) in (Union, types.UnionType):
         return all(map(is_scalar, get_args(annotation)))
-    return isinstance(annotation, type) and annotation in _SCALARS
+    return isinstance(annotation, type) and annotation in SCALARS
 
 
 def _read_first(value: Any, choices: tuple[Any, ...]) -> Any:
