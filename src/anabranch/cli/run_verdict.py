@@ -76,7 +76,7 @@ def _find_failure(verdict: RunVerdict) -> RejectionError | None:
             where=where,
             expected="events that fit the program",
             got="\n".join(describe_reasons(samples)),
-            cure=f"mend the input or the event types; all of them are in {place}; "
+            cure=f"mend the input or the event types; for all of them see {place}; "
             "--most-rejected 100% lets such a run pass",
         )
     cure = f"mend the function: anabranch check {where} prints the smallest case; "

@@ -38,7 +38,7 @@ from anabranch.spark.session.shipping import ship_by_value
 from anabranch.spark.sinks.observed_metrics import observe_result
 from anabranch.spark.sinks.packed_frames import attach_packed
 from anabranch.spark.sinks.query_names import note_name
-from anabranch.spark.sources.feed_schemas import check_feeds
+from anabranch.spark.sources.feed_schemas import check_feeds, list_feeds
 from anabranch.spark.sources.feeds import Feed
 from anabranch.speculation.spoken import Mode
 from anabranch.state.durable.codec import make_codec
@@ -81,7 +81,7 @@ def run(
 
     Streams need some settings of the session; if they are wrong, the call is refused and says which.
     """
-    feeds = list(feeds)
+    feeds = list_feeds(program, feeds)
     job = make_job(
         program, feeds, shards=shards, hot=hot, columnar=columnar, mode=mode,
         max_record_bytes=max_record_bytes,
@@ -122,6 +122,8 @@ def make_job(
     check_units(program, sources.values())
     check_fields(program)
     check_mode(mode)
+    if shards is not None and (not isinstance(shards, int) or shards < 1):
+        raise InputError("shards is not a number of shards", expected="1 or more", got=repr(shards))
     _check_columns(program, feeds)
     check_feeds(program, feeds)
     spark = find_session(feeds)

@@ -73,3 +73,25 @@ def test_files_are_refused_by_the_schema_of_the_first_unless_the_last_fits(spark
     assert refusal.value.got == "amount: decimal128(10, 2)"
     write("2.parquet", pa.float64())
     make_job(program, [feed])
+
+
+@pytest.mark.parametrize(("first", "feeds", "got"), [
+    (print, [], "a builtin_function_or_method"),
+    (program, ["folder"], "a str"),
+    (program, 7, "a int"),
+])  # fmt: skip
+def test_what_is_no_program_and_no_feed_is_refused(first, feeds, got):
+    from anabranch.spark.runs import run
+
+    with pytest.raises(InputError, match=r"run\(\) takes") as refusal:
+        run(first, feeds)
+    assert refusal.value.got == got
+
+
+def test_a_feed_of_no_frame_is_refused():
+    from anabranch.spark.runs import run
+    from anabranch.spark.sources.feeds import Feed
+
+    with pytest.raises(InputError) as refusal:
+        run(program, Feed("folder", "north", tag=Txn))
+    assert refusal.value.got == "a Feed of a str"

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from anabranch.errors import AnabranchError
+from anabranch.errors import AnabranchError, InputError
 from anabranch.spark.checkpoint.ownership import LOCK, PATIENCE_S
 
 if TYPE_CHECKING:
@@ -26,8 +26,15 @@ class Lock:
     """Hold a checkpoint for this driver, until it is released or the process ends."""
 
     def __init__(self, checkpoint: Path, *, patience_s: float = PATIENCE_S) -> None:
-        checkpoint.mkdir(parents=True, exist_ok=True)
-        self._file = os.open(checkpoint / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            checkpoint.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(checkpoint / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise InputError(
+                f"the checkpoint {checkpoint} can't be written",
+                expected="a folder that this user may write to",
+                got=str(error),
+            ) from error
         try:
             self._wait(checkpoint, time.monotonic() + patience_s)
             os.ftruncate(self._file, 0)

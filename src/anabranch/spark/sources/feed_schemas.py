@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import InputError
 from anabranch.model.events import Tag
@@ -16,6 +16,33 @@ from anabranch.spark.sources.feeds import Feed
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
+
+
+def list_feeds(program: object, feeds: object) -> list[Feed]:
+    """Return the feeds of a run; refuse what is no program, no feed, or a feed of no frame."""
+    if not isinstance(program, Program):
+        raise InputError(
+            "run() takes a program first",
+            expected="run(program, [Feed(frame, …)])",
+            got=f"a {type(program).__name__}",
+        )
+    given = (
+        list(feeds) if isinstance(feeds, Iterable) and not hasattr(feeds, "columns") else [feeds]
+    )
+    for feed in given:
+        frame = feed.frame if isinstance(feed, Feed) else None
+        if not isinstance(feed, Feed):
+            got = f"a {type(feed).__name__}"
+        elif not isinstance(frame, Files) and not hasattr(frame, "isStreaming"):
+            got = f"a Feed of a {type(frame).__name__}"
+        else:
+            continue
+        raise InputError(
+            "run() takes feeds of frames or files",
+            expected='a list: [Feed(frame, "north", tag=Txn)], of a Spark frame or of Files(folder)',
+            got=got,
+        )
+    return given
 
 
 def check_feeds(program: Program, feeds: Iterable[Feed]) -> None:
