@@ -21,6 +21,7 @@ from anabranch.model.program import Program
 from anabranch.reference.event_files import encode_item
 from anabranch.reference.rows import write_rows
 from anabranch.reference.sequential import Answer, Output, run
+from anabranch.sources.files import Files
 
 SHARDS = 4
 FOUND, USAGE = 1, 2
@@ -84,16 +85,15 @@ def fold_on_spark(
     from anabranch.spark.session.signals import end_on_signals
     from anabranch.spark.session.startup import SHORT_LIVED, start_session
     from anabranch.spark.sinks.progress import explain_failure
-    from anabranch.spark.sources.frames import feed_directory
 
     items = list(items)
     channels = sources or [Source(name) for name in dict.fromkeys(item.source for item in items)]
     with TemporaryDirectory(prefix="anabranch-demo-") as folder, end_on_signals():
         write_rows(f"{folder}/events.jsonl", map(encode_item, items), "jsonl")
         settings = {"spark.driver.extraJavaOptions": SHORT_LIVED}
-        session = start_session("anabranch-demo", master, **settings)
-        feed = feed_directory(session, program, folder, channels, ended=True)
-        result = run_query(program, [feed], shards=shards)
+        start_session("anabranch-demo", master, **settings)
+        feed = Files.of(program, folder, format="json", sources=channels, ended=True)
+        result = run_query(program, feed, shards=shards)
         try:
             rows = result.collect()
         except Exception as error:

@@ -52,6 +52,7 @@ def run_on_spark(
         check_order(order)
     else:
         order = prepare_restore(material, order, savepoint)
+    from anabranch.spark.run_options import RunOptions
     from anabranch.spark.runs import make_job
     from anabranch.spark.session.signals import end_on_signals
     from anabranch.spark.session.startup import start_session
@@ -67,10 +68,11 @@ def run_on_spark(
         feeds = [channel.make_feed(material.program) for channel in channels]
         if savepoint is not None:
             restore_here(screen, material, order, savepoint, feeds)
-        job = make_job(
-            material.program, feeds, shards=order.place.shards, columnar=order.place.columnar,
-            mode=order.mode, max_record_bytes=find_most(order),
+        options = RunOptions(
+            shards=order.place.shards, columnar=order.place.columnar, mode=order.mode,
+            max_record_bytes=find_most(order),
         )  # fmt: skip
+        job = make_job(material.program, feeds, options)
         if order.folder is None:
             _run_batch(screen, job, feeds, order, folder)
         else:
@@ -156,8 +158,8 @@ def restore_here(
             savepoint.path,
             material.program,
             feeds,
-            order.output,
-            find_checkpoint(order, Path(order.output)),
+            output=order.output,
+            checkpoint=find_checkpoint(order, Path(order.output)),
             shards=order.place.shards,
             columnar=order.place.columnar,
             partitions=partitions,
@@ -197,10 +199,11 @@ def _run_stream(
     tolerance = None if order.output is None else order.most_rejected
     checkpoint = find_checkpoint(order, folder)
     query = write_directory(
-        result, folder, checkpoint, format=order.format, most_rejected=tolerance
-    )
+        result, output=folder, checkpoint=checkpoint, format=order.format, available_now=True,
+        most_rejected=tolerance,
+    )  # fmt: skip
     try:
-        follow(query, lambda line: _note(screen, line), folder)
+        follow(query, lambda line: _note(screen, line), output=folder)
     except Exception:
         query.stop()
         raise

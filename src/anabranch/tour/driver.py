@@ -39,7 +39,7 @@ def main(home: Path, scratch: Path) -> int:
 
 def run_query(program: Program, home: Path, scratch: Path) -> None:
     """Start Spark and the query, and tell of each batch."""
-    from anabranch.spark import feed_directory, run, start_session, watch, write_directory
+    from anabranch.spark import Files, run, start_session, watch, write_directory
 
     settings = {
         # A process that is killed does not tidy up. So all that it leaves is in one place.
@@ -50,11 +50,13 @@ def run_query(program: Program, home: Path, scratch: Path) -> None:
     session = start_session("anabranch-tour", **settings)
     wiring = choose_layout(program, SHARDS)
     tell(way=wiring.way, shards=wiring.shards, spark=session.version)
-    feed = feed_directory(session, program, str(home / "events"), SOURCES)
-    result = run(program, [feed], shards=SHARDS)
+    feed = Files.of(program, home / "events", format="json", files_per_batch=1, sources=SOURCES)
+    result = run(program, feed, shards=SHARDS)
     published = home / "published"
-    query = write_directory(result, published, home / "checkpoint", format="json")
-    for batch in watch(query, published):
+    query = write_directory(
+        result, output=published, checkpoint=home / "checkpoint", format="json", available_now=True
+    )
+    for batch in watch(query, output=published):
         tell(batch=batch)
     session.stop()
 

@@ -8,7 +8,7 @@ batch is read to its end, as Spark's state needs it to be, and dropped.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -39,6 +39,7 @@ from anabranch.spark.sinks.part_files import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 Bearable = float | str | Tolerance
 """How many events may be rejected: 100, "1%" or 0.01."""
@@ -70,17 +71,20 @@ class Frontiers(NamedTuple):
 
 def write_directory(
     result: DataFrame,
-    folder: str | Path,
-    checkpoint: str | Path,
     *,
+    output: str | Path,
+    checkpoint: str | Path,
     format: Format = "parquet",  # noqa: A002 - Spark's own word
-    trigger: dict[str, Any] | None = None,
+    available_now: bool = False,
+    trigger: Mapping[str, Any] | None = None,
     most_rejected: Bearable | None = None,
 ) -> StreamingQuery:
-    """Start a query that publishes each batch as `folder/batch=N/kind=…`, exactly once.
+    """Start a query that publishes each batch as `output/batch=N/kind=…`, exactly once.
 
-    `spark.read.parquet(folder)` reads it all; each batch also has a `_ledger.json` and a
-    `_frontiers.json`. `trigger` is Spark's, and defaults to `availableNow`: take what there is, then stop.
+    `spark.read.parquet(output)` reads it all; each batch also has a `_ledger.json` and a
+    `_frontiers.json`. The query runs until it is stopped, each batch after the last, as Spark's do. With
+    `available_now` it takes what there is and ends; `trigger` has arguments of Spark's own
+    `trigger`, such as `{"processingTime": "10 seconds"}`.
     If more events are rejected than `most_rejected`, a count or a share such as "1%", the query stops
     with `RejectionError`, after it has published them. A folder belongs to one checkpoint, and a
     checkpoint to one driver at a time; anything else is refused.
@@ -88,7 +92,8 @@ def write_directory(
     if format not in ("json", "parquet"):
         raise InputError(f"{format!r} is no format", expected="json or parquet", got=repr(format))
     tolerance = None if most_rejected is None else read_tolerance(most_rejected)
-    target, local = resolve_path(folder, "output"), resolve_path(checkpoint, "checkpoint")
+    chosen = choose_trigger(trigger, available_now=available_now)
+    target, local = resolve_path(output, "output"), resolve_path(checkpoint, "checkpoint")
     session = result.sparkSession
     check_format(target, format)
     _check_pair(target, local)  # Before the lock, which would leave a new checkpoint behind.
@@ -107,26 +112,28 @@ def write_directory(
         if tolerance is not None:
             judge_batch(frame.sparkSession, target / f"batch={batch}", format, tolerance)
 
-    return _start(find_packed(result), local, take, trigger, accept)
+    return _start(find_packed(result), local, take, chosen, accept)
 
 
 def for_each_batch(
     result: DataFrame,
     function: Callable[[DataFrame, int], Any],
-    checkpoint: str | Path | None,
     *,
-    trigger: dict[str, Any] | None = None,
+    checkpoint: str | Path | None = None,
+    available_now: bool = False,
+    trigger: Mapping[str, Any] | None = None,
     most_rejected: Bearable | None = None,
 ) -> StreamingQuery:
     """Start a query that hands each batch of rows to a function; it must consume the frame.
 
-    After a crash a batch may come again, with the same number and the same `id`s. If more events are
+    It runs until it is stopped, or with `available_now` until it has taken what there is. After a crash a batch may come again, with the same number and the same `id`s. If more events are
     rejected than `most_rejected`, the query stops after the function has had the batch. Without a
     checkpoint it starts from the beginning each time, to try something out.
     """
+    chosen = choose_trigger(trigger, available_now=available_now)
     tolerance = None if most_rejected is None else read_tolerance(most_rejected)
     if tolerance is None:
-        return _start(result, checkpoint, function, trigger)
+        return _start(result, checkpoint, function, chosen)
 
     def take(frame: DataFrame, batch: int) -> None:
         kept = frame.persist()
@@ -141,7 +148,24 @@ def for_each_batch(
         finally:
             kept.unpersist()
 
-    return _start(result, checkpoint, take, trigger)
+    return _start(result, checkpoint, take, chosen)
+
+
+def choose_trigger(trigger: Mapping[str, Any] | None, *, available_now: bool) -> dict[str, Any]:
+    """Return the arguments of Spark's `trigger`; none of them: Spark's default, batch after batch."""
+    if trigger is not None and available_now:
+        raise InputError(
+            "a query has two triggers",
+            expected="available_now=True, or trigger=",
+            got=f"both; trigger={dict(trigger)!r}",
+        )
+    return {"availableNow": True} if available_now else dict(trigger or {})
+
+
+def start_writer(result: DataFrame, trigger: dict[str, Any]) -> DataStreamWriter:
+    """Return a writer of results in append mode, with a trigger."""
+    writer = result.writeStream.outputMode("append")
+    return writer.trigger(**trigger) if trigger else writer
 
 
 def publish(frame: DataFrame, batch: int, folder: Path, format: Format) -> bool:  # noqa: A002
@@ -208,14 +232,14 @@ def read_frontiers(batch: Path) -> Frontiers:
     return Frontiers(**json.loads((batch / FRONTIERS).read_text(encoding="utf-8")))
 
 
-def read_waivers(folder: str | Path) -> list[Heartbeat]:
+def read_waivers(output: str | Path) -> list[Heartbeat]:
     """Return what a query decided by its clock: heartbeats on behalf of sources that were idle.
 
     With them the reference says of the same input what the query said of it.
     """
     found: list[tuple[str, int, int | None]] = []
     known: dict[str, int] = {}
-    for _, batch in sorted(list_batches(folder).items()):
+    for _, batch in sorted(list_batches(output).items()):
         for name, stand in read_frontiers(batch).stands.items():
             if stand.waived is not None and known.get(name) != stand.waived:
                 known[name] = stand.waived
@@ -309,11 +333,11 @@ def _start(
     result: DataFrame,
     checkpoint: str | Path | None,
     function: Callable[[DataFrame, int], Any],
-    trigger: dict[str, Any] | None,
+    trigger: dict[str, Any],
     accept: Callable[[], None] = lambda: None,
 ) -> StreamingQuery:
     """Start a query, if no other driver has its checkpoint and all is as it should be."""
-    writer = result.writeStream.outputMode("append").trigger(**(trigger or {"availableNow": True}))
+    writer = start_writer(result, trigger)
 
     def begin(take: Callable[[DataFrame, int], Any]) -> StreamingQuery:
         with spare_partitions(result):
