@@ -12,6 +12,7 @@ from anabranch.model.events import Event, Heartbeat, Item, Malformed
 from anabranch.model.program import Program
 from anabranch.reference.sequential import Answer
 from anabranch.reference.sequential import run as fold
+from anabranch.savepoints.snapshot import Snapshot
 from anabranch.sources.feeds import Feed, list_feeds
 from anabranch.sources.files import Files
 
@@ -32,6 +33,8 @@ def run(
     feeds: Feed | Iterable[Any],
     *,
     sources: Sequence[Source] = (),
+    ended: bool = True,
+    start: Snapshot | None = None,
     spark: None = None,
 ) -> Answer: ...
 
@@ -52,6 +55,8 @@ def run(
     feeds: Feed | Iterable[Any],
     *,
     sources: Sequence[Source] = (),
+    ended: bool = True,
+    start: Snapshot | None = None,
     spark: SparkSession | None = None,
     **options: Any,
 ) -> Answer | DataFrame:
@@ -59,7 +64,8 @@ def run(
 
     `feeds` is a list of events, or one or more feeds such as `Files`. Events are plain (`Txn(1, "ann", 5)`, all
     of one source, in the order of the list), or an `Event` each, with its source; `sources` declares the
-    sources of a list. The input is taken as it is now, and has an end: nothing stays pending.
+    sources of a list. The input is taken as it is now. It has an end, after which nothing is pending, unless
+    `ended=False`. A run continues from the `start` that another one has left: `answer.snapshot()`.
 
     Without `spark` the program runs in this process, one event after the other: that is the reference, which
     every other runtime agrees with. With `spark=session` it is `anabranch.spark.run`, with its options.
@@ -68,6 +74,12 @@ def run(
         from anabranch.spark.runs import run as run_on_spark
 
         _refuse_sources(sources)
+        if start is not None or not ended:
+            raise InputError(
+                "`start` and `ended` are of a run without Spark",
+                expected="restore_savepoint(…) and Files(…, ended=…) of anabranch.spark",
+                got="start=" if start is not None else "ended=False",
+            )
         return run_on_spark(program, feeds, spark=spark, **options)
     if options:
         raise InputError(
@@ -77,15 +89,11 @@ def run(
         )
     taken = [feeds] if isinstance(feeds, Feed) else list(feeds)
     if not any(isinstance(one, Feed) for one in taken):
-        return run_events(program, taken, sources)
-    _refuse_sources(sources)
-    return _run_files(program, list_feeds(taken))
-
-
-def run_events(program: Program, events: Iterable[Any], sources: Sequence[Source] = ()) -> Answer:
-    """Return the answer of the reference on a list of events, which has an end."""
-    items = end_sources(list_items(program, events), sources)
-    return fold(program, items, sources)
+        items = list_items(program, taken)
+    else:
+        _refuse_sources(sources)
+        items, sources = _read_files(program, list_feeds(taken))
+    return fold(program, end_sources(items, sources) if ended else items, sources, start)
 
 
 def list_items(program: Program, events: Iterable[Any]) -> list[Item]:
@@ -106,7 +114,7 @@ def list_items(program: Program, events: Iterable[Any]) -> list[Item]:
     return items
 
 
-def _run_files(program: Program, feeds: Sequence[Feed]) -> Answer:
+def _read_files(program: Program, feeds: Sequence[Feed]) -> tuple[list[Item], list[Source]]:
     items: list[Item] = []
     sources: list[Source] = []
     for feed in feeds:
@@ -119,7 +127,7 @@ def _run_files(program: Program, feeds: Sequence[Feed]) -> Answer:
             )
         items += read_items(program, feed)
         sources += feed.declared()
-    return fold(program, end_sources(items, sources), sources)
+    return items, sources
 
 
 def _refuse_sources(sources: Sequence[Source]) -> None:

@@ -5,12 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from anabranch.spark.sinks.directory import for_each_batch, read_waivers, write_directory
+    from anabranch.spark.sinks.directory import (
+        find_last_batch,
+        for_each_batch,
+        read_frontiers,
+        read_waivers,
+        write_directory,
+    )
     from anabranch.spark.sinks.preview_sinks import write_console, write_memory
     from anabranch.spark.sinks.result_frames import select_late, select_outputs, select_rejected
 
 __all__ = [
+    "find_last_batch",
     "for_each_batch",
+    "read_frontiers",
     "read_waivers",
     "select_late",
     "select_outputs",

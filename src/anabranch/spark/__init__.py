@@ -21,7 +21,13 @@ if TYPE_CHECKING:
     from anabranch.spark.session.settings import prepare
     from anabranch.spark.session.startup import start_session
     from anabranch.spark.settlement import settle
-    from anabranch.spark.sinks.directory import for_each_batch, read_waivers, write_directory
+    from anabranch.spark.sinks.directory import (
+        find_last_batch,
+        for_each_batch,
+        read_frontiers,
+        read_waivers,
+        write_directory,
+    )
     from anabranch.spark.sinks.preview_sinks import write_console, write_memory
     from anabranch.spark.sinks.progress import Batch, describe_progress, follow, watch
     from anabranch.spark.sinks.result_frames import select_late, select_outputs, select_rejected
@@ -37,10 +43,12 @@ __all__ = [
     "create_savepoint",
     "describe_progress",
     "export_view",
+    "find_last_batch",
     "follow",
     "for_each_batch",
     "history",
     "prepare",
+    "read_frontiers",
     "read_waivers",
     "rescale",
     "restore_savepoint",
@@ -69,9 +77,11 @@ _HOMES = {
     "describe_progress": "spark.sinks.progress",
     "export_view": "spark.inspect.live_state",
     "follow": "spark.sinks.progress",
+    "find_last_batch": "spark.sinks.directory",
     "for_each_batch": "spark.sinks.directory",
     "history": "spark.inspect.live_state",
     "prepare": "spark.session.settings",
+    "read_frontiers": "spark.sinks.directory",
     "read_waivers": "spark.sinks.directory",
     "rescale": "spark.savepoints.rescaling",
     "restore_savepoint": "spark.savepoints.checkpoint_restore",
