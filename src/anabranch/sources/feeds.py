@@ -63,8 +63,9 @@ class Feed(ABC):
     reason_column: str | None = None
 
     def __post_init__(self) -> None:
-        _check_options(self)
         object.__setattr__(self, "sources", tuple(self.sources))
+        _check_options(self)
+        self.declared()  # What a source can't promise is refused here, where it is written.
 
     @property
     @abstractmethod
@@ -154,6 +155,19 @@ def list_feeds(feeds: Any) -> list[Feed]:
 
 
 def _check_options(feed: Feed) -> None:
+    if feed.tag is not None and not isinstance(feed.tag, type | str):
+        raise InputError(
+            "tag of a feed is not an event type",
+            expected='tag=Txn, or its name, tag="Txn"',
+            got=repr(feed.tag),
+        )
+    for source in feed.sources:
+        if not isinstance(source, Source):
+            raise InputError(
+                "sources of a feed are not declared",
+                expected="sources=[Source('a'), Source('b', lateness=5), …]",
+                got=repr(source),
+            )
     if feed.source is not None and feed.source_column is not None:
         raise InputError(
             "a feed has a name for its source, and a column of names",

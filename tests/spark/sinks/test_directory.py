@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from anabranch import Program, depends, on
-from anabranch.errors import RejectionError
+from anabranch.errors import InputError, RejectionError
 from anabranch.eventtime.channels import NEVER, Source
 from anabranch.eventtime.ledger import Ledger
 from anabranch.model.events import FOREVER
@@ -338,3 +338,24 @@ def test_a_disk_that_can_not_be_written_is_the_first_thing_that_is_said(spark, t
     assert len(lines) == 5
     (note,) = caught.value.__notes__
     assert "FileExistsError" in Path(note.split()[-1]).read_text()
+
+
+def test_a_query_streams_on_unless_it_is_asked_to_end(spark, tmp_path):
+    from anabranch.spark import write_directory
+
+    write(tmp_path / "in", [put(0, 1)])
+    places = {"output": tmp_path / "out", "checkpoint": tmp_path / "state"}
+    with pytest.raises(InputError, match="a query has two triggers"):
+        write_directory(
+            connect(spark, tmp_path), **places, available_now=True, trigger={"once": True}
+        )
+    query = write_directory(connect(spark, tmp_path), **places)
+    try:
+        query.processAllAvailable()
+        assert query.isActive
+        (tmp_path / "in" / ".new").write_text(json.dumps(put(1, 2, "yy")) + "\n")
+        (tmp_path / "in" / ".new").rename(tmp_path / "in" / "9999.json")
+        query.processAllAvailable()
+        assert read_ledger(max((tmp_path / "out").glob("batch=*"))).input == 2
+    finally:
+        query.stop()
