@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from anabranch.model.targets import load
-from anabranch.spark import Feed, Files, run, start_session, write_directory
+from anabranch.spark import Files, run, start_session, write_directory
 
 BATCHES = 40
 WARM_UP = 16
@@ -60,11 +60,13 @@ def run_native(spark: Any, folder: Path) -> float:
 def run_anabranch(spark: Any, folder: Path) -> float:
     """Run value–barrier."""
     feeds = [
-        Feed(Files(folder / name, files_per_batch=1), name, tag=tag, strict=True)
+        Files(folder / name, files_per_batch=1, source=name, tag=tag, strict=True)
         for name, tag in (("values", "Value"), ("barriers", "Barrier"))
     ]
     result = run(load("examples/value_barrier.py"), feeds)
-    query = write_directory(result, folder / "said", folder / "checkpoint")
+    query = write_directory(
+        result, output=folder / "said", checkpoint=folder / "checkpoint", available_now=True
+    )
     query.awaitTermination()
     rows = spark.read.parquet(str(folder / "said")).where("kind = 'output'").orderBy("time")
     found = [int(row.value) for row in rows.collect()]

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from anabranch.model.targets import load
+from anabranch.spark import Frame
 from anabranch.spark.runs import run
 from anabranch.spark.session.startup import start_session
-from anabranch.spark.sources.feeds import Feed
 
 EVENTS = 400_000
 PER_MARKER = 1_000
@@ -93,8 +93,15 @@ def read_stream(spark: Any, folder: Path, work: Workload) -> Any:
 def run_anabranch(spark: Any, folder: Path, work: Workload) -> Any:
     """Return what the example's program says, as a streaming frame of times and values."""
     feeds = [
-        Feed(read_stream(spark, folder / "events", work), "events", tag=work.event, seq="seq"),
-        Feed(read_stream(spark, folder / "markers", work), "markers", tag=work.marker, seq="seq"),
+        Frame(
+            read_stream(spark, folder / "events", work), source="events", tag=work.event, seq="seq"
+        ),
+        Frame(
+            read_stream(spark, folder / "markers", work),
+            source="markers",
+            tag=work.marker,
+            seq="seq",
+        ),
     ]
     said = run(load(f"examples/{work.name}.py"), feeds, shards=SHARDS).where("kind = 'output'")
     last = "get(from_json(value, 'array<string>'), 2)" if work.name == "page_view" else "value"

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from anabranch.model.targets import load
+from anabranch.spark import Frame
 from anabranch.spark.runs import run
 from anabranch.spark.session.startup import start_session
-from anabranch.spark.sources.feeds import Feed
 
 VALUES = 200_000
 PER_BARRIER = 1_000
@@ -54,8 +54,13 @@ def run_anabranch(spark: Any, folder: Path) -> list[int]:
         return spark.readStream.schema(schema).parquet(str(folder / name))
 
     feeds = [
-        Feed(read("values", "time long, value long, seq long"), "values", tag="Value", seq="seq"),
-        Feed(read("barriers", "time long, seq long"), "barriers", tag="Barrier", seq="seq"),
+        Frame(
+            read("values", "time long, value long, seq long"),
+            source="values",
+            tag="Value",
+            seq="seq",
+        ),
+        Frame(read("barriers", "time long, seq long"), source="barriers", tag="Barrier", seq="seq"),
     ]
     said: list[Any] = []
     result = run(program, feeds, shards=2).where("kind = 'output'").select("time", "value")

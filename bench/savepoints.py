@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from anabranch.spark import Feed, Files, run, start_session, write_directory
+from anabranch.spark import Files, run, start_session, write_directory
 from bench.peers.programs import keyed_fold
 
 KEYS = int(os.environ.get("ANABRANCH_BENCH_KEYS", "10000000"))
@@ -58,18 +58,22 @@ def measure_details() -> tuple[dict[str, float], dict[str, dict[str, float]]]:
         folder = Path(place)
         write_input(folder / "in")
 
-        def feed() -> list[Feed]:
-            return [Feed(Files(folder / "in", files_per_batch=1), "in", tag="Reading", strict=True)]
+        def feed() -> list[Files]:
+            return [
+                Files(folder / "in", files_per_batch=1, source="in", tag="Reading", strict=True)
+            ]
 
         def fill() -> None:
             result = run(keyed_fold, feed(), shards=SHARDS)
-            write_directory(result, folder / "out", folder / "checkpoint").awaitTermination()
+            write_directory(
+                result, output=folder / "out", checkpoint=folder / "checkpoint", available_now=True
+            ).awaitTermination()
 
         rates = {"fold them from files": take_time(fill)}
         saved = folder / "savepoint"
         state = add_up(folder / "checkpoint" / "state")
         rates["create a savepoint"] = take_time(
-            lambda: create_savepoint(spark, folder / "checkpoint", saved)
+            lambda: create_savepoint(saved, checkpoint=folder / "checkpoint", spark=spark)
         )
         rates["verify it"] = take_time(lambda: open_savepoint(saved))
         manifest = open_savepoint(saved, verify=False).manifest
@@ -80,13 +84,13 @@ def measure_details() -> tuple[dict[str, float], dict[str, dict[str, float]]]:
                 saved,
                 keyed_fold,
                 feed(),
-                folder / "copy",
-                folder / "copied",
+                output=folder / "copy",
+                checkpoint=folder / "copied",
                 shards=8,
                 partitions=2,
             )
         )
-        again = create_savepoint(spark, folder / "copied", folder / "again")
+        again = create_savepoint(folder / "again", checkpoint=folder / "copied", spark=spark)
         files = open_savepoint(again).manifest.files
         assert sum(r.rows or 0 for name, r in files.items() if "state/" in name) == KEYS
         manager: Any = spark._streamingCheckpointManager

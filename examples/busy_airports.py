@@ -11,9 +11,18 @@ from typing import NamedTuple
 
 from anabranch import Event, Shard, take
 from anabranch.demo import show
-from anabranch.eventtime import Always, AtFrontier, Fold, Sliding, Source, Windowing
 from anabranch.plan import Plan, Worker
-from anabranch.query import Missed, Result, aggregate
+from anabranch.sources import Source
+from anabranch.windows import (
+    Always,
+    AtFrontier,
+    Fold,
+    Missed,
+    Result,
+    Sliding,
+    Windowing,
+    aggregate,
+)
 
 
 class Departure(NamedTuple):

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from anabranch import Event, Program, Shard, depends, on, take
 from anabranch.demo import show
-from anabranch.eventtime import Source
 from anabranch.plan import Plan, Worker
+from anabranch.sources import Source
 from anabranch.state import Count, Dictionary, ListOf, MapOf, SetOf, Struct, Value
 
 

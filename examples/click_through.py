@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from anabranch import Event, take
 from anabranch.demo import show
-from anabranch.eventtime import Source
+from anabranch.joins import interval_join
 from anabranch.plan import Plan, Worker
-from anabranch.query import interval_join
+from anabranch.sources import Source
 
 
 class Impression(NamedTuple):

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from anabranch import Event, Map, Program, depends, on, take
 from anabranch.demo import show
-from anabranch.eventtime import Source
 from anabranch.plan import Plan, Worker
+from anabranch.sources import Source
 from anabranch.state import Bag, Count, MapOf, Struct, Sum
 
 SLICE, DAY = 6, 24

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from anabranch import Event, Program, depends, on, take
 from anabranch.demo import show
-from anabranch.eventtime import Source
 from anabranch.plan import Plan, Worker
+from anabranch.sources import Source
 from anabranch.state import MapOf, Replicated, Shared, Sum
 
 

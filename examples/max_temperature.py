@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from anabranch import Event, Program, Shard, depends, on, take
 from anabranch.demo import show
-from anabranch.eventtime import Source
 from anabranch.plan import Plan, Worker
+from anabranch.sources import Source
 
 
 class Temp(NamedTuple):

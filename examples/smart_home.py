@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from anabranch import Event, ForkJoin, Map, Program, State, depends, on, take
 from anabranch.demo import show
-from anabranch.eventtime import Source
 from anabranch.plan import Plan, Worker
+from anabranch.sources import Source
 from anabranch.state import MapOf, Max
 
 

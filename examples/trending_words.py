@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from anabranch import Event, Map, Program, Shard, depends, on, take
 from anabranch.demo import show
-from anabranch.eventtime import Source
 from anabranch.plan import Plan, Worker
+from anabranch.sources import Source
 from anabranch.state import Count, MapOf, Struct, Sum
 
 TOP = 2

@@ -43,3 +43,19 @@ def test_import_costs_less_than_150_ms():
     # The best of five: the others measure what else the machine was doing.
     best_ms = min(import_in_a_fresh_interpreter()["cost_ms"] for _ in range(5))
     assert best_ms < LIMIT_MS
+
+
+PUBLIC_PROBE = """
+import json, sys
+import anabranch.joins, anabranch.plan, anabranch.savepoints, anabranch.sinks, anabranch.sources
+import anabranch.spark, anabranch.state, anabranch.windows
+from anabranch.sources import Files
+print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
+"""
+
+
+def test_public_modules_need_no_optional_library_until_they_are_used():
+    answer = subprocess.run(
+        [sys.executable, "-I", "-c", PUBLIC_PROBE], capture_output=True, text=True, check=True
+    )
+    assert set(json.loads(answer.stdout)) & OPTIONAL == set()

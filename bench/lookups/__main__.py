@@ -75,7 +75,7 @@ def main(arguments: list[str]) -> int:
 
 def measure(keys: int, seconds: int, connections: int, *, columns: bool) -> dict[str, Any]:
     """Run a query over so many keys, serve it, and put it under load."""
-    from anabranch.spark import Feed, run, start_session, write_directory
+    from anabranch.spark import Frame, run, start_session, write_directory
     from anabranch.spark.inspect.follower import Follower
     from anabranch.spark.inspect.http_server import Server
 
@@ -85,10 +85,12 @@ def measure(keys: int, seconds: int, connections: int, *, columns: bool) -> dict
         writer = Writer(home / "in", keys)
         writer.write(range(keys))
         frame = spark.readStream.schema("time long, key long, seq long").parquet(str(home / "in"))
-        feed = Feed(frame, "s", tag=Seen, seq="seq")
+        feed = Frame(frame, source="s", tag=Seen, seq="seq")
         result = run(counts, [feed], columnar="auto" if columns else "never")
         trigger = {"processingTime": "0 seconds"}
-        query = write_directory(result, home / "out", home / "checkpoint", trigger=trigger)
+        query = write_directory(
+            result, output=home / "out", checkpoint=home / "checkpoint", trigger=trigger
+        )
         while not (home / "checkpoint" / "commits" / "0").exists():
             query.awaitTermination(0.2)
         since = time.monotonic()

@@ -11,7 +11,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anabranch.errors import AnabranchError, Stopped
 from anabranch.eventtime.channels import Source, end_sources
@@ -21,6 +21,12 @@ from anabranch.model.program import Program
 from anabranch.reference.event_files import encode_item
 from anabranch.reference.rows import write_rows
 from anabranch.reference.sequential import Answer, Output, run
+from anabranch.sources.files import Files
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["show"]
 
 SHARDS = 4
 FOUND, USAGE = 1, 2
@@ -84,20 +90,64 @@ def fold_on_spark(
     from anabranch.spark.session.signals import end_on_signals
     from anabranch.spark.session.startup import SHORT_LIVED, start_session
     from anabranch.spark.sinks.progress import explain_failure
-    from anabranch.spark.sources.frames import feed_directory
 
     items = list(items)
     channels = sources or [Source(name) for name in dict.fromkeys(item.source for item in items)]
     with TemporaryDirectory(prefix="anabranch-demo-") as folder, end_on_signals():
         write_rows(f"{folder}/events.jsonl", map(encode_item, items), "jsonl")
-        settings = {"spark.driver.extraJavaOptions": SHORT_LIVED}
-        session = start_session("anabranch-demo", master, ui=False, **settings)
-        feed = feed_directory(session, program, folder, channels, ended=True)
-        result = run_query(program, [feed], shards=shards)
+        settings: dict[str, Any] = {"spark.driver.extraJavaOptions": SHORT_LIVED}
+        start_session("anabranch-demo", master, ui=False, **settings)
+        feed = Files.of(program, folder, format="json", sources=channels, ended=True)
+        result = run_query(program, feed, shards=shards)
         try:
             rows = result.collect()
         except Exception as error:
             raise explain_failure(str(error)) from error
+    return _read_rows(rows)
+
+
+def stream_on_spark(
+    program: Program,
+    parts: Sequence[Iterable[Item]],
+    sources: Sequence[Source],
+    shards: int = SHARDS,
+    spark: SparkSession | None = None,
+) -> Rows:
+    """Run a program on Spark as a stream whose batches are the parts; start a session if there is none."""
+    from anabranch.spark.runs import run as run_query
+    from anabranch.spark.session.startup import SHORT_LIVED, start_session
+    from anabranch.spark.sinks.directory import for_each_batch
+    from anabranch.spark.sinks.progress import explain_failure
+
+    if spark is None:
+        settings: dict[str, Any] = {"spark.driver.extraJavaOptions": SHORT_LIVED}
+        spark = start_session("anabranch-demo", **settings)
+    parts = [list(part) for part in parts]
+    names = dict.fromkeys(item.source for part in parts for item in part)
+    channels = sources or [Source(name) for name in names]
+    outputs: list[Any] = []
+    ledger: list[Any] = []
+
+    def take(frame: Any, _: int) -> None:
+        found = frame.collect()
+        outputs.extend(row for row in found if row.kind == "output")
+        # Each batch counts everything since the start.
+        ledger[:] = [row for row in found if row.kind == "ledger"] or ledger
+
+    with TemporaryDirectory(prefix="anabranch-demo-") as folder:
+        for number, part in enumerate(parts):
+            write_rows(f"{folder}/{number:06}.jsonl", map(encode_item, part), "jsonl")
+        feed = Files.of(program, folder, format="json", files_per_batch=1, sources=channels)
+        result = run_query(program, feed, spark=spark, shards=shards)
+        query = for_each_batch(result, take, available_now=True)
+        try:
+            query.awaitTermination()
+        except Exception as error:
+            raise explain_failure(str(error)) from error
+    return _read_rows([*outputs, *ledger])
+
+
+def _read_rows(rows: Sequence[Any]) -> Rows:
     counts = [json.loads(row.value) for row in rows if row.kind == "ledger"]
     return Rows(
         {row.id: row.value for row in rows if row.kind == "output"},

@@ -21,7 +21,7 @@ Role = Literal["input", "output", "checkpoint", "savepoint"]
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?=/)")
 _CURES: dict[Role, str] = {
     "input": "copy the files into a local folder; or read them with spark.readStream, and give "
-    "the frame to Feed",
+    "the frame to Frame",
     "output": "write to a local or mounted folder; or write the result frame with a sink of Spark's",
     "checkpoint": "name a local folder, or one that is mounted on this machine and its workers",
     "savepoint": "name a local folder, and copy it from there",

@@ -6,10 +6,9 @@ from statistics import median, pvariance
 
 import pytest
 
-from anabranch import Event
-from anabranch.eventtime.channels import end_sources
-from anabranch.reference.sequential import run
+from anabranch import Event, run
 from anabranch.reference.verification import prepare
+from anabranch.sources import end_sources
 from examples import energy_forecast, outlier_detection, trending_words
 
 SEEDS = range(25)
@@ -70,7 +69,7 @@ def test_outliers_are_what_a_look_at_all_connections_finds(seed):
     connections, checks = draw_connections(rng)
     sources = outlier_detection.sources
     events = deal(rng, sources, [*connections, *checks])
-    answer = run(outlier_detection.outlier_detection, end_sources(events, sources), sources)
+    answer = run(outlier_detection.outlier_detection, events, sources=sources)
     expected = find_outliers(connections, checks)
     assert answer.values == expected
     assert expected
@@ -112,7 +111,7 @@ def test_forecasts_are_what_a_look_at_all_loads_gives(seed):
     loads, ends = draw_loads(rng)
     sources = energy_forecast.sources
     events = deal(rng, sources, [*loads, *ends])
-    answer = run(energy_forecast.energy_forecast, end_sources(events, sources), sources)
+    answer = run(energy_forecast.energy_forecast, events, sources=sources)
     assert answer.values == forecast_loads(loads, ends)
 
 
@@ -151,7 +150,7 @@ def test_trending_words_are_what_a_count_of_all_posts_gives(seed):
     words, shown, hours = draw_posts(rng)
     sources = trending_words.sources
     events = deal(rng, sources, [*words, *shown, *hours])
-    answer = run(trending_words.trending_words, end_sources(events, sources), sources)
+    answer = run(trending_words.trending_words, events, sources=sources)
     assert answer.values == find_trending(words, shown, hours)
 
 

@@ -54,7 +54,7 @@ def start(spark, story: Story, home: Path, checkpoint: Path, out: Path, *, colum
     frame = spark.readStream.schema(story.schema).option("maxFilesPerTrigger", 1)
     feeds = story.feed(frame.json(str(home / "in")))
     result = run(story.program, feeds, shards=2, columnar="auto" if columns else "never")
-    return write_directory(result, out, checkpoint)
+    return write_directory(result, output=out, checkpoint=checkpoint, available_now=True)
 
 
 def published(out: Path) -> list[int]:

@@ -54,9 +54,9 @@ def write(file, rows, number):
 
 
 def test_bad_rows_are_rejected_with_their_reasons_and_the_query_goes_on(spark, tmp_path):
+    from anabranch.spark import Frame
     from anabranch.spark.runs import run
     from anabranch.spark.sinks.directory import write_directory
-    from anabranch.spark.sources.feeds import Feed
 
     (tmp_path / "in").mkdir()
     for number, rows in enumerate((FIRST, SECOND)):
@@ -66,8 +66,13 @@ def test_bad_rows_are_rejected_with_their_reasons_and_the_query_goes_on(spark, t
         .option("maxFilesPerTrigger", 1)
         .json(str(tmp_path / "in"))
     )
-    feed = Feed(frame, "s", tag=Put, seq="seq", heartbeat="heartbeat")
-    query = write_directory(run(lengths, [feed], shards=2), tmp_path / "out", tmp_path / "state")
+    feed = Frame(frame, source="s", tag=Put, seq="seq", heartbeat="heartbeat")
+    query = write_directory(
+        run(lengths, [feed], shards=2),
+        output=tmp_path / "out",
+        checkpoint=tmp_path / "state",
+        available_now=True,
+    )
     query.awaitTermination()
 
     assert published(tmp_path / "out") == [0, 1]
@@ -117,7 +122,7 @@ REASONS = {
 
 
 def test_whatever_is_wrong_with_a_line_the_line_is_kept(spark, tmp_path):
-    from anabranch.spark import feed_directory, run, select_rejected, write_directory
+    from anabranch.spark import Files, run, select_rejected, write_directory
 
     (tmp_path / "in").mkdir()
     beat = json.dumps({"source": "s", "seq": 8, "heartbeat": FOREVER}).encode()
@@ -125,9 +130,17 @@ def test_whatever_is_wrong_with_a_line_the_line_is_kept(spark, tmp_path):
         file = tmp_path / "in" / f"{number}.jsonl"
         file.write_bytes(b"\n".join(lines))
         os.utime(file, (1_700_000_000 + number, 1_700_000_000 + number))
-    feed = feed_directory(spark, lengths, str(tmp_path / "in"), [Source("s", ahead=100)])
+    feed = Files.of(
+        lengths,
+        str(tmp_path / "in"),
+        format="json",
+        files_per_batch=1,
+        sources=[Source("s", ahead=100)],
+    )
     result = run(lengths, [feed], shards=2, max_record_bytes=2000)
-    write_directory(result, tmp_path / "out", tmp_path / "state").awaitTermination()
+    write_directory(
+        result, output=tmp_path / "out", checkpoint=tmp_path / "state", available_now=True
+    ).awaitTermination()
 
     rows = spark.read.parquet(str(tmp_path / "out"))
     found = {row.reason: row.raw for row in select_rejected(rows).collect()}
@@ -148,12 +161,12 @@ def test_whatever_is_wrong_with_a_line_the_line_is_kept(spark, tmp_path):
 
 
 def test_what_sparks_reader_gave_up_on_is_rejected_with_its_text(spark, tmp_path):
-    from anabranch.spark import Feed, run, select_rejected
+    from anabranch.spark import Frame, run, select_rejected
 
     (tmp_path / "in.json").write_bytes(b"\n".join([*LINES[:5], LINES[7]]))
     schema = "seq long, time long, text string, _corrupt_record string"
     frame = spark.read.schema(schema).json(str(tmp_path / "in.json"))
-    feed = Feed(frame, "s", tag=Put, seq="seq", corrupt_column="_corrupt_record")
+    feed = Frame(frame, source="s", tag=Put, seq="seq", corrupt_column="_corrupt_record")
     result = run(lengths, [feed], shards=2)
     found = {row.raw: (row.reason, row.seq) for row in select_rejected(result).collect()}
     # The number where a text should be is no fault to Spark's reader: it makes a text of it.
@@ -163,13 +176,13 @@ def test_what_sparks_reader_gave_up_on_is_rejected_with_its_text(spark, tmp_path
 
 @pytest.mark.parametrize("kind", ["string", "binary"])
 def test_a_column_of_json_is_read_as_kafka_brings_it(spark, kind):
-    from anabranch.spark import Feed, run, select_outputs, select_rejected
+    from anabranch.spark import Frame, run, select_outputs, select_rejected
 
     rows = [(0, '{"time": 1, "text": "ab", "offset": 77}'), (1, "nonsense"), (2, None)]
     rows += [(3, '{"time": 2, "text": "c"}')]
     frame = spark.createDataFrame(rows, "offset long, value string").coalesce(1)
     frame = frame.selectExpr("offset", f"CAST(value AS {kind}) AS value")
-    feed = Feed(frame, "s", tag=Put, seq="offset", json_column="value")
+    feed = Frame(frame, source="s", tag=Put, seq="offset", json_column="value")
     result = run(lengths, [feed], shards=2)
     said = select_outputs(result, "bigint").orderBy("seq").collect()
     assert [(row.seq, row.value) for row in said] == [(0, 0), (3, 2)]
@@ -184,14 +197,14 @@ def test_a_column_of_json_is_read_as_kafka_brings_it(spark, kind):
 
 
 def test_a_text_column_that_is_not_utf8_does_not_stop_the_query(spark):
-    from anabranch.spark import Feed, run, select_outputs, select_rejected
+    from anabranch.spark import Frame, run, select_outputs, select_rejected
 
     frame = spark.range(1).selectExpr(
         "explode(array(struct(0L AS seq, 1L AS time, X'6162' AS raw), "
         "struct(1L AS seq, 2L AS time, X'FF' AS raw))) AS row"
     )
     frame = frame.selectExpr("row.seq", "row.time", "CAST(row.raw AS STRING) AS text").coalesce(1)
-    result = run(lengths, [Feed(frame, "s", tag=Put, seq="seq")], shards=2)
+    result = run(lengths, [Frame(frame, source="s", tag=Put, seq="seq")], shards=2)
     assert [row.seq for row in select_outputs(result).collect()] == [0]
     (bad,) = select_rejected(result).collect()
     assert bad.reason == "field 'text' of Put: expected str, got b'\\xff' (bytes)"

@@ -51,12 +51,14 @@ FOLLOW = """
 import sys
 sys.path.insert(0, {home!r})
 from anabranch.eventtime.channels import Source
-from anabranch.spark import feed_directory, follow, run, start_session, write_directory
+from anabranch.spark import Files, follow, run, start_session, write_directory
 from steps import steps
 
 session = start_session(ui=False)
-feed = feed_directory(session, steps, {home!r} + "/in", [Source("s")], format="json")
-query = write_directory(run(steps, [feed], shards=1), {home!r} + "/out", {home!r} + "/checkpoint")
+feed = Files.of(steps, {home!r} + "/in", format="json", files_per_batch=1, sources=[Source("s")])
+query = write_directory(
+    run(steps, feed, shards=1), output={home!r} + "/out", checkpoint={home!r} + "/checkpoint", available_now=True
+)
 try:
     follow(query, lambda line: None)
 except KeyboardInterrupt:

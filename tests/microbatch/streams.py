@@ -13,7 +13,7 @@ from anabranch.microbatch.exchange.result_rows import encode_json, identify
 from anabranch.model.events import Item, Malformed, field_types
 from anabranch.model.targets import load, load_module
 from anabranch.reference.sequential import run as fold
-from anabranch.spark.sources.feeds import Feed
+from anabranch.spark import Frame
 
 SQL_TYPES = {int: "long", float: "double", str: "string", bool: "boolean"}
 
@@ -41,9 +41,9 @@ class Stream:
     def rows(self) -> list[dict[str, Any]]:
         return [to_row(item) for item in self.items]
 
-    def feed(self, frame) -> list[Feed]:
+    def feed(self, frame) -> list[Frame]:
         return [
-            Feed(
+            Frame(
                 frame,
                 tag_column="tag",
                 source_column="source",

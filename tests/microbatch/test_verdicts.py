@@ -28,10 +28,10 @@ from anabranch.reference.sequential import run
 from anabranch.reference.speculative import run as speak
 from anabranch.sources import files as file_source
 from anabranch.sources.files import Files
+from anabranch.spark import Frame
 from anabranch.spark.runs import run as run_on_spark
 from anabranch.spark.sinks.result_frames import select_late, select_rejected
 from anabranch.spark.sources.envelope_source import FusedReader
-from anabranch.spark.sources.feeds import Feed
 from anabranch.state import MapOf, Sum
 from tests.microbatch.test_microbatches import WAYS, Engine, cut, expected_rows, said_rows, to_row
 from tests.spark.sources.test_envelope_source import follow
@@ -310,7 +310,7 @@ def test_a_frame_gives_the_verdicts_of_the_reference_in_any_zone(spark):
     spark.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")
     try:
         frame = spark.createDataFrame(rows, schema).coalesce(1)
-        feed = Feed(frame, tag="Visit", seq="seq", source_column="source", sources=[Source("a")])
+        feed = Frame(frame, tag="Visit", seq="seq", source_column="source", sources=[Source("a")])
         result = run_on_spark(visits, [feed], shards=1).cache()
         found = result.where("kind = 'output'").orderBy("time").collect()
         late = select_late(result).collect()

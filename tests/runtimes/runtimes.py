@@ -179,7 +179,9 @@ class SparkStreaming:
             feed = stream.feed(files.json(str(folder / "in")))
             columnar = "auto" if self.columns else "never"
             result = run_query(stream.program, feed, shards=self.shards, columnar=columnar)
-            write_directory(result, folder / "out", folder / "checkpoint").awaitTermination()
+            write_directory(
+                result, output=folder / "out", checkpoint=folder / "checkpoint", available_now=True
+            ).awaitTermination()
             ran += len(parts)
         # Each file was a batch of its own, and the restart was none of the answer's business.
         assert len(list((folder / "out").glob("batch=*"))) == ran

@@ -52,10 +52,20 @@ def test_a_restart_with_another_number_of_shards_is_refused(spark, tmp_path):
         frame = spark.readStream.schema(story.schema).option("maxFilesPerTrigger", 1)
         result = run(story.program, story.feed(frame.json(str(tmp_path / "in"))), shards=shards)
         if shards == 2:
-            write_directory(result, tmp_path / "out", tmp_path / "checkpoint").awaitTermination()
+            write_directory(
+                result,
+                output=tmp_path / "out",
+                checkpoint=tmp_path / "checkpoint",
+                available_now=True,
+            ).awaitTermination()
         else:
             with pytest.raises(ChangedProgramError, match="made with other shards"):
-                write_directory(result, tmp_path / "out", tmp_path / "checkpoint")
+                write_directory(
+                    result,
+                    output=tmp_path / "out",
+                    checkpoint=tmp_path / "checkpoint",
+                    available_now=True,
+                )
 
 
 def test_late_and_bad_rows_come_out_beside_the_outputs(spark):
@@ -81,18 +91,16 @@ def test_late_and_bad_rows_come_out_beside_the_outputs(spark):
 
 
 def test_a_column_that_is_not_there_is_named_with_those_that_are(spark):
-    from anabranch.spark.runs import run
-    from anabranch.spark.sources.feeds import Feed
+    from anabranch.spark import Frame, run
 
     story = Story("key_counter")
     frame = spark.createDataFrame([], story.schema)
     with pytest.raises(InputError, match="column 'offset' is not found"):
-        run(story.program, [Feed(frame, "s", tag="Inc", seq="offset")])
+        run(story.program, [Frame(frame, source="s", tag="Inc", seq="offset")])
     with pytest.raises(InputError, match="column 'line' is not found"):
-        run(story.program, [Feed(frame, "s", tag="Inc", seq="offset", json_column="line")])
-    both = Feed(frame, "s", tag="Inc", json_column="tag", corrupt_column="source")
-    with pytest.raises(InputError, match="reads JSON, and leaves it to another reader"):
-        run(story.program, [both])
+        run(story.program, [Frame(frame, source="s", tag="Inc", seq="offset", json_column="line")])
+    with pytest.raises(InputError, match="a run has no option 'shard'"):
+        run(story.program, Frame(frame, tag="Inc"), shard=2)
 
 
 def test_a_run_that_said_nothing_can_still_be_read(spark, tmp_path):

@@ -30,7 +30,9 @@ def test_a_query_in_two_lives_says_what_the_fold_says(name, spark, tmp_path):
         stream.write(tmp_path / "in", parts[:count])
         files = session.readStream.schema(stream.schema).option("maxFilesPerTrigger", 1)
         frame = run_query(program, stream.feed(files.json(str(tmp_path / "in"))), shards=3)
-        write_directory(frame, tmp_path / "out", tmp_path / "checkpoint").awaitTermination()
+        write_directory(
+            frame, output=tmp_path / "out", checkpoint=tmp_path / "checkpoint", available_now=True
+        ).awaitTermination()
     rows = session.read.parquet(str(tmp_path / "out")).collect()
     answer = fold(program, items, sources)
     assert outputs_of(rows) == sorted(

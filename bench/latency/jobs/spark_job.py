@@ -13,7 +13,7 @@ from answers import Task, keep, read_task, wait_for_end
 from merging import advance, begin, sort_chunk
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from anabranch.spark import Feed, for_each_batch, run
+from anabranch.spark import Frame, for_each_batch, run
 from anabranch.spark.session.startup import start_session
 from bench.latency.producer import SOURCES
 from bench.peers.programs import value_barrier
@@ -59,9 +59,9 @@ class Barriers(StatefulProcessor):
 def start_anabranch(spark: Any, task: Task, said: Said) -> Any:
     """Start the program of W2."""
     feeds = [
-        Feed(
+        Frame(
             read_socket(spark, port),
-            name,
+            source=name,
             tag="Barrier" if name == "barriers" else "Value",
             seq="seq",
             strict=True,
@@ -75,7 +75,10 @@ def start_anabranch(spark: Any, task: Task, said: Said) -> Any:
 
     trigger = {"processingTime": "0 seconds"}
     return for_each_batch(
-        run(value_barrier, feeds, shards=1), take, task.scratch / "checkpoint", trigger=trigger
+        run(value_barrier, feeds, shards=1),
+        take,
+        checkpoint=task.scratch / "checkpoint",
+        trigger=trigger,
     )
 
 

@@ -10,7 +10,7 @@ from batches import Clock, follow, open_session, read_source
 from protocol import Task, keep_answer, keep_pages, keep_sampled, read_task
 
 from anabranch import Program
-from anabranch.spark import Feed, Files, run, write_directory
+from anabranch.spark import Files, Frame, run, write_directory
 from bench.peers import programs
 
 PROGRAMS: dict[str, tuple[Program, dict[str, str]]] = {
@@ -27,15 +27,15 @@ SAID = "key long, end long, value struct<total: long, seen: long>"
 SHARDS = 4
 
 
-def run_program(task: Task, read: Callable[[str], Any], *, fused: bool = False) -> Any:
+def run_program(task: Task, read: Callable[..., Any], *, fused: bool = False) -> Any:
     """Return what the program says of its sources, each read with `read`."""
     windows = task.kind == "windows"
     program, tags = PROGRAMS[task.manifest["workload"] if windows else task.kind]
     names = [*task.sources, "asks"] if "asks" in tags else task.sources
     feeds = [
-        Feed(
-            read(name),
+        read(
             name,
+            source=name,
             tag=tags[name.partition("-")[0]],
             seq=None if fused else "seq",  # Files have a sequence of their own.
             strict=not windows,  # Several bids have one time.
@@ -58,15 +58,19 @@ def choose_shards(kind: str, *, fused: bool) -> int | None:
 
 def run_from_frames(spark: Any, task: Task) -> Any:
     """Run on a plain streaming frame for each source."""
-    return run_program(task, lambda name: read_source(spark, task, name))
+    return run_program(
+        task, lambda name, **options: Frame(read_source(spark, task, name), **options)
+    )
 
 
 def run_from_files(spark: Any, task: Task) -> Any:
     """Run on the files themselves, which are read without passing through Spark's rows."""
     folder = task.folder / "parquet"
-    return run_program(
-        task, lambda name: Files(folder / name, files_per_batch=task.per_batch), fused=True
-    )
+
+    def read(name: str, **options: Any) -> Files:
+        return Files(folder / name, files_per_batch=task.per_batch, **options)
+
+    return run_program(task, read, fused=True)
 
 
 def keep_outputs(spark: Any, task: Task) -> None:
@@ -107,7 +111,9 @@ def main() -> None:
     result = {"frame": run_from_frames, "fused": run_from_files}[task.how](spark, task)
     clock = Clock(task, ready)
     said = task.scratch / "said"
-    query = write_directory(result, said, task.scratch / "checkpoint")
+    query = write_directory(
+        result, output=said, checkpoint=task.scratch / "checkpoint", available_now=True
+    )
     while query.isActive and not (said / "batch=0").exists():
         time.sleep(0.01)
     clock.note()

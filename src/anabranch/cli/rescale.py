@@ -46,8 +46,8 @@ def rescale(  # noqa: PLR0913 - one for each flag
     check_rescale(order.output or output, checkpoint, partitions=partitions, format=order.format)
     with open_run(screen, material, order) as (_, feeds), screen.wait("rescaling"):
         rescale_query(
-            material.program, feeds, order.output or output, checkpoint, shards=place.shards,
-            columnar=place.columnar, partitions=partitions, format=order.format,
+            material.program, feeds, output=order.output or output, checkpoint=checkpoint,
+            shards=place.shards, columnar=place.columnar, partitions=partitions, format=order.format,
             max_record_bytes=place.max_record_bytes or MAX_RECORD_BYTES,
         )  # fmt: skip
     shards = read_begin(checkpoint).shards

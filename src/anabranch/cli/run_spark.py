@@ -53,6 +53,7 @@ def run_on_spark(
         check_order(order)
     else:
         order = prepare_restore(material, order, savepoint)
+    from anabranch.spark.run_options import RunOptions
     from anabranch.spark.runs import make_job
     from anabranch.spark.session.signals import end_on_signals
     from anabranch.spark.session.startup import start_session
@@ -68,10 +69,11 @@ def run_on_spark(
         feeds = [channel.make_feed(material.program) for channel in channels]
         if savepoint is not None:
             restore_here(screen, material, order, savepoint, feeds)
-        job = make_job(
-            material.program, feeds, shards=order.place.shards, columnar=order.place.columnar,
-            mode=order.mode, max_record_bytes=find_most(order),
+        options = RunOptions(
+            shards=order.place.shards, columnar=order.place.columnar, mode=order.mode,
+            max_record_bytes=find_most(order),
         )  # fmt: skip
+        job = make_job(material.program, feeds, options)
         if order.folder is None:
             _run_batch(screen, job, feeds, order, folder)
         else:
@@ -157,8 +159,8 @@ def restore_here(
             savepoint.path,
             material.program,
             feeds,
-            order.output,
-            find_checkpoint(order, Path(order.output)),
+            output=order.output,
+            checkpoint=find_checkpoint(order, Path(order.output)),
             shards=order.place.shards,
             columnar=order.place.columnar,
             partitions=partitions,
@@ -198,7 +200,7 @@ def _run_stream(
     tolerance = None if order.output is None else order.most_rejected
     checkpoint = find_checkpoint(order, folder)
     query = write_directory(
-        result, folder, checkpoint, format=order.format, most_rejected=tolerance,
+        result, output=folder, checkpoint=checkpoint, format=order.format, most_rejected=tolerance,
         trigger=order.trigger,
     )  # fmt: skip
     if order.place.follow:
@@ -206,7 +208,7 @@ def _run_stream(
         _note(screen, f"following {order.folder}, every {order.place.trigger or TRIGGER}", order)
         _note(screen, f"Ctrl-C stops it{f'; Spark shows it at {page}' if page else ''}", order)
     try:
-        follow(query, lambda line: _note(screen, line, order), folder)
+        follow(query, lambda line: _note(screen, line, order), output=folder)
     except Exception:
         query.stop()
         raise

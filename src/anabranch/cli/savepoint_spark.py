@@ -88,7 +88,9 @@ def create(
         with screen.wait("starting Spark"):
             session = start_session("anabranch", master, ui=False)
         with screen.wait("saving"):
-            create_savepoint(session, checkpoint, target, batch=batch, at=at, wait_s=wait_s)
+            create_savepoint(
+                target, checkpoint=checkpoint, batch=batch, at=at, wait_s=wait_s, spark=session
+            )
     return _show(screen, target, json=json)
 
 

@@ -24,10 +24,10 @@ from anabranch.model.program import Program
 from anabranch.paths import check_folder, resolve_path
 from anabranch.reference.event_files import encode_item, name_channel
 from anabranch.reference.rows import STANDARD, Format, find_format, list_inputs, write_rows
+from anabranch.sources.feeds import name_columns
 
 if TYPE_CHECKING:
     from anabranch.sources.files import FileFormat, Files
-    from anabranch.spark.sources.feeds import Feed
 
 PEEK = 100
 """How many lines of a file of JSON are looked at for its columns."""
@@ -47,19 +47,16 @@ class Channel:
     columns: frozenset[str]
     sources: tuple[Source, ...] = ()
 
-    def make_feed(self, program: Program) -> Feed:
+    def make_feed(self, program: Program) -> Files:
         """Return the feed of these files."""
-        from anabranch.spark.sources.feeds import Feed
-        from anabranch.spark.sources.frames import name_columns
-
         names = name_columns(program)
         has = {name: column for name, column in names.items() if column in self.columns}
         only = program.inputs[0] if len(program.inputs) == 1 else None
         named = "source" in has
         promised = {} if named else _describe(self.sources[0])
-        return Feed(
+        return replace(
             self.files,
-            None if named else self.name,
+            source=None if named else self.name,
             tag=only,
             tag_column=has.get("tag") if only is not None else names["tag"],
             seq=has.get("seq"),
@@ -86,8 +83,6 @@ def declare_inputs(
     material: TargetModule, order: SparkRequest, channels: list[Channel]
 ) -> list[list[Source]]:
     """Return the sources of each channel, as declared beside the program or by flags."""
-    from anabranch.spark.sources.frames import name_columns
-
     column = name_columns(material.program)["source"]
     idle = order.place.idle_after_s
     found: list[list[Source]] = []
@@ -113,13 +108,12 @@ def declare_inputs(
 
 def _find_channels(material: TargetModule, order: SparkRequest, scratch: Path) -> Iterator[Channel]:
     from anabranch.sources.files import Files
-    from anabranch.spark.sources.frames import name_columns
 
     column = name_columns(material.program)["source"]
     if order.folder is not None:
         folder = check_folder(order.folder)
         paths = list_inputs(str(folder))
-        files = Files(folder, _find_format(paths), order.files_per_batch)
+        files = Files(folder, format=_find_format(paths), files_per_batch=order.files_per_batch)
         yield Channel(files, name_channel(order.folder), _peek(paths))
         return
     paths = [str(resolve_path(path, "input")) for path in _list_files(material, order, scratch)]
@@ -131,7 +125,7 @@ def _find_channels(material: TargetModule, order: SparkRequest, scratch: Path) -
         place = scratch / f"manifest-{number}"
         place.mkdir()
         (place / _MANIFEST).write_text("".join(f"{path}\n" for path in mine), encoding="utf-8")
-        files = Files(place, _find_format(mine), manifest=_MANIFEST, ended=True)
+        files = Files(place, format=_find_format(mine), manifest=_MANIFEST, ended=True)
         yield Channel(files, name, _peek(mine))
 
 

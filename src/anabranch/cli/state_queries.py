@@ -161,7 +161,7 @@ def export(
     screen = Screen()
     _check_checkpoint(checkpoint)
     with screen.wait("reading the state"):
-        running = export_view(checkpoint, folder, keep=keep, spark=_start(master))
+        running = export_view(checkpoint, output=folder, keep=keep, spark=_start(master))
     try:
         while follow and running.is_alive:
             time.sleep(0.2)

@@ -13,13 +13,15 @@ import hashlib
 import os
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from anabranch.errors import AnabranchError, InputError
+from anabranch.model.program import Program
 from anabranch.paths import check_folder, resolve_path
 from anabranch.sources.arrow_tables import read_arrow_blocks, read_parquet_blocks
+from anabranch.sources.feeds import Feed, name_columns
 from anabranch.sources.text_blocks import ROW, read_csv_blocks, read_json_blocks
 
 if TYPE_CHECKING:
@@ -55,20 +57,22 @@ class ChangedFilesError(AnabranchError, ValueError):
 
 
 @dataclass(frozen=True)
-class Files:
-    """A folder whose files are a source's events, for `Feed(Files("in/north"), "north", …)`.
+class Files(Feed):
+    """A folder of files as a feed: `Files("in/north", format="json", tag=Txn, lateness=5)`.
 
-    Write a file under a name that begins with a dot, then rename it: whatever is there is complete.
-    Without a sequence column, events have that of the files' names and their places in them.
+    Write a file under a name that begins with a dot, then rename it: a file that is there is complete.
+    Without a sequence column, the sequence of an event is the place of its file and its row. The options
+    that all feeds share are those of `Feed`; the default of `source` is the folder's name.
 
-    Files are taken in the order of their names. If that is not theirs, name a `manifest`: a text in the
+    Files are read in the order of their names. If that is not theirs, name a `manifest`: a text in the
     folder, to which you append the name of each file when it is complete, one to a line. A name may be an
-    absolute path.
+    absolute path. A batch of a stream reads at most `files_per_batch` files (default 16).
 
     Files that have `ended` are the whole input: they are read as one batch, after which everything settles.
     """
 
     folder: str | Path
+    _: KW_ONLY
     format: FileFormat = "parquet"
     files_per_batch: int = 16
     manifest: str | None = None
@@ -85,6 +89,38 @@ class Files:
             raise InputError("a batch takes no files", expected="files_per_batch=1 or more")
         # A worker may have another current folder.
         object.__setattr__(self, "folder", str(resolve_path(self.folder, "input")))
+        super().__post_init__()
+
+    @classmethod
+    def of(cls, program: Program, folder: str | Path, **options: Any) -> Files:
+        """Return the feed of a folder whose rows name their type and source, as the command line reads it.
+
+        Each row has the columns `tag`, `source`, `seq` and `heartbeat` beside its fields, with an `@` before
+        the name where a field of the program has it. The sources are declared by `sources=[…]`.
+        """
+        names = name_columns(program)
+        beside = {
+            "tag_column": names["tag"],
+            "source_column": names["source"],
+            "seq": names["seq"],
+            "heartbeat": names["heartbeat"],
+        }
+        return cls(folder, **{**beside, **options})
+
+    @property
+    def is_stream(self) -> bool:
+        """Return whether more files may come."""
+        return not self.ended
+
+    @property
+    def is_numbered(self) -> bool:
+        """Return True: rows without a sequence have that of their places."""
+        return True
+
+    @property
+    def default_source(self) -> str:
+        """Return the folder's name."""
+        return Path(self.folder).name
 
 
 class Taken(NamedTuple):

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from anabranch.sources.files import Files
     from anabranch.spark.checkpoint.integrity import verify_checkpoint
     from anabranch.spark.inspect.live_state import export_view, history, serve, state
+    from anabranch.spark.run_options import RunOptions
     from anabranch.spark.runs import run
     from anabranch.spark.savepoints.checkpoint_restore import restore_savepoint
     from anabranch.spark.savepoints.creation import create_savepoint
@@ -20,27 +21,34 @@ if TYPE_CHECKING:
     from anabranch.spark.session.settings import prepare
     from anabranch.spark.session.startup import start_session
     from anabranch.spark.settlement import settle
-    from anabranch.spark.sinks.directory import for_each_batch, read_waivers, write_directory
+    from anabranch.spark.sinks.directory import (
+        find_last_batch,
+        for_each_batch,
+        read_frontiers,
+        read_waivers,
+        write_directory,
+    )
     from anabranch.spark.sinks.preview_sinks import write_console, write_memory
     from anabranch.spark.sinks.progress import Batch, describe_progress, follow, watch
     from anabranch.spark.sinks.result_frames import select_late, select_outputs, select_rejected
-    from anabranch.spark.sources.clock_frames import feed_clock
-    from anabranch.spark.sources.feeds import Feed
-    from anabranch.spark.sources.frames import feed_directory
+    from anabranch.spark.sources.clock_frames import Clock
+    from anabranch.spark.sources.data_frames import Frame
 
 __all__ = [
     "Batch",
-    "Feed",
+    "Clock",
     "Files",
+    "Frame",
+    "RunOptions",
     "create_savepoint",
     "describe_progress",
     "export_view",
-    "feed_clock",
-    "feed_directory",
+    "find_last_batch",
     "follow",
     "for_each_batch",
     "history",
     "prepare",
+    "read_frontiers",
     "read_waivers",
     "rescale",
     "restore_savepoint",
@@ -61,17 +69,19 @@ __all__ = [
 
 _HOMES = {
     "Batch": "spark.sinks.progress",
-    "Feed": "spark.sources.feeds",
+    "Clock": "spark.sources.clock_frames",
     "Files": "sources.files",
+    "Frame": "spark.sources.data_frames",
+    "RunOptions": "spark.run_options",
     "create_savepoint": "spark.savepoints.creation",
     "describe_progress": "spark.sinks.progress",
     "export_view": "spark.inspect.live_state",
-    "feed_clock": "spark.sources.clock_frames",
-    "feed_directory": "spark.sources.frames",
     "follow": "spark.sinks.progress",
+    "find_last_batch": "spark.sinks.directory",
     "for_each_batch": "spark.sinks.directory",
     "history": "spark.inspect.live_state",
     "prepare": "spark.session.settings",
+    "read_frontiers": "spark.sinks.directory",
     "read_waivers": "spark.sinks.directory",
     "rescale": "spark.savepoints.rescaling",
     "restore_savepoint": "spark.savepoints.checkpoint_restore",

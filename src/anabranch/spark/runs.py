@@ -6,7 +6,7 @@ import logging
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from anabranch.errors import InputError
 from anabranch.eventtime.channels import Source, check_units
@@ -14,32 +14,32 @@ from anabranch.microbatch.exchange.envelopes import CLOCK, SCHEMA, make_batch
 from anabranch.microbatch.exchange.packed_rows import PACK_SCHEMA
 from anabranch.microbatch.exchange.result_rows import COLUMNS
 from anabranch.microbatch.ingest.column_reader import take_in_columns
+from anabranch.microbatch.ingest.feed_readings import make_reading
 from anabranch.microbatch.ingest.file_rows import Folder
 from anabranch.microbatch.ingest.look_ahead import can_foresee
 from anabranch.microbatch.ingest.row_reader import MAX_RECORD_BYTES, Reading, take_in
 from anabranch.microbatch.job.column_plan import ColumnPlan, plan_columns
 from anabranch.microbatch.job.job import Job
-from anabranch.microbatch.job.path_choice import (
-    Columnar,
-    describe_row_path,
-    plan_path,
-)
+from anabranch.microbatch.job.path_choice import describe_row_path, plan_path
 from anabranch.microbatch.job.shard_counts import SHARDS, choose_shards
-from anabranch.microbatch.job.speculative_layout import check_mode, choose_speculative_layout
+from anabranch.microbatch.job.speculative_layout import choose_speculative_layout
 from anabranch.model.program import Program
 from anabranch.model.values.field_support import check_fields
 from anabranch.plan.layouts import Layout, choose_layout
+from anabranch.sources.feeds import Feed, list_feeds
 from anabranch.sources.files import Files
 from anabranch.sources.raw_rows import read_batch
 from anabranch.spark.checkpoint.provenance import note_fingerprint
+from anabranch.spark.run_options import RunKeywords, RunOptions, read_options
+from anabranch.spark.session.current_session import find_session
 from anabranch.spark.session.partitions import note_shards
-from anabranch.spark.session.settings import check_settings
+from anabranch.spark.session.settings import check_settings, prepare
 from anabranch.spark.session.shipping import ship_by_value
 from anabranch.spark.sinks.observed_metrics import observe_result
 from anabranch.spark.sinks.packed_frames import attach_packed
 from anabranch.spark.sinks.query_names import note_name
-from anabranch.spark.sources.feed_schemas import check_feeds, list_feeds
-from anabranch.spark.sources.feeds import Feed
+from anabranch.spark.sources.data_frames import Frame
+from anabranch.spark.sources.feed_schemas import check_feeds, check_program
 from anabranch.speculation.spoken import Mode
 from anabranch.state.durable.codec import make_codec
 from anabranch.state.durable.durability_check import check_durable
@@ -53,92 +53,84 @@ _LOG = logging.getLogger("anabranch")
 
 def run(
     program: Program,
-    feeds: Iterable[Feed],
+    feeds: Feed | Iterable[Feed],
     *,
-    shards: int | None = None,
-    hot: Iterable[Any] = (),
-    columnar: Columnar = "auto",
-    mode: Mode = "settled",
-    max_record_bytes: int = MAX_RECORD_BYTES,
+    spark: SparkSession | None = None,
+    **options: Unpack[RunKeywords],
 ) -> DataFrame:
-    """Return what a program says of its feeds, as a frame with the columns of `said.COLUMNS`.
+    """Return the results of a program on its feeds, as a frame with the columns of `result_rows.COLUMNS`.
 
-    Streaming frames give a streaming frame, to be written with any `writeStream` in append mode;
-    batch frames give the answer of the whole input. Rows of kind `output` are the program's, `late`
+    Streams give a streaming frame, to be written with any `writeStream` in append mode;
+    bounded feeds give the answer of the whole input. Rows of kind `output` are the program's, `late`
     and `rejected` are the events it could not use, `ledger` counts everything; `select_outputs`,
-    `select_late` and `select_rejected` take them apart. The number of shards is fixed for a
-    checkpoint (16, or 1 if leaves are folded where they are read, or 4 if windows are); Spark's
-    partitions are free, and no more than shards. A key that is among the `hot` ones is not bound to one shard: what is free
-    within it is folded in all of them (fixed for a checkpoint, too). An event of more than `max_record_bytes` is rejected.
+    `select_late` and `select_rejected` take them apart. `spark` is the session of a run on `Files` (default:
+    the active one). The options are the fields of `RunOptions`: `shards`, `hot`, `columnar`, `mode` and
+    `max_record_bytes`.
 
     Events take the columnar path where the program allows it. With `columnar="auto"` a program that has to
     take the row path logs the reason once; with "require" it is refused with that reason; with "never"
     it takes the row path, where any Python value fits into a state.
 
-    With `mode="speculative"` an output is said as soon as its event has come, as if everything were in
+    With `mode="speculative"` an output is emitted as soon as its event has come, as if everything were in
     order; if an event out of order proves it wrong, a row with `op` -1 takes it back. `settle` holds
-    such a frame back until it is what the settled mode says.
+    such a frame back until it is what the settled mode gives.
 
-    Streams need some settings of the session; if they are wrong, the call is refused and says which.
+    Streams need some settings of the session. Those that a running session can change are set; if others
+    are wrong, the call is refused with the list.
     """
-    feeds = list_feeds(program, feeds)
-    job = make_job(
-        program, feeds, shards=shards, hot=hot, columnar=columnar, mode=mode,
-        max_record_bytes=max_record_bytes,
-    )  # fmt: skip
-    return run_job(job, feeds, max_record_bytes)
+    check_program(program)
+    feeds, chosen = list_feeds(feeds), read_options(options)
+    return run_job(make_job(program, feeds, chosen, spark), feeds, chosen.max_record_bytes, spark)
 
 
-def run_job(job: Job, feeds: Sequence[Feed], max_record_bytes: int = MAX_RECORD_BYTES) -> DataFrame:
-    """Return what a job says of its feeds, as `run` does."""
+def run_job(
+    job: Job,
+    feeds: Sequence[Feed],
+    max_record_bytes: int = MAX_RECORD_BYTES,
+    spark: SparkSession | None = None,
+) -> DataFrame:
+    """Return the results of a job on its feeds, as `run` does."""
     if job.row_reason is not None:
         _LOG.warning("%s", describe_row_path(job.program, job.row_reason))
-    spark = find_session(feeds)
-    envelopes = list(_make_envelopes(spark, job, feeds, max_record_bytes))
+    session = find_session(list_frames(feeds), spark)
+    envelopes = list(_make_envelopes(session, job, feeds, max_record_bytes))
     return fold_envelopes(job, reduce(lambda a, b: a.unionByName(b), envelopes))
 
 
 def make_job(
     program: Program,
     feeds: Sequence[Feed],
-    *,
-    shards: int | None = None,
-    hot: Iterable[Any] = (),
-    columnar: Columnar = "auto",
-    mode: Mode = "settled",
-    max_record_bytes: int = MAX_RECORD_BYTES,
+    options: RunOptions = RunOptions(),  # noqa: B008 - frozen
+    spark: SparkSession | None = None,
 ) -> Job:
     """Return all that `run` decides about a run before it starts, or refuse it."""
-    if not feeds:
-        raise InputError("there is nothing to run on", expected="at least one Feed", got="none")
+    shards, hot, columnar, mode = options.shards, options.hot, options.columnar, options.mode
     streaming = {feed.is_stream for feed in feeds}
     if len(streaming) > 1:
         raise InputError("some feeds are streams and some are not", cure="make all of them alike")
     sources: dict[str, Source] = {}
     for source in (source for feed in feeds for source in feed.declared()):
         if source.name in sources:
-            raise InputError(f"source {source.name!r} is declared by two feeds")
+            raise InputError(
+                f"source {source.name!r} is declared by two feeds",
+                cure='give each a name of its own: source="…"',
+            )
         sources[source.name] = source
     check_units(program, sources.values())
     check_fields(program)
-    check_mode(mode)
-    if shards is not None and (not isinstance(shards, int) or shards < 1):
-        raise InputError("shards is not a number of shards", expected="1 or more", got=repr(shards))
     _check_columns(program, feeds)
     check_feeds(program, feeds)
-    spark = find_session(feeds)
-    frames = [feed.frame for feed in feeds if not isinstance(feed.frame, Files)]
+    frames = list_frames(feeds)
+    session = find_session(frames, spark)
     if streaming == {True}:
-        check_settings(frames, spark)
+        prepare(session)
+        check_settings(frames, session)
     ended = streaming == {False}
+    readings = [make_reading(feed, program, options.max_record_bytes) for feed in feeds]
     folders = tuple(
-        Folder(
-            feed.frame,
-            feed.reading(max_record_bytes),
-            tuple(sorted(source.name for source in feed.declared())),
-        )
-        for feed in feeds
-        if isinstance(feed.frame, Files)
+        Folder(feed, reading, tuple(sorted(source.name for source in feed.declared())))
+        for feed, reading in zip(feeds, readings, strict=True)
+        if isinstance(feed, Files)
     )
 
     mixed = frozenset(
@@ -198,29 +190,18 @@ def _note_time(job: Job, envelopes: DataFrame) -> DataFrame:
     return envelopes.withColumn(CLOCK, unix_millis(current_timestamp()))
 
 
-def find_session(feeds: Iterable[Feed]) -> SparkSession:
-    """Return the session that frames belong to, or the one that is active."""
-    from pyspark.sql import SparkSession
-
-    for feed in feeds:
-        if not isinstance(feed.frame, Files):
-            return feed.frame.sparkSession
-    found = SparkSession.getActiveSession()
-    if found is None:
-        raise InputError(
-            "there is no Spark session yet",
-            expected="an active session",
-            cure="spark = anabranch.spark.start_session()",
-        )
-    return found
+def list_frames(feeds: Iterable[Feed]) -> list[DataFrame]:
+    """Return the frames among feeds."""
+    return [feed.frame for feed in feeds if isinstance(feed, Frame)]
 
 
 def _make_envelopes(
     spark: SparkSession, job: Job, feeds: Sequence[Feed], max_bytes: int
 ) -> Iterator[DataFrame]:
     for feed in feeds:
-        if not isinstance(feed.frame, Files):
-            yield feed.frame.mapInArrow(_make_mapper(job, feed.reading(max_bytes)), SCHEMA)
+        if isinstance(feed, Frame):
+            reading = make_reading(feed, job.program, max_bytes)
+            yield feed.frame.mapInArrow(_make_mapper(job, reading), SCHEMA)
     if job.folders:
         from anabranch.spark.sources.envelope_source import make_source
 
@@ -289,42 +270,22 @@ def _make_mapper(
 
 def _list_time_columns(program: Program, feed: Feed) -> list[str]:
     """Return the columns that hold the times of the events that a feed brings."""
-    reading = feed.reading()
+    reading = make_reading(feed, program)
     tags = [t for t in program.inputs if feed.tag_column or t.__name__ == reading.tag]
     return list(dict.fromkeys(reading.time_column(tag) for tag in tags)) or [reading.time]
 
 
 def _check_columns(program: Program, feeds: Sequence[Feed]) -> None:
     for feed in feeds:
-        known = None if isinstance(feed.frame, Files) else feed.frame.columns
-        asked = [feed.json_column, feed.corrupt_column, feed.reason_column]
-        if feed.json_column is None:  # Else they may stand in the JSON, which nobody has seen yet.
-            asked += [
-                *_list_time_columns(program, feed),
-                feed.seq,
-                feed.tag_column,
-                feed.source_column,
-                feed.heartbeat,
-            ]
-        for column in asked:
-            if column is not None and known is not None and column not in known:
+        known = feed.frame.columns if isinstance(feed, Frame) else None
+        times = [] if feed.json_column is not None else _list_time_columns(program, feed)
+        for column in (*feed.list_columns(), *times):
+            if known is not None and column not in known:
                 raise InputError(
                     f"column {column!r} is not found",
                     expected=f"one of {', '.join(known)}",
                     got=column,
                 )
-        if feed.json_column is not None and (feed.corrupt_column or feed.reason_column):
-            raise InputError(
-                "a feed reads JSON, and leaves it to another reader",
-                expected="json_column=, or corrupt_column= and reason_column=",
-                got="both",
-            )
-        if feed.tag is None and feed.tag_column is None:
-            raise InputError(
-                "a feed does not say which events it brings",
-                expected="tag=Txn, or tag_column='type'",
-                got="neither",
-            )
         exact = [source for source in feed.declared() if source.needs_each_item]
         if not feed.is_numbered and exact:
             named = "`ahead`" if exact[0].ahead is not None else "an estimated lateness"

@@ -75,26 +75,28 @@ def open_session(scratch: Path, cores: int) -> Any:
 
 def start_query(program: Program, events: Path, published: Path, checkpoint: Path) -> Any:
     """Start the query on the folders of all sources: a slice of each is a batch."""
-    from anabranch.spark import Feed, Files, run, write_directory
+    from anabranch.spark import Files, run, write_directory
 
     feeds = [
-        Feed(
-            Files(events / source.name, files_per_batch=1 if source.name == CLOCK else PARTS),
-            source.name,
+        Files(
+            events / source.name,
+            files_per_batch=1 if source.name == CLOCK else PARTS,
+            source=source.name,
             tag="Hour" if source.name == CLOCK else "Tip",
             lateness=source.lateness,
             heartbeat="heartbeat",
         )
         for source in SOURCES
     ]
-    return write_directory(run(program, feeds, columnar="require"), published, checkpoint)
+    result = run(program, feeds, columnar="require")
+    return write_directory(result, output=published, checkpoint=checkpoint, available_now=True)
 
 
 def watch_query(query: Any, published: Path) -> Iterator[Batch]:
     """Yield each batch when it is done."""
     from anabranch.spark import watch
 
-    yield from watch(query, published, interval_s=WATCH_S)
+    yield from watch(query, output=published, interval_s=WATCH_S)
 
 
 def describe(batch: Batch, published: Path) -> dict[str, Any]:

@@ -301,7 +301,9 @@ def test_a_speculative_stream_taken_through_the_barrier_is_the_settled_one(spark
             frame = run_query(story.program, feed, shards=shards, mode="speculative")
             frame = settle(frame) if name == "barrier" else frame
             folder = tmp_path / name
-            write_directory(frame, folder / "out", folder / "checkpoint").awaitTermination()
+            write_directory(
+                frame, output=folder / "out", checkpoint=folder / "checkpoint", available_now=True
+            ).awaitTermination()
         rows = session.read.parquet(str(tmp_path / name / "out")).where("kind = 'output'")
         return rows.collect()
 

@@ -94,7 +94,9 @@ def start(spark, home, columns, *, program=accounts, count=5, trigger=None, **op
     frame = reader.json(str(home / "in"))
     columnar = "auto" if columns else "never"
     result = run(program, stream.feed(frame), shards=3, columnar=columnar)
-    query = write_directory(result, home / "out", home / "checkpoint", trigger=trigger, **options)
+    query = write_directory(
+        result, output=home / "out", checkpoint=home / "checkpoint", trigger=trigger, **options
+    )
     return stream, query
 
 
@@ -147,13 +149,13 @@ def test_oracle_frames_histories_and_look_ups_are_the_fold_at_each_batch(spark, 
             assert [one["key"] for one in several["found"]] == ["bob", "ann"]
             assert (several["missing"], several["batch"]) == (["nobody"], 4)
             assert read_rows(state(query)) == dict(expect(4).state.entries())
-            assert read_rows(state(query, 2)) == dict(expect(2).state.entries())
+            assert read_rows(state(query, batch=2)) == dict(expect(2).state.entries())
     finally:
         query.stop()
-    assert state(checkpoint, 0).columns == ["key", "count", "total", "last"]
-    assert read_rows(state(checkpoint, 0)) == dict(expect(0).state.entries())
+    assert state(checkpoint, batch=0).columns == ["key", "count", "total", "last"]
+    assert read_rows(state(checkpoint, batch=0)) == dict(expect(0).state.entries())
     with pytest.raises(ContentsError, match="the state of batch 5 is not there"):
-        state(checkpoint, 5)
+        state(checkpoint, batch=5)
     for name in ("bob", NAMES[3], "nobody"):
         changes, told = [], None
         for batch in range(5):
@@ -225,7 +227,9 @@ def test_slices_of_windows_are_rows_by_key_and_start(spark, tmp_path):
     reader = spark.readStream.schema(stream.schema).option("maxFilesPerTrigger", 1)
     feed = stream.feed(reader.json(str(tmp_path / "in")))
     result = run(program, feed, shards=2)
-    write_directory(result, tmp_path / "out", tmp_path / "checkpoint").awaitTermination()
+    write_directory(
+        result, output=tmp_path / "out", checkpoint=tmp_path / "checkpoint", available_now=True
+    ).awaitTermination()
     came = [item for part in parts for item in part]
     frontier = fold(program, came, SOURCES).frontier
     expected = {}
@@ -288,7 +292,7 @@ def test_oracle_an_export_is_the_state_of_its_batch_whole_or_not_at_all(spark, t
 
     views = tmp_path / "views"
     _, query = start(spark, tmp_path, True, count=2)
-    export_view(query, views).wait()
+    export_view(query, output=views).wait()
     assert read_export(views) == dict(expect(1).state.entries())
     # A crash between a draft and its rename, and between that and the link.
     (views / ".batch=2" / "half").mkdir(parents=True)

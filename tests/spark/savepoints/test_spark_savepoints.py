@@ -52,27 +52,34 @@ class Run:
         from anabranch.spark.sinks.directory import write_directory
 
         result = run(self.story.program, self.feeds(), **_choose(options))
-        write_directory(result, *self.places(name)).awaitTermination()
+        write_directory(result, **self.name_places(name), available_now=True).awaitTermination()
 
     def places(self, name="run"):
         return self.base / name, self.base / f"{name}.checkpoint"
+
+    def name_places(self, name="run"):
+        return dict(zip(("output", "checkpoint"), self.places(name), strict=True))
 
     def save(self, name="run", **options):
         from anabranch.spark.savepoints.creation import create_savepoint
 
         target = self.base / f"savepoint-{random.randrange(10**9)}"
-        return create_savepoint(self.spark, self.places(name)[1], target, **options)
+        return create_savepoint(
+            target, checkpoint=self.places(name)[1], spark=self.spark, **options
+        )
 
     def restore(self, savepoint, name, program=None, **options):
         from anabranch.spark.savepoints.checkpoint_restore import restore_savepoint
 
         chosen = self.story.program if program is None else program
-        restore_savepoint(savepoint, chosen, self.feeds(), *self.places(name), **_choose(options))
+        restore_savepoint(
+            savepoint, chosen, self.feeds(), **self.name_places(name), **_choose(options)
+        )
 
     def rescale(self, **options):
         from anabranch.spark.savepoints.rescaling import rescale
 
-        rescale(self.story.program, self.feeds(), *self.places(), **_choose(options))
+        rescale(self.story.program, self.feeds(), **self.name_places(), **_choose(options))
 
     def outputs(self, *names):
         from anabranch.microbatch.exchange.result_rows import COLUMNS
@@ -214,7 +221,7 @@ def test_a_savepoint_is_taken_at_a_batch_or_a_frontier_while_the_query_runs(spar
     query.add([story.items[n : n + 10] for n in range(0, 40, 10)])
     trigger = {"processingTime": "0 seconds"}
     result = run(story.program, query.feeds(), shards=2)
-    started = write_directory(result, *query.places(), trigger=trigger)
+    started = write_directory(result, **query.name_places(), trigger=trigger)
     try:
         started.processAllAvailable()
         second = read_snapshot(query.save(batch=1), story.program)
@@ -251,7 +258,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_touched(spark, tmp_path
     (feed,) = query.feeds()
     feeds = [replace(feed, frame=Files(query.folder, "json"))]
     with pytest.raises(SavepointError) as error:
-        restore_savepoint(savepoint, story.program, feeds, *query.places("other"))
+        restore_savepoint(savepoint, story.program, feeds, **query.name_places("other"))
     message("restoring_on_other_sources", str(error.value))
     fewer = [replace(feed, sources=(Source("other"),))]
     with pytest.raises(InputError, match="and nobody does now"):
@@ -259,9 +266,9 @@ def test_what_does_not_fit_is_refused_before_anything_is_touched(spark, tmp_path
     assert not (tmp_path / "other").exists()
     query.add(after)
     query.go(shards=2)
-    places = tmp_path / "run", tmp_path / "new.checkpoint"
+    places = {"output": tmp_path / "run", "checkpoint": tmp_path / "new.checkpoint"}
     with pytest.raises(InputError, match="is not where the savepoint was made"):
-        restore_savepoint(savepoint, story.program, query.feeds(), *places)
+        restore_savepoint(savepoint, story.program, query.feeds(), **places)
     assert query.outputs("run") == story.expected()
     query.go("said", shards=2, mode="speculative")
     with pytest.raises(SavepointError) as error:

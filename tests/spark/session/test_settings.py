@@ -85,22 +85,21 @@ def start(session, story, home, **options):
     reader = session.readStream.schema(story.schema).option("maxFilesPerTrigger", 1)
     frame = reader.options(**options).json(str(home / "in"))
     result = run(story.program, story.feed(frame), shards=2)
-    return write_directory(result, home / "out", home / "checkpoint")
+    return write_directory(
+        result, output=home / "out", checkpoint=home / "checkpoint", available_now=True
+    )
 
 
 @pytest.mark.spark
-def test_a_users_own_session_is_refused_then_prepared_and_then_right(spark, tmp_path):
+def test_what_a_running_session_can_change_is_set_in_a_users_own_session(spark, tmp_path):
     story = Story("key_counter")
     story.write(tmp_path / "in", story.cut(random.Random(0), most=2))
     own = spark.newSession()
     own.conf.set(PROVIDER, HDFS)
     own.conf.set(CHANGELOG, "false")
     own.conf.set(MISSING, "true")
-    with pytest.raises(SettingsError, match="3 things are not as needed"):
-        start(own, story, tmp_path)
-    assert not (tmp_path / "out").exists()
-    assert sorted(prepare(own)) == sorted([PROVIDER, CHANGELOG, MISSING])
     start(own, story, tmp_path).awaitTermination()
+    assert prepare(own) == {}, "the run has set them"
     rows = spark.read.parquet(str(tmp_path / "out")).collect()
     assert outputs_of(rows) == story.expected()
     assert list((tmp_path / "checkpoint").glob("state/0/*/*.changelog"))
@@ -143,7 +142,7 @@ def test_differential_settings_that_nobody_asks_for_do_not_show_in_the_answer(sp
 
 @pytest.mark.spark
 def test_the_zone_of_a_session_does_not_move_a_timestamp(spark):
-    from anabranch.spark import Feed, run, select_outputs
+    from anabranch.spark import Frame, run, select_outputs
     from tests.spark.sinks.test_directory import Put, lengths
 
     said = []
@@ -154,7 +153,7 @@ def test_the_zone_of_a_session_does_not_move_a_timestamp(spark):
         wall = "timestamp_ntz'2023-11-14 22:13:20' AS wall"
         frame = own.range(2).coalesce(1).selectExpr("id", instant, wall, "'x' AS text")
         for column in ("instant", "wall"):
-            feed = Feed(frame, "s", tag=Put, seq="id", time=column, lateness=10)
+            feed = Frame(frame, source="s", tag=Put, seq="id", time=column, lateness=10)
             rows = select_outputs(run(lengths, [feed], shards=1)).orderBy("seq").collect()
             said.append((column, [row.time for row in rows]))
     assert (

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from anabranch import Program, depends, on
-from anabranch.errors import RejectionError
+from anabranch.errors import InputError, RejectionError
 from anabranch.eventtime.channels import NEVER, Source
 from anabranch.eventtime.ledger import Ledger
 from anabranch.model.events import FOREVER
@@ -56,9 +56,9 @@ def write(folder, *files, first=0):
 
 
 def connect(spark, home, **limits):
-    from anabranch.spark import feed_directory, run
+    from anabranch.spark import Files, run
 
-    feed = feed_directory(spark, lengths, str(home / "in"), SOURCES)
+    feed = Files.of(lengths, str(home / "in"), format="json", files_per_batch=1, sources=SOURCES)
     return run(lengths, [feed], shards=2, **limits)
 
 
@@ -72,11 +72,23 @@ def test_a_stream_is_published_as_json_and_taken_up_again(spark, tmp_path):
     write(tmp_path / "in", [put(0, 1), put(1, 2, "yy")])
     for more in ([[put(2, 3, "ü"), "nonsense"]], [END]):
         result = connect(spark, tmp_path)
-        query = write_directory(result, tmp_path / "out", tmp_path / "state", format="json")
+        query = write_directory(
+            result,
+            output=tmp_path / "out",
+            checkpoint=tmp_path / "state",
+            format="json",
+            available_now=True,
+        )
         query.awaitTermination()
         write(tmp_path / "in", *more, first=len(list((tmp_path / "in").iterdir())))
     result = connect(spark, tmp_path)
-    write_directory(result, tmp_path / "out", tmp_path / "state", format="json").awaitTermination()
+    write_directory(
+        result,
+        output=tmp_path / "out",
+        checkpoint=tmp_path / "state",
+        format="json",
+        available_now=True,
+    ).awaitTermination()
 
     lines = [
         json.loads(line)
@@ -95,15 +107,17 @@ def test_a_stream_is_published_as_json_and_taken_up_again(spark, tmp_path):
 
 @pytest.mark.parametrize(("shards", "partitions"), [(1, 1), (3, 3), (8, 4)])
 def test_a_new_query_has_no_more_partitions_than_shards(spark, tmp_path, shards, partitions):
-    from anabranch.spark import feed_directory, run, write_directory
+    from anabranch.spark import Files, run, write_directory
 
     before = spark.conf.get("spark.sql.shuffle.partitions")
     spark.conf.set("spark.sql.shuffle.partitions", "4")
     write(tmp_path / "in", [put(0, 1), put(1, 2), put(2, 3, "y"), *END])
-    feed = feed_directory(spark, counts, str(tmp_path / "in"), SOURCES)
+    feed = Files.of(counts, str(tmp_path / "in"), format="json", files_per_batch=1, sources=SOURCES)
     try:
         result = run(counts, [feed], shards=shards)
-        write_directory(result, tmp_path / "out", tmp_path / "ck").awaitTermination()
+        write_directory(
+            result, output=tmp_path / "out", checkpoint=tmp_path / "ck", available_now=True
+        ).awaitTermination()
         assert spark.conf.get("spark.sql.shuffle.partitions") == "4"
     finally:
         spark.conf.set("spark.sql.shuffle.partitions", before)
@@ -118,7 +132,9 @@ def test_a_batch_without_a_row_carries_the_ledger_on(spark, tmp_path):
 
     write(tmp_path / "in", [], [put(0, 1), put(1, 5)], [], ["", "  "], END)
     result = connect(spark, tmp_path)
-    write_directory(result, tmp_path / "out", tmp_path / "state").awaitTermination()
+    write_directory(
+        result, output=tmp_path / "out", checkpoint=tmp_path / "state", available_now=True
+    ).awaitTermination()
     places = [tmp_path / "out" / f"batch={number}" for number in range(5)]
     assert [read_ledger(place) for place in places] == [
         Ledger(), *[Ledger(2, pending=2)] * 3, Ledger(2, 2),
@@ -137,9 +153,11 @@ def test_a_silent_source_is_named_with_the_batch_since_which_it_is_silent(spark,
     lines = []
     result = connect(spark, tmp_path)
     follow(
-        write_directory(result, tmp_path / "out", tmp_path / "state"),
+        write_directory(
+            result, output=tmp_path / "out", checkpoint=tmp_path / "state", available_now=True
+        ),
         lines.append,
-        tmp_path / "out",
+        output=tmp_path / "out",
     )
     assert [line.partition("frontier ")[2] for line in lines] == [
         "0, held back by s (in order); quiet 2",
@@ -165,9 +183,11 @@ def test_too_many_rejected_stop_the_query_after_they_are_published(spark, tmp_pa
 
     write(tmp_path / "in", *BAD)
     out, state = tmp_path / "out", tmp_path / "state"
-    query = write_directory(connect(spark, tmp_path), out, state, most_rejected=1)
+    query = write_directory(
+        connect(spark, tmp_path), output=out, checkpoint=state, most_rejected=1, available_now=True
+    )
     with pytest.raises(RejectionError, match="too many events are rejected: 2 of 5") as stopped:
-        follow(query, lambda line: None, out)
+        follow(query, lambda line: None, output=out)
     assert "at:       batch 1" in str(stopped.value)
     assert "once: field 'text' of Put: expected str, got 5 (int)" in str(stopped.value)
     assert f"look at {out}/batch=*/kind=rejected" in str(stopped.value)
@@ -175,8 +195,16 @@ def test_too_many_rejected_stop_the_query_after_they_are_published(spark, tmp_pa
 
     # The count stands: the same tolerance stops it before it starts.
     with pytest.raises(RejectionError, match="2 of 5"):
-        write_directory(connect(spark, tmp_path), out, state, most_rejected=1)
-    query = write_directory(connect(spark, tmp_path), out, state, most_rejected=3)
+        write_directory(
+            connect(spark, tmp_path),
+            output=out,
+            checkpoint=state,
+            most_rejected=1,
+            available_now=True,
+        )
+    query = write_directory(
+        connect(spark, tmp_path), output=out, checkpoint=state, most_rejected=3, available_now=True
+    )
     query.awaitTermination()
     rows = spark.read.parquet(str(out)).collect()
     assert outputs(rows) == [(0, 0), (3, 1), (4, 2)]
@@ -191,10 +219,14 @@ def test_a_share_is_judged_when_there_is_enough_to_judge_by(spark, tmp_path):
 
     write(tmp_path / "in", BAD[0], ["nonsense"] * 15)
     query = write_directory(
-        connect(spark, tmp_path), tmp_path / "out", tmp_path / "state", most_rejected="1.5%"
+        connect(spark, tmp_path),
+        output=tmp_path / "out",
+        checkpoint=tmp_path / "state",
+        most_rejected="1.5%",
+        available_now=True,
     )
     with pytest.raises(RejectionError, match="16 of 17") as stopped:
-        follow(query, lambda line: None, tmp_path / "out")
+        follow(query, lambda line: None, output=tmp_path / "out")
     assert "16 times: not JSON" in str(stopped.value)
     assert (tmp_path / "out" / "batch=0").is_dir(), "half of the first batch was no reason to stop"
 
@@ -207,8 +239,9 @@ def test_a_function_has_a_batch_before_too_many_rejected_stop_the_query(spark, t
     query = for_each_batch(
         connect(spark, tmp_path),
         lambda frame, batch: seen.append((batch, len(frame.where("kind = 'rejected'").collect()))),
-        tmp_path / "state",
+        checkpoint=tmp_path / "state",
         most_rejected=1,
+        available_now=True,
     )
     with pytest.raises(RejectionError, match="too many events are rejected: 2 of 5"):
         follow(query, lambda line: None)
@@ -220,7 +253,7 @@ def test_a_table_in_memory_starts_anew_each_time(spark, tmp_path):
 
     write(tmp_path / "in", *BAD)
     for _ in range(2):
-        write_memory(connect(spark, tmp_path), "tried").awaitTermination()
+        write_memory(connect(spark, tmp_path), "tried", available_now=True).awaitTermination()
         table = spark.table("tried")
         said = select_outputs(table, "bigint").orderBy("seq").collect()
         assert [(row.seq, row.value) for row in said] == [(0, 0), (3, 1), (4, 2)]
@@ -232,7 +265,9 @@ def test_the_console_shows_outputs_and_counts_the_rest(spark, tmp_path):
 
     write(tmp_path / "in", *BAD)
     told = []
-    write_console(connect(spark, tmp_path), told.append, most=2).awaitTermination()
+    write_console(
+        connect(spark, tmp_path), tell=told.append, most=2, available_now=True
+    ).awaitTermination()
     assert told[:2] == [f"batch {number}  0 outputs, 0 late, 1 rejected" for number in (0, 1)]
     assert told[2].splitlines() == [
         "batch 2  3 outputs, 0 late, 1 rejected",
@@ -244,11 +279,11 @@ def test_the_console_shows_outputs_and_counts_the_rest(spark, tmp_path):
 
 
 def test_the_sides_of_a_result_have_columns_of_their_own(spark):
-    from anabranch.spark import Feed, run, select_late, select_outputs, select_rejected
+    from anabranch.spark import Frame, run, select_late, select_outputs, select_rejected
 
     rows = [(0, 10, "ab"), (1, 3, "late"), (2, None, "no time"), (3, 12, "c")]
     frame = spark.createDataFrame(rows, "seq long, time long, text string").coalesce(1)
-    result = run(lengths, [Feed(frame, "s", tag=Put, seq="seq")], shards=2)
+    result = run(lengths, [Frame(frame, source="s", tag=Put, seq="seq")], shards=2)
     said = select_outputs(result, "bigint").orderBy("seq").collect()
     assert [(row.time, row.value, json.loads(row.event)["text"]) for row in said] == [
         (10, 0, "ab"), (12, 2, "c"),
@@ -264,13 +299,19 @@ def test_the_sides_of_a_result_have_columns_of_their_own(spark):
 
 
 def test_relative_paths_mean_one_place_to_the_driver_and_its_tasks(spark, tmp_path, monkeypatch):
-    from anabranch.spark import feed_directory, run, watch, write_directory
+    from anabranch.spark import Files, run, watch, write_directory
 
     monkeypatch.chdir(tmp_path)  # The JVM and its workers started elsewhere.
     write(tmp_path / "in", [put(0, 1), put(1, 2, "yy"), *END])
-    result = run(lengths, [feed_directory(spark, lengths, "in", SOURCES)], shards=2)
-    query = write_directory(result, "out", "state", format="json")
-    (batch,) = watch(query, "out")
+    result = run(
+        lengths,
+        [Files.of(lengths, "in", format="json", files_per_batch=1, sources=SOURCES)],
+        shards=2,
+    )
+    query = write_directory(
+        result, output="out", checkpoint="state", format="json", available_now=True
+    )
+    (batch,) = watch(query, output="out")
     assert batch.ledger == Ledger(2, 2)
     rows = spark.read.json(str(tmp_path / "out")).collect()
     assert outputs(rows) == [(0, 0), (1, 1)]
@@ -283,12 +324,38 @@ def test_a_disk_that_can_not_be_written_is_the_first_thing_that_is_said(spark, t
     write(tmp_path / "in", [put(0, 1)])
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / ".batch=0").write_text("in the way")
-    query = write_directory(connect(spark, tmp_path), tmp_path / "out", tmp_path / "state")
+    query = write_directory(
+        connect(spark, tmp_path),
+        output=tmp_path / "out",
+        checkpoint=tmp_path / "state",
+        available_now=True,
+    )
     with pytest.raises(QueryError) as caught:
-        follow(query, print, tmp_path / "out")
+        follow(query, print, output=tmp_path / "out")
     lines = str(caught.value).splitlines()
     assert lines[0] == "batch 0 can't be written"
     assert lines[1] == f"  at:       {tmp_path}/out"
     assert len(lines) == 5
     (note,) = caught.value.__notes__
     assert "FileExistsError" in Path(note.split()[-1]).read_text()
+
+
+def test_a_query_streams_on_unless_it_is_asked_to_end(spark, tmp_path):
+    from anabranch.spark import write_directory
+
+    write(tmp_path / "in", [put(0, 1)])
+    places = {"output": tmp_path / "out", "checkpoint": tmp_path / "state"}
+    with pytest.raises(InputError, match="a query has two triggers"):
+        write_directory(
+            connect(spark, tmp_path), **places, available_now=True, trigger={"once": True}
+        )
+    query = write_directory(connect(spark, tmp_path), **places)
+    try:
+        query.processAllAvailable()
+        assert query.isActive
+        (tmp_path / "in" / ".new").write_text(json.dumps(put(1, 2, "yy")) + "\n")
+        (tmp_path / "in" / ".new").rename(tmp_path / "in" / "9999.json")
+        query.processAllAvailable()
+        assert read_ledger(max((tmp_path / "out").glob("batch=*"))).input == 2
+    finally:
+        query.stop()

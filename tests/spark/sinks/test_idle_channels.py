@@ -27,11 +27,13 @@ FILES = [
 
 
 def start(spark, home, sources):
-    from anabranch.spark import feed_directory, run, write_directory
+    from anabranch.spark import Files, run, write_directory
 
-    feed = feed_directory(spark, lengths, str(home / "in"), sources)
+    feed = Files.of(lengths, str(home / "in"), format="json", files_per_batch=1, sources=sources)
     result = run(lengths, [feed], shards=2)
-    write_directory(result, home / "out", home / "state").awaitTermination()
+    write_directory(
+        result, output=home / "out", checkpoint=home / "state", available_now=True
+    ).awaitTermination()
 
 
 def test_the_reference_with_what_was_recorded_says_what_the_query_said(spark, tmp_path):

@@ -48,7 +48,7 @@ def publish(folder, number, ledger, frontiers):
 
 def test_a_batch_is_one_line(tmp_path):
     publish(tmp_path, 3, Ledger(12, 7, 2, 1, 0, 2), Frontiers(4, {"north": 9, "south": 4}))
-    assert describe_progress(Query(BATCH), tmp_path) == (
+    assert describe_progress(Query(BATCH), output=tmp_path) == (
         "batch 3  12,000 rows, 45,679/s  7 processed, 2 late, 1 rejected, 2 pending  "
         "state 42 rows, 3 MB  frontier 4, held back by south; north 9"
     )
@@ -228,4 +228,4 @@ def test_a_restored_query_shows_the_batch_that_it_published(tmp_path, monkeypatc
     found = read_batch(BATCH, tmp_path, 5)
     assert (found.number, found.ledger, found.frontiers.program) == (8, Ledger(7, 7), 8)
     monkeypatch.setattr("anabranch.spark.sinks.progress.find_first", lambda query: 5)
-    assert describe_progress(Query(BATCH), tmp_path).startswith("batch 8  12,000 rows")
+    assert describe_progress(Query(BATCH), output=tmp_path).startswith("batch 8  12,000 rows")

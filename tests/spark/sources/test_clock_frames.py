@@ -70,7 +70,7 @@ def test_timers_come_while_nobody_calls_and_a_replay_of_the_record_says_the_same
 
 @pytest.mark.spark
 def test_a_clock_on_spark_ticks_by_the_second_and_a_restart_reads_it_on(spark, tmp_path):
-    from anabranch.spark import feed_clock, run, write_directory
+    from anabranch.spark import Clock, run, write_directory
 
     ticking = Program(
         on(Tick, update=lambda last, tick: tick.time, output=lambda last, tick: tick.time - last),
@@ -78,9 +78,12 @@ def test_a_clock_on_spark_ticks_by_the_second_and_a_restart_reads_it_on(spark, t
         init=0,
     )
     for _ in range(2):
-        result = run(ticking, [feed_clock(spark, every_s=1, unit_us=1_000_000)], shards=1)
+        result = run(ticking, Clock(every_s=1, unit_us=1_000_000, spark=spark), shards=1)
         query = write_directory(
-            result, tmp_path / "out", tmp_path / "state", trigger={"processingTime": "1 second"}
+            result,
+            output=tmp_path / "out",
+            checkpoint=tmp_path / "state",
+            trigger={"processingTime": "1 second"},
         )
         before = len(read_said(tmp_path))
         while len(read_said(tmp_path)) < before + 2:

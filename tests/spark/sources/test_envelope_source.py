@@ -343,17 +343,18 @@ def test_a_folder_that_is_not_there_is_named(tmp_path):
 @pytest.mark.spark
 @pytest.mark.parametrize("form", ["parquet", "csv"])
 def test_differential_a_stream_of_files_gives_the_sequential_answer(spark, tmp_path, form):
-    from anabranch.spark import Feed, write_directory
+    from anabranch.spark import write_directory
     from anabranch.spark.runs import run as run_on_spark
 
     parts = [rows_of(1 + 20 * n, 20) for n in range(4)]
     for stage in (2, 4):
         for number in range(stage):
             write(tmp_path / "in", f"{number}.{form}", parts[number], form)
-        files = Files(tmp_path / "in", format=form, files_per_batch=1)
-        feed = Feed(files, "s", tag_column="tag")
+        feed = Files(tmp_path / "in", format=form, files_per_batch=1, source="s", tag_column="tag")
         result = run_on_spark(key_counter, [feed], shards=3)
-        write_directory(result, tmp_path / "out", tmp_path / "checkpoint").awaitTermination()
+        write_directory(
+            result, output=tmp_path / "out", checkpoint=tmp_path / "checkpoint", available_now=True
+        ).awaitTermination()
     items = [
         Event(
             (Inc if row["tag"] == "Inc" else Read)(row["time"], row["key"]), "s", (n << 32) + place

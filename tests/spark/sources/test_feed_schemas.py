@@ -25,8 +25,9 @@ GOOD = "time bigint, account string, amount double"
 
 @pytest.mark.spark
 def test_a_frame_is_refused_with_the_column_and_both_types(spark):
-    from anabranch.spark.runs import make_job
     from anabranch.spark.sources.feeds import Feed
+
+    from anabranch.spark.runs import make_job
 
     def refuse(schema, **more):
         frame = spark.createDataFrame([], schema)
@@ -55,8 +56,9 @@ def test_a_frame_is_refused_with_the_column_and_both_types(spark):
 
 @pytest.mark.spark
 def test_files_are_refused_by_the_schema_of_the_first_unless_the_last_fits(spark, tmp_path):
-    from anabranch.spark.runs import make_job
     from anabranch.spark.sources.feeds import Feed
+
+    from anabranch.spark.runs import make_job
 
     def write(name, amount):
         table = pa.table({"time": [1], "account": ["a"], "amount": pa.array([1], amount)})
@@ -89,8 +91,9 @@ def test_what_is_no_program_and_no_feed_is_refused(first, feeds, got):
 
 
 def test_a_feed_of_no_frame_is_refused():
-    from anabranch.spark.runs import run
     from anabranch.spark.sources.feeds import Feed
+
+    from anabranch.spark.runs import run
 
     with pytest.raises(InputError) as refusal:
         run(program, Feed("folder", "north", tag=Txn))

@@ -135,7 +135,7 @@ class Shards:
             patch.object(state_frames, "read_values", lambda *_: values),
             patch.object(creation, "find_batch", lambda *_: 0),
         ):
-            creation.create_savepoint(None, offsets.parent, target)
+            creation.create_savepoint(target, checkpoint=offsets.parent, spark=object())
 
     def list_values(self) -> Iterator[tuple[int, int, str, bytes]]:
         """Yield what the stores hold as Spark's reader of a checkpoint does."""
@@ -209,7 +209,7 @@ class OnSpark:
 
     def save(self, target: Path) -> None:
         checkpoint = self.query.places(self.folder.name)[1]
-        creation.create_savepoint(self.session, checkpoint, target)
+        creation.create_savepoint(target, checkpoint=checkpoint, spark=self.session)
         target.with_suffix(".files").write_text(str(self.query.files))
 
     def restore(self, savepoint: Path) -> None:

@@ -33,7 +33,7 @@ from anabranch.model.events import field_names
 from anabranch.state import Struct
 
 if TYPE_CHECKING:
-    from anabranch.kernels.translate.translation import Frame, Translator
+    from anabranch.kernels.translate.translation import CallFrame, Translator
 
 Args = Sequence[Value]
 Named = dict[str, Value]
@@ -58,7 +58,7 @@ def bind(function: FunctionType, args: Args, named: Named) -> Named:
 
 
 def call(
-    t: Translator, node: ast.Call, frame: Frame, sink: Callable[[Value], None] | None = None
+    t: Translator, node: ast.Call, frame: CallFrame, sink: Callable[[Value], None] | None = None
 ) -> Value:
     """Write out a call; given a sink, say what it returns."""
     if any(isinstance(a, ast.Starred) for a in node.args) or any(
@@ -222,7 +222,7 @@ def _record_attribute(t: Translator, owner: KnownRecord, name: str, depth: int) 
     return know(found, name)
 
 
-def subscript(t: Translator, owner: Value, index: ast.expr, frame: Frame) -> Value:
+def subscript(t: Translator, owner: Value, index: ast.expr, frame: CallFrame) -> Value:
     """Return `owner[index]`, where the index is a constant."""
     owner = python_operators.demand(t, owner)
     if not isinstance(owner, KnownRecord) or not issubclass(owner.cls, tuple):

@@ -25,13 +25,13 @@ from anabranch.kernels.translate.known_values import (
 )
 
 if TYPE_CHECKING:
-    from anabranch.kernels.translate.translation import Frame, Translator
+    from anabranch.kernels.translate.translation import CallFrame, Translator
 
 _ROUNDS = 4
 """How often the types of a loop may grow: int, then int or None, inside a record, and so on."""
 
 
-def write_for(t: Translator, line: ast.For, frame: Frame) -> None:
+def write_for(t: Translator, line: ast.For, frame: CallFrame) -> None:
     """Write out `for`: over a tuple once for each part, over a range as a loop."""
     _refuse_leaving(line)
     over = line.iter
@@ -51,12 +51,12 @@ def write_for(t: Translator, line: ast.For, frame: Frame) -> None:
             t.statement(inner, frame)
 
 
-def write_while(t: Translator, line: ast.While, frame: Frame) -> None:
+def write_while(t: Translator, line: ast.While, frame: CallFrame) -> None:
     """Write out `while`."""
     _refuse_leaving(line)
     _refuse_yielding(line)
 
-    def body(inner: Frame) -> None:
+    def body(inner: CallFrame) -> None:
         test = t.test(line.test, inner)
         if test.text is not True:
             t.write(f"if not {test.text}:")
@@ -69,7 +69,7 @@ def write_while(t: Translator, line: ast.While, frame: Frame) -> None:
     _write_loop(t, "while True:", line, frame, body)
 
 
-def _write_range(t: Translator, line: ast.For, over: ast.Call, frame: Frame) -> None:
+def _write_range(t: Translator, line: ast.For, over: ast.Call, frame: CallFrame) -> None:
     if over.keywords or not 1 <= len(over.args) <= 3 or not isinstance(line.target, ast.Name):
         raise Refusal("loops over something other than a plain range")
     bounds = [
@@ -82,7 +82,7 @@ def _write_range(t: Translator, line: ast.For, over: ast.Call, frame: Frame) -> 
         raise Refusal("loops over a range whose step is no constant")
     counter, name = t.fresh(), line.target.id
 
-    def body(inner: Frame) -> None:
+    def body(inner: CallFrame) -> None:
         inner.names[name] = t.let(INT, counter)
         for statement in line.body:
             t.statement(statement, inner)
@@ -95,8 +95,8 @@ def _write_loop(
     t: Translator,
     head: str,
     line: ast.For | ast.While,
-    frame: Frame,
-    body: Callable[[Frame], None],
+    frame: CallFrame,
+    body: Callable[[CallFrame], None],
 ) -> None:
     changed = sorted(
         {n.id for n in ast.walk(line) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
@@ -125,7 +125,7 @@ def _write_loop(
     raise Refusal("has a loop whose values change their type")
 
 
-def _go_round(body: Callable[[Frame], None], frame: Frame) -> Value:
+def _go_round(body: Callable[[CallFrame], None], frame: CallFrame) -> Value:
     body(frame)
     return NONE
 

@@ -11,7 +11,7 @@ from anabranch.kernels.translate.code_writer import Ends
 from anabranch.kernels.translate.known_values import NEVER, NONE, KnownRecord, Refusal, Value, an
 
 if TYPE_CHECKING:
-    from anabranch.kernels.translate.translation import Frame, Translator
+    from anabranch.kernels.translate.translation import CallFrame, Translator
 
 _STRANGE: dict[type[ast.AST], str] = {
     ast.Dict: "a dict",
@@ -41,7 +41,7 @@ _STRANGE: dict[type[ast.AST], str] = {
 }
 
 
-def write(t: Translator, line: ast.stmt, frame: Frame) -> None:
+def write(t: Translator, line: ast.stmt, frame: CallFrame) -> None:
     """Write out one statement."""
     writer = _WRITERS.get(type(line))
     if writer is None:
@@ -54,7 +54,7 @@ def name_strange(node: ast.AST) -> str:
     return _STRANGE.get(type(node), type(node).__name__.lower())
 
 
-def assign(t: Translator, target: ast.expr, value: Value, frame: Frame) -> None:
+def assign(t: Translator, target: ast.expr, value: Value, frame: CallFrame) -> None:
     """Give a name to a value, or to its parts."""
     if isinstance(target, ast.Name):
         frame.names[target.id] = value
@@ -70,18 +70,18 @@ def assign(t: Translator, target: ast.expr, value: Value, frame: Frame) -> None:
         assign(t, part, inner, frame)
 
 
-def _write_assign(t: Translator, line: ast.Assign, frame: Frame) -> None:
+def _write_assign(t: Translator, line: ast.Assign, frame: CallFrame) -> None:
     value = t.expr(line.value, frame)
     for target in line.targets:
         assign(t, target, value, frame)
 
 
-def _write_annotated(t: Translator, line: ast.AnnAssign, frame: Frame) -> None:
+def _write_annotated(t: Translator, line: ast.AnnAssign, frame: CallFrame) -> None:
     if line.value is not None:
         assign(t, line.target, t.expr(line.value, frame), frame)
 
 
-def _write_augmented(t: Translator, line: ast.AugAssign, frame: Frame) -> None:
+def _write_augmented(t: Translator, line: ast.AugAssign, frame: CallFrame) -> None:
     if not isinstance(line.target, ast.Name):
         raise Refusal("changes something in place")
     name = ast.copy_location(ast.Name(line.target.id, ast.Load()), line.target)
@@ -90,7 +90,7 @@ def _write_augmented(t: Translator, line: ast.AugAssign, frame: Frame) -> None:
     assign(t, line.target, value, frame)
 
 
-def _write_expression(t: Translator, line: ast.Expr, frame: Frame) -> None:
+def _write_expression(t: Translator, line: ast.Expr, frame: CallFrame) -> None:
     said = line.value
     if isinstance(said, ast.Yield) and frame.sink is not None:
         frame.sink(NONE if said.value is None else t.expr(said.value, frame))
@@ -98,7 +98,7 @@ def _write_expression(t: Translator, line: ast.Expr, frame: Frame) -> None:
         t.expr(said, frame)
 
 
-def _write_assert(t: Translator, line: ast.Assert, frame: Frame) -> None:
+def _write_assert(t: Translator, line: ast.Assert, frame: CallFrame) -> None:
     text = t.test(line.test, frame).text
     if text is False:
         raise t.fail()
@@ -106,15 +106,15 @@ def _write_assert(t: Translator, line: ast.Assert, frame: Frame) -> None:
         t.fail_if(f"not {text}")
 
 
-def _write_raise(t: Translator, line: ast.Raise, frame: Frame) -> None:
+def _write_raise(t: Translator, line: ast.Raise, frame: CallFrame) -> None:
     raise t.fail()
 
 
-def _write_pass(t: Translator, line: ast.Pass, frame: Frame) -> None:
+def _write_pass(t: Translator, line: ast.Pass, frame: CallFrame) -> None:
     pass
 
 
-def _write_if(t: Translator, line: ast.If, frame: Frame) -> None:
+def _write_if(t: Translator, line: ast.If, frame: CallFrame) -> None:
     """Write out an `if` that does not return: what its branches set comes together after it."""
     test = t.test(line.test, frame)
     if isinstance(test.text, bool):
@@ -138,7 +138,7 @@ def _write_if(t: Translator, line: ast.If, frame: Frame) -> None:
 
 
 def _join_names(
-    t: Translator, ways: tuple[Frame, Frame], then: list[str], other: list[str]
+    t: Translator, ways: tuple[CallFrame, CallFrame], then: list[str], other: list[str]
 ) -> dict[str, Value]:
     joined = {}
     for name, value in ways[0].names.items():

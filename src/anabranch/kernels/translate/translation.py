@@ -49,7 +49,7 @@ class Test:
 
 
 @dataclass(frozen=True)
-class Frame:
+class CallFrame:
     """A call being written out. `sink` takes what an output function says."""
 
     function: FunctionType
@@ -62,7 +62,7 @@ class Frame:
         """Say whether the function is a generator."""
         return inspect.isgeneratorfunction(self.function)
 
-    def narrow(self, facts: Sequence[tuple[Path, bool]]) -> Frame:
+    def narrow(self, facts: Sequence[tuple[Path, bool]]) -> CallFrame:
         """Return the frame on a way on which some values are known to be None, or not to be."""
         names = dict(self.names)
         for (name, *fields), is_none in facts:
@@ -99,7 +99,7 @@ class Translator(Writer):
         if depth > DEEPEST:
             raise Refusal(f"calls {function.__name__} more than {DEEPEST} deep")
         definition = find_definition(function)
-        frame = Frame(function, calls.bind(function, args, named), depth, sink)
+        frame = CallFrame(function, calls.bind(function, args, named), depth, sink)
         if frame.yields and sink is None:
             raise Refusal(f"calls the generator {function.__name__}")
         try:
@@ -109,7 +109,7 @@ class Translator(Writer):
         except Refusal as refusal:
             raise Uncompilable(str(refusal), _file(frame), definition.lineno) from None
 
-    def run(self, body: Sequence[ast.stmt], frame: Frame) -> Value:
+    def run(self, body: Sequence[ast.stmt], frame: CallFrame) -> Value:
         """Write out statements, and return what a return among them returns."""
         for place, line in enumerate(body):
             if isinstance(line, ast.Return):
@@ -120,7 +120,7 @@ class Translator(Writer):
             self._located(line, frame, partial(self.statement, line, frame))
         return NONE
 
-    def _fork(self, line: ast.If, rest: Sequence[ast.stmt], frame: Frame) -> Value:
+    def _fork(self, line: ast.If, rest: Sequence[ast.stmt], frame: CallFrame) -> Value:
         return self.choose(
             self.test(line.test, frame),
             frame,
@@ -128,13 +128,15 @@ class Translator(Writer):
             lambda f: self.run([*line.orelse, *rest], f),
         )
 
-    def _located(self, node: ast.stmt | ast.expr, frame: Frame, translate: Callable[[], T]) -> T:
+    def _located(
+        self, node: ast.stmt | ast.expr, frame: CallFrame, translate: Callable[[], T]
+    ) -> T:
         try:
             return translate()
         except Refusal as refusal:
             raise Uncompilable(str(refusal), _file(frame), node.lineno) from None
 
-    def _give(self, node: ast.expr | None, frame: Frame) -> Value:
+    def _give(self, node: ast.expr | None, frame: CallFrame) -> Value:
         """Return what a function returns; an output function says it."""
         if frame.sink is None:
             return NONE if node is None else self.expr(node, frame)
@@ -173,16 +175,16 @@ class Translator(Writer):
         for item in value.items if isinstance(value, Listed) else (value,):
             sink(item)
 
-    def statement(self, line: ast.stmt, frame: Frame) -> None:
+    def statement(self, line: ast.stmt, frame: CallFrame) -> None:
         """Write out one statement that does not return."""
         statements.write(self, line, frame)
 
     def choose(
         self,
         test: Test,
-        frame: Frame,
-        then: Callable[[Frame], Value],
-        other: Callable[[Frame], Value],
+        frame: CallFrame,
+        then: Callable[[CallFrame], Value],
+        other: Callable[[CallFrame], Value],
     ) -> Value:
         """Return the value of the way that a test leads to."""
         if isinstance(test.text, bool):
@@ -195,7 +197,7 @@ class Translator(Writer):
             raise Ends
         return value
 
-    def test(self, node: ast.expr, frame: Frame) -> Test:
+    def test(self, node: ast.expr, frame: CallFrame) -> Test:
         """Write out a condition."""
         match node:
             case ast.UnaryOp(op=ast.Not()):
@@ -211,7 +213,7 @@ class Translator(Writer):
         some = ((path, False),) if path and isinstance(value, Maybe) else ()
         return Test(python_operators.truth(self, value), true=some)
 
-    def _test_none(self, node: ast.Compare, frame: Frame) -> Test:
+    def _test_none(self, node: ast.Compare, frame: CallFrame) -> Test:
         value, path = self.expr(node.left, frame), _path(node.left)
         if isinstance(value, Maybe):
             none, some = (((path, True),), ((path, False),)) if path else ((), ())
@@ -223,7 +225,7 @@ class Translator(Writer):
         text = not test.text if isinstance(test.text, bool) else f"(not {test.text})"
         return Test(text, test.false, test.true)
 
-    def _test_all(self, node: ast.BoolOp, frame: Frame) -> Test:
+    def _test_all(self, node: ast.BoolOp, frame: CallFrame) -> Test:
         # `a or b` is `not (not a and not b)`: one way of writing serves both.
         stops = isinstance(node.op, ast.Or)
         whole = self.test(node.values[0], frame)
@@ -251,7 +253,7 @@ class Translator(Writer):
             )
         return whole
 
-    def _look(self, node: ast.expr, frame: Frame, found: list[Test]) -> Value:
+    def _look(self, node: ast.expr, frame: CallFrame, found: list[Test]) -> Value:
         found.append(self.test(node, frame))
         return NONE
 
@@ -267,11 +269,11 @@ class Translator(Writer):
         self.write_if(condition, [*lines, f"{name} = {last.text}"], [])
         return name
 
-    def expr(self, node: ast.expr, frame: Frame) -> Value:
+    def expr(self, node: ast.expr, frame: CallFrame) -> Value:
         """Write out an expression, and return its value."""
         return self._located(node, frame, partial(self._expr, node, frame))
 
-    def _expr(self, node: ast.expr, frame: Frame) -> Value:
+    def _expr(self, node: ast.expr, frame: CallFrame) -> Value:
         if isinstance(node, ast.UnaryOp | ast.BinOp | ast.Compare | ast.BoolOp | ast.IfExp):
             return self._operation(node, frame)
         match node:
@@ -294,7 +296,7 @@ class Translator(Writer):
     def _operation(
         self,
         node: ast.UnaryOp | ast.BinOp | ast.Compare | ast.BoolOp | ast.IfExp,
-        frame: Frame,
+        frame: CallFrame,
     ) -> Value:
         match node:
             case ast.BinOp():
@@ -321,7 +323,7 @@ class Translator(Writer):
     def _truth(self, test: Test) -> Value:
         return Known(test.text) if isinstance(test.text, bool) else self.let("bool", test.text)
 
-    def _name(self, name: str, frame: Frame) -> Value:
+    def _name(self, name: str, frame: CallFrame) -> Value:
         if name in frame.names:
             return frame.names[name]
         function = frame.function
@@ -339,7 +341,7 @@ class Translator(Writer):
             return Known(getattr(builtins, name))
         raise self.fail()  # A NameError, when it is interpreted.
 
-    def _compare(self, node: ast.Compare, frame: Frame) -> Value:
+    def _compare(self, node: ast.Compare, frame: CallFrame) -> Value:
         left = self.expr(node.left, frame)
         right = self.expr(node.comparators[0], frame)
         first = python_operators.compare(self, node.ops[0], left, right)
@@ -356,7 +358,7 @@ class Translator(Writer):
             lambda _: Known(False),
         )
 
-    def _either(self, op: ast.boolop, operands: Sequence[ast.expr], frame: Frame) -> Value:
+    def _either(self, op: ast.boolop, operands: Sequence[ast.expr], frame: CallFrame) -> Value:
         first = self.expr(operands[0], frame)
         if len(operands) == 1:
             return first
@@ -395,5 +397,5 @@ def _asks_none(node: ast.Compare) -> bool:
     return isinstance(right, ast.Constant) and right.value is None
 
 
-def _file(frame: Frame) -> str:
+def _file(frame: CallFrame) -> str:
     return frame.function.__code__.co_filename

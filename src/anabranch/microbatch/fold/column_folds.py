@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from anabranch.kernels.arrays.ordering import group, sort_order
 from anabranch.kernels.batches import EventBatch, Folded
 from anabranch.kernels.column_layouts import read_record
-from anabranch.kernels.joins import as_events
 from anabranch.kernels.kernel import Kernel
 from anabranch.kernels.numpy_columns import Columns, Strings, fill, pack_or_keep
+from anabranch.kernels.state_joins import as_events
 from anabranch.microbatch.columns.event_tables import (
     EventTable,
     OutgrownStateError,

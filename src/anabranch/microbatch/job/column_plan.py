@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from anabranch.eventtime.channels import Source
 from anabranch.kernels.column_layouts import Fields, read_record
-from anabranch.kernels.joins import add_join, is_exact
 from anabranch.kernels.kernel import Kernel, make_kernel
+from anabranch.kernels.state_joins import add_join, is_exact
 from anabranch.microbatch.job.row_path_features import Use, folded_types, list_gaps
 from anabranch.microbatch.job.window_plan import WindowPlan, plan_windows
 from anabranch.model.events import Tag

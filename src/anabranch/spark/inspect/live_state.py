@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 def state(
     query: str | Path | StreamingQuery,
-    batch: int | None = None,
     *,
+    batch: int | None = None,
     spark: SparkSession | None = None,
 ) -> DataFrame:
     """Return the state of a query, or of a checkpoint, as a frame with a row for each key.
@@ -84,8 +84,8 @@ def serve(
 
 def export_view(
     query: str | Path | StreamingQuery,
-    folder: str | Path,
     *,
+    output: str | Path,
     keep: int = 2,
     spark: SparkSession | None = None,
 ) -> Export:
@@ -100,4 +100,4 @@ def export_view(
 
     if keep < 1:
         raise InputError("at least one batch has to stay", expected="1 or more", got=str(keep))
-    return Export(query, resolve_path(folder, "output"), keep, spark or find_session())
+    return Export(query, resolve_path(output, "output"), keep, spark or find_session())

@@ -24,7 +24,8 @@ class ShardProcessor(StatefulProcessor):
     """Lets a worker of a kind do its work on each group of rows."""
 
     def __init__(self, kind: type[GroupOperator], *arguments: Any, **options: Any) -> None:
-        self._packed = cloudpickle.dumps((kind, arguments, options))
+        packed = cloudpickle.dumps((kind, arguments, options))  # type: ignore[no-untyped-call]
+        self._packed: bytes = packed
         self._worker: GroupOperator | None = None
 
     def init(self, handle: Any) -> None:

@@ -12,12 +12,10 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from anabranch.errors import AnabranchError, InputError
-from anabranch.microbatch.ingest.row_reader import MAX_RECORD_BYTES
 from anabranch.microbatch.job.job import Job
-from anabranch.microbatch.job.path_choice import Columnar
 from anabranch.microbatch.restore.shares import begin_sources
 from anabranch.model.program import Program
 from anabranch.paths import resolve_path, strip_scheme
@@ -27,18 +25,20 @@ from anabranch.savepoints.file_names import SOURCES
 from anabranch.savepoints.folders import Savepoint, open_savepoint
 from anabranch.savepoints.manifest import SavepointError
 from anabranch.savepoints.objects import check_windows
+from anabranch.sources.feeds import Feed, list_feeds
 from anabranch.spark.checkpoint.file_manifest import MANIFEST
 from anabranch.spark.checkpoint.hadoop_checksums import name_sums
 from anabranch.spark.checkpoint.integrity import renew_manifest
 from anabranch.spark.checkpoint.ownership import PAIR, Begin, check_apart, find_last, write_begin
 from anabranch.spark.checkpoint.provenance import write_made_by
-from anabranch.spark.runs import find_session, fold_envelopes, make_job
+from anabranch.spark.run_options import RunKeywords, read_options
+from anabranch.spark.runs import fold_envelopes, list_frames, make_job
 from anabranch.spark.savepoints.creation import NOTHING_READ
+from anabranch.spark.session.current_session import find_session
 from anabranch.spark.session.partitions import check_partitions, set_partitions
 from anabranch.spark.sinks.directory import find_retained, publish, read_ledger
 from anabranch.spark.sinks.part_files import Format, check_format
 from anabranch.spark.sinks.progress import explain_failure
-from anabranch.spark.sources.feeds import Feed
 from anabranch.spark.sources.source_positions import Origin, list_origins, move_log
 from anabranch.state.evolution.migration import Migration
 from anabranch.state.evolution.schemas import read_schema
@@ -50,46 +50,43 @@ FORESEEN = '"foreseen"'
 """What tells the offset of `Files` from those of frames."""
 
 
-def restore_savepoint(  # noqa: PLR0913 - what `run` and `write_directory` take
+def restore_savepoint(
     savepoint: str | Path,
     program: Program,
-    feeds: Iterable[Feed],
-    folder: str | Path,
-    checkpoint: str | Path,
+    feeds: Feed | Iterable[Feed],
     *,
-    shards: int | None = None,
-    hot: Iterable[Any] = (),
-    columnar: Columnar = "auto",
+    output: str | Path,
+    checkpoint: str | Path,
     partitions: int | None = None,
     format: Format = "parquet",  # noqa: A002 - Spark's own word
-    max_record_bytes: int = MAX_RECORD_BYTES,
+    spark: SparkSession | None = None,
+    **options: Unpack[RunKeywords],
 ) -> None:
-    """Make a new checkpoint that goes on where a savepoint was made; `write_directory` then runs it.
+    """Make a new checkpoint that continues from a savepoint; `write_directory` then runs it.
 
-    The program may differ from the one that was saved, as far as its `changes` say how; shards, hot keys
-    and Spark's partitions are free. `folder` is new, or the one in which the savepoint's batch is the
-    last: then its batches are counted on, and the checkpoint that made them no longer fits it.
+    The program may differ from the one that was saved, as far as its `changes` describe it; shards, hot keys
+    and Spark's partitions are free. `output` is new, or the folder in which the savepoint's batch is the
+    last: then its batches are counted on, and the checkpoint that made them no longer fits it. The options
+    are those of `run`.
     """
     opened = open_savepoint(find_savepoint(savepoint).absolute())
     migration = check_restore(
-        opened, program, folder, checkpoint, partitions=partitions, format=format
+        opened, program, output, checkpoint, partitions=partitions, format=format
     )
-    target, place = resolve_path(folder, "output"), _find_new(checkpoint).absolute()
-    feeds = list(feeds)
-    job = make_job(
-        program, feeds, shards=shards, hot=hot, columnar=columnar, max_record_bytes=max_record_bytes
-    )
+    target, place = resolve_path(output, "output"), _find_new(checkpoint).absolute()
+    feeds = list_feeds(feeds)
+    job = make_job(program, feeds, read_options(options), spark)
     _check_feeds(opened, job, feeds)
     first = _find_first(target, opened)
     with _making(place) as draft:
-        spark = find_session(feeds)
-        with set_partitions(spark, partitions):
-            _seed(spark, job, opened, migration, draft, first, format)
+        session = find_session(list_frames(feeds), spark)
+        with set_partitions(session, partitions):
+            _seed(session, job, opened, migration, draft, first, format)
         _go_on_from(opened, draft / "checkpoint", list_origins(feeds), files=bool(job.folders))
         write_begin(draft / "checkpoint", Begin(first, opened.manifest.id, job.wiring.shards))
         write_made_by(draft / "checkpoint", job.fingerprint())
         _put_in_place(draft, place, target, first)
-        renew_manifest(place, find_retained(spark))
+        renew_manifest(place, find_retained(session))
 
 
 def check_restore(

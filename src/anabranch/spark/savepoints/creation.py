@@ -43,6 +43,7 @@ from anabranch.savepoints.objects import (
 from anabranch.spark.checkpoint.ownership import read_begin
 from anabranch.spark.checkpoint.state_values import find_batch, find_batches
 from anabranch.spark.inspect.state_frames import PENDING, StateView
+from anabranch.spark.session.current_session import find_session
 from anabranch.state.durable.kinds import describe_values
 from anabranch.state.durable.row_tables import to_table
 from anabranch.state.evolution.schemas import (
@@ -68,21 +69,22 @@ NOTHING_READ = "-"
 
 
 def create_savepoint(
-    spark: SparkSession,
-    checkpoint: str | Path,
-    target: str | Path,
+    savepoint: str | Path,
     *,
+    checkpoint: str | Path,
     batch: int | None = None,
     at: int | None = None,
     wait_s: float = 0.0,
+    spark: SparkSession | None = None,
 ) -> Path:
     """Write what a checkpoint holds into a new folder, whole or not at all; return the folder.
 
     Of the last committed batch, of `batch`, or of the first whose frontier has reached `at`; for that one
-    it waits up to `wait_s` seconds. The query need not stop.
+    it waits up to `wait_s` seconds. The query need not stop. `spark` is the session (default: the active one).
     """
-    place, folder = resolve_path(checkpoint, "checkpoint"), resolve_path(target, "savepoint")
-    check_is_free(Path(target))
+    spark = find_session((), spark)
+    place, folder = resolve_path(checkpoint, "checkpoint"), resolve_path(savepoint, "savepoint")
+    check_is_free(Path(savepoint))
     number = find_batch(place, batch) if at is None else _wait_for(spark, place, at, wait_s)
     view = StateView(spark, str(place), number)
     description = view.overview.description

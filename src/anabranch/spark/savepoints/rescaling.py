@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from anabranch.errors import InputError
-from anabranch.microbatch.ingest.row_reader import MAX_RECORD_BYTES
-from anabranch.microbatch.job.path_choice import Columnar
 from anabranch.model.program import Program
 from anabranch.paths import resolve_path, strip_scheme
 from anabranch.publication import publish_folder
+from anabranch.sources.feeds import Feed, list_feeds
 from anabranch.spark.checkpoint.file_manifest import MANIFEST
 from anabranch.spark.checkpoint.integrity import refuse_damage, renew_manifest
 from anabranch.spark.checkpoint.locks import Lock
@@ -28,57 +28,63 @@ from anabranch.spark.checkpoint.ownership import (
     read_begin,
     write_begin,
 )
-from anabranch.spark.runs import find_session, make_job
+from anabranch.spark.run_options import RunKeywords, read_options
+from anabranch.spark.runs import list_frames, make_job
 from anabranch.spark.savepoints.checkpoint_restore import (
     describe_place,
     move_checkpoint,
     restore_savepoint,
 )
 from anabranch.spark.savepoints.creation import create_savepoint, read_checkpoint
+from anabranch.spark.session.current_session import find_session
 from anabranch.spark.session.partitions import PARTITIONS, check_partitions
 from anabranch.spark.sinks.directory import FRONTIERS, LEDGER, find_last_batch, find_retained
 from anabranch.spark.sinks.part_files import Format, check_format, write_nothing
-from anabranch.spark.sources.feeds import Feed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def rescale(  # noqa: PLR0913 - what `run` and `write_directory` take
+def rescale(
     program: Program,
-    feeds: Iterable[Feed],
-    folder: str | Path,
-    checkpoint: str | Path,
+    feeds: Feed | Iterable[Feed],
     *,
-    shards: int | None = None,
-    hot: Iterable[Any] = (),
-    columnar: Columnar = "auto",
+    output: str | Path,
+    checkpoint: str | Path,
     partitions: int | None = None,
     format: Format = "parquet",  # noqa: A002 - Spark's own word
-    max_record_bytes: int = MAX_RECORD_BYTES,
+    spark: SparkSession | None = None,
+    **options: Unpack[RunKeywords],
 ) -> None:
     """Give a stopped query another number of shards or partitions, or another plan; nothing is recomputed.
 
-    Without `shards` their number stays. The folder and the checkpoint stay where they are.
+    Without `shards` their number stays. The output and the checkpoint stay where they are. The options are
+    those of `run`.
     """
-    place = check_rescale(folder, checkpoint, partitions=partitions, format=format).absolute()
-    feeds = list(feeds)
-    spark, target = find_session(feeds), resolve_path(folder, "output")
+    place = check_rescale(output, checkpoint, partitions=partitions, format=format).absolute()
+    feeds, asked = list_feeds(feeds), read_options(options)
+    session, target = find_session(list_frames(feeds), spark), resolve_path(output, "output")
     lock = Lock(place)
     try:
         _check_finished(place)
         refuse_damage(place)
-        overview = read_checkpoint(spark, place)
-        asked = overview.description.plan.shards if shards is None else shards
-        options: Any = {"shards": asked, "hot": hot, "columnar": columnar}
-        options["max_record_bytes"] = max_record_bytes
-        job = make_job(program, feeds, **options)
+        overview = read_checkpoint(session, place)
+        if asked.shards is None:
+            asked = replace(asked, shards=overview.description.plan.shards)
+        job = make_job(program, feeds, asked, session)
         if partitions is not None and job.fingerprint() == overview.made_by:
-            _repartition(spark, place, target, partitions, format)
+            _repartition(session, place, target, partitions, format)
             write_begin(place, read_begin(place)._replace(shards=job.wiring.shards))
         else:
-            _replace(place, program, feeds, target, partitions, format, options)
-        renew_manifest(place, find_retained(spark))
+
+            def restore(saved: Path, made: Path) -> None:
+                restore_savepoint(
+                    saved, program, feeds, output=target, checkpoint=made, partitions=partitions,
+                    format=format, spark=session, **asked.keywords(),
+                )  # fmt: skip
+
+            _replace(session, place, restore)
+        renew_manifest(place, find_retained(session))
     finally:
         lock.release()
 
@@ -115,24 +121,13 @@ def _repartition(
             shutil.copyfile(last / name, draft / name)
 
 
-def _replace(
-    place: Path,
-    program: Program,
-    feeds: Sequence[Feed],
-    folder: Path,
-    partitions: int | None,
-    format: Format,  # noqa: A002 - Spark's own word
-    options: dict[str, Any],
-) -> None:
+def _replace(spark: SparkSession, place: Path, restore: Callable[[Path, Path], None]) -> None:
     """Put a checkpoint that was made of a savepoint in the place of the one that was saved."""
     aside = _name_aside(place)
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
-    saved = create_savepoint(find_session(feeds), place, aside / "savepoint")
-    restore_savepoint(
-        saved, program, feeds, folder, aside / "checkpoint",
-        partitions=partitions, format=format, **options,
-    )  # fmt: skip
+    saved = create_savepoint(aside / "savepoint", checkpoint=place, spark=spark)
+    restore(saved, aside / "checkpoint")
     begun = read_begin(aside / "checkpoint")
     write_begin(aside / "checkpoint", begun._replace(savepoint=read_begin(place).savepoint))
     _finish(aside, place)

@@ -55,7 +55,9 @@ def launch_jvm(conf: "SparkConf", java_home: Path) -> None:
             os.environ["JAVA_HOME"] = str(adapted_home)
             # A JVM that is not connected yet could not be told to end.
             with hold_signals(JVM.end):
-                gateway = launch_gateway(conf, popen_kwargs={"stderr": writing_end})
+                gateway = launch_gateway(  # type: ignore[no-untyped-call]
+                    conf, popen_kwargs={"stderr": writing_end}
+                )
                 JVM.process, JVM.pipe = gateway.proc, writing_end
     except BaseException:
         os.close(writing_end)

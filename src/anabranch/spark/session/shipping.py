@@ -25,7 +25,7 @@ def ship_by_value(program: Program) -> None:
     for name in names:
         module = None if name.partition(".")[0] in _EVERYWHERE else sys.modules.get(name)
         if module is not None and not is_installed(module):
-            cloudpickle.register_pickle_by_value(module)
+            cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 
 def is_installed(module: ModuleType) -> bool:

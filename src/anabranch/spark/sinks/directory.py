@@ -8,7 +8,7 @@ batch is read to its end, as Spark's state needs it to be, and dropped.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -40,6 +40,7 @@ from anabranch.spark.sinks.query_names import choose_name
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 Bearable = float | str | Tolerance
 """How many events may be rejected: 100, "1%" or 0.01."""
@@ -71,19 +72,22 @@ class Frontiers(NamedTuple):
 
 def write_directory(
     result: DataFrame,
-    folder: str | Path,
-    checkpoint: str | Path,
     *,
+    output: str | Path,
+    checkpoint: str | Path,
     format: Format = "parquet",  # noqa: A002 - Spark's own word
     name: str | None = None,
-    trigger: dict[str, Any] | None = None,
+    available_now: bool = False,
+    trigger: Mapping[str, Any] | None = None,
     most_rejected: Bearable | None = None,
 ) -> StreamingQuery:
-    """Start a query that publishes each batch as `folder/batch=N/kind=…`, exactly once.
+    """Start a query that publishes each batch as `output/batch=N/kind=…`, exactly once.
 
-    `spark.read.parquet(folder)` reads it all; each batch also has a `_ledger.json` and a
-    `_frontiers.json`. `name` is what Spark's monitoring calls the query, and defaults to the program's.
-    `trigger` is Spark's, and defaults to `availableNow`: take what there is, then stop.
+    `spark.read.parquet(output)` reads it all; each batch also has a `_ledger.json` and a
+    `_frontiers.json`. `name` is what Spark's monitoring calls the query
+    (default: the program's name). The query runs until it is stopped, each batch after the last, as Spark's do. With
+    `available_now` it takes what there is and ends; `trigger` has arguments of Spark's own
+    `trigger`, such as `{"processingTime": "10 seconds"}`.
     If more events are rejected than `most_rejected`, a count or a share such as "1%", the query stops
     with `RejectionError`, after it has published them. A folder belongs to one checkpoint, and a
     checkpoint to one driver at a time; anything else is refused.
@@ -91,7 +95,8 @@ def write_directory(
     if format not in ("json", "parquet"):
         raise InputError(f"{format!r} is no format", expected="json or parquet", got=repr(format))
     tolerance = None if most_rejected is None else read_tolerance(most_rejected)
-    target, local = resolve_path(folder, "output"), resolve_path(checkpoint, "checkpoint")
+    chosen = choose_trigger(trigger, available_now=available_now)
+    target, local = resolve_path(output, "output"), resolve_path(checkpoint, "checkpoint")
     session = result.sparkSession
     check_format(target, format)
     _check_pair(target, local)  # Before the lock, which would leave a new checkpoint behind.
@@ -110,28 +115,30 @@ def write_directory(
         if tolerance is not None:
             judge_batch(frame.sparkSession, target / f"batch={batch}", format, tolerance)
 
-    return _start(find_packed(result), local, take, trigger, accept, name=name)
+    return _start(find_packed(result), local, take, chosen, accept, name=name)
 
 
 def for_each_batch(
     result: DataFrame,
     function: Callable[[DataFrame, int], Any],
-    checkpoint: str | Path | None,
     *,
+    checkpoint: str | Path | None = None,
     name: str | None = None,
-    trigger: dict[str, Any] | None = None,
+    available_now: bool = False,
+    trigger: Mapping[str, Any] | None = None,
     most_rejected: Bearable | None = None,
 ) -> StreamingQuery:
     """Start a query that hands each batch of rows to a function; it must consume the frame.
 
-    After a crash a batch may come again, with the same number and the same `id`s. If more events are
+    It runs until it is stopped, or with `available_now` until it has taken what there is. After a crash a batch may come again, with the same number and the same `id`s. If more events are
     rejected than `most_rejected`, the query stops after the function has had the batch. Without a
     checkpoint it starts from the beginning each time, to try something out. `name` is what Spark's
     monitoring calls the query, and defaults to the program's.
     """
+    chosen = choose_trigger(trigger, available_now=available_now)
     tolerance = None if most_rejected is None else read_tolerance(most_rejected)
     if tolerance is None:
-        return _start(result, checkpoint, function, trigger, name=name)
+        return _start(result, checkpoint, function, chosen, name=name)
 
     def take(frame: DataFrame, batch: int) -> None:
         kept = frame.persist()
@@ -146,7 +153,24 @@ def for_each_batch(
         finally:
             kept.unpersist()
 
-    return _start(result, checkpoint, take, trigger, name=name)
+    return _start(result, checkpoint, take, chosen, name=name)
+
+
+def choose_trigger(trigger: Mapping[str, Any] | None, *, available_now: bool) -> dict[str, Any]:
+    """Return the arguments of Spark's `trigger`; none of them: Spark's default, batch after batch."""
+    if trigger is not None and available_now:
+        raise InputError(
+            "a query has two triggers",
+            expected="available_now=True, or trigger=",
+            got=f"both; trigger={dict(trigger)!r}",
+        )
+    return {"availableNow": True} if available_now else dict(trigger or {})
+
+
+def start_writer(result: DataFrame, trigger: dict[str, Any]) -> DataStreamWriter:
+    """Return a writer of results in append mode, with a trigger."""
+    writer = result.writeStream.outputMode("append")
+    return writer.trigger(**trigger) if trigger else writer
 
 
 def publish(frame: DataFrame, batch: int, folder: Path, format: Format) -> bool:  # noqa: A002
@@ -213,7 +237,7 @@ def read_frontiers(batch: Path) -> Frontiers:
     return Frontiers(**json.loads((batch / FRONTIERS).read_text(encoding="utf-8")))
 
 
-def read_waivers(folder: str | Path) -> list[Heartbeat]:
+def read_waivers(output: str | Path) -> list[Heartbeat]:
     """Return what a query promised on behalf of its sources, as heartbeats.
 
     It promises the frontier that was reached for a source that joined when the query was under way, and by
@@ -222,7 +246,7 @@ def read_waivers(folder: str | Path) -> list[Heartbeat]:
     found: list[tuple[str, int, int | None]] = []
     known: dict[str, int] = {}
     joined: set[str] = set()
-    for _, batch in sorted(list_batches(folder).items()):
+    for _, batch in sorted(list_batches(output).items()):
         for name, stand in read_frontiers(batch).stands.items():
             if stand.joined is not None and name not in joined:
                 joined.add(name)
@@ -329,13 +353,13 @@ def _start(
     result: DataFrame,
     checkpoint: str | Path | None,
     function: Callable[[DataFrame, int], Any],
-    trigger: dict[str, Any] | None,
+    trigger: dict[str, Any],
     accept: Callable[[], None] = lambda: None,
     *,
     name: str | None = None,
 ) -> StreamingQuery:
     """Start a query, if no other driver has its checkpoint and all is as it should be."""
-    writer = result.writeStream.outputMode("append").trigger(**(trigger or {"availableNow": True}))
+    writer = start_writer(result, trigger)
     chosen = choose_name(result, name)
     writer = writer if chosen is None else writer.queryName(chosen)
 

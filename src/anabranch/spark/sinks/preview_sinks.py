@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from anabranch.spark.sinks.directory import for_each_batch
+from anabranch.spark.sinks.directory import choose_trigger, for_each_batch, start_writer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -17,29 +17,29 @@ MOST_OUTPUTS = 20
 
 
 def write_memory(
-    result: DataFrame, name: str, *, trigger: dict[str, Any] | None = None
+    result: DataFrame,
+    name: str,
+    *,
+    available_now: bool = False,
+    trigger: Mapping[str, Any] | None = None,
 ) -> StreamingQuery:
     """Start a query that keeps all rows in the driver's memory, as the table `name`.
 
     `select_outputs(spark.table(name))` reads it, also while the query runs. It has no checkpoint:
     Spark can't take up a table in memory again, so each start reads the input from its beginning.
     """
-    return (
-        result.writeStream.format("memory")
-        .queryName(name)
-        .outputMode("append")
-        .trigger(**(trigger or {"availableNow": True}))
-        .start()
-    )
+    writer = start_writer(result, choose_trigger(trigger, available_now=available_now))
+    return writer.format("memory").queryName(name).start()
 
 
 def write_console(
     result: DataFrame,
-    tell: Callable[[str], Any] = print,
     *,
+    tell: Callable[[str], Any] = print,
     most: int = MOST_OUTPUTS,
     name: str | None = None,
-    trigger: dict[str, Any] | None = None,
+    available_now: bool = False,
+    trigger: Mapping[str, Any] | None = None,
 ) -> StreamingQuery:
     """Start a query that prints the outputs of each batch, and how many rows of other kinds it has.
 
@@ -56,7 +56,7 @@ def write_console(
         rows = [(row.time, row.tag, row.source, json.loads(row.value)) for row in outputs]
         tell(describe_outputs(batch, rows, counts))
 
-    return for_each_batch(result, show, None, name=name, trigger=trigger)
+    return for_each_batch(result, show, name=name, available_now=available_now, trigger=trigger)
 
 
 def describe_outputs(

@@ -64,19 +64,19 @@ class Batch(NamedTuple):
     held_back_by: str | None = None
 
 
-def describe_progress(query: StreamingQuery, folder: str | Path | None = None) -> str:
-    """Say what a query's last batch did; `folder` is where `write_directory` publishes it."""
+def describe_progress(query: StreamingQuery, *, output: str | Path | None = None) -> str:
+    """Return what a query's last batch did; `output` is where `write_directory` publishes it."""
     recent = [progress for progress in query.recentProgress if _has_run(progress)]
     if not recent:
         return "no batch yet"
-    return describe_batch(read_batch(recent[-1], folder, find_first(query)))
+    return describe_batch(read_batch(recent[-1], output, find_first(query)))
 
 
 def follow(
     query: StreamingQuery,
     tell: Callable[[str], Any],
-    folder: str | Path | None = None,
     *,
+    output: str | Path | None = None,
     interval_s: int = INTERVAL_S,
 ) -> None:
     """Wait for a query to end, and tell of each batch, in one line, when it is done.
@@ -85,12 +85,12 @@ def follow(
     `RejectionError` if too many were rejected. Ctrl-C and SIGTERM stop the query first, and then do what
     they always do: Ctrl-C ends in KeyboardInterrupt. A second one kills this process and its JVM.
     """
-    for batch in watch(query, folder, interval_s=interval_s):
+    for batch in watch(query, output=output, interval_s=interval_s):
         tell(describe_batch(batch))
 
 
 def watch(
-    query: StreamingQuery, folder: str | Path | None = None, *, interval_s: int = INTERVAL_S
+    query: StreamingQuery, *, output: str | Path | None = None, interval_s: int = INTERVAL_S
 ) -> Iterator[Batch]:
     """Yield each batch of a query when it is done, until the query ends; fail as `follow` does."""
     from pyspark.errors import StreamingQueryException
@@ -108,7 +108,7 @@ def watch(
         for progress in recent:
             if progress["batchId"] > told and _has_run(progress):
                 told = progress["batchId"]
-                yield read_batch(progress, folder, first)
+                yield read_batch(progress, output, first)
 
 
 def _has_run(progress: Mapping[str, Any]) -> bool:

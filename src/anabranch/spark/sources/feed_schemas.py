@@ -4,53 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from anabranch.errors import InputError
 from anabranch.model.events import Tag
 from anabranch.model.program import Program
+from anabranch.sources.feeds import Feed
 from anabranch.sources.files import Files, list_names
 from anabranch.sources.schema_check import ColumnNames, check_files, explain_misfits, find_misfits
-from anabranch.spark.sources.feeds import Feed
+from anabranch.spark.sources.data_frames import Frame
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
 
-def list_feeds(program: object, feeds: object) -> list[Feed]:
-    """Return the feeds of a run; refuse what is no program, no feed, or a feed of no frame."""
+def check_program(program: object) -> None:
+    """Refuse to run anything but a program."""
     if not isinstance(program, Program):
         raise InputError(
             "run() takes a program first",
-            expected="run(program, [Feed(frame, …)])",
+            expected="run(program, Files(folder, …))",
             got=f"a {type(program).__name__}",
         )
-    given = (
-        list(feeds) if isinstance(feeds, Iterable) and not hasattr(feeds, "columns") else [feeds]
-    )
-    for feed in given:
-        frame = feed.frame if isinstance(feed, Feed) else None
-        if not isinstance(feed, Feed):
-            got = f"a {type(feed).__name__}"
-        elif not isinstance(frame, Files) and not hasattr(frame, "isStreaming"):
-            got = f"a Feed of a {type(frame).__name__}"
-        else:
-            continue
-        raise InputError(
-            "run() takes feeds of frames or files",
-            expected='a list: [Feed(frame, "north", tag=Txn)], of a Spark frame or of Files(folder)',
-            got=got,
-        )
-    return given
 
 
 def check_feeds(program: Program, feeds: Iterable[Feed]) -> None:
     """Refuse a feed of which no row could become an event, by the schema of its frame or files."""
     for feed in feeds:
         tags = _list_tags(program, feed)
-        if isinstance(feed.frame, Files):
-            _check_files(feed, feed.frame, tags)
+        if isinstance(feed, Files):
+            _check_files(feed, tags)
+        elif not isinstance(feed, Frame):
+            continue
         elif feed.json_column is not None:
             _check_text(feed, feed.frame, feed.json_column)
         else:
@@ -77,7 +63,7 @@ def _name_columns(feed: Feed) -> ColumnNames:
 
 
 def _name_feed(feed: Feed) -> str:
-    return "a frame" if feed.name is None else f"the frame of {feed.name!r}"
+    return "a frame" if feed.source_name is None else f"the frame of {feed.source_name!r}"
 
 
 def _check_frame(feed: Feed, frame: DataFrame, tags: list[Tag]) -> None:
@@ -115,7 +101,7 @@ def _check_text(feed: Feed, frame: DataFrame, column: str) -> None:
         )
 
 
-def _check_files(feed: Feed, files: Files, tags: list[Tag]) -> None:
+def _check_files(files: Files, tags: list[Tag]) -> None:
     if files.format in ("parquet", "arrow"):
         paths = [str(Path(files.folder) / name) for name in list_names(files)]
-        check_files(paths, tags, _name_columns(feed))
+        check_files(paths, tags, _name_columns(files))

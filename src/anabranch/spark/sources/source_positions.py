@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 from anabranch.errors import InputError
 from anabranch.paths import resolve_path
+from anabranch.sources.feeds import Feed
 from anabranch.sources.files import Files
-from anabranch.spark.sources.feeds import Feed
+from anabranch.spark.sources.data_frames import Frame
 
 
 class Origin(NamedTuple):
@@ -26,12 +27,9 @@ class Origin(NamedTuple):
 def list_origins(feeds: Sequence[Feed]) -> list[Origin]:
     """Return the sources in Spark's order: each stream of a frame, then all `Files` as one."""
     found = [
-        origin
-        for feed in feeds
-        if not isinstance(feed.frame, Files)
-        for origin in _look_into(feed.frame)
+        origin for feed in feeds if isinstance(feed, Frame) for origin in _look_into(feed.frame)
     ]
-    return found + [Origin(None)] * any(isinstance(feed.frame, Files) for feed in feeds)
+    return found + [Origin(None)] * any(isinstance(feed, Files) for feed in feeds)
 
 
 def _look_into(frame: Any) -> Iterator[Origin]:

@@ -1,0 +1,139 @@
+"""One call that runs a program: on a list of events or on files, in this process or on Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+from anabranch.errors import InputError
+from anabranch.eventtime.channels import Source, end_sources
+from anabranch.microbatch.ingest.file_items import read_items
+from anabranch.model.events import Event, Heartbeat, Item, Malformed
+from anabranch.model.program import Program
+from anabranch.reference.sequential import Answer
+from anabranch.reference.sequential import run as fold
+from anabranch.savepoints.snapshot import Snapshot
+from anabranch.sources.feeds import Feed, list_feeds
+from anabranch.sources.files import Files
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from anabranch.spark.run_options import RunKeywords
+
+INPUT = "input"
+"""The source of plain events, which name none."""
+
+
+@overload
+def run(
+    program: Program,
+    feeds: Feed | Iterable[Any],
+    *,
+    sources: Sequence[Source] = (),
+    ended: bool = True,
+    start: Snapshot | None = None,
+    spark: None = None,
+) -> Answer: ...
+
+
+@overload
+def run(
+    program: Program,
+    feeds: Feed | Iterable[Any],
+    *,
+    sources: Sequence[Source] = (),
+    spark: SparkSession,
+    **options: Unpack[RunKeywords],
+) -> DataFrame: ...
+
+
+def run(
+    program: Program,
+    feeds: Feed | Iterable[Any],
+    *,
+    sources: Sequence[Source] = (),
+    ended: bool = True,
+    start: Snapshot | None = None,
+    spark: SparkSession | None = None,
+    **options: Any,
+) -> Answer | DataFrame:
+    """Run a program on events, or on feeds, and return its answer.
+
+    `feeds` is a list of events, or one or more feeds such as `Files`. Events are plain (`Txn(1, "ann", 5)`, all
+    of one source, in the order of the list), or an `Event` each, with its source; `sources` declares the
+    sources of a list. The input is taken as it is now. It has an end, after which nothing is pending, unless
+    `ended=False`. A run continues from the `start` that another one has left: `answer.snapshot()`.
+
+    Without `spark` the program runs in this process, one event after the other: that is the reference, which
+    every other runtime agrees with. With `spark=session` it is `anabranch.spark.run`, with its options.
+    """
+    if spark is not None:
+        from anabranch.spark.runs import run as run_on_spark
+
+        _refuse_sources(sources)
+        if start is not None or not ended:
+            raise InputError(
+                "`start` and `ended` are of a run without Spark",
+                expected="restore_savepoint(…) and Files(…, ended=…) of anabranch.spark",
+                got="start=" if start is not None else "ended=False",
+            )
+        return run_on_spark(program, feeds, spark=spark, **options)
+    if options:
+        raise InputError(
+            f"{next(iter(options))} is an option of a run on Spark",
+            expected="spark=session beside it",
+            got="no session",
+        )
+    taken = [feeds] if isinstance(feeds, Feed) else list(feeds)
+    if not any(isinstance(one, Feed) for one in taken):
+        items = list_items(program, taken)
+    else:
+        _refuse_sources(sources)
+        items, sources = _read_files(program, list_feeds(taken))
+    return fold(program, end_sources(items, sources) if ended else items, sources, start)
+
+
+def list_items(program: Program, events: Iterable[Any]) -> list[Item]:
+    """Return events as items; plain ones are of one source, numbered in the order of the list."""
+    items: list[Item] = []
+    for place, event in enumerate(events):
+        if isinstance(event, Event | Heartbeat | Malformed):
+            items.append(event)
+        elif type(event) in program.inputs:
+            items.append(Event(event, INPUT, place))
+        else:
+            known = ", ".join(tag.__name__ for tag in program.inputs)
+            raise InputError(
+                f"item {place} is not an event of {program.name}",
+                expected=f"{known}, or Event(…) with its source",
+                got=repr(event)[:100],
+            )
+    return items
+
+
+def _read_files(program: Program, feeds: Sequence[Feed]) -> tuple[list[Item], list[Source]]:
+    items: list[Item] = []
+    sources: list[Source] = []
+    for feed in feeds:
+        if not isinstance(feed, Files):
+            raise InputError(
+                f"{type(feed).__name__} can't be read without Spark",
+                expected="Files(…), or a list of events",
+                got=type(feed).__name__,
+                cure="run(program, …, spark=session)",
+            )
+        items += read_items(program, feed)
+        sources += feed.declared()
+    return items, sources
+
+
+def _refuse_sources(sources: Sequence[Source]) -> None:
+    if sources:
+        raise InputError(
+            "sources are declared beside feeds",
+            expected="sources= only for a list of events; a feed declares its own",
+            got=", ".join(source.name for source in sources),
+        )

@@ -1,0 +1,41 @@
+"""Where the results of a run on Spark go. The names come from `anabranch.spark` when they are first used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from anabranch.spark.sinks.directory import (
+        find_last_batch,
+        for_each_batch,
+        read_frontiers,
+        read_waivers,
+        write_directory,
+    )
+    from anabranch.spark.sinks.preview_sinks import write_console, write_memory
+    from anabranch.spark.sinks.result_frames import select_late, select_outputs, select_rejected
+
+__all__ = [
+    "find_last_batch",
+    "for_each_batch",
+    "read_frontiers",
+    "read_waivers",
+    "select_late",
+    "select_outputs",
+    "select_rejected",
+    "write_console",
+    "write_directory",
+    "write_memory",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from anabranch import spark
+
+    return getattr(spark, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,72 @@
+"""The options of a run: the same keywords in `run`, `restore_savepoint` and `rescale`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+from anabranch.errors import InputError
+from anabranch.microbatch.ingest.row_reader import MAX_RECORD_BYTES
+from anabranch.microbatch.job.path_choice import Columnar
+from anabranch.microbatch.job.speculative_layout import check_mode
+from anabranch.speculation.spoken import Mode
+
+
+class RunKeywords(TypedDict, total=False):
+    """The fields of `RunOptions`, as keywords of a call."""
+
+    shards: int | None
+    hot: Iterable[Any]
+    columnar: Columnar
+    mode: Mode
+    max_record_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """What a run may choose, and what a checkpoint is bound to.
+
+    `shards` is the number of shards, fixed for a checkpoint (default 16, or 1 if leaves are folded where
+    they are read, or 4 if windows are). Keys that are `hot` are folded in all shards (fixed for a checkpoint,
+    too). `columnar` is "auto", "require" or "never"; `mode` is "settled" or "speculative". An event of more
+    than `max_record_bytes` is rejected (default 1 MiB).
+    """
+
+    shards: int | None = None
+    hot: tuple[Any, ...] = ()
+    columnar: Columnar = "auto"
+    mode: Mode = "settled"
+    max_record_bytes: int = MAX_RECORD_BYTES
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hot", tuple(self.hot))
+        check_mode(self.mode)
+        if self.shards is not None and (type(self.shards) is not int or self.shards < 1):
+            raise InputError(
+                "shards is not a number of shards", expected="1 or more", got=repr(self.shards)
+            )
+        if type(self.max_record_bytes) is not int or self.max_record_bytes < 1:
+            raise InputError(
+                "max_record_bytes is not a size",
+                expected="a whole number of bytes, 1 or more",
+                got=repr(self.max_record_bytes),
+            )
+
+    def keywords(self) -> RunKeywords:
+        """Return the options as keywords of a call."""
+        return RunKeywords(
+            shards=self.shards, hot=self.hot, columnar=self.columnar, mode=self.mode,
+            max_record_bytes=self.max_record_bytes,
+        )  # fmt: skip
+
+
+def read_options(keywords: RunKeywords) -> RunOptions:
+    """Return the keywords of a call as options; refuse one that there is not."""
+    known = RunOptions.__dataclass_fields__
+    for name in keywords:
+        if name not in known:
+            raise InputError(
+                f"a run has no option {name!r}", expected=f"one of {', '.join(known)}", got=name
+            )
+    return RunOptions(**keywords)  # type: ignore[arg-type]  # `hot` becomes a tuple

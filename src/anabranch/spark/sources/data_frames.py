@@ -1,0 +1,37 @@
+"""A data frame of Spark's as a feed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from anabranch.errors import InputError
+from anabranch.sources.feeds import Feed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True)
+class Frame(Feed):
+    """A data frame as a feed: `Frame(frame, tag=Txn, seq="offset", lateness=5)`.
+
+    A streaming frame is a stream, any other the whole input. The options are those of `Feed`, which all
+    feeds share; the default of `source` is the name of the event type.
+    """
+
+    frame: DataFrame
+
+    def __post_init__(self) -> None:
+        if not hasattr(self.frame, "isStreaming"):
+            raise InputError(
+                f"{type(self.frame).__name__} is not a data frame",
+                expected="Frame(spark.readStream…, …); for a folder, Files(folder, …)",
+                got=repr(self.frame)[:100],
+            )
+        super().__post_init__()
+
+    @property
+    def is_stream(self) -> bool:
+        """Return whether the frame is a streaming one."""
+        return bool(self.frame.isStreaming)

@@ -1,0 +1,221 @@
+"""Tests of programs: run one on a list of events on several runtimes, and compare with the reference."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from anabranch.demo import DifferenceError, compare, stream_on_spark
+from anabranch.errors import InputError
+from anabranch.eventtime.channels import Source, end_sources
+from anabranch.model.events import Item
+from anabranch.model.program import Program
+from anabranch.plan.layout_plans import plan_layout
+from anabranch.plan.layouts import choose_layout
+from anabranch.program_runs import list_items
+from anabranch.reference.sequential import Answer, Output
+from anabranch.reference.sequential import run as fold
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["RUNTIMES", "DifferenceError", "Runtime", "check"]
+
+Runtime = Literal["reference", "speculative", "simulated", "spark"]
+"""Where a program runs: one event after the other; at once, with retractions; as a plan under random
+schedules with crashes; on Spark."""
+
+RUNTIMES: tuple[Runtime, ...] = get_args(Runtime)
+"""All runtimes that `check` knows."""
+
+HERE: tuple[Runtime, ...] = ("reference", "speculative", "simulated")
+"""Those that need no Spark."""
+
+
+def check(  # noqa: PLR0913 - what may differ between runs, each by its name
+    program: Program,
+    events: Iterable[Any],
+    expected: Sequence[Any] | None = None,
+    *,
+    sources: Sequence[Source] = (),
+    on: Sequence[Runtime] = HERE,
+    seed: int = 0,
+    runs: int = 10,
+    shards: int = 3,
+    spark: SparkSession | None = None,
+) -> Answer:
+    """Run a program on events on every runtime that is asked for, and return the reference's answer.
+
+    `events` and `sources` are those of `anabranch.run`; the input has an end. `expected` are the values of the
+    outputs, in order. Each runtime but Spark runs `runs` times, with seeds from `seed` on: a seed decides in
+    which order sources take turns, where batches begin, and what crashes. Spark runs once, as a stream of
+    batches cut at random, in `spark` or a local session.
+
+    Raises `DifferenceError`, an `AssertionError`, with the first output that differs and the seed.
+    """
+    _check_arguments(on, runs, shards)
+    items = _number(end_sources(list_items(program, events), sources))
+    answer = fold(program, items, sources)
+    if expected is not None:
+        _compare_values(program, list(expected), answer.values)
+    trial = _Trial(program, items, sources, answer, seed, runs, shards, spark)
+    for runtime in dict.fromkeys(on):
+        trial.run(runtime)
+    return answer
+
+
+class _Trial:
+    """An input of a program, and the answer that each runtime has to give."""
+
+    def __init__(
+        self,
+        program: Program,
+        items: list[Item],
+        sources: Sequence[Source],
+        answer: Answer,
+        seed: int,
+        runs: int,
+        shards: int,
+        spark: SparkSession | None,
+    ) -> None:
+        self.program, self.items, self.sources = program, items, sources
+        self.answer, self.shards, self.spark = answer, shards, spark
+        self.seed, self.seeds = seed, range(seed, seed + runs)
+
+    def run(self, runtime: Runtime) -> None:
+        """Run on one runtime; raise if it gives another answer."""
+        known: dict[Runtime, Callable[[], None]] = {
+            "reference": self._run_reference,
+            "speculative": self._run_speculative,
+            "simulated": self._run_simulated,
+            "spark": self._run_spark,
+        }
+        known[runtime]()
+
+    def _run_reference(self) -> None:
+        """Let sources take turns in other orders: the answer does not depend on them."""
+        for seed in self.seeds:
+            arrival = interleave(random.Random(seed), self.items)
+            self._compare("reference", seed, fold(self.program, arrival, self.sources))
+
+    def _run_speculative(self) -> None:
+        from anabranch.reference.speculative import run as run_speculative
+
+        for seed in self.seeds:
+            rng = random.Random(seed)
+            most = max(1, len(self.items) // rng.choice((2, 5, 20)))
+            sizes = (rng.randint(1, most) for _ in iter(int, 1))
+            arrival = interleave(rng, self.items)
+            found = run_speculative(self.program, arrival, self.sources, sizes=sizes)
+            self._compare("speculative", seed, found.answer)
+
+    def _run_simulated(self) -> None:
+        from anabranch.reference.verification import prepare
+
+        forked, plan = plan_layout(self.program, choose_layout(self.program, self.shards))
+        trial = prepare(forked, plan, self.items, self.sources)
+        for seed in self.seeds:
+            _, mismatch = trial.verify(seed)
+            if mismatch is not None:
+                raise DifferenceError(
+                    f"{self.program.name} gives another answer when it is simulated",
+                    where=f"plan {mismatch.plan!r}, seed={seed}",
+                    expected="the answer of the reference",
+                    got=mismatch.reason,
+                    cure="anabranch check finds a law that the program breaks",
+                )
+
+    def _run_spark(self) -> None:
+        rng = random.Random(self.seed)
+        arrival = interleave(rng, self.items)
+        ends = sorted(rng.randint(0, len(arrival)) for _ in range(2))
+        parts = [arrival[a:b] for a, b in zip([0, *ends], [*ends, len(arrival)], strict=True)]
+        rows = stream_on_spark(
+            self.program, [part for part in parts if part], self.sources, self.shards, self.spark
+        )
+        compare(self.answer, rows)
+
+    def _compare(self, runtime: Runtime, seed: int, found: Answer) -> None:
+        expected, got = ({o.id: o for o in answer.outputs} for answer in (self.answer, found))
+        places = {**expected, **got}
+        place = next((n for n in places if not _is_same(expected.get(n), got.get(n))), None)
+        if place is None and found.ledger == self.answer.ledger:
+            return
+        ledgers = str(self.answer.ledger), str(found.ledger)
+        outputs = "no output", "no output"
+        if place is not None:
+            outputs = _describe(expected.get(place)), _describe(got.get(place))
+        wanted, came = ledgers if place is None else outputs
+        raise DifferenceError(
+            f"{self.program.name} gives another answer on the runtime {runtime!r}",
+            where=f"seed={seed}, {'the ledger' if place is None else f'output {place}'}",
+            expected=wanted,
+            got=came,
+            cure="anabranch check finds a law that the program breaks",
+        )
+
+
+def interleave(rng: random.Random, items: Sequence[Item]) -> list[Item]:
+    """Return items in another order of arrival: each source keeps its own order."""
+    turns = list(items)
+    rng.shuffle(turns)
+    queues: dict[str, deque[Item]] = {}
+    for item in items:
+        queues.setdefault(item.source, deque()).append(item)
+    return [queues[item.source].popleft() for item in turns]
+
+
+def _number(items: list[Item]) -> list[Item]:
+    """Give numbers to the items of sources that have no sequence, in the order in which they came."""
+    numbered = {item.source for item in items if item.seq is not None}
+    counts: dict[str, int] = {}
+    found: list[Item] = []
+    for item in items:
+        if item.source not in numbered:
+            counts[item.source] = counts.get(item.source, -1) + 1
+            item = item._replace(seq=counts[item.source])  # noqa: PLW2901
+        found.append(item)
+    return found
+
+
+def _is_same(a: Output | None, b: Output | None) -> bool:
+    return a is not None and b is not None and repr(a.value) == repr(b.value)
+
+
+def _describe(output: Output | None) -> str:
+    return "no output" if output is None else repr(output.value)
+
+
+def _compare_values(program: Program, expected: list[Any], got: list[Any]) -> None:
+    if expected == got:
+        return
+    pairs = zip(expected, got, strict=False)
+    shorter = min(len(expected), len(got))
+    place = next((n for n, (a, b) in enumerate(pairs) if a != b), shorter)
+    wanted, came = (
+        repr(values[place]) if place < len(values) else f"no output {place}"
+        for values in (expected, got)
+    )
+    raise DifferenceError(
+        f"{program.name} gives other outputs than expected",
+        where=f"output {place} of {len(got)}",
+        expected=wanted,
+        got=came,
+        cure="correct the program, or what the test expects",
+    )
+
+
+def _check_arguments(on: Sequence[Runtime], runs: int, shards: int) -> None:
+    if isinstance(on, str) or not {*on} <= {*RUNTIMES}:
+        raise InputError(
+            "the runtimes of a check are not known",
+            expected=f"on=[…], some of {', '.join(map(repr, RUNTIMES))}",
+            got=repr(on),
+        )
+    for name, value in (("runs", runs), ("shards", shards)):
+        if type(value) is not int or value < 1:
+            raise InputError(
+                f"{name} is not a number of {name}", expected="1 or more", got=repr(value)
+            )

@@ -1,0 +1,54 @@
+"""Windows and triggers: what events are grouped by, when results are emitted, and `aggregate` over both."""
+
+from anabranch.eventtime.windows.calendar_windows import Calendar
+from anabranch.eventtime.windows.panes import Fold, Windowing
+from anabranch.eventtime.windows.triggers import (
+    AfterCount,
+    AfterProcessingTime,
+    AllOf,
+    Always,
+    AnyOf,
+    AtFrontier,
+    Default,
+    InTurn,
+    Never,
+    OrFinally,
+    Repeatedly,
+)
+from anabranch.eventtime.windows.window_types import (
+    CountSliding,
+    CountTumbling,
+    Custom,
+    Global,
+    Sessions,
+    Sliding,
+    Tumbling,
+)
+from anabranch.query.window_aggregates import Missed, Result, aggregate
+
+__all__ = [
+    "AfterCount",
+    "AfterProcessingTime",
+    "AllOf",
+    "Always",
+    "AnyOf",
+    "AtFrontier",
+    "Calendar",
+    "CountSliding",
+    "CountTumbling",
+    "Custom",
+    "Default",
+    "Fold",
+    "Global",
+    "InTurn",
+    "Missed",
+    "Never",
+    "OrFinally",
+    "Repeatedly",
+    "Result",
+    "Sessions",
+    "Sliding",
+    "Tumbling",
+    "Windowing",
+    "aggregate",
+]
