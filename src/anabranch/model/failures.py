@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, ParamSpec, TypeVar
 
-from anabranch.errors import AnabranchError
+from anabranch.errors import AnabranchError, Location
 from anabranch.model.events import Event
 
 P = ParamSpec("P")
@@ -73,9 +73,15 @@ def attempt(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | 
 
 def explain(error: BaseException) -> str:
     """Return an exception in words: its type, its message, and the user's file and line."""
-    where = locate(error.__traceback__)
+    where = locate(error.__traceback__) or _read_place(error)
     place = "" if where is None else f" ({where})"
     return f"{type(error).__name__}: {read_message(error)}{place}"
+
+
+def _read_place(error: BaseException) -> str | None:
+    """Return the place that an error of ours names itself: it is raised for a function that has returned."""
+    where = error.where if isinstance(error, AnabranchError) else None
+    return f"{Path(where.file).name}:{where.line}" if isinstance(where, Location) else None
 
 
 def read_message(error: BaseException) -> str:

@@ -145,6 +145,8 @@ def set_aside(shape: Shape, handler: Handler, state: AnyState, event: Event) -> 
 def run(handler: Handler, state: AnyState, data: Any) -> tuple[AnyState, Outputs]:
     """Call a handler's own two functions."""
     outputs = collect(handler.output(state, data)) if handler.output is not None else ()
+    if outputs and handler.check is not None:
+        handler.check.check(outputs)
     if handler.update is not None:
         state = handler.update(state, data)
     return state, outputs
