@@ -58,7 +58,9 @@ class OutputTypes:
                 return number
         # A record of the right class with a wrong field: that field is what is wrong.
         close = [reason for same, reason in reasons if same]
-        raise Unfit(close[0] if close else reasons[0][1] if len(reasons) == 1 else self._refuse(value))
+        raise Unfit(
+            close[0] if close else reasons[0][1] if len(reasons) == 1 else self._refuse(value)
+        )
 
     def _refuse(self, value: Any) -> str:
         return f"expected {self}, got {show(value)}"

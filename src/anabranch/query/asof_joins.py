@@ -13,6 +13,7 @@ from anabranch.model.handlers import on as handle
 from anabranch.model.locations import locate_caller
 from anabranch.model.program import Program
 from anabranch.model.shapes import Shape, WrittenShape
+from anabranch.model.values.value_types import read_type
 from anabranch.query.join_pairs import (
     LEFT,
     Pairing,
@@ -20,6 +21,7 @@ from anabranch.query.join_pairs import (
     check_key,
     check_sides,
     check_word,
+    find_outputs,
     make_timer,
     read_pairing,
 )
@@ -71,6 +73,7 @@ def asof_join(
         depends(right, left, right, same=on),
         state=MapOf(state, by=on, sparse=True),
         rank=(right, left) if ties == "right_first" else (left, right),
+        outputs=find_outputs(pairing, read_type(left), read_type(right)),
         name=name,
     )
 

@@ -13,6 +13,7 @@ from anabranch.model.events import Tag
 from anabranch.model.handlers import on as handle
 from anabranch.model.locations import locate_caller
 from anabranch.model.program import Program
+from anabranch.model.values.value_types import read_type
 from anabranch.query.join_pairs import (
     LEFT,
     RIGHT,
@@ -23,6 +24,7 @@ from anabranch.query.join_pairs import (
     WaitingEvent,
     check_field,
     check_sides,
+    find_outputs,
     make_pair,
     make_timer,
     read_interval,
@@ -94,6 +96,7 @@ def band_join(  # noqa: PLR0913 - two intervals have four ends
         depends(left_type, left_type, right_type),
         depends(right_type, right_type),
         init=Shelves(),
+        outputs=find_outputs(pairing, read_type(left_type), read_type(right_type)),
         name=name,
     )
 

@@ -12,6 +12,8 @@ from anabranch.errors import Location, ProgramError
 from anabranch.eventtime.windows.window_types import check_whole
 from anabranch.model.events import FOREVER, Tag, check_event_type, field_names, field_types
 from anabranch.model.handlers import check_arity
+from anabranch.model.output_types import find_return_type
+from anabranch.model.values.value_types import ValueType, make_optional, make_record
 
 HOWS = ("inner", "left", "right", "full")
 LEFT, RIGHT = 0, 1
@@ -49,6 +51,13 @@ class Pairing:
         """Return what is said of some pairs."""
         said = (self.select(left, right) for left, right in pairs)
         return [one for one in said if one is not None]
+
+
+def find_outputs(pairing: Pairing, left: ValueType, right: ValueType) -> ValueType | None:
+    """Return the type of what a join says: pairs of its events, or what `select` is annotated to return."""
+    if pairing.select is not Matched:
+        return find_return_type(pairing.select)
+    return make_record("Matched", Matched, left=make_optional(left), right=make_optional(right))
 
 
 def make_pair(side: int, event: Any, partner: Any) -> Pair:

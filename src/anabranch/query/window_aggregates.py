@@ -31,6 +31,7 @@ from anabranch.model.handlers import on
 from anabranch.model.locations import locate_caller
 from anabranch.model.program import Program
 from anabranch.model.shapes import MISSING
+from anabranch.query.window_outputs import Missed, Result, describe_outputs
 from anabranch.state import MapOf
 from anabranch.state.combined import Several
 
@@ -39,38 +40,6 @@ Step = tuple[WindowState, tuple[Pane, ...], tuple[Dropped, ...]]
 
 
 _BEGINNING = WindowState()
-
-
-class Result(NamedTuple):
-    """What a window says: `value` of `[start, end)`, for a key.
-
-    `timing` is early, on_time or late. `index` counts a window's panes from 0, and `settled_index`
-    those that are not early; it is -1 for an early one. `op` is -1 where a pane is taken back.
-    """
-
-    key: Any
-    start: int
-    end: int
-    value: Any
-    time: int
-    timing: str
-    index: int  # type: ignore[assignment]  # a pane's, not the tuple's
-    settled_index: int
-    first: bool
-    last: bool
-    op: int = 1
-
-
-class Missed(NamedTuple):
-    """An event that no window took, or events that a window never said, with the reason."""
-
-    key: Any
-    time: int
-    value: Any
-    start: int | None
-    end: int | None
-    reason: str
-    events: int = 1
 
 
 @dataclass(frozen=True)
@@ -237,6 +206,7 @@ def aggregate(
         on(timer, due=windows.due, update=windows.wake, output=windows.speak),
         depends(tag, tag, same=same),
         state=shape if per is None else MapOf(shape, by=per, sparse=True),
+        outputs=describe_outputs(tag, windowing, per, delay),
         name=name,
     )
     object.__setattr__(program, "where", where)

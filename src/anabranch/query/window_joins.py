@@ -23,6 +23,7 @@ from anabranch.model.handlers import on as handle
 from anabranch.model.locations import locate_caller
 from anabranch.model.program import Program
 from anabranch.model.shapes import WrittenShape
+from anabranch.model.values.value_types import read_type
 from anabranch.query.join_pairs import (
     LEFT,
     RIGHT,
@@ -31,6 +32,7 @@ from anabranch.query.join_pairs import (
     Select,
     check_key,
     check_sides,
+    find_outputs,
     make_pair,
     make_timer,
     read_pairing,
@@ -79,6 +81,7 @@ def window_join(
         depends(left, left, right, same=on),
         depends(right, right, same=on),
         state=MapOf(WrittenShape(Cohort()), by=on, sparse=True),
+        outputs=find_outputs(join.pairing, read_type(left), read_type(right)),
         name=name,
     )
 

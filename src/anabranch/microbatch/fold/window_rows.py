@@ -22,7 +22,7 @@ from anabranch.microbatch.exchange.result_rows import ResultRow, describe_output
 from anabranch.microbatch.job.window_plan import WindowPlan
 from anabranch.model.events import Event
 from anabranch.model.order import order_key
-from anabranch.query.window_aggregates import Result
+from anabranch.query.window_outputs import Result
 
 if TYPE_CHECKING:
     import numpy as np

@@ -123,6 +123,8 @@ def _check_str(type_: ValueType) -> Check:
 
 def _check_decimal(type_: ValueType) -> Check:
     def check(value: Any) -> None:
+        if isinstance(value, int) and not isinstance(value, bool):
+            value = Decimal(value)
         if not isinstance(value, Decimal):
             raise _refuse(type_, value)
         after = -int(value.normalize().as_tuple().exponent) if value.is_finite() else 0

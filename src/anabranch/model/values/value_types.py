@@ -85,7 +85,9 @@ def make_optional(type_: ValueType) -> ValueType:
     return replace(type_, optional=True)
 
 
-def read_type(annotation: Any, *, strict: bool = False, path: str = "", depth: int = 0) -> ValueType:
+def read_type(
+    annotation: Any, *, strict: bool = False, path: str = "", depth: int = 0
+) -> ValueType:
     """Return the type that an annotation names.
 
     What has no column of its own is JSON, or with `strict` is refused with the name of the field; `Any`
@@ -158,7 +160,9 @@ def _read_choices(annotation: Any, values: Iterable[Any], name: str, cls: Any) -
     kinds = {type(value) for value in values}
     kind = _SCALARS.get(next(iter(kinds))) if len(kinds) == 1 else None
     inner = ValueType(kind or JSON, "value", optional=kind is None)
-    return ValueType(ENUM, name, cls=annotation if cls is Literal else cls, parts=(("value", inner),))
+    return ValueType(
+        ENUM, name, cls=annotation if cls is Literal else cls, parts=(("value", inner),)
+    )
 
 
 def _give_up(annotation: Any, path: str, *, strict: bool) -> ValueType:
