@@ -58,7 +58,7 @@ def run_anabranch(spark: Any, folder: Path) -> list[int]:
         Feed(read("barriers", "time long, seq long"), "barriers", tag="Barrier", seq="seq"),
     ]
     said: list[Any] = []
-    result = run(program, feeds, shards=2).where("kind = 'output'").select("time", "value")
+    result = run(program, feeds, shards=2).outputs.select("time", "value")
     query = (
         result.writeStream.trigger(availableNow=True)
         .option("checkpointLocation", str(folder / "checkpoint-a"))

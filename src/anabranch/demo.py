@@ -95,7 +95,7 @@ def fold_on_spark(
         feed = feed_directory(session, program, folder, channels, ended=True)
         result = run_query(program, [feed], shards=shards)
         try:
-            rows = result.collect()
+            rows = result.rows.collect()
         except Exception as error:
             raise explain_failure(str(error)) from error
     counts = [json.loads(row.value) for row in rows if row.kind == "ledger"]

@@ -124,8 +124,8 @@ def publish(folder: Path, answer, outputs) -> None:
 
     rows = [describe_output(o.value, o.event, o.index, o.key) for o in outputs]
     rows += [describe_late(late.event, late.distance) for late in answer.late]
-    for kind in ("output", "late"):
-        place = folder / "batch=0" / f"kind={kind}"
+    for kind, name in (("output", "outputs"), ("late", "late")):
+        place = folder / "batch=0" / name
         place.mkdir(parents=True)
         lines = [json.dumps(row._asdict()) for row in rows if row.kind == kind]
         (place / "part-0.json").write_text("\n".join(lines))
@@ -145,7 +145,7 @@ def publish(folder: Path, answer, outputs) -> None:
 def test_the_verdict_sees_every_difference(tmp_path, change, found):
     answer = fold_files(load_program(), write_traffic(SMALL, tmp_path / "events"))
     publish(tmp_path / "published", answer, change(answer.outputs))
-    verdict = judge(answer, tmp_path / "published")
+    verdict = judge(load_program(), answer, tmp_path / "published")
     assert verdict.comparisons[0][1:] == found
     assert verdict.comparisons[1].agrees
     assert verdict.agrees is (found == (48, 48, 0, 0, 0))
@@ -204,7 +204,7 @@ def test_a_query_that_ends_without_a_word_is_told_of_by_its_log(tmp_path, monkey
     view = LiveView(open_page()[1].console, DAY_S)
     home.events.mkdir()
     with child.launch(home) as started, pytest.raises(child.ChildError) as raised:
-        stations.follow(view, started)
+        stations.follow(load_program(), view, started)
     assert str(raised.value) == (
         "the query ended before its time\n"
         "  expected: exit code 0\n"

@@ -270,7 +270,7 @@ def _run_on_spark(target: str, order: SparkRequest, start: str | None, *, json: 
     samples = [Sample(entry["reason"], str(entry["raw"])) for entry in report.rejected]
     place = "--output DIR, which keeps them all"
     if order.output is not None:
-        place = f"{order.output}/batch=*/kind=rejected"
+        place = f"{order.output}/batch=*/rejected"
     verdict = RunVerdict(report.ledger, order.most_rejected, samples, target, place)
     return _conclude(screen, verdict, {**report.describe(), **about} if json else None)
 

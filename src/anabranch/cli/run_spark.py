@@ -75,7 +75,7 @@ def run_on_spark(
             _run_batch(screen, job, feeds, order, folder)
         else:
             _run_stream(screen, job, feeds, order, folder)
-        return read_report(session, order, job.wiring, list_sources(channels), folder, page)
+        return read_report(session, order, job, list_sources(channels), folder, page)
 
 
 def find_most(order: SparkRequest) -> int:
@@ -171,11 +171,10 @@ def _run_batch(
 ) -> None:
     from anabranch.spark.runs import run_job
     from anabranch.spark.sinks.directory import publish
-    from anabranch.spark.sinks.packed_frames import find_packed
     from anabranch.spark.sinks.progress import explain_failure, keep_trace
 
     folder.mkdir(parents=True, exist_ok=True)
-    result = find_packed(run_job(job, feeds, find_most(order)))
+    result = run_job(job, feeds, find_most(order))
     try:
         with screen.wait("running on Spark"):
             publish(result, 0, folder, order.format)

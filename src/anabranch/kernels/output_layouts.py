@@ -14,9 +14,9 @@ from anabranch.kernels.column_layouts import (
     OptionalColumn,
     part_names,
 )
-from anabranch.model.output_types import OutputTypes
 from anabranch.model.values import value_types
 from anabranch.model.values.fields import Unfit
+from anabranch.model.values.output_types import OutputTypes
 from anabranch.model.values.type_checks import make_check
 from anabranch.model.values.value_types import ValueType
 

@@ -11,7 +11,7 @@ from typing import Any
 from anabranch.errors import Location, ProgramError
 from anabranch.model.events import Tag, check_event_type
 from anabranch.model.locations import locate_caller, locate_function
-from anabranch.model.output_types import OutputCheck
+from anabranch.model.values.output_types import OutputCheck
 
 Update = Callable[[Any, Any], Any]
 Output = Callable[[Any, Any], Any]

@@ -19,10 +19,10 @@ from anabranch.model.expiry import find_expiry
 from anabranch.model.handlers import Handler, check_arity
 from anabranch.model.locations import locate_caller
 from anabranch.model.order import OrderKey, order_key
-from anabranch.model.output_types import OutputTypes, find_output_types, make_output_check
 from anabranch.model.shapes import MISSING, AnyState, Fork, Join, LanedShape, Shape, WrittenShape
 from anabranch.model.slices import Slice, Slices
 from anabranch.model.step import Outputs, add_delta, begin_delta, set_aside, step
+from anabranch.model.values.output_types import OutputTypes, find_output_types, make_output_check
 
 
 @dataclass(frozen=True)

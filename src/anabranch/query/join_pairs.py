@@ -12,7 +12,7 @@ from anabranch.errors import Location, ProgramError
 from anabranch.eventtime.windows.window_types import check_whole
 from anabranch.model.events import FOREVER, Tag, check_event_type, field_names, field_types
 from anabranch.model.handlers import check_arity
-from anabranch.model.output_types import find_return_type
+from anabranch.model.values.output_types import find_return_type
 from anabranch.model.values.value_types import ValueType, make_optional, make_record
 
 HOWS = ("inner", "left", "right", "full")

@@ -8,7 +8,7 @@ from anabranch.eventtime.windows.panes import VALUES, Windowing
 from anabranch.eventtime.windows.triggers import AtFrontier, Default
 from anabranch.eventtime.windows.window_types import Sessions, Sliding, Tumbling
 from anabranch.model.events import Tag, field_types
-from anabranch.model.output_types import OutputTypes
+from anabranch.model.values.output_types import OutputTypes
 from anabranch.model.values.value_types import (
     ANYTHING,
     FLOAT,

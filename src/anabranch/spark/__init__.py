@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from anabranch.spark.savepoints.rescaling import rescale
     from anabranch.spark.session.settings import prepare
     from anabranch.spark.session.startup import start_session
-    from anabranch.spark.settlement import settle
+    from anabranch.spark.settlement import settle, settle_outputs
     from anabranch.spark.sinks.directory import for_each_batch, read_waivers, write_directory
     from anabranch.spark.sinks.preview_sinks import write_console, write_memory
     from anabranch.spark.sinks.progress import Batch, describe_progress, follow, watch
-    from anabranch.spark.sinks.result_frames import select_late, select_outputs, select_rejected
+    from anabranch.spark.sinks.published import read_late, read_outputs, read_rejected
+    from anabranch.spark.sinks.results import Result
     from anabranch.spark.sources.clock_frames import feed_clock
     from anabranch.spark.sources.feeds import Feed
     from anabranch.spark.sources.frames import feed_directory
@@ -32,6 +33,7 @@ __all__ = [
     "Batch",
     "Feed",
     "Files",
+    "Result",
     "create_savepoint",
     "describe_progress",
     "export_view",
@@ -41,15 +43,16 @@ __all__ = [
     "for_each_batch",
     "history",
     "prepare",
+    "read_late",
+    "read_outputs",
+    "read_rejected",
     "read_waivers",
     "rescale",
     "restore_savepoint",
     "run",
-    "select_late",
-    "select_outputs",
-    "select_rejected",
     "serve",
     "settle",
+    "settle_outputs",
     "start_session",
     "state",
     "verify_checkpoint",
@@ -63,6 +66,7 @@ _HOMES = {
     "Batch": "spark.sinks.progress",
     "Feed": "spark.sources.feeds",
     "Files": "sources.files",
+    "Result": "spark.sinks.results",
     "create_savepoint": "spark.savepoints.creation",
     "describe_progress": "spark.sinks.progress",
     "export_view": "spark.inspect.live_state",
@@ -72,15 +76,16 @@ _HOMES = {
     "for_each_batch": "spark.sinks.directory",
     "history": "spark.inspect.live_state",
     "prepare": "spark.session.settings",
+    "read_late": "spark.sinks.published",
+    "read_outputs": "spark.sinks.published",
+    "read_rejected": "spark.sinks.published",
     "read_waivers": "spark.sinks.directory",
     "rescale": "spark.savepoints.rescaling",
     "restore_savepoint": "spark.savepoints.checkpoint_restore",
     "run": "spark.runs",
-    "select_late": "spark.sinks.result_frames",
-    "select_outputs": "spark.sinks.result_frames",
-    "select_rejected": "spark.sinks.result_frames",
     "serve": "spark.inspect.live_state",
     "settle": "spark.settlement",
+    "settle_outputs": "spark.settlement",
     "start_session": "spark.session.startup",
     "state": "spark.inspect.live_state",
     "verify_checkpoint": "spark.checkpoint.integrity",

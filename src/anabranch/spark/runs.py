@@ -12,7 +12,6 @@ from anabranch.errors import InputError
 from anabranch.eventtime.channels import Source
 from anabranch.microbatch.exchange.envelopes import CLOCK, SCHEMA, make_batch
 from anabranch.microbatch.exchange.packed_rows import PACK_SCHEMA
-from anabranch.microbatch.exchange.result_rows import COLUMNS
 from anabranch.microbatch.ingest.column_reader import take_in_columns
 from anabranch.microbatch.ingest.file_rows import Folder
 from anabranch.microbatch.ingest.look_ahead import can_foresee
@@ -30,11 +29,9 @@ from anabranch.model.program import Program
 from anabranch.plan.layouts import Layout, choose_layout
 from anabranch.sources.files import Files
 from anabranch.sources.raw_rows import read_batch
-from anabranch.spark.checkpoint.provenance import note_fingerprint
-from anabranch.spark.session.partitions import note_shards
 from anabranch.spark.session.settings import check_settings
 from anabranch.spark.session.shipping import ship_by_value
-from anabranch.spark.sinks.packed_frames import attach_packed
+from anabranch.spark.sinks.results import Result
 from anabranch.spark.sources.feeds import Feed
 from anabranch.speculation.spoken import Mode
 from anabranch.state.durable.codec import make_codec
@@ -56,13 +53,13 @@ def run(
     columnar: Columnar = "auto",
     mode: Mode = "settled",
     max_record_bytes: int = MAX_RECORD_BYTES,
-) -> DataFrame:
-    """Return what a program says of its feeds, as a frame with the columns of `said.COLUMNS`.
+) -> Result:
+    """Return what a program gives of its feeds: a `Result` of several frames.
 
-    Streaming frames give a streaming frame, to be written with any `writeStream` in append mode;
-    batch frames give the answer of the whole input. Rows of kind `output` are the program's, `late`
-    and `rejected` are the events it could not use, `ledger` counts everything; `select_outputs`,
-    `select_late` and `select_rejected` take them apart. The number of shards is fixed for a
+    Streaming frames give streaming frames, to be written with any `writeStream` in append mode; batch frames
+    give the answer of the whole input. `result.outputs` has the program's outputs in columns of their own
+    types, `result.late` and `result.rejected` the events it could not use, `result.ledger` the counts of
+    everything (`docs/result-columns.md`). The number of shards is fixed for a
     checkpoint (16, or 1 if leaves are folded where they are read, or 4 if windows are); Spark's
     partitions are free, and no more than shards. A key that is among the `hot` ones is not bound to one shard: what is free
     within it is folded in all of them (fixed for a checkpoint, too). An event of more than `max_record_bytes` is rejected.
@@ -73,7 +70,7 @@ def run(
 
     With `mode="speculative"` an output is said as soon as its event has come, as if everything were in
     order; if an event out of order proves it wrong, a row with `op` -1 takes it back. `settle` holds
-    such a frame back until it is what the settled mode says.
+    such a result back until it is what the settled mode says.
 
     Streams need some settings of the session; if they are wrong, the call is refused and says which.
     """
@@ -85,8 +82,8 @@ def run(
     return run_job(job, feeds, max_record_bytes)
 
 
-def run_job(job: Job, feeds: Sequence[Feed], max_record_bytes: int = MAX_RECORD_BYTES) -> DataFrame:
-    """Return what a job says of its feeds, as `run` does."""
+def run_job(job: Job, feeds: Sequence[Feed], max_record_bytes: int = MAX_RECORD_BYTES) -> Result:
+    """Return what a job gives of its feeds, as `run` does."""
     if job.row_reason is not None:
         _LOG.warning("%s", describe_row_path(job.program, job.row_reason))
     spark = find_session(feeds)
@@ -147,14 +144,10 @@ def make_job(
     return job
 
 
-def fold_envelopes(job: Job, envelopes: DataFrame) -> DataFrame:
-    """Return what a job says of envelopes, as a frame of rows."""
-    whole, made_by = _note_time(job, envelopes), job.fingerprint()
-    rows, packed = (
-        note_fingerprint(note_shards(_fold(job, whole, packed=packed), job.wiring.shards), made_by)
-        for packed in (False, True)
-    )
-    return attach_packed(rows, packed)
+def fold_envelopes(job: Job, envelopes: DataFrame) -> Result:
+    """Return what a job gives of envelopes."""
+    packs = _fold(job, _note_time(job, envelopes))
+    return Result(packs, job.program.output_types, job.wiring.shards, job.fingerprint())
 
 
 def _note_time(job: Job, envelopes: DataFrame) -> DataFrame:
@@ -211,7 +204,7 @@ def _plan_columns(
     return plan_columns(program, wiring, sources, numbered=numbered, mode=mode)
 
 
-def _fold(job: Job, envelopes: DataFrame, *, packed: bool) -> DataFrame:
+def _fold(job: Job, envelopes: DataFrame) -> DataFrame:
     from anabranch.microbatch.operators.group_operators import (
         MAIL_SCHEMA,
         DeferredOutputOperator,
@@ -232,9 +225,9 @@ def _fold(job: Job, envelopes: DataFrame, *, packed: bool) -> DataFrame:
     frame = envelopes
     for place, (key, worker) in enumerate(chain, start=1):
         last = place == len(chain)
-        schema = (PACK_SCHEMA if packed else COLUMNS) if last else MAIL_SCHEMA
+        schema = PACK_SCHEMA if last else MAIL_SCHEMA
         frame = frame.groupBy(key).transformWithStateInPandas(
-            ShardProcessor(worker, job, packed=packed), schema, "append", "None"
+            ShardProcessor(worker, job), schema, "append", "None"
         )
     return frame
 

@@ -156,7 +156,7 @@ def show_query(
     page.say()
     try:
         with open_view(page.console, traffic.end) as view:
-            follow(view, child, crash_in=max(1, round(len(files) * CRASH_AT)))
+            follow(program, view, child, crash_in=max(1, round(len(files) * CRASH_AT)))
         show_crash(page, child, view)
         page.open_station(
             "The restart",
@@ -164,18 +164,18 @@ def show_query(
             "are there, and the batch that was cut off comes again.",
         )  # fmt: skip
         with launch(home) as second, open_view(page.console, traffic.end) as view:
-            follow(view, second)
+            follow(program, view, second)
     except ChildError as error:
         page.say()
         page.say(Text(str(error), "red"))
         return FOUND
     with page.wait("the reference reads the same files"):
-        verdict = judge(fold_files(program, files), home.published)
-    show_verdict(page, verdict, read_hours(home.published))
+        verdict = judge(program, fold_files(program, files), home.published)
+    show_verdict(page, verdict, read_hours(program, home.published))
     return GOOD if verdict.agrees else FOUND
 
 
-def follow(view: LiveView, child: Child, crash_in: int | None = None) -> None:
+def follow(program: Program, view: LiveView, child: Child, crash_in: int | None = None) -> None:
     """Show each batch until the query ends, or until it is in the middle of a certain batch."""
     home = child.home
     total = len(list(home.events.iterdir()))
@@ -188,7 +188,7 @@ def follow(view: LiveView, child: Child, crash_in: int | None = None) -> None:
             begun = True
             view.refresh(f"Spark {said.spark} runs; the program is {said.way}")
         elif isinstance(said, Batch):
-            view.add(said, read_hours(home.published))
+            view.add(said, read_hours(program, home.published))
         elif child.has_ended:
             return
         elif begun and home.list_unfinished():

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from anabranch.eventtime.ledger import Ledger
+from anabranch.microbatch.exchange.output_columns import OutputColumns
 from anabranch.microbatch.exchange.result_rows import encode_json, identify
 from anabranch.model.program import Program
 from anabranch.reference.event_files import read_items
@@ -58,16 +59,18 @@ def fold_files(program: Program, files: Iterable[Path]) -> Answer:
     return run(program, read_items(program, map(str, files)), SOURCES)
 
 
-def judge(answer: Answer, folder: Path) -> TourVerdict:
+def judge(program: Program, answer: Answer, folder: Path) -> TourVerdict:
     """Compare every row of a folder of batches with the answer."""
-    rows = read_rows(folder)
+    said = read_rows(folder, "outputs")
+    columns = OutputColumns(program.output_types)
+    name = columns.own[0]
     last = find_last_batch(folder)
     outputs = [(f"{identify(o.key)}#{o.index}", encode_json(o.value)) for o in answer.outputs]
     late = [(_place(late.event.source, late.event.seq), str(late.distance)) for late in answer.late]
     return TourVerdict(
         [
-            compare("outputs", [(r["id"], r["value"]) for r in _pick(rows, "output")], outputs),
-            compare("late events", [_read_late(row) for row in _pick(rows, "late")], late),
+            compare("outputs", [(r[name], _SORTED(columns.describe(r))) for r in said], outputs),
+            compare("late events", [_read_late(row) for row in read_rows(folder, "late")], late),
         ],
         Ledger() if last is None else read_ledger(last),
         answer.ledger,
@@ -89,28 +92,26 @@ def compare(kind: str, published: Rows, expected: Rows) -> Comparison:
     )
 
 
-def read_rows(folder: Path, kind: str = "*") -> list[dict[str, Any]]:
+def read_rows(folder: Path, kind: str) -> list[dict[str, Any]]:
     """Read the rows of a kind that have been published, batch by batch."""
     rows = []
-    for file in sorted(folder.glob(f"batch=*/kind={kind}/*.json")):
-        named = file.parent.name.partition("=")[2]
-        lines = file.read_text(encoding="utf-8").splitlines()
-        rows += [{**json.loads(line), "kind": named} for line in lines]
+    for file in sorted(folder.glob(f"batch=*/{kind}/*.json")):
+        rows += [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     return rows
 
 
-def read_hours(folder: Path) -> list[Hour]:
+def read_hours(program: Program, folder: Path) -> list[Hour]:
     """Read what has been published of each hour, in order."""
-    rows = read_rows(folder, "output")
-    return sorted(Hour(row["time"], json.loads(row["value"])) for row in rows)
+    columns = OutputColumns(program.output_types)
+    rows = read_rows(folder, "outputs")
+    return sorted(Hour(row[columns.own[1]], columns.describe(row)) for row in rows)
 
 
-def _pick(rows: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
-    return [row for row in rows if row["kind"] == kind]
+_SORTED = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
 
 
 def _read_late(row: Mapping[str, Any]) -> tuple[str, str]:
-    return _place(row["source"], row["seq"]), str(row["reason"]).partition(" ")[0]
+    return _place(row["source"], row["seq"]), str(row["distance"])
 
 
 def _place(source: str, seq: int | None) -> str:

@@ -19,6 +19,7 @@ from anabranch.microbatch.ingest.row_reader import Reading
 from anabranch.reference.sequential import run
 from anabranch.sources.files import ChangedFilesError, Files, Taken, list_files
 from anabranch.spark.sources.envelope_source import BatchReader, FusedReader
+from tests.microbatch.streams import read_published
 from tests.microbatch.test_microbatches import Engine, expected_rows, said_rows
 
 key_counter = load("examples/key_counter.py")
@@ -342,7 +343,7 @@ def test_differential_a_stream_of_files_gives_the_sequential_answer(spark, tmp_p
         for place, row in enumerate(rows)
     ]
     answer = run(key_counter, items, [Source("s")])
-    rows = spark.read.parquet(str(tmp_path / "out")).where("kind = 'output'").collect()
+    rows = read_published(tmp_path / "out", key_counter)
     expected = [(f"{identify(o.key)}#{o.index}", encode_json(o.value)) for o in answer.outputs]
     assert sorted((row.id, row.value) for row in rows) == sorted(expected)
     assert answer.outputs

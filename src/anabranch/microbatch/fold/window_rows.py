@@ -63,6 +63,8 @@ def describe_windows(plan: WindowPlan, rank: int, closed: Closed) -> pa.Table:
             "event": pa.nulls(count, pa.string()),
             "reason": pa.nulls(count, pa.string()),
             "op": pa.repeat(pa.scalar(1, pa.int32()), count),
+            "distance": pa.nulls(count, pa.int64()),
+            "form": pa.repeat(pa.scalar(0, pa.int32()), count),
         }
     )
 

@@ -9,30 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from anabranch.microbatch.job.fingerprint import check_fingerprint
 from anabranch.spark.checkpoint.ownership import find_last
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 MADE_BY = "_made_by.json"
 """In a checkpoint: the fingerprint of the job that made it."""
-
-_ATTRIBUTE = "_anabranch_fingerprint"
-
-
-def note_fingerprint(frame: DataFrame, fingerprint: Mapping[str, str]) -> DataFrame:
-    """Return a result that knows what its state depends on."""
-    frame.__dict__[_ATTRIBUTE] = dict(fingerprint)
-    return frame
-
-
-def find_fingerprint(frame: DataFrame) -> dict[str, str] | None:
-    """Return what the state of a result depends on, if the result is one of `run`."""
-    found: dict[str, str] | None = frame.__dict__.get(_ATTRIBUTE)
-    return found
 
 
 def read_made_by(checkpoint: Path) -> dict[str, str] | None:

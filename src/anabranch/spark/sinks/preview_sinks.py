@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from anabranch.spark.sinks.directory import for_each_batch
+from anabranch.spark.sinks.results import Result
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
 MOST_OUTPUTS = 20
@@ -17,15 +17,15 @@ MOST_OUTPUTS = 20
 
 
 def write_memory(
-    result: DataFrame, name: str, *, trigger: dict[str, Any] | None = None
+    result: Result, name: str, *, trigger: dict[str, Any] | None = None
 ) -> StreamingQuery:
-    """Start a query that keeps all rows in the driver's memory, as the table `name`.
+    """Start a query that keeps all outputs in the driver's memory, as the table `name`.
 
-    `select_outputs(spark.table(name))` reads it, also while the query runs. It has no checkpoint:
-    Spark can't take up a table in memory again, so each start reads the input from its beginning.
+    `spark.table(name)` reads it, also while the query runs. It has no checkpoint: Spark can't take up a
+    table in memory again, so each start reads the input from its beginning.
     """
     return (
-        result.writeStream.format("memory")
+        result.outputs.writeStream.format("memory")
         .queryName(name)
         .outputMode("append")
         .trigger(**(trigger or {"availableNow": True}))
@@ -34,7 +34,7 @@ def write_memory(
 
 
 def write_console(
-    result: DataFrame,
+    result: Result,
     tell: Callable[[str], Any] = print,
     *,
     most: int = MOST_OUTPUTS,
@@ -42,15 +42,11 @@ def write_console(
 ) -> StreamingQuery:
     """Start a query that prints the outputs of each batch, and how many rows of other kinds it has."""
 
-    def show(frame: DataFrame, batch: int) -> None:
-        kept = frame.persist()
-        try:
-            counts = {row.kind: row["count"] for row in kept.groupBy("kind").count().collect()}
-            outputs = kept.where("kind = 'output'").orderBy("time", "id").limit(most).collect()
-        finally:
-            kept.unpersist()
+    def show(batch: Result, number: int) -> None:
+        counts = {row.kind: row["count"] for row in batch.rows.groupBy("kind").count().collect()}
+        outputs = batch.rows.where("kind = 'output'").orderBy("time", "id").limit(most).collect()
         rows = [(row.time, row.tag, row.source, json.loads(row.value)) for row in outputs]
-        tell(describe_outputs(batch, rows, counts))
+        tell(describe_outputs(number, rows, counts))
 
     return for_each_batch(result, show, None, trigger=trigger)
 

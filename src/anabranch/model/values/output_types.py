@@ -69,6 +69,10 @@ class OutputTypes:
         return OutputTypes, (self.types, self.declared)
 
 
+UNKNOWN = OutputTypes()
+"""Outputs of which nothing is known."""
+
+
 @dataclass(frozen=True)
 class OutputCheck:
     """The check of one handler's outputs, which names its function's place."""
@@ -240,5 +244,5 @@ def _find_code(function: Any) -> Any:
         function = function.func
     function = getattr(function, "__func__", function)
     if not hasattr(function, "__code__") and not isinstance(function, type):
-        function = getattr(type(function), "__call__", function)
+        function = getattr(type(function), "__call__", function)  # noqa: B004 - its code is wanted
     return function
