@@ -151,3 +151,44 @@ def test_a_late_event_has_its_distance_as_a_number_even_beyond_63_bits():
     assert table.column("distance").to_pylist() == [7, FOREVER]
     assert table.column("event").to_pylist() == ['{"time":-5}'] * 2
     assert table.column("reason").to_pylist()[1].startswith(f"{(1 << 63) + 5} behind")
+
+
+class Plain(NamedTuple):
+    text: str
+    whole: int
+    number: float
+    flag: bool
+    maybe: int | None
+    many: list[int]
+    color: Color
+
+
+NUMBERS = [
+    float("nan"), float("inf"), float("-inf"), -0.0, 5e-324, 1.7976931348623157e308, (1 << 60) + 1,
+    3, 0.1 + 0.2, 1e22,
+]  # fmt: skip
+
+
+def test_differential_many_values_are_read_as_few_are():
+    values = [
+        Plain(f'ü\n\0"\\{n}', (1 << 63) - 1 - n, NUMBERS[n % 10], n % 2 == 0, n or None, [n] * (n % 3), Color.RED)
+        for n in range(200)
+    ]  # fmt: skip
+    _, many = convert([Plain], values)
+    few = [
+        row
+        for n in range(0, 200, 10)
+        for row in convert([Plain], values[n : n + 10])[1].to_pylist()
+    ]
+    fields = [{name: row[name] for name in Plain._fields} for row in many.to_pylist()]
+    assert repr(fields) == repr([{name: row[name] for name in Plain._fields} for row in few])
+    assert [row["number"] for row in fields[3:10]] == [-0.0, 5e-324, NUMBERS[5], float((1 << 60) + 1), 3.0, 0.1 + 0.2, 1e22]  # fmt: skip
+    _, whole = convert([int], [(-1) ** n * ((1 << 63) - 1 - n) for n in range(100)])
+    assert whole.column("value").to_pylist() == [
+        (-1) ** n * ((1 << 63) - 1 - n) for n in range(100)
+    ]
+    _, mixed = convert([Plain, int], [value if n % 3 else n for n, value in enumerate(values)])
+    assert mixed.column("int").to_pylist() == [None if n % 3 else n for n in range(200)]
+    assert [one and one["text"] for one in mixed.column("Plain").to_pylist()] == [
+        value.text if n % 3 else None for n, value in enumerate(values)
+    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -117,8 +118,8 @@ def _make_writer(
                 kinds.setdefault(kind, []).append(rows)
         ledgers = kinds.pop("ledger", [])
         for kind, parts in kinds.items():
-            rows = pa.Table.from_batches(parts).combine_chunks()
-            table = columns.convert(rows) if kind == "output" else convert_events(kind, rows)
+            convert = columns.convert if kind == "output" else partial(convert_events, kind)
+            table = pa.concat_tables(map(convert, parts))
             folder = Path(draft) / FOLDERS[kind]
             # A task that is tried again writes the same file again.
             name = f"part-{context.partitionId():05}.{format}"
