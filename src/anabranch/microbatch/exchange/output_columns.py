@@ -115,13 +115,16 @@ class OutputColumns:
         return columns
 
     def describe(self, row: dict[str, Any]) -> Any:
-        """Return an output as JSON holds it, from a row of its columns as Arrow reads them."""
+        """Return an output as JSON holds it, from a row of its columns, of Arrow's or of a file of JSON.
+
+        In a file of JSON, columns without a value are left out.
+        """
         shown = self.shown
         if not shown:
             return json.loads(row["value"])
         if len(shown) == 1:
-            return _describe(shown[0], row if shown[0].has_fields else row["value"])
-        number = next(n for n, (name, _) in enumerate(self.fields) if row[name] is not None)
+            return _describe(shown[0], row if shown[0].has_fields else row.get("value"))
+        number = next(n for n, (name, _) in enumerate(self.fields) if row.get(name) is not None)
         return _describe(shown[number], row[self.fields[number][0]])
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -295,18 +298,18 @@ def _describe(type_: ValueType, value: Any) -> Any:
     if type_.kind == kinds.JSON:
         return json.loads(value)
     if type_.kind == kinds.DECIMAL:
-        text = f"{value:f}"
+        text = f"{Decimal(value):f}"
         return text.rstrip("0").rstrip(".") if "." in text else text
-    if type_.kind == kinds.DATETIME:
+    if type_.kind == kinds.DATETIME and isinstance(value, datetime):
         return to_utc(value).isoformat()
     if type_.kind == kinds.ENUM:
         return _describe(type_.parts[0][1], value)
     if type_.kind == kinds.LIST:
         return [_describe(type_.parts[0][1], one) for one in value]
     if type_.kind == kinds.TUPLE:
-        return [_describe(part, value[name]) for name, part in type_.parts]
+        return [_describe(part, value.get(name)) for name, part in type_.parts]
     if type_.kind == kinds.RECORD:
-        return {name: _describe(part, value[name]) for name, part in type_.parts}
+        return {name: _describe(part, value.get(name)) for name, part in type_.parts}
     if type_.kind == kinds.MAP:
         (_, of_key), (_, of_value) = type_.parts
         found = value.items() if isinstance(value, dict) else value

@@ -6,6 +6,7 @@ query runs.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,8 +20,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+_BATCH = re.compile(r"(^|, )`batch` ", re.IGNORECASE)
+
+
 def read_outputs(spark: SparkSession, folder: str | Path) -> DataFrame:
-    """Return the outputs that were published into a folder, and the `batch` of each."""
+    """Return the outputs that were published into a folder, and the `batch` of each.
+
+    Outputs that have a field `batch` themselves are returned without our column of that name.
+    """
     last = max(_list_published(folder).items())[1]
     ddl = (last / OUTPUT_COLUMNS).read_text(encoding="utf-8").strip()
     return _read(spark, folder, FOLDERS["output"], ddl)
@@ -41,9 +48,11 @@ def _read(spark: SparkSession, folder: str | Path, kind: str, ddl: str) -> DataF
     places = [batch / kind for _, batch in sorted(batches.items()) if (batch / kind).is_dir()]
     files = (file for place in places for file in place.glob("part-*"))
     suffix = next((file.suffix.lstrip(".") for file in files), "parquet")
-    # With its scheme: Spark may have another default file system.
-    base = f"file://{resolve_path(folder, 'output')}"
-    reader = spark.read.schema(f"{ddl}, batch int").option("basePath", base)
+    reader = spark.read.schema(ddl)
+    if not _BATCH.search(ddl):  # Else an output has a field of that name.
+        # With its scheme: Spark may have another default file system.
+        base = f"file://{resolve_path(folder, 'output')}"
+        reader = spark.read.schema(f"{ddl}, batch int").option("basePath", base)
     return reader.format(suffix).load([f"file://{place}" for place in places])
 
 
