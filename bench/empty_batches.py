@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from anabranch.model.targets import load
-from anabranch.spark import Files, run, start_session, write_directory
+from anabranch.spark import Files, read_outputs, run, start_session, write_directory
 
 BATCHES = 40
 WARM_UP = 16
@@ -68,7 +68,7 @@ def run_anabranch(spark: Any, folder: Path) -> float:
         result, output=folder / "said", checkpoint=folder / "checkpoint", available_now=True
     )
     query.awaitTermination()
-    rows = spark.read.parquet(str(folder / "said")).where("kind = 'output'").orderBy("time")
+    rows = read_outputs(spark, folder / "said").orderBy("time")
     found = [int(row.value) for row in rows.collect()]
     # The last barrier waits for a value that could come before it.
     assert found == [sum(range(n + 1)) for n in range(BATCHES - 1)], found

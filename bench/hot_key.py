@@ -103,7 +103,8 @@ def run_anabranch(spark: Any, folder: Path, work: Workload) -> Any:
             seq="seq",
         ),
     ]
-    said = run(load(f"examples/{work.name}.py"), feeds, shards=SHARDS).where("kind = 'output'")
+    result = run(load(f"examples/{work.name}.py"), feeds, shards=SHARDS)
+    said = result.rows.where("kind = 'output'")
     last = "get(from_json(value, 'array<string>'), 2)" if work.name == "page_view" else "value"
     return said.selectExpr("time", "tag", f"coalesce(cast({last} as long), 0) as value")
 

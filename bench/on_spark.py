@@ -63,7 +63,7 @@ def run_anabranch(spark: Any, folder: Path) -> list[int]:
         Frame(read("barriers", "time long, seq long"), source="barriers", tag="Barrier", seq="seq"),
     ]
     said: list[Any] = []
-    result = run(program, feeds, shards=2).where("kind = 'output'").select("time", "value")
+    result = run(program, feeds, shards=2).outputs.select("time", "value")
     query = (
         result.writeStream.trigger(availableNow=True)
         .option("checkpointLocation", str(folder / "checkpoint-a"))

@@ -14,7 +14,12 @@ from pathlib import Path
 MAX_MODULE_LINES = 600
 MAX_FUNCTION_LINES = 70
 MAX_FOLDER_MODULES = 14
-NAMED_TWICE = frozenset({"Default"})  # A trigger and a declared change: words of users, both.
+NAMED_TWICE = frozenset(
+    {
+        "Default",  # A trigger and a declared change: words of users, both.
+        "Result",  # What a window gives and what a query gives: likewise.
+    }
+)
 CROWDED_FOLDERS = {"src/anabranch/cli": "one module per verb"}
 EMPTY_NAMES = frozenset({"utils", "helpers", "common", "manager", "factory", "context", "engine"})
 VARIANTS = frozenset({"util", "helper", "managers", "factories", "contexts", "engines"})

@@ -100,7 +100,7 @@ def fold_on_spark(
         feed = Files.of(program, folder, format="json", sources=channels, ended=True)
         result = run_query(program, feed, shards=shards)
         try:
-            rows = result.collect()
+            rows = result.rows.collect()
         except Exception as error:
             raise explain_failure(str(error)) from error
     return _read_rows(rows)

@@ -99,6 +99,10 @@ class StateTooLargeError(AnabranchError, ValueError):
         return StateTooLargeError(self.size, self.most, self.unit, stops=self.stops, key=keys)
 
 
+class OutputTypeError(AnabranchError, TypeError):
+    """An output is not of the type that its program declares. The event is rejected."""
+
+
 class MissingExtraError(AnabranchError, ImportError):
     """An optional library is needed for what was asked, and is not installed."""
 

@@ -19,9 +19,10 @@ from anabranch.sources.files import Files
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from anabranch.spark.run_options import RunKeywords
+    from anabranch.spark.sinks.results import Result
 
 INPUT = "input"
 """The source of plain events, which name none."""
@@ -47,7 +48,7 @@ def run(
     sources: Sequence[Source] = (),
     spark: SparkSession,
     **options: Unpack[RunKeywords],
-) -> DataFrame: ...
+) -> Result: ...
 
 
 def run(
@@ -59,7 +60,7 @@ def run(
     start: Snapshot | None = None,
     spark: SparkSession | None = None,
     **options: Any,
-) -> Answer | DataFrame:
+) -> Answer | Result:
     """Run a program on events, or on feeds, and return its answer.
 
     `feeds` is a list of events, or one or more feeds such as `Files`. Events are plain (`Txn(1, "ann", 5)`, all

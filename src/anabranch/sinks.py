@@ -13,16 +13,16 @@ if TYPE_CHECKING:
         write_directory,
     )
     from anabranch.spark.sinks.preview_sinks import write_console, write_memory
-    from anabranch.spark.sinks.result_frames import select_late, select_outputs, select_rejected
+    from anabranch.spark.sinks.published import read_late, read_outputs, read_rejected
 
 __all__ = [
     "find_last_batch",
     "for_each_batch",
     "read_frontiers",
+    "read_late",
+    "read_outputs",
+    "read_rejected",
     "read_waivers",
-    "select_late",
-    "select_outputs",
-    "select_rejected",
     "write_console",
     "write_directory",
     "write_memory",

@@ -24,7 +24,8 @@ from anabranch.eventtime.windows.window_types import (
     Sliding,
     Tumbling,
 )
-from anabranch.query.window_aggregates import Missed, Result, aggregate
+from anabranch.query.window_aggregates import aggregate
+from anabranch.query.window_outputs import Missed, Result
 
 __all__ = [
     "AfterCount",

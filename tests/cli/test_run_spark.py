@@ -149,7 +149,7 @@ def test_a_folder_with_bad_lines_warns_and_with_too_many_stops(spark, tmp_path, 
 
     kept = [*command, "--output", str(folder), "--most-rejected"]
     assert run_command([*kept, "1"]) == 1
-    assert f"look at {folder}/batch=*/kind=rejected" in capsys.readouterr().err
+    assert f"look at {folder}/batch=*/rejected" in capsys.readouterr().err
     assert sorted(path.name for path in folder.glob("batch=*")) == ["batch=0", "batch=1"]
     assert run_command([*kept, "2"]) == 0
     assert "ledger    8 in = " in capsys.readouterr().out

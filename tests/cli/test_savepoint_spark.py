@@ -90,9 +90,9 @@ def make_checkpoint(output="out", committed=1, begun=1, number="a", begin=None):
         for batch in range(last + 1):
             (checkpoint / name / str(batch)).write_text("v1\n{}\n")
     for batch in range(committed + 1):
-        (folder / f"batch={batch}" / "kind=output").mkdir(parents=True)
+        (folder / f"batch={batch}" / "outputs").mkdir(parents=True)
         (folder / f"batch={batch}" / "_ledger.json").write_text('{"input": 9, "processed": 9}\n')
-    (folder / "batch=0/kind=output/part-00000.parquet").touch()
+    (folder / "batch=0/outputs/part-00000.parquet").touch()
     (checkpoint / PAIR).write_text(json.dumps({"id": number}))
     (folder / PAIR).write_text(json.dumps({"id": "a"}))
     if begin is not None:

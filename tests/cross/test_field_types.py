@@ -218,7 +218,7 @@ def test_a_field_that_no_row_can_fill_is_refused_by_its_name(message, tmp_path):
 
 @pytest.mark.spark
 def test_spark_reads_every_type_of_a_frame(spark, tmp_path):
-    from anabranch.spark import Feed
+    from anabranch.spark import Frame
     from anabranch.spark import run as run_on_spark
 
     write_parquet(tmp_path / "0.parquet")
@@ -227,7 +227,7 @@ def test_spark_reads_every_type_of_a_frame(spark, tmp_path):
         "make_dt_interval(0, 0, 0, CAST(pause AS DECIMAL(18, 6)) / 1000000) AS pause",
         "row_number() OVER (ORDER BY at) AS seq",
     )
-    feed = Feed(frame, "input", tag=Everything, seq="seq", lateness="1 s")
+    feed = Frame(frame, source="input", tag=Everything, seq="seq", lateness="1 s")
     rows = run_on_spark(make_program(), [feed], shards=1).collect()
     assert [row.reason for row in rows if row.kind == "rejected"] == []
     said = [tuple(json.loads(row.value)) for row in rows if row.kind == "output"]
@@ -241,7 +241,7 @@ class Visit(NamedTuple):
 
 @pytest.mark.spark
 def test_windows_of_timestamps_take_the_columnar_path_on_spark(spark, tmp_path):
-    from anabranch.spark import Feed
+    from anabranch.spark import Frame
     from anabranch.spark import run as run_on_spark
 
     program = aggregate(Visit, Tumbling("10 min"), per="user", n=Count())
@@ -261,8 +261,15 @@ def test_windows_of_timestamps_take_the_columnar_path_on_spark(spark, tmp_path):
         frame = spark.read.parquet(str(tmp_path / "in"))
         numbered = frame.selectExpr("at", "user", "row_number() OVER (ORDER BY at) seq")
         feeds = [
-            Feed(Files(tmp_path / "in", "parquet", ended=True), "input", tag=Visit, lateness="1 s"),
-            Feed(numbered, "input", tag=Visit, seq="seq", lateness="1 s"),
+            Files(
+                tmp_path / "in",
+                format="parquet",
+                ended=True,
+                source="input",
+                tag=Visit,
+                lateness="1 s",
+            ),
+            Frame(numbered, source="input", tag=Visit, seq="seq", lateness="1 s"),
         ]
         for feed in feeds:
             rows = run_on_spark(program, [feed], shards=1, columnar="require").collect()

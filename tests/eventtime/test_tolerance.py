@@ -90,6 +90,6 @@ def test_the_error_says_how_many_why_and_where(message):
         read_tolerance("1%"),
         samples,
         "batch 3",
-        "said/batch=*/kind=rejected",
+        "said/batch=*/rejected",
     )
     message("too_many_are_rejected", str(error))

@@ -9,7 +9,7 @@ from anabranch import Event
 from anabranch.eventtime.channels import end_sources
 from anabranch.eventtime.ledger import Ledger
 from anabranch.reference.sequential import run as fold
-from tests.microbatch.streams import Story, outputs_of
+from tests.microbatch.streams import Story, outputs_of, read_published
 
 
 class LongStory(Story):
@@ -64,7 +64,7 @@ def published(out: Path) -> list[int]:
 
 def check_answer(spark, story: Story, out: Path) -> None:
     """Hold what was published against the fold: nothing twice, nothing missing, all counted."""
-    rows = spark.read.parquet(str(out)).collect()
+    rows = read_published(out, story.program)
     outputs = outputs_of(rows)
     assert len({name for name, _ in outputs}) == len(outputs), "an output was published twice"
     assert outputs == story.expected()

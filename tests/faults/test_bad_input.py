@@ -12,6 +12,7 @@ from anabranch.eventtime.ledger import Ledger
 from anabranch.model.events import FOREVER
 from anabranch.state import Sum
 from tests.faults.inputs import published
+from tests.microbatch.streams import read_published
 
 pytestmark = pytest.mark.spark
 
@@ -76,7 +77,7 @@ def test_bad_rows_are_rejected_with_their_reasons_and_the_query_goes_on(spark, t
     query.awaitTermination()
 
     assert published(tmp_path / "out") == [0, 1]
-    rows = spark.read.parquet(str(tmp_path / "out")).collect()
+    rows = read_published(tmp_path / "out", lengths)
     outputs = {row.seq: json.loads(row.value) for row in rows if row.kind == "output"}
     # An output sees the state before its own event.
     assert outputs == {0: 0, 6: 1, 7: 1 + len(LARGE)}
@@ -122,7 +123,7 @@ REASONS = {
 
 
 def test_whatever_is_wrong_with_a_line_the_line_is_kept(spark, tmp_path):
-    from anabranch.spark import Files, run, select_rejected, write_directory
+    from anabranch.spark import Files, read_rejected, run, write_directory
 
     (tmp_path / "in").mkdir()
     beat = json.dumps({"source": "s", "seq": 8, "heartbeat": FOREVER}).encode()
@@ -142,8 +143,8 @@ def test_whatever_is_wrong_with_a_line_the_line_is_kept(spark, tmp_path):
         result, output=tmp_path / "out", checkpoint=tmp_path / "state", available_now=True
     ).awaitTermination()
 
-    rows = spark.read.parquet(str(tmp_path / "out"))
-    found = {row.reason: row.raw for row in select_rejected(rows).collect()}
+    rows = read_published(tmp_path / "out", lengths)
+    found = {row.reason: row.raw for row in read_rejected(spark, tmp_path / "out").collect()}
     assert set(found) == set(REASONS.values())
     for place, reason in REASONS.items():
         line = LINES[place].decode("utf-8", "backslashreplace")
@@ -154,21 +155,21 @@ def test_whatever_is_wrong_with_a_line_the_line_is_kept(spark, tmp_path):
             assert found[reason] == (
                 line if len(line) < 2000 else f"{line[:2000]}… (5,062 characters)"
             )
-    outputs = {row.seq: json.loads(row.value) for row in rows.collect() if row.kind == "output"}
+    outputs = {row.seq: json.loads(row.value) for row in rows if row.kind == "output"}
     assert outputs == {0: 0, 7: 1}
     ledger = Ledger(**json.loads((tmp_path / "out" / "batch=1" / "_ledger.json").read_text()))
     assert ledger == Ledger(input=10, processed=2, rejected=8)
 
 
 def test_what_sparks_reader_gave_up_on_is_rejected_with_its_text(spark, tmp_path):
-    from anabranch.spark import Frame, run, select_rejected
+    from anabranch.spark import Frame, run
 
     (tmp_path / "in.json").write_bytes(b"\n".join([*LINES[:5], LINES[7]]))
     schema = "seq long, time long, text string, _corrupt_record string"
     frame = spark.read.schema(schema).json(str(tmp_path / "in.json"))
     feed = Frame(frame, source="s", tag=Put, seq="seq", corrupt_column="_corrupt_record")
     result = run(lengths, [feed], shards=2)
-    found = {row.raw: (row.reason, row.seq) for row in select_rejected(result).collect()}
+    found = {row.raw: (row.reason, row.seq) for row in result.rejected.collect()}
     # The number where a text should be is no fault to Spark's reader: it makes a text of it.
     expected = {LINES[n].decode(): (REASONS[n], n if n < 4 else None) for n in (1, 3, 4)}
     assert found == expected
@@ -176,7 +177,7 @@ def test_what_sparks_reader_gave_up_on_is_rejected_with_its_text(spark, tmp_path
 
 @pytest.mark.parametrize("kind", ["string", "binary"])
 def test_a_column_of_json_is_read_as_kafka_brings_it(spark, kind):
-    from anabranch.spark import Frame, run, select_outputs, select_rejected
+    from anabranch.spark import Frame, run
 
     rows = [(0, '{"time": 1, "text": "ab", "offset": 77}'), (1, "nonsense"), (2, None)]
     rows += [(3, '{"time": 2, "text": "c"}')]
@@ -184,9 +185,9 @@ def test_a_column_of_json_is_read_as_kafka_brings_it(spark, kind):
     frame = frame.selectExpr("offset", f"CAST(value AS {kind}) AS value")
     feed = Frame(frame, source="s", tag=Put, seq="offset", json_column="value")
     result = run(lengths, [feed], shards=2)
-    said = select_outputs(result, "bigint").orderBy("seq").collect()
-    assert [(row.seq, row.value) for row in said] == [(0, 0), (3, 2)]
-    bad = {row.seq: (row.reason, row.raw) for row in select_rejected(result).collect()}
+    said = result.outputs.orderBy("time").collect()
+    assert [(row.time, row.value) for row in said] == [(1, "0"), (2, "2")]
+    bad = {row.seq: (row.reason, row.raw) for row in result.rejected.collect()}
     assert bad == {
         1: ("not JSON: Expecting value: line 1 column 1 (char 0)", "nonsense"),
         2: (
@@ -197,7 +198,7 @@ def test_a_column_of_json_is_read_as_kafka_brings_it(spark, kind):
 
 
 def test_a_text_column_that_is_not_utf8_does_not_stop_the_query(spark):
-    from anabranch.spark import Frame, run, select_outputs, select_rejected
+    from anabranch.spark import Frame, run
 
     frame = spark.range(1).selectExpr(
         "explode(array(struct(0L AS seq, 1L AS time, X'6162' AS raw), "
@@ -205,7 +206,7 @@ def test_a_text_column_that_is_not_utf8_does_not_stop_the_query(spark):
     )
     frame = frame.selectExpr("row.seq", "row.time", "CAST(row.raw AS STRING) AS text").coalesce(1)
     result = run(lengths, [Frame(frame, source="s", tag=Put, seq="seq")], shards=2)
-    assert [row.seq for row in select_outputs(result).collect()] == [0]
-    (bad,) = select_rejected(result).collect()
+    assert [row.time for row in result.outputs.collect()] == [1]
+    (bad,) = result.rejected.collect()
     assert bad.reason == "field 'text' of Put: expected str, got b'\\xff' (bytes)"
     assert json.loads(bad.raw) == {"seq": 1, "time": 2, "text": "\\xff"}

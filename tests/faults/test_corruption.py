@@ -20,7 +20,7 @@ from anabranch.spark.checkpoint.integrity import DamagedCheckpointError, inspect
 from anabranch.spark.checkpoint.locks import Lock
 from tests.faults.damages import DAMAGES, delete, flip_last, flip_middle
 from tests.faults.inputs import LongStory, check_answer, published, start
-from tests.microbatch.streams import outputs_of
+from tests.microbatch.streams import outputs_of, read_published
 
 ALL = os.environ.get("ANABRANCH_CORRUPTIONS") == "all"
 PATIENCE_S = 120
@@ -110,7 +110,7 @@ def restart(stopped: Stopped) -> str:
     try:
         assert query.awaitTermination(PATIENCE_S), "it hangs"
     except StreamingQueryException as error:
-        outputs = outputs_of(stopped.spark.read.parquet(str(stopped.home / "out")).collect())
+        outputs = outputs_of(read_published(stopped.home / "out", stopped.story.program))
         assert set(outputs) <= set(stopped.story.expected()), "an error after a wrong answer"
         if "Python worker failed to connect back" in str(error):
             return BUSY

@@ -5,11 +5,15 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import pyarrow.parquet as pq
 
 from anabranch import Heartbeat, Program
 from anabranch.eventtime.channels import Source, end_sources
+from anabranch.microbatch.exchange.output_columns import OutputColumns
 from anabranch.microbatch.exchange.result_rows import encode_json, identify
+from anabranch.microbatch.speculative.row_barrier import read_id
 from anabranch.model.events import Item, Malformed, field_types
 from anabranch.model.targets import load, load_module
 from anabranch.reference.sequential import run as fold
@@ -107,6 +111,52 @@ def to_row(item: Item) -> dict[str, Any]:
     data = item.data
     fields = dataclasses.asdict(data) if dataclasses.is_dataclass(data) else data._asdict()
     return row | {"tag": type(data).__name__} | fields
+
+
+class PublishedRow(NamedTuple):
+    """A row of a published batch, with what its id tells, and its output as JSON."""
+
+    kind: str
+    batch: int
+    id: str
+    time: int | None
+    source: str | None
+    seq: int | None
+    value: str | None
+    event: str | None
+    reason: str | None
+    op: int
+    distance: int | None
+
+
+def read_published(folder: Path, program: Program) -> list[PublishedRow]:
+    """Return all rows of the batches in a folder, without Spark."""
+    rows = []
+    for place in sorted(folder.glob("batch=*"), key=lambda path: int(path.name[6:])):
+        batch = int(place.name[6:])
+        for kind in ("outputs", "late", "rejected"):
+            for file in sorted((place / kind).glob("part-*")):
+                rows += [_read_row(kind, batch, row, program) for row in _read_file(file)]
+    return rows
+
+
+def _read_file(file: Path) -> list[dict[str, Any]]:
+    if file.suffix == ".json":
+        return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    return pq.ParquetFile(file).read().to_pylist()
+
+
+def _read_row(kind: str, batch: int, row: dict[str, Any], program: Program) -> PublishedRow:
+    if kind != "outputs":
+        event = row["event" if kind == "late" else "raw"]
+        about = (row.get(name) for name in ("id", "time", "source", "seq"))
+        return PublishedRow(kind, batch, *about, None, event, row["reason"], 1, row.get("distance"))
+    columns = OutputColumns(program.output_types)
+    name, time, op = (row[own] for own in columns.own)
+    (_, _, source, seq, *_), _ = read_id(name)
+    value = encode_json(columns.describe(row))
+    seq = None if seq < 0 else seq
+    return PublishedRow("output", batch, name, time, source, seq, value, None, None, op, None)
 
 
 def outputs_of(rows) -> list[tuple[str, str]]:

@@ -30,7 +30,6 @@ from anabranch.sources import files as file_source
 from anabranch.sources.files import Files
 from anabranch.spark import Frame
 from anabranch.spark.runs import run as run_on_spark
-from anabranch.spark.sinks.result_frames import select_late, select_rejected
 from anabranch.spark.sources.envelope_source import FusedReader
 from anabranch.state import MapOf, Sum
 from tests.microbatch.test_microbatches import WAYS, Engine, cut, expected_rows, said_rows, to_row
@@ -311,11 +310,12 @@ def test_a_frame_gives_the_verdicts_of_the_reference_in_any_zone(spark):
     try:
         frame = spark.createDataFrame(rows, schema).coalesce(1)
         feed = Frame(frame, tag="Visit", seq="seq", source_column="source", sources=[Source("a")])
-        result = run_on_spark(visits, [feed], shards=1).cache()
-        found = result.where("kind = 'output'").orderBy("time").collect()
-        late = select_late(result).collect()
-        rejected = select_rejected(result).collect()
-        result.unpersist()
+        result = run_on_spark(visits, [feed], shards=1)
+        result = result.with_packs(result.packs.cache())
+        found = result.outputs.orderBy("time").collect()
+        late = result.late.collect()
+        rejected = result.rejected.collect()
+        result.packs.unpersist()
     finally:
         spark.conf.set("spark.sql.session.timeZone", zone)
     assert [json.loads(row.value) for row in found] == [encode_value(v) for v in answer.values]

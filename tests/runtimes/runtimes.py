@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from anabranch.eventtime.ledger import Ledger
-from anabranch.microbatch.exchange.result_rows import COLUMNS, encode_json, identify
+from anabranch.microbatch.exchange.result_rows import encode_json, identify
 from anabranch.reference.sequential import Answer, run
 from anabranch.reference.verification import prepare
-from tests.microbatch.streams import Stream
+from tests.microbatch.streams import Stream, read_published
 from tests.vectors.flumina import Vector
 
 
@@ -144,7 +144,8 @@ class SparkBatch:
         session = open_session(place, self.partitions)
         stream = Stream(story.program, story.sources, story.items)
         frame = session.createDataFrame(stream.rows(), stream.schema).repartition(3)
-        yield read_said(run_query(story.program, stream.feed(frame), shards=self.shards).collect())
+        result = run_query(story.program, stream.feed(frame), shards=self.shards)
+        yield read_said(result.rows.collect())
 
 
 @dataclass(frozen=True)
@@ -185,8 +186,7 @@ class SparkStreaming:
             ran += len(parts)
         # Each file was a batch of its own, and the restart was none of the answer's business.
         assert len(list((folder / "out").glob("batch=*"))) == ran
-        # A run that said nothing has no file from which the columns could be read.
-        rows = session.read.schema(COLUMNS).parquet(str(folder / "out")).collect()
+        rows = read_published(folder / "out", stream.program)
         return read_said(rows, read_ledger(find_last_batch(folder / "out")))
 
 

@@ -66,6 +66,28 @@ def give_doses() -> list[Item]:
     return end_sources([*brought("ward", given[::2]), *brought("night", given[1::2])])
 
 
+# --- outputs of several types, and of others ----------------------------------------------------
+
+
+class Share(NamedTuple):
+    patient: str
+    total: int
+    half: int | None
+
+
+def say_types(total: int, dose: Dose) -> list[Share | int]:
+    half = None if total < 4 else dose.amount // 2 if dose.amount < 8 else dose.amount / 2
+    return [Share(dose.patient, total, half), "three" if dose.amount == 3 else dose.amount]
+
+
+typed_doses = Program(
+    on(Dose, update=add_dose, output=say_types),
+    depends(Dose, Dose, same="patient"),
+    state=MapOf(Sum(), by="patient"),
+    name="typed doses",
+)
+
+
 # --- several outputs of one event ---------------------------------------------------------------
 
 
@@ -197,6 +219,9 @@ OURS = {
         visits, go_visiting, (Source("one"), Source("two")), by_key(Visit, "place")
     ),
     **{name.replace("_", " "): tell_example(name) for name in TOLD},
+    "outputs of other types": tell(
+        typed_doses, give_doses, (Source("ward"), Source("night")), by_key(Dose, "patient")
+    ),
 }
 
 EXAMPLES = sorted(file.stem for file in flumina.EXAMPLES.glob("*.py"))

@@ -15,6 +15,18 @@ from tests.microbatch.streams import Story
 pytestmark = pytest.mark.spark
 
 
+def make_result(spark, rows):
+    """Return a result of rows, of which kind, id and value are given."""
+    from anabranch.microbatch.exchange.result_rows import COLUMNS, ResultRow
+    from anabranch.spark.sinks.results import Result, pack_rows
+
+    made = [
+        ResultRow(kind, name, 1, None, None, None, 0, value, None, None)
+        for kind, name, value in rows
+    ]
+    return Result(pack_rows(spark.createDataFrame(made, COLUMNS)))
+
+
 def test_a_replayed_batch_is_consumed_and_dropped(spark, tmp_path):
     from anabranch.spark.sinks.directory import publish
 
@@ -22,7 +34,7 @@ def test_a_replayed_batch_is_consumed_and_dropped(spark, tmp_path):
         ("output", "a#0", "1"),
         ("ledger", "ledger:shard:0", json.dumps(Ledger(1, 1)._asdict())),
     ]
-    frame = spark.createDataFrame(rows, "kind string, id string, value string")
+    frame = make_result(spark, rows)
     assert publish(frame, 7, tmp_path, "json") is True
     before = sorted(path.name for path in tmp_path.rglob("*"))
     assert publish(frame, 7, tmp_path, "json") is False
@@ -35,7 +47,7 @@ def test_a_ledger_that_does_not_balance_stops_the_query_before_anything_is_publi
     from anabranch.spark.sinks.directory import publish
 
     rows = [("ledger", "ledger:shard:0", json.dumps(Ledger(2, 1)._asdict()))]
-    frame = spark.createDataFrame(rows, "kind string, id string, value string")
+    frame = make_result(spark, rows)
     with pytest.raises(AssertionError, match="events are not conserved"):
         publish(frame, 0, tmp_path, "json")
     assert not (tmp_path / "batch=0").exists()
@@ -80,7 +92,7 @@ def test_late_and_bad_rows_come_out_beside_the_outputs(spark):
         row | {"seq": 3, "time": 11, "tag": "Dec"},
     ]
     frame = spark.createDataFrame(rows, story.schema).coalesce(1)
-    said = run(story.program, story.feed(frame), shards=2).collect()
+    said = run(story.program, story.feed(frame), shards=2).rows.collect()
     reasons = {(r.kind, r.seq): r.reason for r in said if r.kind in ("late", "rejected")}
     frontier = 10 if story.sources[0].strict else 9
     assert reasons == {
@@ -104,11 +116,13 @@ def test_a_column_that_is_not_there_is_named_with_those_that_are(spark):
 
 
 def test_a_run_that_said_nothing_can_still_be_read(spark, tmp_path):
+    from anabranch.spark import read_late, read_outputs, read_rejected
     from anabranch.spark.sinks.directory import publish
 
     rows = [("ledger", "ledger:shard:0", json.dumps(Ledger(0, 0)._asdict()))]
-    frame = spark.createDataFrame(rows, "kind string, id string, value string")
+    frame = make_result(spark, rows)
     assert publish(frame, 0, tmp_path, "parquet") is True
-    found = spark.read.parquet(str(tmp_path))
-    assert found.count() == 0
-    assert {"kind", "id", "time", "value", "batch"} <= set(found.columns)
+    assert read_outputs(spark, tmp_path).columns == ["id", "time", "op", "value", "batch"]
+    for read in (read_outputs, read_late, read_rejected):
+        assert read(spark, tmp_path).count() == 0
+    assert spark.read.parquet(f"{tmp_path}/batch=*/outputs").count() == 0

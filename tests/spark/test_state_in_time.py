@@ -9,7 +9,7 @@ from anabranch.microbatch.exchange.result_rows import encode_json, identify
 from anabranch.reference.sequential import run as fold
 from anabranch.spark.sinks.directory import find_last_batch, read_ledger
 from tests.microbatch.programs import PROGRAMS
-from tests.microbatch.streams import Stream, outputs_of
+from tests.microbatch.streams import Stream, outputs_of, read_published
 from tests.microbatch.test_microbatches import draw_items
 
 pytestmark = pytest.mark.spark
@@ -33,7 +33,7 @@ def test_a_query_in_two_lives_says_what_the_fold_says(name, spark, tmp_path):
         write_directory(
             frame, output=tmp_path / "out", checkpoint=tmp_path / "checkpoint", available_now=True
         ).awaitTermination()
-    rows = session.read.parquet(str(tmp_path / "out")).collect()
+    rows = read_published(tmp_path / "out", program)
     answer = fold(program, items, sources)
     assert outputs_of(rows) == sorted(
         (f"{identify(o.key)}#{o.index}", encode_json(o.value)) for o in answer.outputs

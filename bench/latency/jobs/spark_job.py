@@ -69,8 +69,8 @@ def start_anabranch(spark: Any, task: Task, said: Said) -> Any:
         for name, port in zip(SOURCES, task.ports, strict=True)
     ]
 
-    def take(frame: Any, batch: int) -> None:
-        rows = frame.where("kind = 'output'").select("time", "value").collect()
+    def take(batch: Any, number: int) -> None:
+        rows = batch.outputs.select("time", "value").collect()
         said.extend((row.time, json.loads(row.value), time.time()) for row in rows)
 
     trigger = {"processingTime": "0 seconds"}

@@ -10,7 +10,7 @@ from batches import Clock, follow, open_session, read_source
 from protocol import Task, keep_answer, keep_pages, keep_sampled, read_task
 
 from anabranch import Program
-from anabranch.spark import Files, Frame, run, write_directory
+from anabranch.spark import Files, Frame, read_outputs, run, write_directory
 from bench.peers import programs
 
 PROGRAMS: dict[str, tuple[Program, dict[str, str]]] = {
@@ -23,7 +23,6 @@ PROGRAMS: dict[str, tuple[Program, dict[str, str]]] = {
 }
 """By kind; of windows, which are part of a program, by workload."""
 
-SAID = "key long, end long, value struct<total: long, seen: long>"
 SHARDS = 4
 
 
@@ -74,10 +73,10 @@ def run_from_files(spark: Any, task: Task) -> Any:
 
 
 def keep_outputs(spark: Any, task: Task) -> None:
-    """Write the answer: outputs are JSON."""
-    rows = spark.read.parquet(str(task.scratch / "said")).where("kind = 'output'")
+    """Write the answer: windows have columns of their own, other outputs are JSON."""
+    rows = read_outputs(spark, task.scratch / "said")
     if task.kind == "windows":
-        keep_windows(task, rows.selectExpr(f"from_json(value, '{SAID}') AS said"))
+        keep_windows(task, rows)
         return
     frame = rows.select("time", "value").toPandas()
     values = [json.loads(value) for value in frame["value"]]
@@ -97,8 +96,8 @@ def keep_outputs(spark: Any, task: Task) -> None:
 
 
 def keep_windows(task: Task, rows: Any) -> None:
-    """Write what each window said; Spark reads the JSON, as there is a lot of it."""
-    fields = ("said.key AS auction", "said.end", "said.value.total", "said.value.seen")
+    """Write what each window said."""
+    fields = ("key AS auction", "end", "value.total", "value.seen")
     frame = rows.selectExpr(*fields).toPandas()
     keep_answer(task, **{name: frame[name].to_numpy() for name in frame.columns})
 

@@ -302,7 +302,7 @@ def _run_on_spark(target: str, order: SparkRequest, start: str | None, *, json: 
     samples = list(report.reasons)
     place = "--output DIR, which keeps them all"
     if order.output is not None:
-        place = f"{order.output}/batch=*/kind=rejected"
+        place = f"{order.output}/batch=*/rejected"
     verdict = RunVerdict(report.ledger, order.most_rejected, samples, target, place, report.raising)
     return conclude(screen, verdict, {**report.describe(), **about} if json else None)
 

@@ -13,7 +13,11 @@ from anabranch.eventtime.channels import NEVER, Source
 from anabranch.eventtime.hints import STRANGER, explain_strangers
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.tolerance import Sample, find_raising
+from anabranch.microbatch.exchange.output_columns import OutputColumns
+from anabranch.microbatch.job.job import Job
+from anabranch.microbatch.speculative.row_barrier import read_id
 from anabranch.model.events import FOREVER
+from anabranch.model.program import Program
 from anabranch.plan.layouts import Layout
 from anabranch.speculation.spoken import Amount, Mode
 
@@ -74,45 +78,62 @@ def describe_amount(amount: Amount, mode: Mode) -> dict[str, Any]:
 def read_report(
     session: Session,
     order: SparkRequest,
-    job: Any,
+    job: Job,
     sources: tuple[Source, ...],
     folder: Path,
     page: int | None,
 ) -> RunReport:
     """Read the first `page` rows of each kind that were published, or all."""
-    from anabranch.microbatch.exchange.result_rows import COLUMNS
     from anabranch.spark.sinks.directory import find_last_batch, read_frontiers, read_ledger
+    from anabranch.spark.sinks.published import read_late, read_outputs, read_rejected
     from anabranch.spark.sinks.rejection_counts import sample_reasons
 
     last = find_last_batch(folder)
     ended = order.folder is None
     frontiers = {} if last is None else read_frontiers(last).sources
-    reader = session.read.schema(f"{COLUMNS}, batch int").format(order.format)
-    rows = reader.option("basePath", str(folder)).load(str(folder))
-    outputs = rows.where("kind = 'output'")
-    counts = outputs.selectExpr("count(*) AS said", "coalesce(sum(op), 0) AS valid").first()
     ledger = Ledger() if last is None else read_ledger(last)
-    rejected = rows.where("kind = 'rejected'")
+    columns = OutputColumns(job.program.output_types)
+    said, late, rejected = [], [], []
+    amount, hint = Amount(0, 0), None
+    reasons: tuple[Sample, ...] = ()
+    raising: dict[str, int] = {}
+    if last is not None:
+        outputs, refused = read_outputs(session, folder), read_rejected(session, folder)
+        _, _, op = columns.own
+        counts = outputs.selectExpr(
+            "count(*) AS said", f"coalesce(sum(`{op}`), 0) AS valid"
+        ).first()
+        assert counts is not None
+        amount = Amount(counts.said, counts.valid)
+        found = _take_outputs(outputs, columns, page, order.mode)
+        said = [_read_output(row, columns, job.program, order.mode) for row in found]
+        behind = read_late(session, folder)
+        late = [_read_late(row) for row in _take(behind, page)]
+        rejected = [_read_rejected(row) for row in _take(refused, page)]
+        if ledger.rejected:
+            hint = _find_hint(refused, sources)
+            reasons = tuple(sample_reasons(refused))
+            raising = _find_raising(behind, refused, job, ledger)
     return RunReport(
         job.wiring,
         ledger,
         {s.name: FOREVER if ended else frontiers.get(s.name, NEVER) for s in sources},
-        [_read_output(row, order.mode) for row in _take(outputs, page, order.mode)],
-        [_read_late(row) for row in _take(rows.where("kind = 'late'"), page)],
-        [_read_rejected(row) for row in _take(rejected, page)],
-        Amount(counts.said, counts.valid),
+        said,
+        late,
+        rejected,
+        amount,
         ended,
         order.mode,
-        _find_hint(rejected, sources) if ledger.rejected else None,
-        tuple(sample_reasons(rows)) if ledger.rejected else (),
-        _find_raising(rows, job, ledger) if ledger.rejected else {},
+        hint,
+        reasons,
+        raising,
     )
 
 
-def _find_raising(rows: Frame, job: Any, ledger: Ledger) -> dict[str, int]:
+def _find_raising(late: Frame, rejected: Frame, job: Job, ledger: Ledger) -> dict[str, int]:
     from anabranch.spark.sinks.rejection_counts import count_processed, count_raised
 
-    raised, others = count_raised(rows, job)
+    raised, others = count_raised(late, rejected, job)
     if not raised or (ledger.processed and len(job.program.inputs) == 1):
         return {}
     processed = count_processed(job, raised, others) if ledger.processed else {}
@@ -125,32 +146,51 @@ def _find_hint(rejected: Frame, sources: tuple[Source, ...]) -> str | None:
     return explain_strangers(counts, [source.name for source in sources])
 
 
-def _take(rows: Frame, page: int | None, mode: Mode = "settled") -> list[Any]:
+def _take_outputs(
+    outputs: Frame, columns: OutputColumns, page: int | None, mode: Mode
+) -> list[dict[str, Any]]:
+    """Return the first outputs, in their total order, which their ids tell."""
+    name, time, op = columns.own
+    key = f"substring_index(`{name}`, '#', length(`{name}`) - length(replace(`{name}`, '#', '')))"
+    places = [f"get_json_object({key}, '$[{place}]')" for place in range(1, 4)]
+    numbers = [f"CAST({places[0]} AS INT)", places[1], f"CAST({places[2]} AS BIGINT)"]
+    index = f"CAST(substring_index(`{name}`, '#', -1) AS INT)"
     # What is taken back follows what was said: then it matters when that was.
     first = [] if mode == "settled" else ["batch"]
-    ordered = rows.orderBy(*first, "time", "source", "seq", "index", "op")
+    ordered = outputs.selectExpr(
+        "*", *(f"{text} AS `#{n}`" for n, text in enumerate((*numbers, index)))
+    ).orderBy(*first, f"`{time}`", "`#0`", "`#1`", "`#2`", "`#3`", f"`{op}`")
+    found: list[dict[str, Any]] = (
+        (ordered if page is None else ordered.limit(page)).toArrow().to_pylist()
+    )
+    return sorted(
+        found,
+        key=lambda row: [*(row[name] for name in first), *read_id(row[columns.own[0]]), row[op]],
+    )
+
+
+def _take(rows: Frame, page: int | None) -> list[Any]:
+    ordered = rows.orderBy("time", "source", "seq")
     found = (ordered if page is None else ordered.limit(page)).collect()
-    return sorted(found, key=lambda row: [*(row[name] for name in first), *_order_key(row)])
+    # What was lost stands in its source's sequence.
+    return sorted(
+        found, key=lambda row: [row.source or "", -1 if row.seq is None else row.seq, row.id]
+    )
 
 
-def _order_key(row: Any) -> list[Any]:
-    # The id of an output is its order key; what was lost stands in its source's sequence.
-    if row.kind == "output":
-        return [*json.loads(row.id.rpartition("#")[0]), row["index"], row.op]
-    return [row.source or "", -1 if row.seq is None else row.seq, row.id]
-
-
-def _read_output(row: Any, mode: Mode) -> dict[str, Any]:
-    spoken = {} if mode == "settled" else {"op": row.op}
+def _read_output(
+    row: dict[str, Any], columns: OutputColumns, program: Program, mode: Mode
+) -> dict[str, Any]:
+    name, time, op = columns.own
+    (_, rank, source, seq, *_), index = read_id(row[name])
     return {
-        **spoken,
-        "time": row.time,
-        "tag": row.tag,
-        "source": row.source,
-        "seq": row.seq,
-        "index": row["index"],
-        "value": json.loads(row.value),
-        "event": json.loads(row.event),
+        **({} if mode == "settled" else {"op": row[op]}),
+        "time": row[time],
+        "tag": program.rank[rank].__name__,
+        "source": source,
+        "seq": None if seq < 0 else seq,
+        "index": index,
+        "value": columns.describe(row),
     }
 
 
@@ -160,7 +200,8 @@ def _read_late(row: Any) -> dict[str, Any]:
         "source": row.source,
         "seq": row.seq,
         "event": json.loads(row.event),
-        "distance": int(row.reason.partition(" ")[0]),
+        # The column ends at 2^63 - 1, the text does not.
+        "distance": row.distance if row.distance < FOREVER else int(row.reason.partition(" ")[0]),
     }
 
 
@@ -174,7 +215,7 @@ def _flatten(late: dict[str, Any]) -> dict[str, Any]:
 
 def _read_rejected(row: Any) -> dict[str, Any]:
     # Of an event we know the fields; of a row that is none, only the text.
-    raw = row.event if row.tag is None else _read_fields(row.event)
+    raw = row.raw if row.tag is None else _read_fields(row.raw)
     return {"reason": row.reason, "source": row.source, "seq": row.seq, "raw": raw}
 
 

@@ -174,11 +174,10 @@ def _run_batch(
 ) -> None:
     from anabranch.spark.runs import run_job
     from anabranch.spark.sinks.directory import publish
-    from anabranch.spark.sinks.packed_frames import find_packed
     from anabranch.spark.sinks.progress import explain_failure, keep_trace
 
     folder.mkdir(parents=True, exist_ok=True)
-    result = find_packed(run_job(job, feeds, find_most(order)))
+    result = run_job(job, feeds, find_most(order))
     try:
         with screen.wait("running on Spark"):
             publish(result, 0, folder, order.format)
@@ -204,7 +203,7 @@ def _run_stream(
         trigger=order.trigger,
     )  # fmt: skip
     if order.place.follow:
-        page = result.sparkSession.sparkContext.uiWebUrl
+        page = result.session.sparkContext.uiWebUrl
         _note(screen, f"following {order.folder}, every {order.place.trigger or TRIGGER}", order)
         _note(screen, f"Ctrl-C stops it{f'; Spark shows it at {page}' if page else ''}", order)
     try:

@@ -100,7 +100,7 @@ def note_place(error: BaseException, where: Location | None) -> None:
 
 
 def _find_place(error: BaseException) -> str | None:
-    return locate(error.__traceback__) or getattr(error, _WHERE, None)
+    return locate(error.__traceback__) or getattr(error, _WHERE, None) or _read_place(error)
 
 
 def was_raised(reason: str, tag: str | None) -> bool:
@@ -110,6 +110,12 @@ def was_raised(reason: str, tag: str | None) -> bool:
     (True, False)
     """
     return tag is not None and reason.startswith(f"{RAISED}{tag}: ")
+
+
+def _read_place(error: BaseException) -> str | None:
+    """Return the place that an error of ours names itself: it is raised for a function that has returned."""
+    where = error.where if isinstance(error, AnabranchError) else None
+    return f"{Path(where.file).name}:{where.line}" if isinstance(where, Location) else None
 
 
 def read_message(error: BaseException) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dis
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from anabranch.errors import Location, ProgramError
 from anabranch.model.events import Tag, check_event_type
 from anabranch.model.locations import locate_caller, locate_function
+from anabranch.model.values.output_types import OutputCheck
 
 Update = Callable[[Any, Any], Any]
 Output = Callable[[Any, Any], Any]
@@ -23,7 +24,7 @@ class Handler:
 
     `enters` names the fields and lanes by which the handler sees one entry only of its state. With
     `due`, the tag is a timer: no source brings its events, the state itself asks for them. One that
-    `expires` entries is given them with their times.
+    `expires` entries is given them with their times. `check` refuses outputs of another type than the program's.
     """
 
     tag: Tag
@@ -34,6 +35,7 @@ class Handler:
     enters: frozenset[str] = frozenset()
     due: Due | None = None
     expires: bool = False
+    check: OutputCheck | None = field(default=None, compare=False, repr=False)
 
 
 def on(

@@ -23,6 +23,7 @@ from anabranch.model.shapes import MISSING, AnyState, Fork, Join, LanedShape, Sh
 from anabranch.model.slices import Slice, Slices
 from anabranch.model.step import Outputs, add_delta, begin_delta, set_aside, step
 from anabranch.model.values.event_times import is_timestamped
+from anabranch.model.values.output_types import OutputTypes, find_output_types, make_output_check
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,8 @@ class Program:
 
     Give the state as `init` (with `fork`, `join`, `zero`, `same` as far as there are), or ready-made
     as `state=`. `lanes` fixes the number of logical lanes where float arithmetic needs it. `rank`
-    orders tags at equal times; by default markers come first. `changes` say how state of an older program
+    orders tags at equal times; by default markers come first. `outputs` is the type of the outputs, or a tuple of
+    several; without it, types are read from the annotations of output functions. `changes` say how state of an older program
     becomes state of this one: `Rename`, `Drop` and others of `anabranch.state`.
     """
 
@@ -135,6 +137,7 @@ class Program:
     _parts: tuple[Any, ...] = field(repr=False, compare=False)
     _options: Mapping[str, Any] = field(repr=False, compare=False)
     ranks: Mapping[Tag, int] = field(repr=False, compare=False)
+    output_types: OutputTypes = field(repr=False, compare=False)
 
     def __init__(  # noqa: PLR0913 - these are the words of the language
         self,
@@ -148,6 +151,7 @@ class Program:
         lanes: int | None = None,
         rank: Iterable[Tag] | Tag = (),
         changes: Iterable[Any] = (),
+        outputs: Any = None,
         name: str = "program",
     ) -> None:
         where = locate_caller()
@@ -180,7 +184,9 @@ class Program:
             dependence = Dependence(
                 tags, [*statements, *markers.lane_statements(declared, laned)], lanes
             )
-        types = tuple(_build_type(d, lanes, laned) for d in declared)
+        said = [h.output for d in declared for h in d.handlers if h.output is not None]
+        output_types = find_output_types(outputs, said, where)
+        types = tuple(_build_type(d, lanes, laned, output_types) for d in declared)
         all_forks = (*forks, *_own_forks(types, forks))
         refusals.check_forks(types, all_forks)
         refusals.check_entries(types, where)
@@ -189,13 +195,15 @@ class Program:
         ordered = markers.rank_tags(dependence, rank, where, tuple(timer.tag for timer in timers))
         options = {
             "init": init, "zero": zero, "fork": fork, "join": join, "same": same,
-            "state": state, "lanes": lanes, "rank": rank, "changes": changes, "name": name,
+            "state": state, "lanes": lanes, "rank": rank, "changes": changes, "outputs": outputs,
+            "name": name,
         }  # fmt: skip
         values = {
             "name": name, "state_types": types, "forks": all_forks, "dependence": dependence,
             "rank": ordered, "lanes": lanes, "where": where, "_parts": parts,
             "_options": MappingProxyType(options),
             "ranks": MappingProxyType({tag: place for place, tag in enumerate(ordered)}),
+            "output_types": output_types,
         }  # fmt: skip
         for key, value in values.items():
             object.__setattr__(self, key, value)
@@ -207,7 +215,9 @@ class Program:
         return program
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self._parts, dict(self._options), self.where)
+        # Annotations are read once: a process that has only the function may not know their names.
+        options = {**self._options, "outputs": self.output_types}
+        return _rebuild, (self._parts, options, self.where)
 
     @property
     def tags(self) -> tuple[Tag, ...]:
@@ -342,12 +352,21 @@ def _add_expiry(declared: State) -> State:
     return added
 
 
-def _build_type(declared: State, lanes: int | None, laned: tuple[Tag, ...]) -> StateType:
+def _build_type(
+    declared: State, lanes: int | None, laned: tuple[Tag, ...], outputs: OutputTypes
+) -> StateType:
     shape = declared.shape
     if lanes is not None and any(handler.tag in laned for handler in declared.handlers):
         shape = _lane_innermost(shape, lanes)
-    handlers = {h.tag: _mark_entries(h, shape, laned) for h in declared.handlers}
+    checked = [_add_check(handler, outputs) for handler in declared.handlers]
+    handlers = {h.tag: _mark_entries(h, shape, laned) for h in checked}
     return StateType(declared.name, shape, MappingProxyType(handlers), declared.where)
+
+
+def _add_check(handler: Handler, outputs: OutputTypes) -> Handler:
+    if not outputs or handler.output is None:
+        return handler
+    return replace(handler, check=make_output_check(outputs, handler.output, handler.where))
 
 
 def _lane_innermost(shape: Shape, lanes: int) -> Shape:

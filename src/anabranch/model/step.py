@@ -147,6 +147,8 @@ def run(handler: Handler, state: AnyState, data: Any) -> tuple[AnyState, Outputs
     """Call a handler's own two functions. What they raise carries the place of the handler."""
     try:
         outputs = collect(handler.output(state, data)) if handler.output is not None else ()
+        if outputs and handler.check is not None:
+            handler.check.check(outputs)
         if handler.update is not None:
             state = handler.update(state, data)
     except BaseException as error:

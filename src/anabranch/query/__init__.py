@@ -5,8 +5,9 @@ from anabranch.query.band_joins import band_join
 from anabranch.query.interval_joins import interval_join
 from anabranch.query.join_pairs import Matched
 from anabranch.query.lookups import Table, lookup
-from anabranch.query.window_aggregates import Missed, Result, aggregate
+from anabranch.query.window_aggregates import aggregate
 from anabranch.query.window_joins import window_join
+from anabranch.query.window_outputs import Missed, Result
 
 __all__ = [
     "Matched",

@@ -14,6 +14,7 @@ from anabranch.model.program import Program
 from anabranch.model.shapes import Shape, WrittenShape
 from anabranch.model.values.durations import SpanInput
 from anabranch.model.values.event_times import time_of
+from anabranch.model.values.value_types import read_type
 from anabranch.query.join_pairs import (
     LEFT,
     Pairing,
@@ -21,6 +22,7 @@ from anabranch.query.join_pairs import (
     check_key,
     check_sides,
     check_word,
+    find_outputs,
     make_timer,
     read_pairing,
     read_time_span,
@@ -73,6 +75,7 @@ def asof_join(
         depends(right, left, right, same=on),
         state=MapOf(state, by=on, sparse=True),
         rank=(right, left) if ties == "right_first" else (left, right),
+        outputs=find_outputs(pairing, read_type(left), read_type(right)),
         name=name,
     )
 

@@ -15,6 +15,7 @@ from anabranch.model.locations import locate_caller
 from anabranch.model.program import Program
 from anabranch.model.values.durations import SpanInput
 from anabranch.model.values.event_times import time_of
+from anabranch.model.values.value_types import read_type
 from anabranch.query.join_pairs import (
     LEFT,
     RIGHT,
@@ -25,6 +26,7 @@ from anabranch.query.join_pairs import (
     WaitingEvent,
     check_field,
     check_sides,
+    find_outputs,
     make_pair,
     make_timer,
     read_interval,
@@ -96,6 +98,7 @@ def band_join(  # noqa: PLR0913 - two intervals have four ends
         depends(left_type, left_type, right_type),
         depends(right_type, right_type),
         init=Shelves(),
+        outputs=find_outputs(pairing, read_type(left_type), read_type(right_type)),
         name=name,
     )
 

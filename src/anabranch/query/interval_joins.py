@@ -15,6 +15,7 @@ from anabranch.model.program import Program
 from anabranch.model.shapes import WrittenShape
 from anabranch.model.values.durations import SpanInput
 from anabranch.model.values.event_times import time_of
+from anabranch.model.values.value_types import read_type
 from anabranch.query.join_pairs import (
     LEFT,
     RIGHT,
@@ -25,6 +26,7 @@ from anabranch.query.join_pairs import (
     WaitingEvent,
     check_key,
     check_sides,
+    find_outputs,
     make_pair,
     make_timer,
     read_interval,
@@ -73,6 +75,7 @@ def interval_join(
         depends(left, left, right, same=on),
         depends(right, right, same=on),
         state=MapOf(WrittenShape(Sides()), by=on, sparse=True),
+        outputs=find_outputs(join.pairing, read_type(left), read_type(right)),
         name=name,
     )
 

@@ -13,6 +13,8 @@ from anabranch.model.events import FOREVER, Tag, check_event_type, field_names, 
 from anabranch.model.handlers import check_arity
 from anabranch.model.values.durations import SpanInput, check_spans, list_spans, read_span
 from anabranch.model.values.event_times import is_timestamped, time_field
+from anabranch.model.values.output_types import find_return_type
+from anabranch.model.values.value_types import ValueType, make_optional, make_record
 
 HOWS = ("inner", "left", "right", "full")
 LEFT, RIGHT = 0, 1
@@ -53,6 +55,13 @@ class Pairing:
         """Return what is said of some pairs."""
         said = (self.select(left, right) for left, right in pairs)
         return [one for one in said if one is not None]
+
+
+def find_outputs(pairing: Pairing, left: ValueType, right: ValueType) -> ValueType | None:
+    """Return the type of what a join says: pairs of its events, or what `select` is annotated to return."""
+    if pairing.select is not Matched:
+        return find_return_type(pairing.select)
+    return make_record("Matched", Matched, left=make_optional(left), right=make_optional(right))
 
 
 def make_pair(side: int, event: Any, partner: Any) -> Pair:

@@ -16,8 +16,17 @@ from anabranch.model.handlers import on as handle
 from anabranch.model.locations import locate_caller
 from anabranch.model.program import Program
 from anabranch.model.values.maps import Map
+from anabranch.model.values.value_types import ValueType, make_optional, make_record, read_type
 from anabranch.query.asof_joins import TIES
-from anabranch.query.join_pairs import LEFT, Pairing, Select, check_field, check_word, read_pairing
+from anabranch.query.join_pairs import (
+    LEFT,
+    Pairing,
+    Select,
+    check_field,
+    check_word,
+    find_outputs,
+    read_pairing,
+)
 from anabranch.state.collections import Replicated
 
 Place = tuple[str, str, Any]
@@ -80,6 +89,7 @@ def lookup(
         *(depends(change, event, *changes) for change in changes),
         state=Replicated(Map()),
         rank=(*changes, event) if ties == "right_first" else (event, *changes),
+        outputs=find_outputs(pairing, read_type(event), _describe_rows(tables)),
         name=name,
     )
 
@@ -127,6 +137,11 @@ class Lookup:
 def make_rows(names: tuple[str, ...]) -> Any:
     """Return the one type, in this process, of the rows of tables with these names."""
     return namedtuple("Rows", names)  # noqa: PYI024 - the fields are data here
+
+
+def _describe_rows(tables: Mapping[str, Table]) -> ValueType:
+    types = {name: make_optional(read_type(table.row)) for name, table in tables.items()}
+    return make_record("Rows", None, **types)
 
 
 def _check_tables(event: Tag, tables: Mapping[str, Any], where: Location | None) -> None:

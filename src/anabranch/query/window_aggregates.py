@@ -42,6 +42,7 @@ from anabranch.model.values.event_times import (
     to_time,
 )
 from anabranch.query.join_pairs import check_windows, read_time_span
+from anabranch.query.window_outputs import Missed, Result, describe_outputs
 from anabranch.state import MapOf
 from anabranch.state.combined import Several
 
@@ -50,39 +51,6 @@ Step = tuple[WindowState, tuple[Pane, ...], tuple[Dropped, ...]]
 
 
 _BEGINNING = WindowState()
-
-
-class Result(NamedTuple):
-    """What a window says: `value` of `[start, end)`, for a key.
-
-    `timing` is early, on_time or late. `index` counts a window's panes from 0, and `settled_index`
-    those that are not early; it is -1 for an early one. `op` is -1 where a pane is taken back.
-    `start`, `end` and `time` are datetimes if the times of the events are.
-    """
-
-    key: Any
-    start: int | datetime
-    end: int | datetime
-    value: Any
-    time: int | datetime
-    timing: str
-    index: int  # type: ignore[assignment]  # a pane's, not the tuple's
-    settled_index: int
-    first: bool
-    last: bool
-    op: int = 1
-
-
-class Missed(NamedTuple):
-    """An event that no window took, or events that a window never said, with the reason."""
-
-    key: Any
-    time: int | datetime
-    value: Any
-    start: int | datetime | None
-    end: int | datetime | None
-    reason: str
-    events: int = 1
 
 
 @dataclass(frozen=True)
@@ -266,6 +234,7 @@ def aggregate(
         on(timer, due=windows.due, update=windows.wake, output=windows.speak),
         depends(tag, tag, same=same),
         state=shape if per is None else MapOf(shape, by=per, sparse=True),
+        outputs=describe_outputs(tag, windowing, per, behind),
         name=name,
     )
     object.__setattr__(program, "where", where)

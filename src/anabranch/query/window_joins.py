@@ -24,6 +24,7 @@ from anabranch.model.locations import locate_caller
 from anabranch.model.program import Program
 from anabranch.model.shapes import WrittenShape
 from anabranch.model.values.event_times import time_of
+from anabranch.model.values.value_types import read_type
 from anabranch.query.join_pairs import (
     LEFT,
     RIGHT,
@@ -33,6 +34,7 @@ from anabranch.query.join_pairs import (
     check_key,
     check_sides,
     check_windows,
+    find_outputs,
     make_pair,
     make_timer,
     read_pairing,
@@ -82,6 +84,7 @@ def window_join(
         depends(left, left, right, same=on),
         depends(right, right, same=on),
         state=MapOf(WrittenShape(Cohort()), by=on, sparse=True),
+        outputs=find_outputs(join.pairing, read_type(left), read_type(right)),
         name=name,
     )
 

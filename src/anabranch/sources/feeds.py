@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -140,7 +140,8 @@ def name_columns(program: Program) -> dict[str, str]:
 
 def list_feeds(feeds: Any) -> list[Feed]:
     """Return feeds as a list; one feed may be given without a list."""
-    found = [feeds] if isinstance(feeds, Feed) else list(feeds)
+    several = isinstance(feeds, Iterable) and not isinstance(feeds, Feed | str)
+    found = list(feeds) if several else [feeds]
     for feed in found:
         if not isinstance(feed, Feed):
             raise InputError(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from anabranch.spark.savepoints.rescaling import rescale
     from anabranch.spark.session.settings import prepare
     from anabranch.spark.session.startup import start_session
-    from anabranch.spark.settlement import settle
+    from anabranch.spark.settlement import settle, settle_outputs
     from anabranch.spark.sinks.directory import (
         find_last_batch,
         for_each_batch,
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     )
     from anabranch.spark.sinks.preview_sinks import write_console, write_memory
     from anabranch.spark.sinks.progress import Batch, describe_progress, follow, watch
-    from anabranch.spark.sinks.result_frames import select_late, select_outputs, select_rejected
+    from anabranch.spark.sinks.published import read_late, read_outputs, read_rejected
+    from anabranch.spark.sinks.results import Result
     from anabranch.spark.sources.clock_frames import Clock
     from anabranch.spark.sources.data_frames import Frame
 
@@ -39,6 +40,7 @@ __all__ = [
     "Clock",
     "Files",
     "Frame",
+    "Result",
     "RunOptions",
     "create_savepoint",
     "describe_progress",
@@ -49,15 +51,16 @@ __all__ = [
     "history",
     "prepare",
     "read_frontiers",
+    "read_late",
+    "read_outputs",
+    "read_rejected",
     "read_waivers",
     "rescale",
     "restore_savepoint",
     "run",
-    "select_late",
-    "select_outputs",
-    "select_rejected",
     "serve",
     "settle",
+    "settle_outputs",
     "start_session",
     "state",
     "verify_checkpoint",
@@ -72,6 +75,7 @@ _HOMES = {
     "Clock": "spark.sources.clock_frames",
     "Files": "sources.files",
     "Frame": "spark.sources.data_frames",
+    "Result": "spark.sinks.results",
     "RunOptions": "spark.run_options",
     "create_savepoint": "spark.savepoints.creation",
     "describe_progress": "spark.sinks.progress",
@@ -82,15 +86,16 @@ _HOMES = {
     "history": "spark.inspect.live_state",
     "prepare": "spark.session.settings",
     "read_frontiers": "spark.sinks.directory",
+    "read_late": "spark.sinks.published",
+    "read_outputs": "spark.sinks.published",
+    "read_rejected": "spark.sinks.published",
     "read_waivers": "spark.sinks.directory",
     "rescale": "spark.savepoints.rescaling",
     "restore_savepoint": "spark.savepoints.checkpoint_restore",
     "run": "spark.runs",
-    "select_late": "spark.sinks.result_frames",
-    "select_outputs": "spark.sinks.result_frames",
-    "select_rejected": "spark.sinks.result_frames",
     "serve": "spark.inspect.live_state",
     "settle": "spark.settlement",
+    "settle_outputs": "spark.settlement",
     "start_session": "spark.session.startup",
     "state": "spark.inspect.live_state",
     "verify_checkpoint": "spark.checkpoint.integrity",

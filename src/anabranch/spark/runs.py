@@ -12,7 +12,6 @@ from anabranch.errors import InputError
 from anabranch.eventtime.channels import Source, check_units
 from anabranch.microbatch.exchange.envelopes import CLOCK, SCHEMA, make_batch
 from anabranch.microbatch.exchange.packed_rows import PACK_SCHEMA
-from anabranch.microbatch.exchange.result_rows import COLUMNS
 from anabranch.microbatch.ingest.column_reader import take_in_columns
 from anabranch.microbatch.ingest.feed_readings import make_reading
 from anabranch.microbatch.ingest.file_rows import Folder
@@ -29,15 +28,13 @@ from anabranch.plan.layouts import Layout, choose_layout
 from anabranch.sources.feeds import Feed, list_feeds
 from anabranch.sources.files import Files
 from anabranch.sources.raw_rows import read_batch
-from anabranch.spark.checkpoint.provenance import note_fingerprint
+from anabranch.spark.checkpoint.provenance import Provenance
 from anabranch.spark.run_options import RunKeywords, RunOptions, read_options
 from anabranch.spark.session.current_session import find_session
-from anabranch.spark.session.partitions import note_shards
 from anabranch.spark.session.settings import check_settings, prepare
 from anabranch.spark.session.shipping import ship_by_value
-from anabranch.spark.sinks.observed_metrics import observe_result
-from anabranch.spark.sinks.packed_frames import attach_packed
-from anabranch.spark.sinks.query_names import note_name
+from anabranch.spark.sinks.observed_metrics import observe_packs
+from anabranch.spark.sinks.results import Result
 from anabranch.spark.sources.data_frames import Frame
 from anabranch.spark.sources.feed_schemas import check_feeds, check_program
 from anabranch.speculation.spoken import Mode
@@ -57,13 +54,13 @@ def run(
     *,
     spark: SparkSession | None = None,
     **options: Unpack[RunKeywords],
-) -> DataFrame:
-    """Return the results of a program on its feeds, as a frame with the columns of `result_rows.COLUMNS`.
+) -> Result:
+    """Return the results of a program on its feeds: a `Result` of several frames.
 
-    Streams give a streaming frame, to be written with any `writeStream` in append mode;
-    bounded feeds give the answer of the whole input. Rows of kind `output` are the program's, `late`
-    and `rejected` are the events it could not use, `ledger` counts everything; `select_outputs`,
-    `select_late` and `select_rejected` take them apart. `spark` is the session of a run on `Files` (default:
+    Streams give streaming frames, to be written with any `writeStream` in append mode; bounded feeds give
+    the answer of the whole input. `result.outputs` has the program's outputs in columns of their own
+    types, `result.late` and `result.rejected` the events it could not use, `result.ledger` the counts of
+    everything (`docs/result-columns.md`). `spark` is the session of a run on `Files` (default:
     the active one). The options are the fields of `RunOptions`: `shards`, `hot`, `columnar`, `mode` and
     `max_record_bytes`.
 
@@ -73,7 +70,7 @@ def run(
 
     With `mode="speculative"` an output is emitted as soon as its event has come, as if everything were in
     order; if an event out of order proves it wrong, a row with `op` -1 takes it back. `settle` holds
-    such a frame back until it is what the settled mode gives.
+    such a result back until it is what the settled mode gives.
 
     Streams need some settings of the session. Those that a running session can change are set; if others
     are wrong, the call is refused with the list.
@@ -88,7 +85,7 @@ def run_job(
     feeds: Sequence[Feed],
     max_record_bytes: int = MAX_RECORD_BYTES,
     spark: SparkSession | None = None,
-) -> DataFrame:
+) -> Result:
     """Return the results of a job on its feeds, as `run` does."""
     if job.row_reason is not None:
         _LOG.warning("%s", describe_row_path(job.program, job.row_reason))
@@ -158,24 +155,13 @@ def make_job(
     return job
 
 
-def fold_envelopes(job: Job, envelopes: DataFrame) -> DataFrame:
-    """Return what a job says of envelopes, as a frame of rows."""
-    whole, made_by = _note_time(job, envelopes), job.fingerprint()
-    rows, packed = (
-        _note_job(job, made_by, _observe(job, _fold(job, whole, packed=packed)))
-        for packed in (False, True)
-    )
-    return attach_packed(rows, packed)
-
-
-def _observe(job: Job, frame: DataFrame) -> DataFrame:
-    """Let the batches of a stream report metrics; a batch query has no progress to put them in."""
-    return frame if job.ended else observe_result(frame)
-
-
-def _note_job(job: Job, made_by: dict[str, str], frame: DataFrame) -> DataFrame:
-    frame = note_name(note_shards(frame, job.wiring.shards), job.program.name)
-    return note_fingerprint(frame, made_by, job.mixed)
+def fold_envelopes(job: Job, envelopes: DataFrame) -> Result:
+    """Return the results of a job on envelopes."""
+    packs = _fold(job, _note_time(job, envelopes))
+    # A batch query has no progress to put metrics in.
+    observed = packs if job.ended else observe_packs(packs)
+    origin = Provenance(job.fingerprint(), job.mixed)
+    return Result(observed, job.program.output_types, job.wiring.shards, origin, job.program.name)
 
 
 def _note_time(job: Job, envelopes: DataFrame) -> DataFrame:
@@ -221,7 +207,7 @@ def _plan_columns(
     return plan_columns(program, wiring, sources, numbered=numbered, mode=mode)
 
 
-def _fold(job: Job, envelopes: DataFrame, *, packed: bool) -> DataFrame:
+def _fold(job: Job, envelopes: DataFrame) -> DataFrame:
     from anabranch.microbatch.operators.group_operators import (
         MAIL_SCHEMA,
         DeferredOutputOperator,
@@ -242,9 +228,9 @@ def _fold(job: Job, envelopes: DataFrame, *, packed: bool) -> DataFrame:
     frame = envelopes
     for place, (key, worker) in enumerate(chain, start=1):
         last = place == len(chain)
-        schema = (PACK_SCHEMA if packed else COLUMNS) if last else MAIL_SCHEMA
+        schema = PACK_SCHEMA if last else MAIL_SCHEMA
         frame = frame.groupBy(key).transformWithStateInPandas(
-            ShardProcessor(worker, job, packed=packed), schema, "append", "None"
+            ShardProcessor(worker, job), schema, "append", "None"
         )
     return frame
 

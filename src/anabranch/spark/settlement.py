@@ -1,29 +1,42 @@
-"""The barrier on Spark: turns a speculative frame into the settled one."""
+"""The barrier on Spark: turns a speculative result into the settled one."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from anabranch.microbatch.exchange.packed_rows import PACK_SCHEMA
 from anabranch.microbatch.exchange.result_rows import COLUMNS
+from anabranch.spark.sinks.results import Result, pack_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-NO_LEDGER = (
-    "a frame without ledger rows does not say how far time has come: settle(frame, frontier)"
-)
 
-
-def settle(frame: DataFrame, frontier: int | None = None) -> DataFrame:
-    """Return the settled frame of a speculative one: what was taken back is never seen.
+def settle(result: Result, *, frontier: int | None = None) -> Result:
+    """Return the settled result of a speculative one: what was taken back is never seen.
 
     An output leaves when the frontier has passed it, once, and in order. A stream's barrier is an
-    operator with state in the same query, and one task for the sake of order. Of a frame that is no
-    stream, such as what a sink has written, the outputs up to `frontier` are worked out at once. It
-    may be left out if the frame has its ledger rows; a folder has none, but `read_frontiers` tells.
+    operator with state in the same query, and one task for the sake of order. Of a result that is no
+    stream, the outputs up to `frontier` are worked out at once; without one, up to that of its ledger.
+    Of what `write_directory` has written, `settle_outputs` does the same.
     """
-    rows = frame.select(*_NAMES)
-    return _settle_stream(rows) if frame.isStreaming else _settle_rows(rows, frontier)
+    rows = result.rows
+    packs = _settle_stream(rows) if result.is_streaming else pack_rows(_settle_rows(rows, frontier))
+    return result.with_packs(packs)
+
+
+def settle_outputs(outputs: DataFrame, frontier: int) -> DataFrame:
+    """Return the settled rows of speculative outputs, such as `read_outputs` returns, up to a frontier.
+
+    `read_frontiers` has the frontier of a published batch. Spark can't compare maps, so outputs can't have any.
+    """
+    time, op = (f"_{name}" if f"_{name}" in outputs.columns else name for name in ("time", "op"))
+    names = [f"`{name}`" for name in outputs.columns if name not in (op, "batch")]
+    counted = outputs.groupBy(*names).agg({op: "sum"})
+    standing = counted.selectExpr(*names, f"CAST(`sum({op})` AS INT) AS `{op}`")
+    return standing.where(f"`{op}` > 0 AND `{time}` <= {frontier}").select(
+        *(f"`{name}`" for name in outputs.columns if name != "batch")
+    )
 
 
 _NAMES = [column.split()[0] for column in COLUMNS.split(", ")]
@@ -34,25 +47,24 @@ def _settle_stream(rows: DataFrame) -> DataFrame:
     from anabranch.spark.operators.stateful_processor import ShardProcessor
 
     # As texts: in pandas, an integer column with a gap in it is one of floats.
-    texts = {"time": "CAST(time AS STRING) AS time", "seq": "CAST(seq AS STRING) AS seq"}
+    texts = {name: f"CAST({name} AS STRING) AS {name}" for name in ("time", "seq", "distance")}
     columns = [texts.get(name, name) for name in _NAMES]
     grouped = rows.selectExpr("0 AS barrier", *columns).groupBy("barrier")
     return grouped.transformWithStateInPandas(
-        ShardProcessor(BarrierOperator), COLUMNS, "append", "None"
+        ShardProcessor(BarrierOperator), PACK_SCHEMA, "append", "None"
     )
 
 
 def _settle_rows(rows: DataFrame, frontier: int | None) -> DataFrame:
-    outputs = rows.where("kind = 'output'").groupBy(*_NAMES[:-1]).agg({"op": "sum"})
-    standing = outputs.selectExpr(*_NAMES[:-1], "CAST(`sum(op)` AS INT) AS op").where("op > 0")
+    names = [name for name in _NAMES if name != "op"]
+    outputs = rows.where("kind = 'output'").groupBy(*names).agg({"op": "sum"})
+    standing = outputs.selectExpr(*names, "CAST(`sum(op)` AS INT) AS op").where("op > 0")
     if frontier is not None:
         settled = standing.where(f"time <= {frontier}")
     else:
-        known = rows.where("kind = 'ledger'").selectExpr(
-            f"coalesce(max({_FRONTIER}), CAST(raise_error('{NO_LEDGER}') AS BIGINT)) AS frontier"
-        )
+        known = rows.where("kind = 'ledger'").selectExpr(f"max({_FRONTIER}) AS frontier")
         settled = standing.crossJoin(known).where("time <= frontier").drop("frontier")
-    return rows.where("kind <> 'output'").unionByName(settled.select(*_NAMES))
+    return rows.where("kind <> 'output'").unionByName(settled.select(*_NAMES)).select(*_NAMES)
 
 
 _FRONTIER = "CAST(get_json_object(value, '$.frontier') AS BIGINT)"

@@ -14,14 +14,14 @@ from anabranch.tour.view import Hour
 
 def read_hours(folder: Path) -> list[Hour]:
     """Read the tips of each hour, in order of time."""
-    rows = _read_rows(folder, "output", "time", "value")
+    rows = _read_rows(folder, "outputs", "time", "value")
     return sorted(Hour(row["time"], tuple(json.loads(row["value"]))) for row in rows)
 
 
 def read_late(folder: Path) -> list[tuple[Place, int]]:
     """Read which events were late, and how far behind."""
-    rows = _read_rows(folder, "late", "source", "seq", "reason")
-    return [((r["source"], r["seq"]), int(r["reason"].partition(" ")[0])) for r in rows]
+    rows = _read_rows(folder, "late", "source", "seq", "distance")
+    return [((row["source"], row["seq"]), row["distance"]) for row in rows]
 
 
 def read_rejected(folder: Path) -> list[Place]:
@@ -44,7 +44,7 @@ def _read_rows(folder: Path, kind: str, *columns: str) -> list[dict[str, Any]]:
     import pyarrow.parquet as pq
 
     rows: list[dict[str, Any]] = []
-    for file in sorted(folder.glob(f"batch=*/kind={kind}/*.parquet")):
+    for file in sorted(folder.glob(f"batch=*/{kind}/*.parquet")):
         with pq.ParquetFile(file) as opened:
             rows += opened.read(columns=list(columns)).to_pylist()
     return rows

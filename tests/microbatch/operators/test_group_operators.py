@@ -5,10 +5,12 @@ import sys
 from collections import defaultdict
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 
 from anabranch.eventtime.channels import Source
+from anabranch.microbatch.exchange.packed_rows import unpack
 from anabranch.microbatch.exchange.partition_keys import find_keys
 from anabranch.microbatch.ingest.row_reader import Reading, take_in
 from anabranch.microbatch.job.job import Job
@@ -59,7 +61,8 @@ def run_workers(job, stores, rows):
         for to, frame in found.groupby("to"):
             results.append(kind(stores[kind, to], job).handle(to, iter([frame])))
         found = pd.concat(results)
-    return found
+    packs = pa.RecordBatch.from_pandas(found[["pack"]], preserve_index=False)
+    return pa.Table.from_batches(unpack(packs)).to_pandas()
 
 
 @pytest.mark.parametrize("shards", [1, SHARDS])

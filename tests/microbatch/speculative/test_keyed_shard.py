@@ -31,7 +31,7 @@ from anabranch.reference.sequential import fold, run
 from anabranch.spark.run_explanation import explain_run
 from anabranch.state.durable.codec import make_codec
 from tests.microbatch.programs import PROGRAMS, Day, Reading, stopping
-from tests.microbatch.streams import Story
+from tests.microbatch.streams import Story, read_published
 from tests.microbatch.test_microbatches import EXAMPLES, READING, cut, draw_items, to_row
 
 
@@ -284,8 +284,8 @@ def test_a_mode_that_there_is_not_is_refused(message):
 
 @pytest.mark.spark
 def test_a_speculative_stream_taken_through_the_barrier_is_the_settled_one(spark, tmp_path):
+    from anabranch.spark import read_outputs, settle, settle_outputs, write_directory
     from anabranch.spark import run as run_query
-    from anabranch.spark import settle, write_directory
     from anabranch.spark.sinks.directory import find_last_batch, read_frontiers
 
     story = Story("taxi_tips")
@@ -304,8 +304,7 @@ def test_a_speculative_stream_taken_through_the_barrier_is_the_settled_one(spark
             write_directory(
                 frame, output=folder / "out", checkpoint=folder / "checkpoint", available_now=True
             ).awaitTermination()
-        rows = session.read.parquet(str(tmp_path / name / "out")).where("kind = 'output'")
-        return rows.collect()
+        return read_published(tmp_path / name / "out", story.program)
 
     # In two lives, the second on what the first has left.
     rows = publish("barrier", stops=(2, len(parts)), shards=3)
@@ -316,19 +315,21 @@ def test_a_speculative_stream_taken_through_the_barrier_is_the_settled_one(spark
     assert sum(ops) == len(story.expected())
     assert -1 in ops
     last = find_last_batch(tmp_path / "said" / "out")
-    frame = settle(session.read.parquet(str(last.parent)), read_frontiers(last).program)
+    frame = settle_outputs(read_outputs(session, last.parent), read_frontiers(last).program)
     assert sorted((row.id, row.value) for row in frame.collect()) == story.expected()
 
 
 @pytest.mark.spark
 def test_a_batch_frame_is_settled_by_its_own_ledger(spark):
+    from anabranch.microbatch.exchange.result_rows import COLUMNS
+    from anabranch.spark import Result, settle
     from anabranch.spark import run as run_query
-    from anabranch.spark import settle
+    from anabranch.spark.sinks.results import pack_rows
 
     story = Story("key_counter")
     frame = spark.createDataFrame(story.rows(), story.schema)
     result = run_query(story.program, story.feed(frame), shards=2, mode="speculative")
-    found = settle(result).collect()
+    found = settle(result).rows.collect()
     assert sorted((r.id, r.value) for r in found if r.kind == "output") == story.expected()
     assert {row.kind for row in found} == {"output", "ledger"}
     rows = [
@@ -338,10 +339,10 @@ def test_a_batch_frame_is_settled_by_its_own_ledger(spark):
         ResultRow("output", '[6,0,"s",2]#0', 6, "T", "s", 2, 0, "3", "{}", None),
         describe_ledger("shard", 0, Ledger(), {"frontier": 5}),
     ]
-    schema = run_query(story.program, story.feed(frame), shards=1).schema
-    made = settle(spark.createDataFrame(rows, schema)).where("kind = 'output'").collect()
+    whole, told = (
+        Result(pack_rows(spark.createDataFrame(some, COLUMNS))) for some in (rows, rows[:-1])
+    )
+    made = settle(whole).outputs.collect()
     assert [(row.id, row.value, row.op) for row in made] == [('[5,0,"s",1]#0', "2", 1)]
-    told = spark.createDataFrame(rows[:-1], schema)
-    assert [row.value for row in settle(told, 6).orderBy("time").collect()] == ["2", "3"]
-    with pytest.raises(Exception, match="without ledger rows"):
-        settle(told).collect()
+    said = settle(told, frontier=6).outputs.orderBy("time").collect()
+    assert [row.value for row in said] == ["2", "3"]

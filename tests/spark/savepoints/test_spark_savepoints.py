@@ -16,7 +16,7 @@ from anabranch.savepoints.manifest import SavepointError
 from anabranch.savepoints.objects import read_snapshot
 from anabranch.sources.files import Files
 from tests.microbatch.programs import PROGRAMS
-from tests.microbatch.streams import Story, Stream, outputs_of
+from tests.microbatch.streams import Story, Stream, outputs_of, read_published
 from tests.microbatch.test_microbatches import draw_items
 
 pytestmark = pytest.mark.spark
@@ -82,11 +82,9 @@ class Run:
         rescale(self.story.program, self.feeds(), **self.name_places(), **_choose(options))
 
     def outputs(self, *names):
-        from anabranch.microbatch.exchange.result_rows import COLUMNS
-
-        reader = self.spark.read.schema(f"{COLUMNS}, batch int")
+        program = self.story.program
         return outputs_of(
-            row for name in names for row in reader.parquet(str(self.base / name)).collect()
+            row for name in names for row in read_published(self.base / name, program)
         )
 
     def ledger(self, name="run"):

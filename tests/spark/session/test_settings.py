@@ -7,7 +7,7 @@ import pytest
 
 from anabranch.spark.session import settings as settings_module
 from anabranch.spark.session.settings import SETTINGS, SettingsError, check_settings, prepare
-from tests.microbatch.streams import Story, outputs_of
+from tests.microbatch.streams import Story, outputs_of, read_published
 
 HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -100,7 +100,7 @@ def test_what_a_running_session_can_change_is_set_in_a_users_own_session(spark, 
     own.conf.set(MISSING, "true")
     start(own, story, tmp_path).awaitTermination()
     assert prepare(own) == {}, "the run has set them"
-    rows = spark.read.parquet(str(tmp_path / "out")).collect()
+    rows = read_published(tmp_path / "out", story.program)
     assert outputs_of(rows) == story.expected()
     assert list((tmp_path / "checkpoint").glob("state/0/*/*.changelog"))
     assert spark.conf.get(MISSING) == "false", "another session was changed"
@@ -134,7 +134,7 @@ def test_differential_settings_that_nobody_asks_for_do_not_show_in_the_answer(sp
     }.items():
         odd.conf.set(name, value)
     start(odd, story, tmp_path).awaitTermination()
-    rows = spark.read.parquet(str(tmp_path / "out")).collect()
+    rows = read_published(tmp_path / "out", story.program)
     assert outputs_of(rows) == story.expected()
     ledger = read_ledger(find_last_batch(tmp_path / "out"))
     assert ledger == story.answer.ledger != Ledger()
@@ -142,7 +142,7 @@ def test_differential_settings_that_nobody_asks_for_do_not_show_in_the_answer(sp
 
 @pytest.mark.spark
 def test_the_zone_of_a_session_does_not_move_a_timestamp(spark):
-    from anabranch.spark import Frame, run, select_outputs
+    from anabranch.spark import Frame, run
     from tests.spark.sinks.test_directory import Put, lengths
 
     said = []
@@ -154,7 +154,7 @@ def test_the_zone_of_a_session_does_not_move_a_timestamp(spark):
         frame = own.range(2).coalesce(1).selectExpr("id", instant, wall, "'x' AS text")
         for column in ("instant", "wall"):
             feed = Frame(frame, source="s", tag=Put, seq="id", time=column, lateness=10)
-            rows = select_outputs(run(lengths, [feed], shards=1)).orderBy("seq").collect()
+            rows = run(lengths, [feed], shards=1).outputs.orderBy("time", "id").collect()
             said.append((column, [row.time for row in rows]))
     assert (
         said[:2]

@@ -11,6 +11,7 @@ from anabranch.eventtime.disorder import Estimated
 from anabranch.reference.sequential import run as fold
 from anabranch.spark.checkpoint.file_manifest import MANIFEST
 from anabranch.spark.sinks.directory import read_frontiers, read_ledger, read_waivers
+from tests.microbatch.streams import read_published
 from tests.spark.sinks.test_directory import Put, lengths, outputs, put, write
 
 pytestmark = pytest.mark.spark
@@ -43,7 +44,7 @@ def test_the_reference_with_what_was_recorded_says_what_the_query_said(spark, tm
     frontiers = [read_frontiers(place) for place in places]
     assert [f.program for f in frontiers] == [0, 0, 19, 29, 34]
     assert [f.stands["quiet"].idle for f in frontiers] == [False, False, True, True, False]
-    rows = spark.read.parquet(str(tmp_path / "out")).collect()
+    rows = read_published(tmp_path / "out", lengths)
     assert [(row.seq, row.reason) for row in rows if row.kind == "late"] == [
         (1, "24 behind the frontier, which went on while its source was silent")
     ]

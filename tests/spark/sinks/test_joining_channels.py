@@ -53,11 +53,15 @@ class Shops:
         self.items += [Event(row, name, (number << 32) + n) for n, row in enumerate(rows)]
 
     def start(self, *names):
-        from anabranch.spark import Feed, run, write_directory
+        from anabranch.spark import run, write_directory
 
-        feeds = [Feed(Files(self.home / name, files_per_batch=1), name, tag=Sale) for name in names]
+        feeds = [
+            Files(self.home / name, files_per_batch=1, source=name, tag=Sale) for name in names
+        ]
         result = run(windows, feeds, shards=2, columnar="require")
-        write_directory(result, self.home / "out", self.home / "state").awaitTermination()
+        write_directory(
+            result, output=self.home / "out", checkpoint=self.home / "state", available_now=True
+        ).awaitTermination()
 
 
 def forget_commit(checkpoint, batch):
@@ -129,10 +133,10 @@ class Texts:
         self.home = home
 
     def feed(self, folder, sources):
-        from anabranch.spark import Feed
+        from anabranch.spark import Frame
 
         frame = self.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
-        return Feed(
+        return Frame(
             frame.json(str(self.home / folder)), tag_column="tag", source_column="source", seq="seq",
             sources=sources,
         )  # fmt: skip
@@ -141,7 +145,9 @@ class Texts:
         from anabranch.spark import run, write_directory
 
         result = run(lengths, feeds, shards=2)
-        write_directory(result, self.home / out, self.home / state).awaitTermination()
+        write_directory(
+            result, output=self.home / out, checkpoint=self.home / state, available_now=True
+        ).awaitTermination()
 
 
 def test_a_source_in_a_column_joins_unless_a_batch_without_it_is_unfinished(spark, tmp_path):

@@ -9,7 +9,7 @@ from anabranch.errors import InputError
 from anabranch.eventtime.ledger import Ledger
 from anabranch.spark.sinks.observed_metrics import read_metrics
 from anabranch.spark.sinks.progress import describe_batch, read_batch
-from anabranch.spark.sinks.query_names import choose_name, note_name
+from anabranch.spark.sinks.query_names import choose_name
 
 INCS = [
     [{"time": 1, "key": 1}, {"time": 4, "key": 1}],
@@ -29,23 +29,22 @@ def write_files(folder, files):
 @pytest.mark.parametrize("sink", ["folder", "function"])
 def test_the_progress_of_a_query_has_its_name_its_metrics_and_its_files(spark, tmp_path, sink):
     from anabranch.model.targets import load
-    from anabranch.spark import Feed, Files, for_each_batch, run, write_directory
+    from anabranch.spark import Files, for_each_batch, run, write_directory
 
     write_files(tmp_path / "incs", INCS)
     write_files(tmp_path / "reads", READS)
     feeds = [
-        Feed(Files(tmp_path / name, "json", files_per_batch=1), name, tag=tag)
+        Files(tmp_path / name, format="json", files_per_batch=1, source=name, tag=tag)
         for name, tag in (("incs", "Inc"), ("reads", "Read"))
     ]
     result = run(load("examples/key_counter.py"), feeds, shards=2)
     if sink == "folder":
         query = write_directory(
-            result, tmp_path / "out", tmp_path / "checkpoint", trigger={"availableNow": True}
+            result, output=tmp_path / "out", checkpoint=tmp_path / "checkpoint", available_now=True
         )
     else:
         query = for_each_batch(
-            result, lambda frame, _: frame.write.format("noop").mode("append").save(), None,
-            name="counts", trigger={"availableNow": True},
+            result, lambda batch, _: batch.outputs.collect(), name="counts", available_now=True,
         )  # fmt: skip
     query.awaitTermination()
     first, second = query.recentProgress
@@ -74,24 +73,23 @@ def test_a_batch_without_rows_has_no_metrics():
     assert read_metrics({"observedMetrics": {"theirs": {"rows": 3}}}) == {}
 
 
-class Frame:
-    def __init__(self, *active):
-        queries = [SimpleNamespace(name=name) for name in active]
-        self.sparkSession = SimpleNamespace(streams=SimpleNamespace(active=queries))
+def session_with(*active):
+    queries = [SimpleNamespace(name=name) for name in active]
+    return SimpleNamespace(streams=SimpleNamespace(active=queries))
 
 
 def test_a_query_has_the_name_of_its_program_and_a_number_if_that_is_taken():
-    assert choose_name(Frame(), None) is None
-    assert choose_name(note_name(Frame(None, "other"), "balances"), None) == "balances"
-    assert choose_name(note_name(Frame("balances"), "balances"), None) == "balances-2"
-    taken = Frame("balances", "balances-2")
-    assert choose_name(note_name(taken, "balances"), None) == "balances-3"
-    assert choose_name(note_name(taken, "balances"), "mine") == "mine"
+    assert choose_name(session_with(), None, None) is None
+    assert choose_name(session_with(None, "other"), None, "balances") == "balances"
+    assert choose_name(session_with("balances"), None, "balances") == "balances-2"
+    taken = session_with("balances", "balances-2")
+    assert choose_name(taken, None, "balances") == "balances-3"
+    assert choose_name(taken, "mine", "balances") == "mine"
 
 
 @pytest.mark.parametrize("name", ["", " ", 7, "balances"])
 def test_a_name_that_is_none_or_taken_is_refused(name, message):
     with pytest.raises(InputError) as refusal:
-        choose_name(note_name(Frame("balances"), "balances"), name)
+        choose_name(session_with("balances"), name, "balances")
     if name == "balances":
         message("name_of_an_active_query", str(refusal.value))

@@ -9,11 +9,11 @@ from anabranch.spark.sinks.progress import explain_failure, keep_trace
 
 
 def test_a_part_that_the_driver_does_not_see_stops_the_batch(tmp_path):
-    (tmp_path / "kind=output").mkdir()
-    (tmp_path / "kind=output/part-00000.json").touch()
-    check_parts(tmp_path, ["kind=output/part-00000.json"])
+    (tmp_path / "outputs").mkdir()
+    (tmp_path / "outputs/part-00000.json").touch()
+    check_parts(tmp_path, ["outputs/part-00000.json"])
     with pytest.raises(PublishingError, match="1 files of a batch are not in the output folder"):
-        check_parts(tmp_path, ["kind=output/part-00000.json", "kind=output/part-00001.json"])
+        check_parts(tmp_path, ["outputs/part-00000.json", "outputs/part-00001.json"])
 
 
 def test_a_full_disk_is_named_with_the_folder_and_a_cure():

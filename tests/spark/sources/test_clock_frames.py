@@ -3,7 +3,6 @@
 import random
 from typing import NamedTuple
 
-import pyarrow.parquet as pq
 import pytest
 
 from anabranch import Event, Program, depends, on
@@ -13,6 +12,7 @@ from anabranch.eventtime.idleness import record
 from anabranch.reference.sequential import run
 from anabranch.state import MapOf, Replicated, Shared, Sum
 from tests.microbatch.ingest.test_channel_verdicts import Recorder
+from tests.microbatch.streams import read_published
 from tests.microbatch.test_microbatches import Engine, expected_rows, said_rows, to_row
 
 
@@ -85,16 +85,15 @@ def test_a_clock_on_spark_ticks_by_the_second_and_a_restart_reads_it_on(spark, t
             checkpoint=tmp_path / "state",
             trigger={"processingTime": "1 second"},
         )
-        before = len(read_said(tmp_path))
-        while len(read_said(tmp_path)) < before + 2:
+        before = len(read_said(tmp_path, ticking))
+        while len(read_said(tmp_path, ticking)) < before + 2:
             query.awaitTermination(1)
         query.stop()
-    rows = read_said(tmp_path)
+    rows = read_said(tmp_path, ticking)
     assert [seq for seq, _ in rows] == list(range(len(rows)))
     assert {value for _, value in rows[1:]} == {"1"}
 
 
-def read_said(home):
-    files = home.glob("out/batch=*/kind=output/*.parquet")
-    tables = [pq.ParquetFile(file).read(["seq", "value"]) for file in files]
-    return sorted((row["seq"], row["value"]) for table in tables for row in table.to_pylist())
+def read_said(home, ticking):
+    rows = read_published(home / "out", ticking)
+    return sorted((row.seq, row.value) for row in rows if row.kind == "output")

@@ -25,6 +25,7 @@ from anabranch.spark.sources.envelope_source import (
     read_offset,
     write_offset,
 )
+from tests.microbatch.streams import read_published
 from tests.microbatch.test_microbatches import Engine, expected_rows, said_rows
 
 key_counter = load("examples/key_counter.py")
@@ -363,7 +364,7 @@ def test_differential_a_stream_of_files_gives_the_sequential_answer(spark, tmp_p
         for place, row in enumerate(rows)
     ]
     answer = run(key_counter, items, [Source("s")])
-    rows = spark.read.parquet(str(tmp_path / "out")).where("kind = 'output'").collect()
+    rows = read_published(tmp_path / "out", key_counter)
     expected = [(f"{identify(o.key)}#{o.index}", encode_json(o.value)) for o in answer.outputs]
     assert sorted((row.id, row.value) for row in rows) == sorted(expected)
     assert answer.outputs

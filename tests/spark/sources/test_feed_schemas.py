@@ -25,14 +25,13 @@ GOOD = "time bigint, account string, amount double"
 
 @pytest.mark.spark
 def test_a_frame_is_refused_with_the_column_and_both_types(spark):
-    from anabranch.spark.sources.feeds import Feed
-
+    from anabranch.spark import Frame
     from anabranch.spark.runs import make_job
 
     def refuse(schema, **more):
         frame = spark.createDataFrame([], schema)
         with pytest.raises(InputError) as refusal:
-            make_job(program, [Feed(frame, "north", **({"tag": Txn} | more))])
+            make_job(program, [Frame(frame, source="north", **({"tag": Txn} | more))])
         return refusal.value
 
     assert str(refuse("time timestamp, account string, amount decimal(10,2)")) == (
@@ -51,12 +50,11 @@ def test_a_frame_is_refused_with_the_column_and_both_types(spark):
         "time timestamp, account string, amount int, fee float, other map<int,int>",
     ):
         frame = spark.createDataFrame([], schema)
-        assert make_job(program, [Feed(frame, "north", tag=Txn)]).program is program
+        assert make_job(program, [Frame(frame, source="north", tag=Txn)]).program is program
 
 
 @pytest.mark.spark
 def test_files_are_refused_by_the_schema_of_the_first_unless_the_last_fits(spark, tmp_path):
-    from anabranch.spark.sources.feeds import Feed
 
     from anabranch.spark.runs import make_job
 
@@ -64,7 +62,7 @@ def test_files_are_refused_by_the_schema_of_the_first_unless_the_last_fits(spark
         table = pa.table({"time": [1], "account": ["a"], "amount": pa.array([1], amount)})
         parquet.write_table(table, tmp_path / name)
 
-    feed = Feed(Files(tmp_path, ended=True), "north", tag=Txn)
+    feed = Files(tmp_path, ended=True, source="north", tag=Txn)
     make_job(program, [feed])  # An empty folder tells nothing.
     write("1.parquet", pa.decimal128(10, 2))
     with pytest.raises(InputError) as refusal:
@@ -79,22 +77,21 @@ def test_files_are_refused_by_the_schema_of_the_first_unless_the_last_fits(spark
 
 @pytest.mark.parametrize(("first", "feeds", "got"), [
     (print, [], "a builtin_function_or_method"),
-    (program, ["folder"], "a str"),
-    (program, 7, "a int"),
+    (program, ["folder"], "'folder'"),
+    (program, 7, "7"),
 ])  # fmt: skip
 def test_what_is_no_program_and_no_feed_is_refused(first, feeds, got):
     from anabranch.spark.runs import run
 
-    with pytest.raises(InputError, match=r"run\(\) takes") as refusal:
+    with pytest.raises(InputError, match=r"run\(\) takes a program|is not a feed") as refusal:
         run(first, feeds)
     assert refusal.value.got == got
 
 
 def test_a_feed_of_no_frame_is_refused():
-    from anabranch.spark.sources.feeds import Feed
-
+    from anabranch.spark import Frame
     from anabranch.spark.runs import run
 
     with pytest.raises(InputError) as refusal:
-        run(program, Feed("folder", "north", tag=Txn))
-    assert refusal.value.got == "a Feed of a str"
+        run(program, Frame("folder", source="north", tag=Txn))
+    assert refusal.value.got == "'folder'"

@@ -14,7 +14,6 @@ import pyarrow as pa
 from anabranch import Program
 from anabranch.eventtime.channels import Source
 from anabranch.microbatch.exchange.partition_keys import find_keys
-from anabranch.microbatch.exchange.result_rows import COLUMNS
 from anabranch.microbatch.restore.shard_restore import restore_shard
 from anabranch.microbatch.shards.deferred_outputs import DeferredOutputs
 from anabranch.microbatch.shards.root import Root
@@ -30,7 +29,7 @@ from anabranch.spark.savepoints import creation
 from anabranch.spark.savepoints.first_batch import Seed, SeedingReader
 from anabranch.state.evolution.migration import Migration
 from anabranch.state.evolution.schemas import read_schema
-from tests.microbatch.streams import Stream
+from tests.microbatch.streams import Stream, read_published
 from tests.microbatch.test_microbatches import Engine, to_row
 from tests.spark.savepoints.test_spark_savepoints import Run
 
@@ -201,8 +200,7 @@ class OnSpark:
         return Said(outputs, late, rejected, tuple(self.query.ledger(self.folder.name)))
 
     def read(self) -> list[Any]:
-        reader = self.session.read.schema(f"{COLUMNS}, batch int")
-        return reader.parquet(str(self.folder)).collect()
+        return read_published(self.folder, self.query.story.program)
 
     def crash(self, items: list[Any]) -> None:
         """Lose nothing: drivers and workers are killed elsewhere, in tests/faults."""

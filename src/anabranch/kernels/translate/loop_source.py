@@ -26,6 +26,7 @@ from anabranch.kernels.column_layouts import (
     read_value,
     widen,
 )
+from anabranch.kernels.output_layouts import find_type
 from anabranch.kernels.translate import calls
 from anabranch.kernels.translate.code_writer import FAIL, Ends
 from anabranch.kernels.translate.known_values import (
@@ -244,6 +245,7 @@ def _write(t: Translator, draft: _TagDraft, number: int, handler: Handler) -> _T
 def _say(t: Translator, draft: _TagDraft, number: int, value: Value) -> None:
     layout = layout_of(value)
     _refuse_objects(layout)
+    _refuse_other_types(layout, draft.handlers[number])
     key = (number, layout)
     if key not in draft.forms:
         draft.forms[key] = len(draft.forms)
@@ -258,6 +260,12 @@ def _say(t: Translator, draft: _TagDraft, number: int, value: Value) -> None:
         t.write(f"f{form}_{place}[k{form}] = {text}")
     for counter in ("k", f"k{form}", "j"):
         t.write(f"{counter} += 1")
+
+
+def _refuse_other_types(layout: ColumnLayout, handler: Handler) -> None:
+    """Leave outputs to Python that may not be of the program's types: there each is looked at."""
+    if handler.check is not None and find_type(handler.check.types, layout) is None:
+        raise Refusal(f"says {describe(layout)} where outputs are {handler.check.types}")
 
 
 def _refuse_objects(layout: ColumnLayout) -> None:

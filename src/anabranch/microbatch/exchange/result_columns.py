@@ -20,6 +20,7 @@ from anabranch.kernels.column_layouts import (
     part_names,
 )
 from anabranch.kernels.numpy_columns import Columns, Strings, lift_calendar
+from anabranch.kernels.output_layouts import find_type
 from anabranch.microbatch.columns.event_tables import EventTable
 from anabranch.microbatch.columns.string_columns import (
     join_texts,
@@ -28,6 +29,7 @@ from anabranch.microbatch.columns.string_columns import (
     write_numbers,
 )
 from anabranch.microbatch.exchange.result_rows import encode_json
+from anabranch.model.values.output_types import OutputTypes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,13 +56,40 @@ def write_values(values: Sequence[Columns], forms: Array) -> pa.Array:
     return pa.concat_arrays(texts).take(pa.array(places))
 
 
+def write_outputs(
+    types: OutputTypes, values: Sequence[Columns], forms: Array
+) -> tuple[pa.Array, Array]:
+    """Return what a kernel said, in order: as JSON, and the number of each output's type."""
+    return write_values(values, forms), number_types(types, values, forms)
+
+
+def number_types(types: OutputTypes, values: Sequence[Columns], forms: Array) -> Array:
+    """Return of each output that a kernel said the number of its type."""
+    import numpy as np
+
+    found = np.zeros(len(forms), np.int32)
+    if len(types.types) < 2:
+        return found
+    for form, columns in enumerate(values):
+        known = find_type(types, columns.layout)
+        found[forms == form] = (
+            [types.find(value) for value in columns.unpack()] if known is None else known
+        )
+    return found
+
+
 def describe_outputs(
-    events: EventTable, rank: int, names: Sequence[str], indexes: Array, values: pa.Array
+    events: EventTable,
+    rank: int,
+    names: Sequence[str],
+    indexes: Array,
+    values: pa.Array,
+    types: Array,
 ) -> pa.Table:
     """Return the rows of outputs of one tag, in the columns of `Said`.
 
-    There is one event for each output; `indexes` are its number among those of the event, and `values` is what
-    it says. `names` are the sources' names in order.
+    There is one event for each output; `indexes` are its number among those of the event, `values` is what
+    it says, and `types` are the numbers of its types. `names` are the sources' names in order.
     """
     import pyarrow as pa
 
@@ -79,9 +108,11 @@ def describe_outputs(
             "seq": pa.array(events.seqs),
             "index": pa.array(indexes, pa.int32()),
             "value": values,
-            "event": write_texts(events.columns),
+            "event": pa.nulls(count, pa.string()),
             "reason": pa.nulls(count, pa.string()),
             "op": pa.repeat(pa.scalar(1, pa.int32()), count),
+            "distance": pa.nulls(count, pa.int64()),
+            "form": pa.array(types, pa.int32()),
         }
     )
 

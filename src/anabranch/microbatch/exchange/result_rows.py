@@ -7,17 +7,18 @@ import json
 from typing import Any, NamedTuple
 
 from anabranch.eventtime.ledger import Ledger
-from anabranch.eventtime.timers import TIMERS
-from anabranch.model.events import Event
+from anabranch.model.events import FOREVER, Event
 from anabranch.model.order import OrderKey
 from anabranch.model.values.fields import encode_value
+from anabranch.model.values.output_types import UNKNOWN, OutputTypes
 
 COLUMNS = (
     "kind string, id string, time long, tag string, source string, seq long, index int, "
-    "value string, event string, reason string, op int"
+    "value string, event string, reason string, op int, distance long, form int"
 )
-"""The columns of a query's result. `value`, `event` are JSON; `id` is the same on any replay; `op` is
--1 where a speculative run takes a row back, and else 1."""
+"""The columns of result rows inside a query. `value`, `event` are JSON; `id` is the same on any replay; `op` is
+-1 where a speculative run takes a row back, and else 1; `distance` is how far behind a late event lies, and `form`
+the number of an output's type. What a user sees is made of them by `output_columns.py` and `event_columns.py`."""
 
 RAW_CHARACTERS = 2_000
 """How much of a raw value or of a reason is kept. A row that is too large must not come out as large."""
@@ -46,10 +47,14 @@ class ResultRow(NamedTuple):
     event: str | None
     reason: str | None
     op: int = 1
+    distance: int | None = None
+    form: int = 0
 
 
-def describe_output(value: Any, event: Event, index: int, key: OrderKey) -> ResultRow:
-    """Return the row of an output."""
+def describe_output(
+    value: Any, event: Event, index: int, key: OrderKey, types: OutputTypes = UNKNOWN
+) -> ResultRow:
+    """Return the row of an output, whose type is one of some."""
     return ResultRow(
         "output",
         f"{identify(key)}#{index}",
@@ -59,9 +64,9 @@ def describe_output(value: Any, event: Event, index: int, key: OrderKey) -> Resu
         event.seq,
         index,
         encode_json(value),
-        # A timer is no event that anybody brought; its time and its key are in the id.
-        None if event.source == TIMERS else encode_json(event.data),
         None,
+        None,
+        form=types.find(value) if len(types.types) > 1 else 0,
     )
 
 
@@ -71,7 +76,9 @@ def describe_late(
     """Return the row of a late event: its distance, and whether its source was silent or had not joined."""
     reason = "the frontier at which its source joined" if joined else OWN
     reason = "the frontier, which went on while its source was silent" if waived else reason
-    return describe_event("late", event, f"{distance} behind {reason}")
+    row = describe_event("late", event, f"{distance} behind {reason}")
+    # Two times may lie further apart than 63 bits can hold.
+    return row._replace(distance=min(distance, FOREVER))
 
 
 def describe_event(kind: str, event: Event, reason: str) -> ResultRow:

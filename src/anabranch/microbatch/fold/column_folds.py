@@ -20,7 +20,7 @@ from anabranch.microbatch.columns.event_tables import (
 )
 from anabranch.microbatch.columns.routing import spread_sources
 from anabranch.microbatch.exchange.deltas import Delta
-from anabranch.microbatch.exchange.result_columns import describe_outputs, write_values
+from anabranch.microbatch.exchange.result_columns import describe_outputs, write_outputs
 from anabranch.microbatch.exchange.result_rows import ResultRow, describe_event
 from anabranch.microbatch.job.job import Job
 from anabranch.microbatch.store.column_entries import ColumnEntries
@@ -312,12 +312,12 @@ class Folds:
                 counting.said.append(describe_event("rejected", event, reason))
         if not len(folded.places):
             return
-        texts = write_values(folded.values, folded.forms)
+        texts, types = write_outputs(self.job.program.output_types, folded.values, folded.forms)
         shown = slice(None) if here is None else np.flatnonzero(here[folded.places])
         places, indexes = folded.places[shown], folded.indexes[shown]
         if here is not None:
-            texts = texts.take(pa.array(shown))
-        for table in lined.describe(places, indexes, texts, counting.names):
+            texts, types = texts.take(pa.array(shown)), types[shown]
+        for table in lined.describe(places, indexes, texts, types, counting.names):
             counting.tell(table)
 
 
@@ -398,9 +398,9 @@ class _Lined(NamedTuple):
         return turns[part.segments]
 
     def describe(
-        self, places: Array, indexes: Array, texts: pa.Array, names: tuple[str, ...]
+        self, places: Array, indexes: Array, texts: pa.Array, types: Array, names: tuple[str, ...]
     ) -> Iterator[pa.Table]:
-        """Yield the rows of outputs, by tag: each with its event's place, its number and its text."""
+        """Yield the rows of outputs, by tag: each with its event's place, its number, its text and its type."""
         import numpy as np
         import pyarrow as pa
 
@@ -409,9 +409,9 @@ class _Lined(NamedTuple):
             table = self.tables[number]
             assert table is not None
             mine = np.flatnonzero(tags == number)
-            events = table.take(self.rows[places[mine]])
+            events, rank = table.take(self.rows[places[mine]]), self.ranks[number]
             said = texts if len(mine) == len(tags) else texts.take(pa.array(mine))
-            yield describe_outputs(events, self.ranks[number], names, indexes[mine], said)
+            yield describe_outputs(events, rank, names, indexes[mine], said, types[mine])
 
     def number_segments(self, cuts: Sequence[tuple[Any, ...]]) -> tuple[Array, Array]:
         """Return the place of each event's segment among those that have events, and which these are."""

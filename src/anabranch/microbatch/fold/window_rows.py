@@ -23,7 +23,7 @@ from anabranch.microbatch.job.window_plan import WindowPlan
 from anabranch.model.events import Event
 from anabranch.model.order import order_key
 from anabranch.model.values.event_times import to_moment
-from anabranch.query.window_aggregates import Result
+from anabranch.query.window_outputs import Result
 
 if TYPE_CHECKING:
     import numpy as np
@@ -65,6 +65,8 @@ def describe_windows(plan: WindowPlan, rank: int, closed: Closed) -> pa.Table:
             "event": pa.nulls(count, pa.string()),
             "reason": pa.nulls(count, pa.string()),
             "op": pa.repeat(pa.scalar(1, pa.int32()), count),
+            "distance": pa.nulls(count, pa.int64()),
+            "form": pa.repeat(pa.scalar(0, pa.int32()), count),
         }
     )
 

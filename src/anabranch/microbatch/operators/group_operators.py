@@ -43,15 +43,14 @@ _Letter = tuple[int, str, Any]
 
 
 class GroupOperator:
-    """What all workers need: the job, a store, their mail, and whether rows leave in packs."""
+    """What all workers need: the job, a store, and their mail."""
 
     role = "shard"
 
-    def __init__(self, store: SparkStore | MemoryStore, job: Job, *, packed: bool = False) -> None:
+    def __init__(self, store: SparkStore | MemoryStore, job: Job) -> None:
         keep_freed()
         self._store = store
         self._job = job
-        self._packed = packed
 
     def handle(self, key: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
         """Work on a batch's rows of one group."""
@@ -73,14 +72,11 @@ class GroupOperator:
         return pd.DataFrame(rows, columns=["to", "kind", "payload"]).astype({"to": "int32"})
 
     def _say(self, said: list[ResultRow], tables: Sequence[pa.Table] = ()) -> pd.DataFrame:
-        """Return rows of the result, and tables of them, as Spark takes them."""
+        """Return rows of the result, and tables of them, in packs."""
         table = make_table(said, tables)
-        if self._packed:
-            packs = list(pack(table))
-            summaries = [summarize(table), *([None] * (len(packs) - 1))] if packs else []
-            return pd.DataFrame({"pack": packs, "ledger": pd.Series(summaries, dtype=object)})
-        # A column with nulls would come out as floats.
-        return table.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
+        packs = list(pack(table))
+        summaries = [summarize(table), *([None] * (len(packs) - 1))] if packs else []
+        return pd.DataFrame({"pack": packs, "ledger": pd.Series(summaries, dtype=object)})
 
     def _read(self, rows: Iterator[pd.DataFrame]) -> Iterator[tuple[str, Any]]:
         decode = self._job.codec.decode
@@ -215,10 +211,9 @@ class BarrierOperator(GroupOperator):
     def __init__(self, store: SparkStore | MemoryStore) -> None:
         """Need no job: rows say all there is to know."""
         self._store = store
-        self._packed = False
 
     def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
-        """Take in a batch's rows, in which `time` and `seq` are texts."""
+        """Take in a batch's rows, in which `time`, `seq` and `distance` are texts."""
         taken = [ResultRow(*row) for frame in rows for row in _read_said(frame)]
         return self._say(RowBarrier(self._store).process(taken))
 
@@ -253,10 +248,10 @@ def _describe_shard(shard: AnyShard) -> ResultRow:
 def _read_said(frame: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
     plain = frame[list(ResultRow._fields)].astype(object)
     for row in plain.where(plain.notna(), None).itertuples(index=False, name=None):
-        kind, name, time, tag, source, seq, *rest = row
-        numbers = (None if text is None else int(text) for text in (time, seq))
-        time, seq = numbers
-        yield (kind, name, time, tag, source, seq, *rest)
+        kind, name, time, tag, source, seq, *rest, distance, form = row
+        numbers = (None if text is None else int(text) for text in (time, seq, distance))
+        time, seq, distance = numbers
+        yield (kind, name, time, tag, source, seq, *rest, distance, form)
 
 
 def _lower(delta: Delta) -> tuple[Any, ...]:

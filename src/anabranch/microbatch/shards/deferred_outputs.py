@@ -45,6 +45,7 @@ class DeferredOutputs:
         data = self.store.read("state")
         state = self.job.program.init if data is None else codec.decode(data)
         place = rejected = 0
+        types = self.job.program.output_types
         for key, event in sorted(unsaid, key=lambda pair: pair[0]):
             while place < len(cuts) and cuts[place][0] < key:
                 state = cuts[place][1]
@@ -54,7 +55,9 @@ class DeferredOutputs:
                 rejected += 1
                 self.said.append(describe_event("rejected", event, stepped.describe(event)))
                 continue
-            self.said += [describe_output(v, event, i, key) for i, v in enumerate(stepped[1])]
+            self.said += [
+                describe_output(v, event, i, key, types) for i, v in enumerate(stepped[1])
+            ]
         known = set(self.store.held)
         if cuts:
             self.store.write("state", codec.encode(cuts[-1][1]))

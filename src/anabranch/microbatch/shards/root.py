@@ -64,6 +64,7 @@ class Root:
             raise report_missing(self.store, "spine")
         state = program.init if data is None else codec.decode(data)
         processed = rejected = 0
+        types = program.output_types
         for key in sorted(waiting):
             # In order of shards: floats in lanes do not mind, and others are exact.
             parts = sorted(waiting[key], key=lambda delta: delta.shard)
@@ -78,7 +79,9 @@ class Root:
             else:
                 processed += 1
                 state, outputs = stepped
-                self.said += [describe_output(v, event, i, key) for i, v in enumerate(outputs)]
+                self.said += [
+                    describe_output(v, event, i, key, types) for i, v in enumerate(outputs)
+                ]
             if job.wiring.speaking and type(event.data) in job.wiring.cuts:
                 self.states.append((key, state))
         self.ledger = self.ledger._replace(

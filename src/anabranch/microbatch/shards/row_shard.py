@@ -172,6 +172,7 @@ class RowShard(ShardBase):
             events = [pair for pair in stable if not is_timer(program, pair[1])]
             wakes = [event for _, event in stable if is_timer(program, event)]
         timetable = Timetable(program, self._load_state(), events, frontier, wakes)
+        types = program.output_types
         for key, event in timetable:
             woken = is_timer(program, event)
             here = woken or self._counts_here(event)
@@ -185,7 +186,9 @@ class RowShard(ShardBase):
                 continue
             if here:
                 counts["processed"] += not woken
-                self.said += [describe_output(v, event, i, key) for i, v in enumerate(outputs)]
+                self.said += [
+                    describe_output(v, event, i, key, types) for i, v in enumerate(outputs)
+                ]
         self._keep_state(timetable.state, changed=bool(stable))
         return timetable.left
 
@@ -221,6 +224,7 @@ class RowShard(ShardBase):
         program, codec, wiring = self.job.program, self.job.codec, self.job.wiring
         data = self.store.read("deltas")
         deltas: dict[str, Any] = {} if data is None else codec.decode(data)
+        types = program.output_types
         for key, event in stable:
             tag = type(event.data)
             if tag not in wiring.leaves:
@@ -241,7 +245,9 @@ class RowShard(ShardBase):
             if tag in wiring.speaking:
                 self.unsaid.append((key, event))
             else:
-                self.said += [describe_output(v, event, i, key) for i, v in enumerate(outputs)]
+                self.said += [
+                    describe_output(v, event, i, key, types) for i, v in enumerate(outputs)
+                ]
         self.store.write("deltas", codec.encode(deltas))
 
 

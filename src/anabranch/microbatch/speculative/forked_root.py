@@ -124,4 +124,7 @@ class ForkedRootSpeculation:
         assert cut.event is not None
         one = SegmentStep(key, Event(*cut.event))
         state = self._rules.run(state, one)
-        return state, [describe_output(v, one.event, i, key) for i, v in enumerate(one.outputs)]
+        types = self._program.output_types
+        return state, [
+            describe_output(v, one.event, i, key, types) for i, v in enumerate(one.outputs)
+        ]

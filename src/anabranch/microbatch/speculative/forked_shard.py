@@ -140,7 +140,8 @@ class ForkedShardSpeculation:
         stepped = attempt_ahead(state_type.step_delta, state_type.begin_delta(), event)
         if isinstance(stepped, Failed):  # It is reported when it settles.
             return []
-        return [describe_output(value, event, i, key) for i, value in enumerate(stepped[1])]
+        types = self._program.output_types
+        return [describe_output(value, event, i, key, types) for i, value in enumerate(stepped[1])]
 
     def _is_at_home(self, event: Event) -> bool:
         wiring = self._wiring

@@ -108,8 +108,9 @@ class PendingOutputs:
         self, events: list[Event], state: Any, counts_here: Callable[[Event], bool]
     ) -> list[ResultRow]:
         """Return what pending events say, from the settled state, which stays as it is."""
+        types = self._program.output_types
         return [
-            describe_output(value, one.event, index, one.key)
+            describe_output(value, one.event, index, one.key, types)
             for one in fold_ahead(self._program, state, events)
             if counts_here(one.event) or is_timer(self._program, one.event)
             for index, value in enumerate(one.outputs)

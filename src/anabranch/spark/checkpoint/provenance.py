@@ -9,39 +9,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from anabranch.microbatch.job.fingerprint import ChangedProgramError, check_fingerprint, name_part
 from anabranch.spark.checkpoint.ownership import find_last
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 MADE_BY = "_made_by.json"
 """In a checkpoint: the fingerprint of the job that made it."""
-
-_ATTRIBUTE = "_anabranch_fingerprint"
 
 
 class Provenance(NamedTuple):
     """What the state of a result depends on, and the sources that a column of its input tells apart."""
 
-    fingerprint: dict[str, str]
+    fingerprint: Mapping[str, str]
     mixed: frozenset[str] = frozenset()
-
-
-def note_fingerprint(
-    frame: DataFrame, fingerprint: Mapping[str, str], mixed: Iterable[str] = ()
-) -> DataFrame:
-    """Return a result that knows what its state depends on."""
-    frame.__dict__[_ATTRIBUTE] = Provenance(dict(fingerprint), frozenset(mixed))
-    return frame
-
-
-def find_provenance(frame: DataFrame) -> Provenance | None:
-    """Return what the state of a result depends on, if the result is one of `run`."""
-    found: Provenance | None = frame.__dict__.get(_ATTRIBUTE)
-    return found
 
 
 def read_made_by(checkpoint: Path) -> dict[str, str] | None:

@@ -204,10 +204,10 @@ def _seed(
     result = fold_envelopes(job, spark.readStream.format(name).load())
     published = draft / "published"
     published.mkdir()
-    writer = result.writeStream.outputMode("append").trigger(availableNow=True)
+    writer = result.packs.writeStream.outputMode("append").trigger(availableNow=True)
 
     def take(frame: DataFrame, _: int) -> None:
-        publish(frame, first, published, format)
+        publish(result.with_packs(frame), first, published, format)
 
     writer = writer.foreachBatch(take)
     query = writer.option("checkpointLocation", str(draft / "checkpoint")).start()

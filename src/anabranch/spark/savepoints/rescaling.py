@@ -38,8 +38,14 @@ from anabranch.spark.savepoints.checkpoint_restore import (
 from anabranch.spark.savepoints.creation import create_savepoint, read_checkpoint
 from anabranch.spark.session.current_session import find_session
 from anabranch.spark.session.partitions import PARTITIONS, check_partitions
-from anabranch.spark.sinks.directory import FRONTIERS, LEDGER, find_last_batch, find_retained
-from anabranch.spark.sinks.part_files import Format, check_format, write_nothing
+from anabranch.spark.sinks.directory import (
+    FRONTIERS,
+    LEDGER,
+    OUTPUT_COLUMNS,
+    find_last_batch,
+    find_retained,
+)
+from anabranch.spark.sinks.part_files import Format, check_format
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -116,8 +122,7 @@ def _repartition(
         return
     number = find_last(checkpoint / "offsets", "[0-9]*") + read_begin(checkpoint).first
     with publish_folder(folder / f"batch={number}") as draft:
-        write_nothing(draft, format)
-        for name in (LEDGER, FRONTIERS):
+        for name in (LEDGER, FRONTIERS, OUTPUT_COLUMNS):
             shutil.copyfile(last / name, draft / name)
 
 

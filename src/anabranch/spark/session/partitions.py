@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING
 from anabranch.errors import InputError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 """Spark's setting: how many tasks share the shards."""
-
-_ATTRIBUTE = "_anabranch_shards"
 
 
 def check_partitions(partitions: int | None) -> None:
@@ -28,20 +26,12 @@ def check_partitions(partitions: int | None) -> None:
         )
 
 
-def note_shards(frame: DataFrame, shards: int) -> DataFrame:
-    """Return a result that knows how many shards it comes from."""
-    frame.__dict__[_ATTRIBUTE] = shards
-    return frame
-
-
 @contextmanager
-def spare_partitions(result: DataFrame) -> Iterator[None]:
+def spare_partitions(spark: SparkSession, shards: int | None) -> Iterator[None]:
     """Let a query that is started here have no more partitions than shards.
 
     An idle one costs as much as any other: two Python processes, a load of its state and a commit.
     """
-    spark = result.sparkSession
-    shards = result.__dict__.get(_ATTRIBUTE)
     usual = int(str(spark.conf.get(PARTITIONS)))
     with set_partitions(spark, shards if shards is not None and shards < usual else None):
         yield

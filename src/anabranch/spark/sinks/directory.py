@@ -18,16 +18,16 @@ from anabranch.eventtime.held_back import Stand
 from anabranch.eventtime.idleness import record
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.tolerance import Sample, Tolerance, explain_excess, read_tolerance
-from anabranch.microbatch.exchange.result_rows import COLUMNS
+from anabranch.microbatch.exchange.event_columns import REJECTED
+from anabranch.microbatch.exchange.output_columns import OutputColumns
 from anabranch.model.events import Heartbeat
 from anabranch.paths import resolve_path
 from anabranch.publication import PARTIAL, publish_folder
 from anabranch.spark.checkpoint.integrity import guard_checkpoint, refuse_damage
 from anabranch.spark.checkpoint.locks import Lock
 from anabranch.spark.checkpoint.ownership import PairingError, check_pair, read_begin, write_pair
-from anabranch.spark.checkpoint.provenance import check_made_by, find_provenance
+from anabranch.spark.checkpoint.provenance import check_made_by
 from anabranch.spark.session.partitions import spare_partitions
-from anabranch.spark.sinks.packed_frames import find_packed
 from anabranch.spark.sinks.part_files import (
     Format,
     check_format,
@@ -36,6 +36,7 @@ from anabranch.spark.sinks.part_files import (
     write_rows,
 )
 from anabranch.spark.sinks.query_names import choose_name
+from anabranch.spark.sinks.results import Result
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,6 +49,8 @@ MOST_SAMPLES = 10_000
 """Of how many rejected rows the reasons are counted."""
 LEDGER = "_ledger.json"
 """Beside the rows of a batch; Spark does not take a name with an underscore for data."""
+OUTPUT_COLUMNS = "_output_columns.ddl"
+"""The columns of the outputs in Spark's words, by which files of JSON are read."""
 FRONTIERS = "_frontiers.json"
 """How far the program and each of its sources had come with the batch."""
 
@@ -71,7 +74,7 @@ class Frontiers(NamedTuple):
 
 
 def write_directory(
-    result: DataFrame,
+    result: Result,
     *,
     output: str | Path,
     checkpoint: str | Path,
@@ -81,12 +84,13 @@ def write_directory(
     trigger: Mapping[str, Any] | None = None,
     most_rejected: Bearable | None = None,
 ) -> StreamingQuery:
-    """Start a query that publishes each batch as `output/batch=N/kind=…`, exactly once.
+    """Start a query that publishes each batch as a folder `output/batch=N`, exactly once.
 
-    `spark.read.parquet(output)` reads it all; each batch also has a `_ledger.json` and a
-    `_frontiers.json`. `name` is what Spark's monitoring calls the query
-    (default: the program's name). The query runs until it is stopped, each batch after the last, as Spark's do. With
-    `available_now` it takes what there is and ends; `trigger` has arguments of Spark's own
+    It has folders `outputs`, `late` and `rejected`, with typed columns (`docs/result-columns.md`):
+    `read_outputs(spark, output)` reads all outputs, and so does `spark.read.parquet(f"{output}/batch=*/outputs")`.
+    Each batch also has a `_ledger.json` and a `_frontiers.json`. `name` is what Spark's monitoring calls the
+    query (default: the program's name). The query runs until it is stopped, each batch after the last, as
+    Spark's do. With `available_now` it takes what there is and ends; `trigger` has arguments of Spark's own
     `trigger`, such as `{"processingTime": "10 seconds"}`.
     If more events are rejected than `most_rejected`, a count or a share such as "1%", the query stops
     with `RejectionError`, after it has published them. A folder belongs to one checkpoint, and a
@@ -97,7 +101,7 @@ def write_directory(
     tolerance = None if most_rejected is None else read_tolerance(most_rejected)
     chosen = choose_trigger(trigger, available_now=available_now)
     target, local = resolve_path(output, "output"), resolve_path(checkpoint, "checkpoint")
-    session = result.sparkSession
+    session = result.session
     check_format(target, format)
     _check_pair(target, local)  # Before the lock, which would leave a new checkpoint behind.
 
@@ -110,17 +114,17 @@ def write_directory(
             target.mkdir(parents=True, exist_ok=True)
             write_pair(target, local)
 
-    def take(frame: DataFrame, batch: int) -> None:
-        publish(frame, batch, target, format)
+    def take(taken: Result, batch: int) -> None:
+        publish(taken, batch, target, format)
         if tolerance is not None:
-            judge_batch(frame.sparkSession, target / f"batch={batch}", format, tolerance)
+            judge_batch(taken.session, target / f"batch={batch}", format, tolerance)
 
-    return _start(find_packed(result), local, take, chosen, accept, name=name)
+    return _start(result, local, take, chosen, accept, name=name)
 
 
 def for_each_batch(
-    result: DataFrame,
-    function: Callable[[DataFrame, int], Any],
+    result: Result,
+    function: Callable[[Result, int], Any],
     *,
     checkpoint: str | Path | None = None,
     name: str | None = None,
@@ -128,30 +132,36 @@ def for_each_batch(
     trigger: Mapping[str, Any] | None = None,
     most_rejected: Bearable | None = None,
 ) -> StreamingQuery:
-    """Start a query that hands each batch of rows to a function; it must consume the frame.
+    """Start a query that calls `function(batch, number)` for each batch, a `Result` of frames that are no streams.
 
-    It runs until it is stopped, or with `available_now` until it has taken what there is. After a crash a batch may come again, with the same number and the same `id`s. If more events are
+    It runs until it is stopped, or with `available_now` until it has taken what there is. The batch is computed
+    once, however many of its frames are used. After a crash a batch may come again, with the same number and
+    the same `id`s. If more events are
     rejected than `most_rejected`, the query stops after the function has had the batch. Without a
     checkpoint it starts from the beginning each time, to try something out. `name` is what Spark's
     monitoring calls the query, and defaults to the program's.
     """
     chosen = choose_trigger(trigger, available_now=available_now)
     tolerance = None if most_rejected is None else read_tolerance(most_rejected)
-    if tolerance is None:
-        return _start(result, checkpoint, function, chosen, name=name)
 
-    def take(frame: DataFrame, batch: int) -> None:
-        kept = frame.persist()
+    def take(taken: Result, batch: int) -> None:
+        kept = taken.with_packs(taken.packs.persist())
         try:
+            counts = _count(
+                kept
+            )  # All of it: Spark's state needs a batch to be computed to its end.
             function(kept, batch)
-            counts = _count(kept)
-            if counts and tolerance.is_exceeded(_sum_up(counts)):
-                place = "the rows of kind 'rejected' of this batch"
+            if tolerance is not None and counts and tolerance.is_exceeded(_sum_up(counts)):
+                samples = _sample(kept.rejected)
                 raise explain_excess(
-                    _sum_up(counts), tolerance, _sample(kept), f"batch {batch}", place
+                    _sum_up(counts),
+                    tolerance,
+                    samples,
+                    f"batch {batch}",
+                    "`rejected` of this batch",
                 )
         finally:
-            kept.unpersist()
+            kept.packs.unpersist()
 
     return _start(result, checkpoint, take, chosen, name=name)
 
@@ -173,18 +183,18 @@ def start_writer(result: DataFrame, trigger: dict[str, Any]) -> DataStreamWriter
     return writer.trigger(**trigger) if trigger else writer
 
 
-def publish(frame: DataFrame, batch: int, folder: Path, format: Format) -> bool:  # noqa: A002
+def publish(result: Result, batch: int, folder: Path, format: Format) -> bool:  # noqa: A002
     """Write a batch and make it visible by one rename; say whether it was not there before."""
     folder = resolve_path(folder, "output")
     final = folder / f"batch={batch}"
     if final.exists():
-        frame.write.format("noop").mode("overwrite").save()
+        result.packs.write.format("noop").mode("overwrite").save()
         return False
     with explain_disk(f"batch {batch}", folder), publish_folder(final) as draft:
-        counts = write_rows(frame, draft, format)
+        counts = write_rows(result, draft, format)
         for partial in draft.rglob(f"{PARTIAL}*"):
             partial.unlink()  # Of a task that died; another one has written its part.
-        _add_accounts(draft, batch, counts, format)
+        _add_accounts(draft, batch, counts, format, result.columns)
     return True
 
 
@@ -193,12 +203,14 @@ def _add_accounts(
     batch: int,
     counts: list[dict[str, Any]],
     format: Format,  # noqa: A002
+    columns: OutputColumns,
 ) -> None:
-    """Put ledger and frontiers beside the rows of a batch."""
+    """Put ledger, frontiers and the columns of outputs beside the rows of a batch."""
     balance, frontiers = _sum_up(counts), _find_frontiers(counts)
     before = find_last_batch(draft.parent, before=batch)
-    if before is None and not any(draft.glob("kind=*")):
-        write_nothing(draft, format)
+    if before is None:
+        write_nothing(draft, format, columns)
+    (draft / OUTPUT_COLUMNS).write_text(columns.ddl + "\n", encoding="utf-8")
     if not counts and before is not None:
         # Not one row came in, so no shard was heard; what they have counted still stands.
         balance, frontiers = read_ledger(before), read_frontiers(before)
@@ -221,9 +233,8 @@ def judge_batch(
     ledger = read_ledger(batch)
     if not tolerance.is_exceeded(ledger, ended=ended):
         return
-    reader = session.read.schema(f"{COLUMNS}, batch int").format(format)
-    samples = _sample(reader.load(str(batch.parent)))
-    place = f"{batch.parent}/batch=*/kind=rejected"
+    place = f"{batch.parent}/batch=*/rejected"
+    samples = _sample(session.read.schema(REJECTED).format(format).load(place))
     raise explain_excess(ledger, tolerance, samples, batch.name.replace("=", " "), place)
 
 
@@ -280,9 +291,8 @@ def find_last_batch(folder: str | Path, before: int | None = None) -> Path | Non
     return numbers[max(known)] if known else None
 
 
-def _count(frame: DataFrame) -> list[dict[str, Any]]:
-    rows = frame.where("kind = 'ledger'").select("value").collect()
-    return [json.loads(row.value) for row in rows]
+def _count(result: Result) -> list[dict[str, Any]]:
+    return [json.loads(row.counts) for row in result.ledger.collect()]
 
 
 def _sum_up(counts: list[dict[str, Any]]) -> Ledger:
@@ -336,9 +346,9 @@ def _find_joined(stand: Stand, before: Stand | None, batch: int) -> int | None:
     return batch if before is None or before.joined is None else before.joined_in
 
 
-def _sample(rows: DataFrame) -> list[Sample]:
-    found = rows.where("kind = 'rejected'").select("reason", "event").limit(MOST_SAMPLES).collect()
-    return [Sample(row.reason, row.event) for row in found]
+def _sample(rejected: DataFrame) -> list[Sample]:
+    found = rejected.select("reason", "raw").limit(MOST_SAMPLES).collect()
+    return [Sample(row.reason, row.raw) for row in found]
 
 
 def _check_pair(folder: Path, checkpoint: Path) -> None:
@@ -350,39 +360,38 @@ def _check_pair(folder: Path, checkpoint: Path) -> None:
 
 
 def _start(
-    result: DataFrame,
+    result: Result,
     checkpoint: str | Path | None,
-    function: Callable[[DataFrame, int], Any],
+    function: Callable[[Result, int], Any],
     trigger: dict[str, Any],
     accept: Callable[[], None] = lambda: None,
     *,
     name: str | None = None,
 ) -> StreamingQuery:
     """Start a query, if no other driver has its checkpoint and all is as it should be."""
-    writer = start_writer(result, trigger)
-    chosen = choose_name(result, name)
+    writer = start_writer(result.packs, trigger)
+    chosen = choose_name(result.session, name, result.name)
     writer = writer if chosen is None else writer.queryName(chosen)
 
     def begin(take: Callable[[DataFrame, int], Any]) -> StreamingQuery:
-        with spare_partitions(result):
+        with spare_partitions(result.session, result.shards):
             return writer.foreachBatch(take).start()
 
     if checkpoint is None:
-        return begin(function)
+        return begin(lambda frame, batch: function(result.with_packs(frame), batch))
     local = resolve_path(checkpoint, "checkpoint")
     # With its scheme: Spark may have another default file system.
     writer = writer.option("checkpointLocation", f"file://{local}")
     lock = Lock(local)
     first = read_begin(local).first
     try:
-        made_by = find_provenance(result)
-        if made_by is not None:
-            check_made_by(local, *made_by)
+        if result.made_by is not None:
+            check_made_by(local, *result.made_by)
         accept()
-        keeper = guard_checkpoint(local, find_retained(result.sparkSession))
+        keeper = guard_checkpoint(local, find_retained(result.session))
 
         def take(frame: DataFrame, batch: int) -> None:
-            function(frame, batch + first)
+            function(result.with_packs(frame), batch + first)
             keeper.note(batch)
 
         query = begin(take)

@@ -1,7 +1,7 @@
 """Observed metrics: what the ledger counts, in the progress that Spark reports of a query.
 
 `DataFrame.observe` aggregates rows that a batch computes anyway, so it needs no job of its own. The rows
-it reads are the ledger rows of the shards. In packs these are not visible, so a pack has them beside it.
+it reads are the ledger rows of the shards, which a pack has beside it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch.eventtime.channels import NEVER
 from anabranch.eventtime.ledger import Ledger
-from anabranch.spark.sinks.packed_frames import is_packed
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -20,8 +19,8 @@ METRICS = "anabranch"
 """The name of the metrics: `progress.observedMetrics["anabranch"]`."""
 
 
-def observe_result(frame: DataFrame) -> DataFrame:
-    """Return a result, in rows or in packs, whose batches report their metrics to Spark.
+def observe_packs(packs: DataFrame) -> DataFrame:
+    """Return the packs of a result whose batches report their metrics to Spark.
 
     `input_events` and `output_rows` count a batch. `input`, `processed`, `late`, `rejected`, `shed` and
     `pending` are the ledger since the query's first start. `watermark` is null until every source has
@@ -29,16 +28,11 @@ def observe_result(frame: DataFrame) -> DataFrame:
     """
     from pyspark.sql import functions as f
 
-    if is_packed(frame):
-        ledger = f.col("ledger")
-        outputs = _read(ledger, "output_rows")
-    else:
-        ledger = f.when(f.col("kind") == "ledger", f.col("value"))
-        outputs = f.when(f.col("kind") == "output", f.lit(1))
+    ledger = f.col("ledger")
     sums = {name: _read(ledger, name) for name in ("input_events", *Ledger._fields)}
-    sums["output_rows"] = f.coalesce(outputs, f.lit(0))
+    sums["output_rows"] = f.coalesce(_read(ledger, "output_rows"), f.lit(0))
     time = f.min(_read(ledger, "frontier"))
-    return frame.observe(
+    return packs.observe(
         METRICS,
         *(f.sum(column).alias(name) for name, column in sums.items()),
         f.when(time > f.lit(NEVER), time).alias("watermark"),

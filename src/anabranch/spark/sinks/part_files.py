@@ -5,20 +5,26 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from anabranch.errors import AnabranchError, InputError
-from anabranch.microbatch.exchange.packed_rows import read_schema, unpack
+from anabranch.microbatch.exchange.event_columns import convert_events, read_event_schema
+from anabranch.microbatch.exchange.output_columns import OutputColumns
+from anabranch.microbatch.exchange.packed_rows import unpack
+from anabranch.model.values.fields import encode_value
 from anabranch.publication import publish_file
-from anabranch.spark.sinks.packed_frames import is_packed
+from anabranch.spark.sinks.results import Result
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
 
 Format = Literal["json", "parquet"]
+
+FOLDERS = {"output": "outputs", "late": "late", "rejected": "rejected"}
+"""The folders of a batch, by the kind of rows that they hold."""
 
 
 class PublishingError(AnabranchError, RuntimeError):
@@ -40,16 +46,16 @@ def explain_disk(what: str, folder: Path | str) -> Iterator[None]:
         ) from error
 
 
-def write_rows(frame: DataFrame, draft: Path, format: Format) -> list[dict[str, Any]]:  # noqa: A002
-    """Write the rows of a batch into `draft/kind=…`; return what the ledger rows say.
+def write_rows(result: Result, draft: Path, format: Format) -> list[dict[str, Any]]:  # noqa: A002
+    """Write the rows of a batch into `draft/outputs`, `late` and `rejected`; return the ledger's rows.
 
     The batch is computed once, and to its end: that is what Spark's state needs. A file that a task wrote
     and that is not in the draft stops the batch.
     """
     with explain_disk("a batch", draft):
         draft.mkdir(parents=True, exist_ok=True)
-    writer = _make_writer(str(draft), format, packed=is_packed(frame))
-    rows = frame.mapInArrow(writer, "value string, file string").collect()
+    writer = _make_writer(str(draft), format, result.columns)
+    rows = result.packs.mapInArrow(writer, "value string, file string").collect()
     check_parts(draft, [row.file for row in rows if row.file is not None])
     return [json.loads(row.value) for row in rows if row.value is not None]
 
@@ -70,7 +76,7 @@ def check_parts(draft: Path, files: Iterable[str]) -> None:
 def check_format(folder: Path, format: Format) -> None:  # noqa: A002 - Spark's own word
     """Refuse to publish in another format into a folder that holds batches."""
     for batch in sorted(folder.glob("batch=[0-9]*")):
-        found = next(batch.glob("kind=*/part-*"), None)
+        found = next((f for name in FOLDERS.values() for f in batch.glob(f"{name}/part-*")), None)
         if found is not None:
             there = found.suffix.lstrip(".")
             if there != format:
@@ -84,19 +90,18 @@ def check_format(folder: Path, format: Format) -> None:  # noqa: A002 - Spark's 
             return
 
 
-def write_nothing(draft: Path, format: Format) -> None:  # noqa: A002 - Spark's own word
-    """Write a file without rows: a reader of the folder learns the columns from it."""
-    import pyarrow as pa
-
-    schema = pa.schema([field for field in read_schema() if field.name != "kind"])
-    _write_file(schema.empty_table(), draft / "kind=output" / f"part-none.{format}", format)
+def write_nothing(draft: Path, format: Format, columns: OutputColumns) -> None:  # noqa: A002
+    """Write a file without rows into each folder that has none: readers find it, and learn the columns."""
+    for kind, folder in FOLDERS.items():
+        if not (draft / folder).is_dir():
+            schema = columns.schema if kind == "output" else read_event_schema(kind)
+            _write_file(schema.empty_table(), draft / folder / f"part-none.{format}", format)
 
 
 def _make_writer(
     draft: str,
     format: Format,  # noqa: A002 - Spark's own word
-    *,
-    packed: bool,
+    columns: OutputColumns,
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -107,19 +112,20 @@ def _make_writer(
         assert context is not None
         kinds: dict[str, list[pa.RecordBatch]] = {}
         files: list[str] = []
-        for batch in chain.from_iterable(map(unpack, batches)) if packed else batches:
+        for batch in chain.from_iterable(map(unpack, batches)):
             for kind in batch.column("kind").unique().to_pylist():
                 rows = batch.filter(pc.equal(batch.column("kind"), kind))
                 kinds.setdefault(kind, []).append(rows)
         ledgers = kinds.pop("ledger", [])
         for kind, parts in kinds.items():
-            table = pa.Table.from_batches(parts).drop_columns(["kind"])
-            folder = Path(draft) / f"kind={kind}"
+            convert = columns.convert if kind == "output" else partial(convert_events, kind)
+            table = pa.concat_tables(map(convert, parts))
+            folder = Path(draft) / FOLDERS[kind]
             # A task that is tried again writes the same file again.
             name = f"part-{context.partitionId():05}.{format}"
             with explain_disk("a part of a batch", folder):
                 _write_file(table, folder / name, format)
-            files.append(f"kind={kind}/{name}")
+            files.append(f"{FOLDERS[kind]}/{name}")
         values = [value for rows in ledgers for value in rows.column("value").to_pylist()]
         yield pa.record_batch(
             {
@@ -137,10 +143,18 @@ def _write_file(table: pa.Table, file: Path, format: Format) -> None:  # noqa: A
     file.parent.mkdir(parents=True, exist_ok=True)
     with publish_file(file) as partial:
         if format == "parquet":
-            # What repeats is worth a dictionary; ids and values hardly ever do.
-            pq.write_table(table, partial, use_dictionary=["tag", "source", "reason"])
+            # What repeats is worth a dictionary; ids hardly ever do.
+            repeats = [name for name in table.column_names if name not in ("id", "_id")]
+            pq.write_table(table, partial, use_dictionary=repeats)
             return
         with partial.open("w", encoding="utf-8") as out:
-            for row in table.to_pylist():
+            for row in table.to_pylist(maps_as_pydicts="strict"):
                 present = {name: value for name, value in row.items() if value is not None}
-                out.write(json.dumps(present, ensure_ascii=False) + "\n")
+                out.write(json.dumps(_encode_json(present), ensure_ascii=False) + "\n")
+
+
+def _encode_json(value: Any) -> Any:
+    """Return a value as JSON holds it; keys of a map are texts there."""
+    if isinstance(value, dict):
+        return {str(encode_value(key)): _encode_json(one) for key, one in value.items()}
+    return [_encode_json(one) for one in value] if isinstance(value, list) else encode_value(value)

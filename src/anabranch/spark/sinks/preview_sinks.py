@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from anabranch.spark.sinks.directory import choose_trigger, for_each_batch, start_writer
+from anabranch.spark.sinks.results import Result
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
 MOST_OUTPUTS = 20
@@ -17,23 +17,23 @@ MOST_OUTPUTS = 20
 
 
 def write_memory(
-    result: DataFrame,
+    result: Result,
     name: str,
     *,
     available_now: bool = False,
     trigger: Mapping[str, Any] | None = None,
 ) -> StreamingQuery:
-    """Start a query that keeps all rows in the driver's memory, as the table `name`.
+    """Start a query that keeps all outputs in the driver's memory, as the table `name`.
 
-    `select_outputs(spark.table(name))` reads it, also while the query runs. It has no checkpoint:
-    Spark can't take up a table in memory again, so each start reads the input from its beginning.
+    `spark.table(name)` reads it, also while the query runs. It has no checkpoint: Spark can't take up a
+    table in memory again, so each start reads the input from its beginning.
     """
-    writer = start_writer(result, choose_trigger(trigger, available_now=available_now))
+    writer = start_writer(result.outputs, choose_trigger(trigger, available_now=available_now))
     return writer.format("memory").queryName(name).start()
 
 
 def write_console(
-    result: DataFrame,
+    result: Result,
     *,
     tell: Callable[[str], Any] = print,
     most: int = MOST_OUTPUTS,
@@ -46,15 +46,11 @@ def write_console(
     `name` is what Spark's monitoring calls the query, and defaults to the program's.
     """
 
-    def show(frame: DataFrame, batch: int) -> None:
-        kept = frame.persist()
-        try:
-            counts = {row.kind: row["count"] for row in kept.groupBy("kind").count().collect()}
-            outputs = kept.where("kind = 'output'").orderBy("time", "id").limit(most).collect()
-        finally:
-            kept.unpersist()
+    def show(batch: Result, number: int) -> None:
+        counts = {row.kind: row["count"] for row in batch.rows.groupBy("kind").count().collect()}
+        outputs = batch.rows.where("kind = 'output'").orderBy("time", "id").limit(most).collect()
         rows = [(row.time, row.tag, row.source, json.loads(row.value)) for row in outputs]
-        tell(describe_outputs(batch, rows, counts))
+        tell(describe_outputs(number, rows, counts))
 
     return for_each_batch(result, show, name=name, available_now=available_now, trigger=trigger)
 

@@ -7,28 +7,19 @@ from typing import TYPE_CHECKING
 from anabranch.errors import InputError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-_ATTRIBUTE = "_anabranch_name"
+    from pyspark.sql import SparkSession
 
 
-def note_name(frame: DataFrame, name: str | None) -> DataFrame:
-    """Return a result that knows the name of its program."""
-    frame.__dict__[_ATTRIBUTE] = name
-    return frame
-
-
-def choose_name(result: DataFrame, name: str | None) -> str | None:
+def choose_name(session: SparkSession, name: str | None, usual: str | None) -> str | None:
     """Return the name for a query: the one asked for, or that of the program.
 
     Spark allows one active query of a name. A name that was asked for and is taken is refused; to the name
     of a program a number is added: `balances`, `balances-2`, `balances-3`.
     """
-    taken = _list_names(result.sparkSession)
+    taken = _list_names(session)
     if name is not None:
         _check_name(name, taken)
         return name
-    usual: str | None = result.__dict__.get(_ATTRIBUTE)
     if usual is None or usual not in taken:
         return usual
     number = 2

@@ -22,26 +22,27 @@ MOST_KINDS = 1000
 """How many kinds of reasons are counted; of further ones, none is frequent."""
 
 
-def sample_reasons(rows: DataFrame) -> list[Sample]:
-    """Return a sample of each kind of reason among result rows with its count, the most frequent first."""
+def sample_reasons(rejected: DataFrame) -> list[Sample]:
+    """Return a sample of each kind of reason of rejected events with its count, the most frequent first."""
     from pyspark.sql import functions as f
 
     kind = f.regexp_replace("reason", f.lit(VALUES), f.lit("…"))
-    first = f.min(f.struct("source", "seq", "time", "id", "reason", "event")).alias("first")
+    first = f.min(f.struct("source", "seq", "time", "id", "reason", "raw")).alias("first")
     counts = (
-        rows.where("kind = 'rejected'")
-        .groupBy(kind.alias("kind"), "tag")
+        rejected.groupBy(kind.alias("kind"), "tag")
         .agg(f.count(f.lit(1)).alias("count"), first)
         .orderBy(f.desc("count"), "kind")
         .limit(MOST_KINDS)
     )
     return [
-        Sample(row["first"]["reason"], row["first"]["event"], row["count"], row["tag"])
+        Sample(row["first"]["reason"], row["first"]["raw"], row["count"], row["tag"])
         for row in counts.collect()
     ]
 
 
-def count_raised(rows: DataFrame, job: Job) -> tuple[dict[str, int], dict[str, int]]:
+def count_raised(
+    late: DataFrame, rejected: DataFrame, job: Job
+) -> tuple[dict[str, int], dict[str, int]]:
     """Return, by event type, on how many events a function raised, and how many more did not come to it.
 
     The latter are late, or rejected for another reason.
@@ -49,10 +50,12 @@ def count_raised(rows: DataFrame, job: Job) -> tuple[dict[str, int], dict[str, i
     from pyspark.sql import functions as f
 
     begins = f.concat(f.lit(RAISED), f.col("tag"), f.lit(": "))
-    raised = (f.col("kind") == "rejected") & f.startswith(f.col("reason"), begins)
+    raised = f.startswith(f.col("reason"), begins)
     names = [tag.__name__ for tag in job.program.inputs]
-    lost = rows.where(f.col("kind").isin("late", "rejected") & f.col("tag").isin(names))
-    found = lost.groupBy("tag", raised.alias("raised")).count().collect()
+    refused = rejected.select("tag", raised.alias("raised"))
+    lost = refused.unionByName(late.select("tag", f.lit(False).alias("raised")))
+    counted = lost.where(f.col("tag").isin(names)).groupBy("tag", "raised").count()
+    found = counted.collect()
     return (
         {row["tag"]: row["count"] for row in found if row["raised"]},
         {row["tag"]: row["count"] for row in found if not row["raised"]},

@@ -1,0 +1,121 @@
+"""Window outputs: the records that windows say, and the types of their fields."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from anabranch.eventtime.windows.panes import VALUES, Windowing
+from anabranch.eventtime.windows.triggers import AtFrontier, Default
+from anabranch.eventtime.windows.window_types import Sessions, Sliding, Tumbling
+from anabranch.model.events import Tag, field_types
+from anabranch.model.values.event_times import is_timestamped
+from anabranch.model.values.output_types import OutputTypes
+from anabranch.model.values.value_types import (
+    ANYTHING,
+    FLOAT,
+    INT,
+    LIST,
+    ValueType,
+    make_optional,
+    make_record,
+    read_type,
+)
+from anabranch.state import Count, Max, Mean, Min, Sum
+from anabranch.state.combined import Several
+
+
+class Result(NamedTuple):
+    """What a window says: `value` of `[start, end)`, for a key.
+
+    `timing` is early, on_time or late. `index` counts a window's panes from 0, and `settled_index`
+    those that are not early; it is -1 for an early one. `op` is -1 where a pane is taken back.
+    `start`, `end` and `time` are datetimes if the times of the events are.
+    """
+
+    key: Any
+    start: int | datetime
+    end: int | datetime
+    value: Any
+    time: int | datetime
+    timing: str
+    index: int  # type: ignore[assignment]  # a pane's, not the tuple's
+    settled_index: int
+    first: bool
+    last: bool
+    op: int = 1
+
+
+class Missed(NamedTuple):
+    """An event that no window took, or events that a window never said, with the reason."""
+
+    key: Any
+    time: int | datetime
+    value: Any
+    start: int | datetime | None
+    end: int | datetime | None
+    reason: str
+    events: int = 1
+
+
+def describe_outputs(
+    tag: Tag, windowing: Windowing, per: str | None, delay: int | None
+) -> OutputTypes:
+    """Return the types of what windows say: a `Result`, and a `Missed` where events may be missed."""
+    whole, text, flag = read_type(int), read_type(str), read_type(bool)
+    time = read_type(datetime) if is_timestamped(tag) else whole
+    key = ANYTHING if per is None else read_type(field_types(tag)[per])
+    value = _describe_fold(tag, windowing.fold)
+    fields = {
+        "key": key, "start": time, "end": time, "value": value, "time": time, "timing": text,
+        "index": whole, "settled_index": whole, "first": flag, "last": flag, "op": whole,
+    }  # fmt: skip
+    result = make_record("Result", Result, **fields)
+    if not _may_miss(windowing, delay):
+        return OutputTypes((result,), declared=True)
+    maybe = make_optional(time)
+    missed = make_record(
+        "Missed", Missed, key=key, time=time, value=ANYTHING, start=maybe, end=maybe, reason=text,
+        events=whole,
+    )  # fmt: skip
+    return OutputTypes((result, missed), declared=True)
+
+
+def _may_miss(windowing: Windowing, delay: int | None) -> bool:
+    """Say whether an event may find no open window, or a window be closed unsaid."""
+    whole = isinstance(windowing.window, Tumbling | Sliding | Sessions)
+    fires = windowing.trigger == Default() or isinstance(windowing.trigger, AtFrontier)
+    safe = windowing.closing != "never" and not windowing.may_lose
+    return delay is not None or not (whole and fires and safe)
+
+
+def _describe_fold(tag: Tag, fold: Any) -> ValueType:
+    if fold is VALUES:
+        element = read_type(tag)
+        return ValueType(
+            LIST, f"tuple[{tag.__name__}, ...]", cls=tuple, parts=(("element", element),)
+        )
+    if not isinstance(fold, Several):
+        return ANYTHING
+    parts = {
+        name: _describe_part(tag, *(part if isinstance(part, tuple) else (part, None)))
+        for name, part in fold.parts.items()
+    }
+    return make_record("Struct", None, **parts)
+
+
+def _describe_part(tag: Tag, state: Any, feed: Any) -> ValueType:
+    """Return the type of what a ready-made state of a field says, where that is known."""
+    kind = type(state)
+    if kind is Count:
+        return read_type(int)
+    if not isinstance(feed, str):
+        return ANYTHING
+    found = read_type(field_types(tag)[feed])
+    if kind is Sum and found.kind in (INT, FLOAT) and type(state.start) is int:
+        return ValueType(found.kind, found.name)
+    if kind in (Max, Min) and state.start is None:
+        return make_optional(found)
+    if kind is Mean and found.kind == INT:
+        return make_optional(read_type(float))
+    return ANYTHING
