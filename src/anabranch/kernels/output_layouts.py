@@ -64,7 +64,10 @@ def _fits_fields(layout: Fields, type_: ValueType, *, perhaps: bool) -> bool:
     elif type_.kind == value_types.RECORD:
         alike = type_.cls is None and part_names(layout) == type_.field_names
         same = layout.cls is not tuple and (layout.cls is type_.cls or alike)
+    elif type_.kind == value_types.LIST:
+        element = type_.parts[0][1]
+        return layout.cls is tuple and all(_fits(p, element, perhaps=perhaps) for p in layout.parts)
     else:
-        return perhaps and type_.kind == value_types.LIST
+        return False
     pairs = zip(layout.parts, (part for _, part in type_.parts), strict=False)
     return same and all(_fits(a, b, perhaps=perhaps) for a, b in pairs)
