@@ -135,7 +135,7 @@ def test_the_verdict_compares_distances_places_and_the_ledger(events):
 
 
 def test_published_rows_are_read_by_kind(tmp_path):
-    from anabranch.tour import published
+    from anabranch.tour import published_rows as published
 
     columns = {
         "output": {"time": [7200, 3600], "value": ["[1,2,3]", "[4,5,6]"]},

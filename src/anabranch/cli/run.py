@@ -94,8 +94,7 @@ def run(  # noqa: PLR0913 - one for each flag
     savepoint: Annotated[
         str | None,
         Parameter(
-            help="Leave a savepoint in this new folder, to go on from with --from. The input then "
-            "counts as not ended."
+            help="Leave a savepoint in this new folder, for --from. The input then counts as not ended."
         ),
     ] = None,
     start: Annotated[

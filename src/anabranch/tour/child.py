@@ -21,7 +21,7 @@ from anabranch.errors import AnabranchError
 from anabranch.eventtime.ledger import Ledger
 from anabranch.spark.sinks.directory import Frontiers
 from anabranch.tour.fold_tasks import Shares
-from anabranch.tour.published import list_numbers
+from anabranch.tour.published_rows import list_numbers
 from anabranch.tour.view import Step
 
 PATIENCE_S = 300

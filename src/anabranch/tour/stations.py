@@ -20,7 +20,7 @@ from rich.text import Text
 
 from anabranch.errors import AnabranchError, InputError, Stopped
 from anabranch.model.program import Program
-from anabranch.tour import published
+from anabranch.tour import published_rows as published
 from anabranch.tour.child import Child, ChildError, Home, Started, launch
 from anabranch.tour.example_program import EXAMPLE, find_example, load_example
 from anabranch.tour.fold_tasks import Shares
