@@ -64,7 +64,11 @@ def test_a_query_of_the_same_process_counts_as_well(spark, tmp_path):
         frame = spark.readStream.schema(story.schema).json(str(tmp_path / "in"))
         result = run(story.program, story.feed(frame), shards=2)
         return write_directory(
-            result, output=tmp_path / "out", checkpoint=tmp_path / "state", trigger=trigger
+            result,
+            output=tmp_path / "out",
+            checkpoint=tmp_path / "state",
+            available_now=trigger is None,
+            trigger=trigger,
         )
 
     query = launch({"processingTime": "1 second"})

@@ -95,7 +95,12 @@ def start(spark, home, columns, *, program=accounts, count=5, trigger=None, **op
     columnar = "auto" if columns else "never"
     result = run(program, stream.feed(frame), shards=3, columnar=columnar)
     query = write_directory(
-        result, output=home / "out", checkpoint=home / "checkpoint", trigger=trigger, **options
+        result,
+        output=home / "out",
+        checkpoint=home / "checkpoint",
+        available_now=trigger is None,
+        trigger=trigger,
+        **options,
     )
     return stream, query
 
