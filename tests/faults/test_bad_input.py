@@ -86,7 +86,7 @@ def test_bad_rows_are_rejected_with_their_reasons_and_the_query_goes_on(spark, t
     )
     assert reasons == [
         (-1, "sequence 'seq' is None, not an integer"),
-        (1, "on Put: ValueError: this text can't be swallowed (test_bad_input.py:28)"),
+        (1, "on Put: ValueError: this text can't be swallowed (test_bad_input.py:29)"),
         (2, "time 'time' is null or missing"),
         (3, "time 'time' is null or missing"),
         (4, "time 'time' is null or missing"),
@@ -117,7 +117,7 @@ REASONS = {
     4: "not JSON: Expecting property name enclosed in double quotes: line 1 column 3 (char 2)",
     5: "not UTF-8: byte 1 is 0xff",
     7: "the text takes 5,062 bytes; at most 2,000 are taken (max_record_bytes)",
-    8: "on Put: ValueError: this text can't be swallowed (test_bad_input.py:28)",
+    8: "on Put: ValueError: this text can't be swallowed (test_bad_input.py:29)",
     9: "time 9000 is 8996 ahead of the source; at most 100",
 }
 
