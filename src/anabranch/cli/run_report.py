@@ -126,7 +126,7 @@ def _read_output(row: Any, mode: Mode) -> dict[str, Any]:
         "seq": row.seq,
         "index": row["index"],
         "value": json.loads(row.value),
-        "event": json.loads(row.event),
+        "event": None if row.event is None else json.loads(row.event),  # A timer is no event.
     }
 
 
@@ -135,7 +135,7 @@ def _read_late(row: Any) -> dict[str, Any]:
         "tag": row.tag,
         "source": row.source,
         "seq": row.seq,
-        "event": json.loads(row.event),
+        "event": None if row.event is None else json.loads(row.event),  # A timer is no event.
         "distance": int(row.reason.partition(" ")[0]),
     }
 
