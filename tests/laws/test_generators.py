@@ -3,13 +3,15 @@ from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
+from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple, NewType
 
 import pytest
 
-from anabranch import AnabranchError, Program, depends, on
+from anabranch import AnabranchError, EventTime, Program, depends, on
 from anabranch.laws import check
 from anabranch.laws.searching.generators import find_domain, find_keys, make_strategy, sample_values
+from anabranch.state import Sum
 
 Cents = NewType("Cents", int)
 
@@ -106,3 +108,32 @@ def test_nested_values_are_written_so_that_they_can_be_read():
     code = found.code.replace("program = ...  # your program", "")
     with pytest.raises(AssertionError):
         exec(code, {"program": program})
+
+
+class Sale(NamedTuple):
+    at: EventTime[dt.datetime]
+    amount: int
+
+
+class Noon(NamedTuple):
+    time: dt.datetime
+
+
+def add_up(hour, total, event):
+    return total + event.amount if event.at.hour == hour else max(total, event.amount)
+
+
+@pytest.mark.parametrize(("hour", "kept"), [(0, True), (12, False)])
+def test_events_whose_times_are_datetimes_are_made_up(hour, kept):
+    # Made-up times are seconds after 1970 began, so a sum at hour 0 is one throughout.
+    program = Program(
+        on(Sale, update=partial(add_up, hour)),
+        on(Noon, output=lambda total, noon: (noon.time.year, total)),
+        depends(Noon, Sale, Noon),
+        state=Sum(),
+    )
+    report = check(program, cases=200)
+    assert report.ok is kept
+    assert kept or "datetime.datetime(1970, 1, 1, 0, 0, 1, tzinfo=datetime.timezone.utc)" in str(
+        report
+    )
