@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from anabranch.errors import InputError
 from anabranch.model.events import Tag
@@ -26,9 +26,8 @@ def list_feeds(program: object, feeds: object) -> list[Feed]:
             expected="run(program, [Feed(frame, …)])",
             got=f"a {type(program).__name__}",
         )
-    given = (
-        list(feeds) if isinstance(feeds, Iterable) and not hasattr(feeds, "columns") else [feeds]
-    )
+    several = isinstance(feeds, Iterable) and not hasattr(feeds, "columns")
+    given: list[Any] = list(cast("Iterable[Any]", feeds)) if several else [feeds]
     for feed in given:
         frame = feed.frame if isinstance(feed, Feed) else None
         if not isinstance(feed, Feed):
