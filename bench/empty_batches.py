@@ -1,6 +1,6 @@
 """What does a micro-batch cost that has next to nothing to do?
 
-Each batch brings one event of each source, so a rate in events is one in batches. Next to a tiny aggregation
+Each batch brings one event of each channel, so a rate in events is one in batches. Next to a tiny aggregation
 of Spark's own, with one operator and the same settings of the session. The first batches warm Spark up and do
 not count. Both answers are checked.
 """
@@ -43,32 +43,34 @@ def find_rate(query: Any) -> float:
 def run_native(spark: Any, folder: Path) -> float:
     """Run a count by key."""
     reader = spark.readStream.schema("time long, value long").option("maxFilesPerTrigger", 1)
-    said: dict[int, int] = {}
+    emitted: dict[int, int] = {}
 
     def take(frame: Any, _: int) -> None:
-        said.update({row.value: row["count"] for row in frame.collect()})
+        emitted.update({row.value: row["count"] for row in frame.collect()})
 
     counts = reader.parquet(str(folder / "values")).groupBy("value").count()
     writer = counts.writeStream.outputMode("update").trigger(availableNow=True)
     writer = writer.option("checkpointLocation", str(folder / "native")).foreachBatch(take)
     query = writer.start()
     query.awaitTermination()
-    assert said == dict.fromkeys(range(BATCHES), 1)
+    assert emitted == dict.fromkeys(range(BATCHES), 1)
     return find_rate(query)
 
 
 def run_anabranch(spark: Any, folder: Path) -> float:
     """Run value–barrier."""
-    feeds = [
-        Files(folder / name, files_per_batch=1, source=name, tag=tag, strict=True)
-        for name, tag in (("values", "Value"), ("barriers", "Barrier"))
+    sources = [
+        Files(
+            folder / name, files_per_batch=1, channel=name, event_type=event_type, unique_times=True
+        )
+        for name, event_type in (("values", "Value"), ("barriers", "Barrier"))
     ]
-    result = run(load("examples/value_barrier.py"), feeds)
+    result = run(load("examples/value_barrier.py"), sources)
     query = write_directory(
-        result, output=folder / "said", checkpoint=folder / "checkpoint", available_now=True
+        result, output=folder / "emitted", checkpoint=folder / "checkpoint", available_now=True
     )
     query.awaitTermination()
-    rows = read_outputs(spark, folder / "said").orderBy("time")
+    rows = read_outputs(spark, folder / "emitted").orderBy("time")
     found = [int(row.value) for row in rows.collect()]
     # The last barrier waits for a value that could come before it.
     assert found == [sum(range(n + 1)) for n in range(BATCHES - 1)], found

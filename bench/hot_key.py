@@ -69,7 +69,7 @@ WORKLOADS = (
 
 
 def write_input(folder: Path, work: Workload) -> None:
-    """Write events and markers as files of one source each, in order."""
+    """Write events and markers as files of one channel each, in order."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -92,21 +92,24 @@ def read_stream(spark: Any, folder: Path, work: Workload) -> Any:
 
 def run_anabranch(spark: Any, folder: Path, work: Workload) -> Any:
     """Return what the example's program says, as a streaming frame of times and values."""
-    feeds = [
+    sources = [
         Frame(
-            read_stream(spark, folder / "events", work), source="events", tag=work.event, seq="seq"
+            read_stream(spark, folder / "events", work),
+            channel="events",
+            event_type=work.event,
+            seq="seq",
         ),
         Frame(
             read_stream(spark, folder / "markers", work),
-            source="markers",
-            tag=work.marker,
+            channel="markers",
+            event_type=work.marker,
             seq="seq",
         ),
     ]
-    result = run(load(f"examples/{work.name}.py"), feeds, shards=SHARDS)
-    said = result.rows.where("kind = 'output'")
+    result = run(load(f"examples/{work.name}.py"), sources, shards=SHARDS)
+    emitted = result.rows.where("kind = 'output'")
     last = "get(from_json(value, 'array<string>'), 2)" if work.name == "page_view" else "value"
-    return said.selectExpr("time", "tag", f"coalesce(cast({last} as long), 0) as value")
+    return emitted.selectExpr("time", "type", f"coalesce(cast({last} as long), 0) as value")
 
 
 def run_by_key(spark: Any, folder: Path, work: Workload) -> Any:
@@ -120,13 +123,13 @@ def run_by_key(spark: Any, folder: Path, work: Workload) -> Any:
 
         def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:  # noqa: N802, N803
             state = self.state.get()[0] if self.state.exists() else work.start
-            said = []
+            emitted = []
             for row in pd.concat(list(rows)).sort_values(["time", "rank"]).itertuples():
                 state, value = work.step(state, row)
                 if value is not None:
-                    said.append((row.time, work.event if row.rank else work.marker, value))
+                    emitted.append((row.time, work.event if row.rank else work.marker, value))
             self.state.update((state,))
-            yield pd.DataFrame(said, columns=["time", "tag", "value"])
+            yield pd.DataFrame(emitted, columns=["time", "type", "value"])
 
         def close(self) -> None:
             pass
@@ -138,21 +141,21 @@ def run_by_key(spark: Any, folder: Path, work: Workload) -> Any:
     return (
         events.unionByName(markers)
         .groupBy("key")
-        .transformWithStateInPandas(Fold(), "time long, tag string, value long", "append", "None")
+        .transformWithStateInPandas(Fold(), "time long, type string, value long", "append", "None")
     )
 
 
 def finish(spark: Any, frame: Any, checkpoint: Path) -> tuple[list[Any], list[Task]]:
     """Run a query to its end; return what it said and the tasks it took."""
-    said: list[Any] = []
+    emitted: list[Any] = []
     query = (
         frame.writeStream.trigger(availableNow=True)
         .option("checkpointLocation", str(checkpoint))
-        .foreachBatch(lambda rows, _: said.extend(rows.collect()))
+        .foreachBatch(lambda rows, _: emitted.extend(rows.collect()))
         .start()
     )
     query.awaitTermination()
-    answer = sorted((row.time, row.tag, row.value) for row in said)
+    answer = sorted((row.time, row.type, row.value) for row in emitted)
     return answer, list(list_tasks(spark.sparkContext, str(query.runId)))
 
 
@@ -216,8 +219,8 @@ def measure_details() -> tuple[dict[str, float], dict[str, dict[str, float]]]:
                 **{f"core {number}": share for number, share in enumerate(cores, 1)},
             }
             answers.append(answer)
-        # What lies at the last time is not stable before its sources have gone past it.
-        told = [[said for said in answer if said[0] < EVENTS] for answer in answers]
+        # What lies at the last time is not stable before its channels have gone past it.
+        told = [[emitted for emitted in answer if emitted[0] < EVENTS] for answer in answers]
         if told[0] != told[1] or not told[0]:
             raise AssertionError(f"{work.name}: the answers differ")
     return rates, details

@@ -22,7 +22,7 @@ FILES = 4
 
 
 def write_input(spark: Any, folder: Path) -> list[int]:
-    """Write values and barriers as files of one source each; return the expected sums."""
+    """Write values and barriers as files of one channel each; return the expected sums."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -47,31 +47,36 @@ def write_input(spark: Any, folder: Path) -> list[int]:
 
 
 def run_anabranch(spark: Any, folder: Path) -> list[int]:
-    """Run the example's program on two feeds."""
+    """Run the example's program on two sources."""
     program = load("examples/value_barrier.py")
 
     def read(name: str, schema: str) -> Any:
         return spark.readStream.schema(schema).parquet(str(folder / name))
 
-    feeds = [
+    sources = [
         Frame(
             read("values", "time long, value long, seq long"),
-            source="values",
-            tag="Value",
+            channel="values",
+            event_type="Value",
             seq="seq",
         ),
-        Frame(read("barriers", "time long, seq long"), source="barriers", tag="Barrier", seq="seq"),
+        Frame(
+            read("barriers", "time long, seq long"),
+            channel="barriers",
+            event_type="Barrier",
+            seq="seq",
+        ),
     ]
-    said: list[Any] = []
-    result = run(program, feeds, shards=2).outputs.select("time", "value")
+    emitted: list[Any] = []
+    result = run(program, sources, shards=2).outputs.select("time", "value")
     query = (
         result.writeStream.trigger(availableNow=True)
         .option("checkpointLocation", str(folder / "checkpoint-a"))
-        .foreachBatch(lambda frame, _: said.extend(frame.collect()))
+        .foreachBatch(lambda frame, _: emitted.extend(frame.collect()))
         .start()
     )
     query.awaitTermination()
-    return [int(row.value) for row in sorted(said, key=lambda row: row.time)]
+    return [int(row.value) for row in sorted(emitted, key=lambda row: row.time)]
 
 
 def run_transform_with_state(spark: Any, folder: Path) -> list[int]:
@@ -86,14 +91,14 @@ def run_transform_with_state(spark: Any, folder: Path) -> list[int]:
         def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:  # noqa: N802, N803
             total = self.total.get()[0] if self.total.exists() else 0
             frame = pd.concat(list(rows)).sort_values(["time", "rank"])
-            said = []
+            emitted = []
             for row in frame.itertuples():
                 if row.rank == 0:
-                    said.append((row.time, total))
+                    emitted.append((row.time, total))
                 else:
                     total += int(row.value)
             self.total.update((total,))
-            yield pd.DataFrame(said, columns=["time", "total"])
+            yield pd.DataFrame(emitted, columns=["time", "total"])
 
         def close(self) -> None:
             pass
@@ -105,17 +110,17 @@ def run_transform_with_state(spark: Any, folder: Path) -> list[int]:
     both = values.selectExpr("time", "value", "1 as rank", "0 as key").union(
         barriers.selectExpr("time", "0L as value", "0 as rank", "0 as key")
     )
-    said: list[Any] = []
+    emitted: list[Any] = []
     query = (
         both.groupBy("key")
         .transformWithStateInPandas(Barriers(), "time long, total long", "append", "None")
         .writeStream.trigger(availableNow=True)
         .option("checkpointLocation", str(folder / "checkpoint-t"))
-        .foreachBatch(lambda frame, _: said.extend(frame.collect()))
+        .foreachBatch(lambda frame, _: emitted.extend(frame.collect()))
         .start()
     )
     query.awaitTermination()
-    return [row.total for row in sorted(said, key=lambda row: row.time)]
+    return [row.total for row in sorted(emitted, key=lambda row: row.time)]
 
 
 def measure() -> dict[str, float]:
@@ -131,7 +136,7 @@ def measure() -> dict[str, float]:
                 started = time.perf_counter()
                 answer = contender(spark, Path(folder))
                 elapsed = time.perf_counter() - started
-            # The last barrier is not stable before its sources have gone past it.
+            # The last barrier is not stable before its channels have gone past it.
             missing = len(expected) - len(answer)
             if missing > 1 or answer != expected[: len(answer)]:
                 raise AssertionError(f"{name} is wrong: {answer[:3]} … of {len(answer)}")

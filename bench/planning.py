@@ -1,7 +1,7 @@
-"""How long does planning a thousand implementation tags take, next to the sequential plan?
+"""How long does planning a thousand implementation event types take, next to the sequential plan?
 
-A rate is implementation tags per second, so 1,000 tags in under a second are a rate above 1,000.
-Two programs are planned: values of 999 sources below a barrier, and 250 keys that three sources
+A rate is implementation event types per second, so 1,000 event types in under a second are a rate above 1,000.
+Two programs are planned: values of 999 channels below a barrier, and 250 keys that three channels
 count and one reads. Checking a plan's validity is timed too: it looks at every pair of slices that
 run apart, and is what a user waits for besides. Its plan is the greedy one.
 """
@@ -19,20 +19,20 @@ from examples.value_barrier import Barrier, Value, value_barrier
 ROUNDS = 3
 ORDER = ("sequential", "keyed", "greedy", "hybrid", "best")
 
-SOURCES = Rates(
+CHANNELS = Rates(
     [
         Load(take(Barrier), 1),
-        *(Load(take(Value, source=f"s{n}"), 100 + n, f"m{n % 10}") for n in range(999)),
+        *(Load(take(Value, channel=f"s{n}"), 100 + n, f"m{n % 10}") for n in range(999)),
     ]
 )
 KEYS = Rates(
     [
         *(Load(take(Read, key=key), 1 + key % 3, "reads") for key in range(250)),
-        *(Load(take(Inc, key=key, source=s), 99 + key, s) for key in range(250) for s in "abc"),
+        *(Load(take(Inc, key=key, channel=s), 99 + key, s) for key in range(250) for s in "abc"),
     ]
 )
 PROGRAMS: dict[str, tuple[Program, Rates]] = {
-    "999 sources": (value_barrier, SOURCES),
+    "999 channels": (value_barrier, CHANNELS),
     "250 keys": (key_counter, KEYS),
 }
 

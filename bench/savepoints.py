@@ -58,13 +58,19 @@ def measure_details() -> tuple[dict[str, float], dict[str, dict[str, float]]]:
         folder = Path(place)
         write_input(folder / "in")
 
-        def feed() -> list[Files]:
+        def source() -> list[Files]:
             return [
-                Files(folder / "in", files_per_batch=1, source="in", tag="Reading", strict=True)
+                Files(
+                    folder / "in",
+                    files_per_batch=1,
+                    channel="in",
+                    event_type="Reading",
+                    unique_times=True,
+                )
             ]
 
         def fill() -> None:
-            result = run(keyed_fold, feed(), shards=SHARDS)
+            result = run(keyed_fold, source(), shards=SHARDS)
             write_directory(
                 result, output=folder / "out", checkpoint=folder / "checkpoint", available_now=True
             ).awaitTermination()
@@ -83,7 +89,7 @@ def measure_details() -> tuple[dict[str, float], dict[str, dict[str, float]]]:
             lambda: restore_savepoint(
                 saved,
                 keyed_fold,
-                feed(),
+                source(),
                 output=folder / "copy",
                 checkpoint=folder / "copied",
                 shards=8,

@@ -1,7 +1,7 @@
 """How does throughput grow with workers, for our plan and for what a key-by can do?
 
 Simulated on a clock, with the published cost of an event, as in the figures of the paper on
-dependency-guided synchronization: each worker has a source of its own, so a perfect plan does
+dependency-guided synchronization: each worker has a channel of its own, so a perfect plan does
 twice the work with twice the workers. Window: a barrier per key and many keys. Page view: two hot
 pages. Fraud: one rule for all. `python -m bench.scaling` also draws docs/images/scaling.svg.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from anabranch import Event, Program, depends, on, take
-from anabranch.eventtime.channels import end_sources
+from anabranch.eventtime.channels import end_channels
 from anabranch.model.events import Item
 from anabranch.plan.optimizers.best import plan_best
 from anabranch.plan.optimizers.keyed import plan_by_key
@@ -22,11 +22,11 @@ from anabranch.state import MapOf, Replicated, Sum
 
 WORKERS = (1, 2, 4, 8, 16, 32)
 PER_MARKER = 1_000
-"""Values of one source between two markers. A tenth of the paper's, so that Python gets there."""
+"""Values of one channel between two markers. A tenth of the paper's, so that Python gets there."""
 
 MARKERS = 4
 PER_SECOND = 0.65 / FLUMINA.seconds_per_event
-"""A source brings what one worker can do, and no more: else the planner would give it two."""
+"""A channel brings what one worker can do, and no more: else the planner would give it two."""
 
 CHART = Path(__file__).resolve().parent.parent / "docs" / "images" / "scaling.svg"
 
@@ -75,28 +75,28 @@ fraud = Program(
     name="fraud",
 )
 KEYS: dict[str, Callable[[int], int]] = {
-    "window": lambda source: source,
-    "page view": lambda source: source % 2,
-    "fraud": lambda source: 0,
+    "window": lambda channel: channel,
+    "page view": lambda channel: channel % 2,
+    "fraud": lambda channel: 0,
 }
 
 
 def make_input(program: Program, workers: int) -> tuple[list[Item], Rates]:
-    """Return what `workers` sources bring, and at which rates."""
+    """Return what `workers` channels bring, and at which rates."""
     key_of = KEYS[program.name]
     items: list[Item] = []
     loads: list[Load] = []
     span = PER_MARKER * MARKERS
-    for source in range(workers):
-        name, key = f"s{source}", key_of(source)
-        items += [Event(Value(t, key, t + source), name, t) for t in range(1, span)]
-        loads.append(Load(take(Value, key=key, source=name), PER_SECOND, name))
-    for key in sorted({key_of(source) for source in range(workers)}):
+    for channel in range(workers):
+        name, key = f"s{channel}", key_of(channel)
+        items += [Event(Value(t, key, t + channel), name, t) for t in range(1, span)]
+        loads.append(Load(take(Value, key=key, channel=name), PER_SECOND, name))
+    for key in sorted({key_of(channel) for channel in range(workers)}):
         name = f"m{key}"
         times = range(PER_MARKER, span + 1, PER_MARKER)
         items += [Event(Marker(t, key), name, t) for t in times]
-        loads.append(Load(take(Marker, key=key, source=name), PER_SECOND / PER_MARKER, "s0"))
-    return end_sources(items), Rates(loads)
+        loads.append(Load(take(Marker, key=key, channel=name), PER_SECOND / PER_MARKER, "s0"))
+    return end_channels(items), Rates(loads)
 
 
 def scale(program: Program, workers: int, *, keyed: bool) -> Timing:

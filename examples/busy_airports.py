@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from anabranch import Event, Shard, take
 from anabranch.demo import show
-from anabranch.plan import Plan, Worker
-from anabranch.sources import Source
+from anabranch.plan import Plan, PlanNode
+from anabranch.sources import Channel
 from anabranch.windows import (
+    AfterWatermark,
     Always,
-    AtFrontier,
     Fold,
     Missed,
     Result,
@@ -34,7 +34,7 @@ class Departure(NamedTuple):
 
 two_hours = Windowing(
     Sliding(120, every=60),
-    AtFrontier(late=Always()),
+    AfterWatermark(late=Always()),
     accumulation="retracting",
     lateness=180,
     fold=Fold(0, lambda flights, departure: flights + 1, add),
@@ -51,7 +51,7 @@ events = [
     Event(Departure(180, "JFK", 54, scheduled=50), "radio", 1),
     Event(Departure(380, "JFK", 55, scheduled=100), "radio", 2),
 ]
-sources = (Source("tower"), Source("radio"))
+channels = (Channel("tower"), Channel("radio"))
 
 
 def say(airport: str, start: int, flights: int, timing: str, index: int, op: int = 1) -> Result:
@@ -76,31 +76,29 @@ expected = [
     Missed("JFK", 100, Departure(380, "JFK", 55, scheduled=100), 0, 120, "expired"),
 ]
 
-waking = busy_airports.timers[0].tag
+waking = busy_airports.timers[0].event_type
 
 
-def watch(airport: str | Shard) -> Worker:
-    return Worker(take(Departure, airport=airport), take(waking, airport=airport))
+def watch(airport: str | Shard) -> PlanNode:
+    return PlanNode(take(Departure, airport=airport), take(waking, airport=airport))
 
 
 shards = [watch(Shard(n, 4)) for n in range(4)]
 plans = {
-    "sequential": Plan(Worker(Departure, waking)),
-    "by airport": Plan(Worker(children=(watch("JFK"), watch("LGA")))),
+    "sequential": Plan(PlanNode(Departure, waking)),
+    "by airport": Plan(PlanNode(children=(watch("JFK"), watch("LGA")))),
     "by hash of airport": Plan(
-        Worker(children=(Worker(children=shards[:2]), Worker(children=shards[2:])))
+        PlanNode(children=(PlanNode(children=shards[:2]), PlanNode(children=shards[2:])))
     ),
 }
 
 
-def describe(time: int, said: Result | Missed) -> str:
-    if isinstance(said, Missed):
-        return f"at {time:>3}: {said.key} missed flight {said.value.flight} in [{said.start}, {said.end})"
-    sign = "+" if said.op > 0 else "-"
-    return (
-        f"at {time:>3}: {said.key} {sign} {said.value} in [{said.start}, {said.end}), {said.timing}"
-    )
+def describe(time: int, emitted: Result | Missed) -> str:
+    if isinstance(emitted, Missed):
+        return f"at {time:>3}: {emitted.key} missed flight {emitted.value.flight} in [{emitted.start}, {emitted.end})"
+    sign = "+" if emitted.op > 0 else "-"
+    return f"at {time:>3}: {emitted.key} {sign} {emitted.value} in [{emitted.start}, {emitted.end}), {emitted.timing}"
 
 
 if __name__ == "__main__":
-    show(busy_airports, events, sources, describe)
+    show(busy_airports, events, channels, describe)

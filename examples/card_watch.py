@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from anabranch import Event, Program, Shard, depends, on, take
 from anabranch.demo import show
-from anabranch.plan import Plan, Worker
-from anabranch.sources import Source
+from anabranch.plan import Plan, PlanNode
+from anabranch.sources import Channel
 from anabranch.state import Count, Dictionary, ListOf, MapOf, SetOf, Struct, Value
 
 
@@ -81,7 +81,7 @@ events = [
     Event(Payment(9, "ann", 340, "NL"), "web", 2),
     Event(Unlock(10, "bob"), "desk", 1),
 ]
-sources = (Source("shops"), Source("web"), Source("desk"))
+channels = (Channel("shops"), Channel("web"), Channel("desk"))
 expected: list[tuple[Any, ...]] = [
     ("ann", 400, "large"),
     ("bob", 30, "abroad"),
@@ -91,20 +91,23 @@ expected: list[tuple[Any, ...]] = [
 ]
 
 
-def watch(cards: str | Shard) -> Worker:
-    return Worker(take(Payment, card=cards), take(Unlock, card=cards))
+def watch(cards: str | Shard) -> PlanNode:
+    return PlanNode(take(Payment, card=cards), take(Unlock, card=cards))
 
 
 shards = [watch(Shard(n, 4)) for n in range(4)]
 plans = {
-    "sequential": Plan(Worker(Payment, Unlock)),
-    "by card": Plan(Worker(children=(watch("ann"), watch("bob")))),
+    "sequential": Plan(PlanNode(Payment, Unlock)),
+    "by card": Plan(PlanNode(children=(watch("ann"), watch("bob")))),
     "by hash of card": Plan(
-        Worker(children=(Worker(children=shards[:2]), Worker(children=shards[2:])))
+        PlanNode(children=(PlanNode(children=shards[:2]), PlanNode(children=shards[2:])))
     ),
 }
 
 if __name__ == "__main__":
     show(
-        card_watch, events, sources, lambda time, said: f"at {time:>2}: " + " ".join(map(str, said))
+        card_watch,
+        events,
+        channels,
+        lambda time, emitted: f"at {time:>2}: " + " ".join(map(str, emitted)),
     )

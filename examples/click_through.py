@@ -10,8 +10,8 @@ from typing import NamedTuple
 from anabranch import Event, take
 from anabranch.demo import show
 from anabranch.joins import interval_join
-from anabranch.plan import Plan, Worker
-from anabranch.sources import Source
+from anabranch.plan import Plan, PlanNode
+from anabranch.sources import Channel
 
 
 class Impression(NamedTuple):
@@ -43,7 +43,7 @@ events = [
     Event(Click(13, view=2), "clicks", 1),
     Event(Click(15, view=3), "clicks", 2),
 ]
-sources = (Source("ads"), Source("clicks"))
+channels = (Channel("ads"), Channel("clicks"))
 expected = [
     ("clicked", "shoes", 4),
     ("ignored", "books", None),
@@ -51,21 +51,25 @@ expected = [
 ]
 
 
-def follow(*views: int) -> Worker:
-    return Worker(*(take(tag, view=view) for tag in click_through.tags for view in views))
+def follow(*views: int) -> PlanNode:
+    return PlanNode(
+        *(take(event_type, view=view) for event_type in click_through.event_types for view in views)
+    )
 
 
 plans = {
-    "sequential": Plan(Worker(*click_through.tags)),
-    "two and one": Plan(Worker(children=(follow(1, 2), follow(3)))),
-    "each view apart": Plan(Worker(children=(follow(1), Worker(children=(follow(2), follow(3)))))),
+    "sequential": Plan(PlanNode(*click_through.event_types)),
+    "two and one": Plan(PlanNode(children=(follow(1, 2), follow(3)))),
+    "each view apart": Plan(
+        PlanNode(children=(follow(1), PlanNode(children=(follow(2), follow(3)))))
+    ),
 }
 
 
-def describe(time: int, said: tuple[str, str, int | None]) -> str:
-    what, ad, after = said
+def describe(time: int, emitted: tuple[str, str, int | None]) -> str:
+    what, ad, after = emitted
     return f"at {time}: {what} {ad}" + (f", after {after}" if after else "")
 
 
 if __name__ == "__main__":
-    show(click_through, events, sources, describe)
+    show(click_through, events, channels, describe)

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from anabranch import Event, Map, Program, depends, on, take
 from anabranch.demo import show
-from anabranch.plan import Plan, Worker
-from anabranch.sources import Source
+from anabranch.plan import Plan, PlanNode
+from anabranch.sources import Channel
 from anabranch.state import Bag, Count, MapOf, Struct, Sum
 
 SLICE, DAY = 6, 24
@@ -84,7 +84,7 @@ reports = {
 }
 events = [Event(load, name, n) for name, loads in reports.items() for n, load in enumerate(loads)]
 events += [Event(SliceEnd(n * SLICE), "clock", n) for n in range(1, 9)]
-sources = (Source("elm"), Source("oak"), Source("clock"))
+channels = (Channel("elm"), Channel("oak"), Channel("clock"))
 expected = [
     *[("elm", 12, 50), ("oak", 12, 50)],
     *[("elm", 18, 250), ("oak", 18, 100)],
@@ -96,20 +96,22 @@ expected = [
     *[("elm", 54, 361), ("oak", 54, 149)],
 ]
 
-elm, oak = (Worker(take(Load, house=name)) for name in ("elm", "oak"))
-first, second = (Worker(take(Load, house="elm", plug=n)) for n in (0, 1))
+elm, oak = (PlanNode(take(Load, house=name)) for name in ("elm", "oak"))
+first, second = (PlanNode(take(Load, house="elm", plug=n)) for n in (0, 1))
 plans = {
-    "sequential": Plan(Worker(Load, SliceEnd)),
-    "by house": Plan(Worker(SliceEnd, children=(elm, oak))),
-    "plug by plug in elm": Plan(Worker(SliceEnd, children=(Worker(children=(first, second)), oak))),
+    "sequential": Plan(PlanNode(Load, SliceEnd)),
+    "by house": Plan(PlanNode(SliceEnd, children=(elm, oak))),
+    "plug by plug in elm": Plan(
+        PlanNode(SliceEnd, children=(PlanNode(children=(first, second)), oak))
+    ),
 }
 
 
-def describe(time: int, said: tuple[str, int, int]) -> str:
-    name, start, watts = said
+def describe(time: int, emitted: tuple[str, int, int]) -> str:
+    name, start, watts = emitted
     day, hour = divmod(start, DAY)
     return f"at {time:>2}: {name} will draw {watts:>3} W on day {day + 1} from {hour:02}:00"
 
 
 if __name__ == "__main__":
-    show(energy_forecast, events, sources, describe)
+    show(energy_forecast, events, channels, describe)

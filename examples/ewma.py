@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from anabranch import Event, Program, Shard, depends, on, take
 from anabranch.demo import show
-from anabranch.plan import Plan, Worker
-from anabranch.sources import Source
+from anabranch.plan import Plan, PlanNode
+from anabranch.sources import Channel
 from anabranch.state import MapOf, Replicated
 
 ALPHA = 0.5
@@ -35,7 +35,7 @@ ewma = Program(
         update=smooth,
     ),
     depends(Reading, Reading, same="sensor"),
-    # A sensor's entry is never forked: its readings all come to one worker.
+    # A sensor's entry is never forked: its readings all come to one node.
     state=MapOf(Replicated(), by="sensor"),
 )
 
@@ -48,7 +48,7 @@ events = [
     Event(Reading(6, "attic", 36.6), "radio", 2),
     Event(Reading(7, "attic", 36.7), "gateway", 3),
 ]
-sources = (Source("gateway"), Source("radio"))
+channels = (Channel("gateway"), Channel("radio"))
 expected = [
     ("roof", 68.0),
     ("cellar", 32.0),
@@ -59,16 +59,18 @@ expected = [
     ("attic", 97.97),
 ]
 
-roof, cellar, attic = (Worker(take(Reading, sensor=name)) for name in ("roof", "cellar", "attic"))
-shards = [Worker(take(Reading, sensor=Shard(n, 4))) for n in range(4)]
+roof, cellar, attic = (PlanNode(take(Reading, sensor=name)) for name in ("roof", "cellar", "attic"))
+shards = [PlanNode(take(Reading, sensor=Shard(n, 4))) for n in range(4)]
 plans = {
-    "sequential": Plan(Worker(Reading)),
-    "by sensor": Plan(Worker(children=(roof, Worker(children=(cellar, attic))))),
+    "sequential": Plan(PlanNode(Reading)),
+    "by sensor": Plan(PlanNode(children=(roof, PlanNode(children=(cellar, attic))))),
     "by hash of sensor": Plan(
-        Worker(children=(Worker(children=shards[:2]), Worker(children=shards[2:])))
+        PlanNode(children=(PlanNode(children=shards[:2]), PlanNode(children=shards[2:])))
     ),
-    "lopsided": Plan(Worker(take(Reading, sensor="roof"), children=(cellar, attic))),
+    "lopsided": Plan(PlanNode(take(Reading, sensor="roof"), children=(cellar, attic))),
 }
 
 if __name__ == "__main__":
-    show(ewma, events, sources, lambda time, said: f"at {time}: {said[0]:<6} {said[1]} °F")
+    show(
+        ewma, events, channels, lambda time, emitted: f"at {time}: {emitted[0]:<6} {emitted[1]} °F"
+    )

@@ -1,8 +1,8 @@
 """Add up what each customer has paid, in one currency, by the rates of the moment.
 
 Payments of a customer are added up in their order; different customers never meet. But all of them look
-at the same rates, which change now and then. Keyed by customer, no worker has the rates; keyed by
-currency, none has the customers. With `Shared` every worker holds a copy of the rates, which only a
+at the same rates, which change now and then. Keyed by customer, no node has the rates; keyed by
+currency, none has the customers. With `Shared` every node holds a copy of the rates, which only a
 `Rate` can change, and each payment sees the rates as of its own time.
 """
 
@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from anabranch import Event, Program, depends, on, take
 from anabranch.demo import show
-from anabranch.plan import Plan, Worker
-from anabranch.sources import Source
+from anabranch.plan import Plan, PlanNode
+from anabranch.sources import Channel
 from anabranch.state import MapOf, Replicated, Shared, Sum
 
 
@@ -52,7 +52,7 @@ events = [
     Event(Payment(5, "bob", "yen", cents=10_000), "kiosk", 1),
     Event(Payment(6, "ada", "euro", cents=400), "shop", 2),
 ]
-sources = (Source("rates"), Source("shop"), Source("kiosk"))
+channels = (Channel("rates"), Channel("shop"), Channel("kiosk"))
 expected = [
     ("ada", 2_000),
     ("bob", 1_000),
@@ -61,26 +61,26 @@ expected = [
     ("ada", 4_000),
 ]
 
-ada, bob = (Worker(take(Payment, customer=name)) for name in ("ada", "bob"))
+ada, bob = (PlanNode(take(Payment, customer=name)) for name in ("ada", "bob"))
 plans = {
-    "sequential": Plan(Worker(Rate, Payment)),
-    "by customer": Plan(Worker(Rate, children=(ada, bob))),
+    "sequential": Plan(PlanNode(Rate, Payment)),
+    "by customer": Plan(PlanNode(Rate, children=(ada, bob))),
     "one of many": Plan(
-        Worker(
+        PlanNode(
             Rate,
             children=(
-                Worker(children=(ada, bob)),
-                Worker(take(Payment, customer="cleo")),
+                PlanNode(children=(ada, bob)),
+                PlanNode(take(Payment, customer="cleo")),
             ),
         )
     ),
 }
 
 
-def describe(time: int, said: tuple[str, int]) -> str:
-    customer, cents = said
+def describe(time: int, emitted: tuple[str, int]) -> str:
+    customer, cents = emitted
     return f"at {time}: {customer} has paid {cents / 100:.2f} euro"
 
 
 if __name__ == "__main__":
-    show(exchange, events, sources, describe)
+    show(exchange, events, channels, describe)

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from anabranch import Event, Program, Shard, depends, on, take
 from anabranch.demo import show
-from anabranch.plan import Plan, Worker
-from anabranch.sources import Source
+from anabranch.plan import Plan, PlanNode
+from anabranch.sources import Channel
 
 
 class Txn(NamedTuple):
@@ -65,17 +65,17 @@ events = [
     Event(Txn(11, 2), "south", 4),
     Event(Rule(12), "rules", 2),
 ]
-sources = (Source("north"), Source("south"), Source("rules"))
+channels = (Channel("north"), Channel("south"), Channel("rules"))
 expected = [("rule", 7), ("txn", 7), ("txn", 1007), ("rule", 1014), ("rule", 1031)]
 
-north, south = (Worker(take(Txn, source=name)) for name in ("north", "south"))
-half, other = (Worker(take(Txn, source="south", lane=Shard(n, 2))) for n in (0, 1))
+north, south = (PlanNode(take(Txn, channel=name)) for name in ("north", "south"))
+half, other = (PlanNode(take(Txn, channel="south", lane=Shard(n, 2))) for n in (0, 1))
 plans = {
-    "sequential": Plan(Worker(Txn, Rule)),
-    "by branch": Plan(Worker(Rule, children=(north, south))),
-    "lopsided": Plan(Worker(Rule, take(Txn, source="north"), children=(half, other))),
-    "deep": Plan(Worker(Rule, children=(Worker(children=(half, other)), north))),
+    "sequential": Plan(PlanNode(Txn, Rule)),
+    "by branch": Plan(PlanNode(Rule, children=(north, south))),
+    "lopsided": Plan(PlanNode(Rule, take(Txn, channel="north"), children=(half, other))),
+    "deep": Plan(PlanNode(Rule, children=(PlanNode(children=(half, other)), north))),
 }
 
 if __name__ == "__main__":
-    show(fraud, events, sources, lambda time, said: f"at {time:>2}: {said[0]} {said[1]}")
+    show(fraud, events, channels, lambda time, emitted: f"at {time:>2}: {emitted[0]} {emitted[1]}")

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from anabranch import Event, Program, Shard, depends, on, take
 from anabranch.demo import show
-from anabranch.plan import Plan, Worker
-from anabranch.sources import Source
+from anabranch.plan import Plan, PlanNode
+from anabranch.sources import Channel
 
 
 class Inc(NamedTuple):
@@ -64,18 +64,18 @@ events = [
     Event(Dec(7, 3), "downs", 2),
     Event(Mark(8), "marks", 1),
 ]
-sources = (Source("ups"), Source("more ups"), Source("downs"), Source("marks"))
+channels = (Channel("ups"), Channel("more ups"), Channel("downs"), Channel("marks"))
 expected = [7, 1]
 
-ups, more_ups = (Worker(take(Inc, source=name)) for name in ("ups", "more ups"))
-half, other = (Worker(take(Inc, source="ups", lane=Shard(n, 2))) for n in (0, 1))
-downs = [Worker(take(Dec, lane=Shard(n, 2))) for n in (0, 1)]
+ups, more_ups = (PlanNode(take(Inc, channel=name)) for name in ("ups", "more ups"))
+half, other = (PlanNode(take(Inc, channel="ups", lane=Shard(n, 2))) for n in (0, 1))
+downs = [PlanNode(take(Dec, lane=Shard(n, 2))) for n in (0, 1)]
 plans = {
-    "sequential": Plan(Worker(Inc, Dec, Mark)),
-    "increments apart": Plan(Worker(Mark, Dec, children=(ups, more_ups))),
-    "decrements apart": Plan(Worker(Mark, Inc, children=downs)),
-    "deep": Plan(Worker(Mark, Dec, children=(more_ups, Worker(children=(half, other))))),
+    "sequential": Plan(PlanNode(Inc, Dec, Mark)),
+    "increments apart": Plan(PlanNode(Mark, Dec, children=(ups, more_ups))),
+    "decrements apart": Plan(PlanNode(Mark, Inc, children=downs)),
+    "deep": Plan(PlanNode(Mark, Dec, children=(more_ups, PlanNode(children=(half, other))))),
 }
 
 if __name__ == "__main__":
-    show(inc_dec, events, sources, "mark at {}: the counter reached {}".format)
+    show(inc_dec, events, channels, "mark at {}: the counter reached {}".format)

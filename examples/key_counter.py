@@ -3,15 +3,15 @@
 This is the running example of dependency-guided synchronization. `Read(1)` has to know which
 `Inc(1)` came before it, but nothing of key 2, and two `Inc(1)` do not care which came first. So
 keys run apart, as everywhere; and *within* a key the increments run apart too, which a `keyBy`
-can't do. The last plan is the one in the paper: key 1 on one worker, the busy key 2 on three.
+can't do. The last plan is the one in the paper: key 1 on one node, the busy key 2 on three.
 """
 
 from typing import NamedTuple
 
 from anabranch import Event, Program, Shard, depends, on, take
 from anabranch.demo import show
-from anabranch.plan import Plan, Worker
-from anabranch.sources import Source
+from anabranch.plan import Plan, PlanNode
+from anabranch.sources import Channel
 from anabranch.state import Count, MapOf
 
 
@@ -39,30 +39,32 @@ events = [
     Event(Inc(4, key=2), "b", 0),
     Event(Read(5, key=1), "reads", 1),
 ]
-sources = (Source("a"), Source("b"), Source("reads"))
+channels = (Channel("a"), Channel("b"), Channel("reads"))
 expected = [(1, 1), (1, 0)]
 
-key_1 = Worker(take(Inc, key=1), take(Read, key=1))
-key_2 = Worker(take(Inc, key=2), take(Read, key=2))
-inc_2a, inc_2b = (Worker(take(Inc, key=2, source=name)) for name in ("a", "b"))
-even, odd = (Worker(take(Inc, key=Shard(n, 2)), take(Read, key=Shard(n, 2))) for n in (0, 1))
+key_1 = PlanNode(take(Inc, key=1), take(Read, key=1))
+key_2 = PlanNode(take(Inc, key=2), take(Read, key=2))
+inc_2a, inc_2b = (PlanNode(take(Inc, key=2, channel=name)) for name in ("a", "b"))
+even, odd = (PlanNode(take(Inc, key=Shard(n, 2)), take(Read, key=Shard(n, 2))) for n in (0, 1))
 plans = {
-    "sequential": Plan(Worker(Inc, Read)),
-    "by key": Plan(Worker(children=(key_1, key_2))),
-    "by hash of key": Plan(Worker(children=(even, odd))),
+    "sequential": Plan(PlanNode(Inc, Read)),
+    "by key": Plan(PlanNode(children=(key_1, key_2))),
+    "by hash of key": Plan(PlanNode(children=(even, odd))),
     "within each key": Plan(
-        Worker(Read, children=(Worker(take(Inc, source="a")), Worker(take(Inc, source="b"))))
+        PlanNode(
+            Read, children=(PlanNode(take(Inc, channel="a")), PlanNode(take(Inc, channel="b")))
+        )
     ),
     "as in the paper": Plan(
-        Worker(children=(key_1, Worker(take(Read, key=2), children=(inc_2a, inc_2b))))
+        PlanNode(children=(key_1, PlanNode(take(Read, key=2), children=(inc_2a, inc_2b))))
     ),
 }
 
 
-def describe(time: int, said: tuple[int, int]) -> str:
-    key, count = said
+def describe(time: int, emitted: tuple[int, int]) -> str:
+    key, count = emitted
     return f"at {time}: key {key} was counted {count} times"
 
 
 if __name__ == "__main__":
-    show(key_counter, events, sources, describe)
+    show(key_counter, events, channels, describe)

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from anabranch import Event, Program, Shard, depends, on, take
 from anabranch.demo import show
-from anabranch.plan import Plan, Worker
-from anabranch.sources import Source
+from anabranch.plan import Plan, PlanNode
+from anabranch.sources import Channel
 
 
 class Temp(NamedTuple):
@@ -36,17 +36,21 @@ events = [
     *(Event(Temp(t, d), "t2", n) for n, (t, d) in enumerate([(2, 23), (5, 22), (8, 19)])),
     *(Event(Report(t), "reports", n) for n, t in enumerate([6, 10, 11])),
 ]
-sources = (Source("t1", strict=True), Source("t2", strict=True), Source("reports", strict=True))
+channels = (
+    Channel("t1", unique_times=True),
+    Channel("t2", unique_times=True),
+    Channel("reports", unique_times=True),
+)
 expected = [25, 19, 0]
 
-t1, t2 = (Worker(take(Temp, source=name)) for name in ("t1", "t2"))
-half, other = (Worker(take(Temp, source="t2", lane=Shard(n, 2))) for n in (0, 1))
+t1, t2 = (PlanNode(take(Temp, channel=name)) for name in ("t1", "t2"))
+half, other = (PlanNode(take(Temp, channel="t2", lane=Shard(n, 2))) for n in (0, 1))
 plans = {
-    "sequential": Plan(Worker(Temp, Report)),
-    "by thermometer": Plan(Worker(Report, children=(t1, t2))),
-    "lopsided": Plan(Worker(Report, take(Temp, source="t1"), children=(half, other))),
-    "deep": Plan(Worker(Report, children=(t1, Worker(children=(half, other))))),
+    "sequential": Plan(PlanNode(Temp, Report)),
+    "by thermometer": Plan(PlanNode(Report, children=(t1, t2))),
+    "lopsided": Plan(PlanNode(Report, take(Temp, channel="t1"), children=(half, other))),
+    "deep": Plan(PlanNode(Report, children=(t1, PlanNode(children=(half, other))))),
 }
 
 if __name__ == "__main__":
-    show(max_temperature, events, sources, "report at {:>2}: {} degrees".format)
+    show(max_temperature, events, channels, "report at {:>2}: {} degrees".format)

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from anabranch import Event, Program, Shard, depends, on, take
 from anabranch.demo import show
-from anabranch.plan import Plan, Worker
-from anabranch.sources import Source
+from anabranch.plan import Plan, PlanNode
+from anabranch.sources import Channel
 from anabranch.state import Bag, Count, Dictionary, Struct, Sum
 
 RARE = 3
@@ -102,28 +102,28 @@ events = [
     for watcher, connections in seen.items()
     for n, connection in enumerate(connections)
 ] + [Event(Check(time), "desk", n) for n, time in enumerate((10, 20, 30))]
-sources = (Source("north"), Source("south"), Source("desk"))
+channels = (Channel("north"), Channel("south"), Channel("desk"))
 expected = [
     (13, "telnet", "ok", 40, 3),
     (14, "web", "reset", 0, 3),
     (16, "web", "ok", 9_000, 5),
 ]
 
-north, south = (Worker(take(Connection, source=name)) for name in ("north", "south"))
-lanes = [Worker(take(Connection, lane=Shard(n, 4))) for n in range(4)]
+north, south = (PlanNode(take(Connection, channel=name)) for name in ("north", "south"))
+lanes = [PlanNode(take(Connection, lane=Shard(n, 4))) for n in range(4)]
 plans = {
-    "sequential": Plan(Worker(Connection, Check)),
-    "by watcher": Plan(Worker(Check, children=(north, south))),
+    "sequential": Plan(PlanNode(Connection, Check)),
+    "by watcher": Plan(PlanNode(Check, children=(north, south))),
     "four lanes": Plan(
-        Worker(Check, children=(Worker(children=lanes[:2]), Worker(children=lanes[2:])))
+        PlanNode(Check, children=(PlanNode(children=lanes[:2]), PlanNode(children=lanes[2:])))
     ),
 }
 
 
-def describe(time: int, said: tuple[int, str, str, int, int]) -> str:
-    when, service, ending, size, against = said
+def describe(time: int, emitted: tuple[int, str, str, int, int]) -> str:
+    when, service, ending, size, against = emitted
     return f"check at {time}: {service}, {ending}, {size} bytes at {when}: {against} against it"
 
 
 if __name__ == "__main__":
-    show(outlier_detection, events, sources, describe)
+    show(outlier_detection, events, channels, describe)

@@ -2,7 +2,7 @@
 
 A view looks the page up, an update changes it and says what was there before. Updates of a page
 are in order with each other and with its views; views are independent, however many there are of
-one page. A join keyed by page would put a popular page on one core. Here every worker that takes
+one page. A join keyed by page would put a popular page on one core. Here every node that takes
 views of a page holds a copy of its entry (`Replicated`), which only an update can change.
 """
 
@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from anabranch import Event, Program, depends, on, take
 from anabranch.demo import show
-from anabranch.plan import Plan, Worker
-from anabranch.sources import Source
+from anabranch.plan import Plan, PlanNode
+from anabranch.sources import Channel
 from anabranch.state import MapOf, Replicated
 
 
@@ -47,7 +47,7 @@ events = [
     Event(Update(7, page=1, zip=10003), "updates", 2),
     Event(View(8, page=1), "v1", 2),
 ]
-sources = (Source("v1"), Source("v2"), Source("updates"))
+channels = (Channel("v1"), Channel("v2"), Channel("updates"))
 expected = [
     ("view", 1, None),
     ("update", 1, None),
@@ -59,23 +59,23 @@ expected = [
     ("view", 1, 10003),
 ]
 
-page_1, page_2 = (Worker(take(View, page=n), take(Update, page=n)) for n in (1, 2))
-v1, v2 = (Worker(take(View, source=name)) for name in ("v1", "v2"))
-hot_v1, hot_v2 = (Worker(take(View, page=1, source=name)) for name in ("v1", "v2"))
+page_1, page_2 = (PlanNode(take(View, page=n), take(Update, page=n)) for n in (1, 2))
+v1, v2 = (PlanNode(take(View, channel=name)) for name in ("v1", "v2"))
+hot_v1, hot_v2 = (PlanNode(take(View, page=1, channel=name)) for name in ("v1", "v2"))
 plans = {
-    "sequential": Plan(Worker(View, Update)),
-    "by page": Plan(Worker(children=(page_1, page_2))),
-    "by server": Plan(Worker(Update, children=(v1, v2))),
+    "sequential": Plan(PlanNode(View, Update)),
+    "by page": Plan(PlanNode(children=(page_1, page_2))),
+    "by server": Plan(PlanNode(Update, children=(v1, v2))),
     "a hot page": Plan(
-        Worker(children=(Worker(take(Update, page=1), children=(hot_v1, hot_v2)), page_2))
+        PlanNode(children=(PlanNode(take(Update, page=1), children=(hot_v1, hot_v2)), page_2))
     ),
 }
 
 
-def describe(time: int, said: tuple[str, int, int]) -> str:
-    kind, page, known = said
+def describe(time: int, emitted: tuple[str, int, int]) -> str:
+    kind, page, known = emitted
     return f"at {time}: {kind:<6} of page {page}, known: {known}"
 
 
 if __name__ == "__main__":
-    show(page_view, events, sources, describe)
+    show(page_view, events, channels, describe)

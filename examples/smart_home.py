@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from anabranch import Event, ForkJoin, Map, Program, State, depends, on, take
 from anabranch.demo import show
-from anabranch.plan import Plan, Worker
-from anabranch.sources import Source
+from anabranch.plan import Plan, PlanNode
+from anabranch.sources import Channel
 from anabranch.state import MapOf, Max
 
 
@@ -102,39 +102,39 @@ events = [
     Event(Pressure(150, 1240), "gauge", 4),
     Event(Minute(180), "clock", 2),
 ]
-sources = tuple(Source(name) for name in ("kitchen", "hall", "gauge", "clock"))
+channels = tuple(Channel(name) for name in ("kitchen", "hall", "gauge", "clock"))
 expected = [("calm", 19, 10), ("alert", 55, 120), ("calm", 49, 100)]
 
-gauge = Worker(Pressure, state="gauge")
-kitchen = Worker(take(Temp, room="kitchen"), state="rooms")
-hall = Worker(take(Temp, room="hall"), state="rooms")
-one, two = (Worker(take(Temp, source=name), state="rooms") for name in ("kitchen", "hall"))
+gauge = PlanNode(Pressure, state="gauge")
+kitchen = PlanNode(take(Temp, room="kitchen"), state="rooms")
+hall = PlanNode(take(Temp, room="hall"), state="rooms")
+one, two = (PlanNode(take(Temp, channel=name), state="rooms") for name in ("kitchen", "hall"))
 plans = {
-    "sequential": Plan(Worker(Temp, Pressure, Minute, state="home")),
+    "sequential": Plan(PlanNode(Temp, Pressure, Minute, state="home")),
     "rooms and gauge": Plan(
-        Worker(Minute, state="home", children=(Worker(Temp, state="rooms"), gauge))
+        PlanNode(Minute, state="home", children=(PlanNode(Temp, state="rooms"), gauge))
     ),
     "room by room": Plan(
-        Worker(
+        PlanNode(
             Minute,
             state="home",
-            children=(Worker(state="rooms", children=(kitchen, hall)), gauge),
+            children=(PlanNode(state="rooms", children=(kitchen, hall)), gauge),
         )
     ),
     "thermometer by thermometer": Plan(
-        Worker(
+        PlanNode(
             Minute,
             state="home",
-            children=(Worker(state="rooms", children=(one, two)), gauge),
+            children=(PlanNode(state="rooms", children=(one, two)), gauge),
         )
     ),
 }
 
 
-def describe(time: int, said: tuple[str, int, int]) -> str:
-    verdict, coolest, jump = said
+def describe(time: int, emitted: tuple[str, int, int]) -> str:
+    verdict, coolest, jump = emitted
     return f"at {time:>3}: {verdict}, coolest room {coolest}, pressure +{jump}"
 
 
 if __name__ == "__main__":
-    show(smart_home, events, sources, describe)
+    show(smart_home, events, channels, describe)

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from anabranch import Event, Heartbeat, Map, Program, depends, on, take
 from anabranch.demo import show
-from anabranch.plan import Plan, Worker
-from anabranch.sources import Source
+from anabranch.plan import Plan, PlanNode
+from anabranch.sources import Channel
 from anabranch.state import MapOf, Sum
 
 
@@ -49,11 +49,11 @@ given = {
 # fmt: on
 
 
-def beat(source: str, brought: list[NamedTuple]) -> list[Event | Heartbeat]:
-    """Put a heartbeat every 10 minutes between the events of a source, after any at that time."""
+def beat(channel: str, brought: list[NamedTuple]) -> list[Event | Heartbeat]:
+    """Put a heartbeat every 10 minutes between the events of a channel, after any at that time."""
     times = [(data.time, 0, data) for data in brought] + [(t, 1, None) for t in range(10, 651, 10)]
     return [
-        Event(data, source, n) if data else Heartbeat(time, source, n)
+        Event(data, channel, n) if data else Heartbeat(time, channel, n)
         for n, (time, _, data) in enumerate(sorted(times, key=lambda item: item[:2]))
     ]
 
@@ -64,7 +64,7 @@ events = [
     *beat("id3", [Tip(time, 3, amount) for time, amount in given[3]]),
     *beat("hours", [Hour(time) for time in range(60, 601, 60)]),
 ]
-sources = tuple(Source(name, strict=True) for name in ("id1", "id2", "id3", "hours"))
+channels = tuple(Channel(name, unique_times=True) for name in ("id1", "id2", "id3", "hours"))
 expected = [
     (94, 115, 80),
     (38, 65, 112),
@@ -74,14 +74,14 @@ expected = [
     *[(0, 0, 0)] * 5,
 ]
 
-taxi_1, taxi_2, taxi_3 = (Worker(take(Tip, taxi=n)) for n in (1, 2, 3))
-id1, id2, id3 = (Worker(take(Tip, source=name)) for name in ("id1", "id2", "id3"))
+taxi_1, taxi_2, taxi_3 = (PlanNode(take(Tip, taxi=n)) for n in (1, 2, 3))
+id1, id2, id3 = (PlanNode(take(Tip, channel=name)) for name in ("id1", "id2", "id3"))
 plans = {
-    "sequential": Plan(Worker(Tip, Hour)),
-    "by taxi": Plan(Worker(Hour, children=(taxi_1, Worker(children=(taxi_2, taxi_3))))),
-    "by source": Plan(Worker(Hour, children=(Worker(children=(id3, id1)), id2))),
-    "lopsided": Plan(Worker(Hour, take(Tip, taxi=2), children=(taxi_1, taxi_3))),
+    "sequential": Plan(PlanNode(Tip, Hour)),
+    "by taxi": Plan(PlanNode(Hour, children=(taxi_1, PlanNode(children=(taxi_2, taxi_3))))),
+    "by channel": Plan(PlanNode(Hour, children=(PlanNode(children=(id3, id1)), id2))),
+    "lopsided": Plan(PlanNode(Hour, take(Tip, taxi=2), children=(taxi_1, taxi_3))),
 }
 
 if __name__ == "__main__":
-    show(taxi_tips, events, sources, "hour ending at {}: {}".format)
+    show(taxi_tips, events, channels, "hour ending at {}: {}".format)

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from anabranch import Event, Map, Program, Shard, depends, on, take
 from anabranch.demo import show
-from anabranch.plan import Plan, Worker
-from anabranch.sources import Source
+from anabranch.plan import Plan, PlanNode
+from anabranch.sources import Channel
 from anabranch.state import Count, MapOf, Struct, Sum
 
 TOP = 2
@@ -80,7 +80,7 @@ events = [
     *(Event(Headline(*headline), "portals", n) for n, headline in enumerate(shown)),
     *(Event(Hour(60 * n), "clock", n) for n in (1, 2, 3)),
 ]
-sources = (Source("birds"), Source("fora"), Source("portals"), Source("clock"))
+channels = (Channel("birds"), Channel("fora"), Channel("portals"), Channel("clock"))
 expected: list[tuple[Any, ...]] = [
     ("daily", "rain", 3, 0, True),
     ("metro", "rain", 4, 0, True),
@@ -95,33 +95,33 @@ expected: list[tuple[Any, ...]] = [
 ]
 
 
-def follow(words: str | Shard) -> Worker:
-    return Worker(take(Word, word=words), take(Headline, word=words))
+def follow(words: str | Shard) -> PlanNode:
+    return PlanNode(take(Word, word=words), take(Headline, word=words))
 
 
-goals = [Worker(take(Word, word="goal", source=name)) for name in ("birds", "fora")]
+goals = [PlanNode(take(Word, word="goal", channel=name)) for name in ("birds", "fora")]
 plans = {
-    "sequential": Plan(Worker(Word, Headline, Hour)),
-    "by hash of word": Plan(Worker(Hour, children=(follow(Shard(0, 2)), follow(Shard(1, 2))))),
+    "sequential": Plan(PlanNode(Word, Headline, Hour)),
+    "by hash of word": Plan(PlanNode(Hour, children=(follow(Shard(0, 2)), follow(Shard(1, 2))))),
     "goals by network": Plan(
-        Worker(
+        PlanNode(
             Hour,
             children=(
-                Worker(take(Headline, word="goal"), children=tuple(goals)),
-                Worker(children=(follow("rain"), follow("tax"))),
+                PlanNode(take(Headline, word="goal"), children=tuple(goals)),
+                PlanNode(children=(follow("rain"), follow("tax"))),
             ),
         )
     ),
 }
 
 
-def describe(time: int, said: tuple[Any, ...]) -> str:
-    if said[0] == "hour":
-        words = ", ".join(f"{word} +{more}" for word, more in said[1])
+def describe(time: int, emitted: tuple[Any, ...]) -> str:
+    if emitted[0] == "hour":
+        words = ", ".join(f"{word} +{more}" for word, more in emitted[1])
         return f"at {time:>3}: trending in this hour: {words or 'nothing'}"
-    portal, word, now, before, trending = said
+    portal, word, now, before, trending = emitted
     return f"at {time:>3}: {portal}: {word} {now} now, {before} before{', trending' * trending}"
 
 
 if __name__ == "__main__":
-    show(trending_words, events, sources, describe)
+    show(trending_words, events, channels, describe)

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from anabranch import Event, Heartbeat, Program, Shard, depends, on, take
 from anabranch.demo import show
-from anabranch.plan import Plan, Worker
-from anabranch.sources import Source
+from anabranch.plan import Plan, PlanNode
+from anabranch.sources import Channel
 from anabranch.state import Sum
 
 
@@ -58,21 +58,25 @@ events = [
     Event(Barrier(16), "b", 5),
     Heartbeat(20, "b", 6),
 ]
-sources = (Source("a1", strict=True), Source("a2", strict=True), Source("b", strict=True))
+channels = (
+    Channel("a1", unique_times=True),
+    Channel("a2", unique_times=True),
+    Channel("b", unique_times=True),
+)
 expected = [1, 9, 27, 51]
 
-a1, a2 = (Worker(take(Value, source=name)) for name in ("a1", "a2"))
-half, other = (Worker(take(Value, source="a2", lane=Shard(n, 2))) for n in (0, 1))
-lanes = [Worker(take(Value, lane=Shard(n, 4))) for n in range(4)]
+a1, a2 = (PlanNode(take(Value, channel=name)) for name in ("a1", "a2"))
+half, other = (PlanNode(take(Value, channel="a2", lane=Shard(n, 2))) for n in (0, 1))
+lanes = [PlanNode(take(Value, lane=Shard(n, 4))) for n in range(4)]
 plans = {
-    "sequential": Plan(Worker(Value, Barrier)),
-    "by stream": Plan(Worker(Barrier, children=(a1, a2))),
-    "lopsided": Plan(Worker(Barrier, children=(a1, Worker(children=(half, other))))),
-    "root works too": Plan(Worker(Barrier, take(Value, source="a1"), children=(half, other))),
+    "sequential": Plan(PlanNode(Value, Barrier)),
+    "by stream": Plan(PlanNode(Barrier, children=(a1, a2))),
+    "lopsided": Plan(PlanNode(Barrier, children=(a1, PlanNode(children=(half, other))))),
+    "root works too": Plan(PlanNode(Barrier, take(Value, channel="a1"), children=(half, other))),
     "four lanes": Plan(
-        Worker(Barrier, children=(Worker(children=lanes[:2]), Worker(children=lanes[2:])))
+        PlanNode(Barrier, children=(PlanNode(children=lanes[:2]), PlanNode(children=lanes[2:])))
     ),
 }
 
 if __name__ == "__main__":
-    show(value_barrier, events, sources, "barrier at {:>2}: {}".format)
+    show(value_barrier, events, channels, "barrier at {:>2}: {}".format)

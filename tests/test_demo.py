@@ -5,7 +5,7 @@ from typing import NamedTuple
 import pytest
 
 from anabranch import Event, Program, demo, depends, on
-from anabranch.eventtime.channels import Source, end_sources
+from anabranch.eventtime.channels import Channel, end_channels
 from anabranch.eventtime.ledger import Ledger
 from anabranch.reference.sequential import run
 from anabranch.state import Sum
@@ -26,17 +26,17 @@ total = Program(
     depends(Asked, Paid, Asked),
     state=Sum(),
 )
-SOURCES = (Source("s"),)
+CHANNELS = (Channel("s"),)
 EVENTS = [Event(Paid(1, 4), "s", 0), Event(Asked(2), "s", 1), Event(Asked(3), "s", 2)]
 
 
 def expect_rows():
-    answer = run(total, end_sources(EVENTS, SOURCES), SOURCES)
+    answer = run(total, end_channels(EVENTS, CHANNELS), CHANNELS)
     return {demo._identify(output): str(output.value) for output in answer.outputs}
 
 
 def test_each_output_is_a_line_and_the_ledger_is_the_last(capsys):
-    demo.show(total, EVENTS, SOURCES, "at {}: {} paid".format, arguments=[])
+    demo.show(total, EVENTS, CHANNELS, "at {}: {} paid".format, arguments=[])
     assert capsys.readouterr().out == "at 2: 4 paid\nat 3: 4 paid\n3 input, 3 processed\n"
 
 
@@ -56,7 +56,7 @@ def test_an_answer_of_spark_that_is_another_one_is_refused(
     change(rows)
     monkeypatch.setattr(demo, "fold_on_spark", lambda *arguments: demo.Rows(rows, ledger))
     with pytest.raises(SystemExit) as left:
-        demo.show(total, EVENTS, SOURCES, arguments=["--master", "local[2]"])
+        demo.show(total, EVENTS, CHANNELS, arguments=["--master", "local[2]"])
     assert left.value.code == 1
     shown = capsys.readouterr()
     assert shown.out == ""
@@ -66,6 +66,6 @@ def test_an_answer_of_spark_that_is_another_one_is_refused(
 
 def test_a_master_that_is_none_is_refused_before_java_starts(capsys):
     with pytest.raises(SystemExit) as left:
-        demo.show(total, EVENTS, SOURCES, arguments=["--master", "lokal"])
+        demo.show(total, EVENTS, CHANNELS, arguments=["--master", "lokal"])
     assert left.value.code == 2
     assert "'lokal' is no master of Spark" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""What a user has after `pip install`: the wheel, in an environment of its own, away from the source."""
+"""What a user has after `pip install`: the wheel, in an environment of its own, away from the channel."""
 
 import json
 import os
@@ -81,8 +81,8 @@ def call(installed, tmp_path):
 
 def test_a_new_project_is_made_from_the_wheel(call):
     call("anabranch", "new", "shop")
-    said = call("anabranch", "run", "shop/balances.py", "--input", "shop/payments")
-    assert "ledger    8 in = 6 processed + 1 late + 1 rejected" in said
+    emitted = call("anabranch", "run", "shop/balances.py", "--input", "shop/payments")
+    assert "ledger    8 in = 6 processed + 1 late + 1 rejected" in emitted
 
 
 @pytest.mark.spark

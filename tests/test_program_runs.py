@@ -8,7 +8,7 @@ import pytest
 import anabranch
 from anabranch import Event, Program, on
 from anabranch.errors import InputError
-from anabranch.sources import Files, Source
+from anabranch.sources import Channel, Files
 from anabranch.state import MapOf, Sum
 
 
@@ -30,14 +30,14 @@ totals = Program(
 PLAIN = [Paid(1, "ann", 4), Paid(3, "bob", 2), Paid(2, "ann", 5)]
 
 
-def test_plain_events_are_of_one_source_in_the_order_of_the_list():
+def test_plain_events_are_of_one_channel_in_the_order_of_the_list():
     answer = anabranch.run(totals, PLAIN)
     assert answer.values == [("ann", 4), ("bob", 2)]
     assert [late.event for late in answer.late] == [Event(Paid(2, "ann", 5), "input", 2)]
 
 
-def test_declared_sources_say_how_late_events_may_be():
-    answer = anabranch.run(totals, PLAIN, sources=[Source("input", lateness=5)])
+def test_declared_channels_say_how_late_events_may_be():
+    answer = anabranch.run(totals, PLAIN, channels=[Channel("input", lateness=5)])
     assert answer.values == [("ann", 4), ("ann", 9), ("bob", 2)]
     assert str(answer.ledger) == "3 input, 3 processed"
 
@@ -48,7 +48,7 @@ def test_files_are_read_without_spark_and_bad_rows_are_rejected(tmp_path):
     (tmp_path / "in" / "0.json").write_text("\n".join(lines))
     answer = anabranch.run(totals, Files(tmp_path / "in", format="json", lateness=5))
     assert answer.values == [("ann", 4), ("ann", 9), ("bob", 2)]
-    assert [(entry.item.source, entry.item.seq, entry.item.raw) for entry in answer.rejected] == [
+    assert [(entry.item.channel, entry.item.seq, entry.item.raw) for entry in answer.rejected] == [
         ("in", 3, "{broken")
     ]
     assert str(answer.ledger) == "4 input, 3 processed, 1 rejected"
@@ -57,11 +57,11 @@ def test_files_are_read_without_spark_and_bad_rows_are_rejected(tmp_path):
 @pytest.mark.parametrize(
     ("call", "reason"),
     [
-        (lambda: anabranch.run(totals, [Source("a")]), "item 0 is not an event of totals"),
+        (lambda: anabranch.run(totals, [Channel("a")]), "item 0 is not an event of totals"),
         (lambda: anabranch.run(totals, PLAIN, shards=2), "shards is an option of a run on Spark"),
         (
-            lambda: anabranch.run(totals, Files("in"), sources=[Source("a")]),
-            "sources are declared beside feeds",
+            lambda: anabranch.run(totals, Files("in"), channels=[Channel("a")]),
+            "channels are declared beside sources",
         ),
     ],
 )

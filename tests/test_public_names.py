@@ -70,8 +70,11 @@ def test_it_imports_public_names_only(file):
 
 
 def test_imports_are_found_and_private_ones_are_named():
-    code = "from anabranch.model.events import Tag\nfrom anabranch import Program, nothing\n"
-    assert find_faults(list_imports(code)) == ["anabranch.model.events: Tag", "anabranch: nothing"]
+    code = "from anabranch.model.events import Event type\nfrom anabranch import Program, nothing\n"
+    assert find_faults(list_imports(code)) == [
+        "anabranch.model.events: Event type",
+        "anabranch: nothing",
+    ]
     counted = sum(len(list_imports(code)) for page in PAGES for code in read_code(page))
     assert counted > 50, "the pages have code"
 

@@ -8,7 +8,7 @@ import pytest
 from anabranch import Event, Program, depends, on
 from anabranch.demo import DifferenceError
 from anabranch.errors import InputError
-from anabranch.sources import Source
+from anabranch.sources import Channel
 from anabranch.state import Sum
 from anabranch.testing import RUNTIMES, check, interleave
 
@@ -45,13 +45,13 @@ def test_plain_events_and_expected_values():
     assert str(answer.ledger) == "4 input, 4 processed"
 
 
-def test_sources_take_turns_in_any_order_and_the_answer_stays():
+def test_channels_take_turns_in_any_order_and_the_answer_stays():
     check(build(), EVENTS, [21, 105, 406], runs=20)
 
 
-def test_lateness_is_that_of_the_declared_sources():
+def test_lateness_is_that_of_the_declared_channels():
     answer = check(
-        build(), [Paid(5, 1), Paid(2, 1), Asked(6)], sources=[Source("input", lateness=1)]
+        build(), [Paid(5, 1), Paid(2, 1), Asked(6)], channels=[Channel("input", lateness=1)]
     )
     assert (answer.values, len(answer.late)) == ([1], 1)
 
@@ -97,14 +97,14 @@ def test_arguments_are_checked(options, reason):
         check(build(), EVENTS, **options)
 
 
-def test_interleaving_keeps_the_order_of_each_source():
+def test_interleaving_keeps_the_order_of_each_channel():
     import random
 
     mixed = interleave(random.Random(1), EVENTS)
     assert mixed != EVENTS
     for name in ("s0", "s1", "s2", "asks"):
-        mine = [item for item in EVENTS if item.source == name]
-        assert [item for item in mixed if item.source == name] == mine
+        mine = [item for item in EVENTS if item.channel == name]
+        assert [item for item in mixed if item.channel == name] == mine
 
 
 @pytest.mark.spark

@@ -15,15 +15,15 @@ def test_the_page_shows_what_its_code_prints_and_its_tests_pass(pytester):
     names = {"__name__": "page"}
     printed, shown = [], []
     for language, title, body in BLOCK.findall(PAGE.read_text(encoding="utf-8")):
-        said = io.StringIO()
+        emitted = io.StringIO()
         if title:
             Path(title).write_text(body, encoding="utf-8")
         elif language == "text":
             shown.append(body)
         else:
-            with contextlib.redirect_stdout(said):
+            with contextlib.redirect_stdout(emitted):
                 exec(body, names)
-            printed += [said.getvalue()] if said.getvalue() else []
+            printed += [emitted.getvalue()] if emitted.getvalue() else []
     assert len(shown) == 4
     assert printed == shown
     options = ("-p", "anabranch.pytest_plugin", "-p", "no:cacheprovider", "-n", "0")

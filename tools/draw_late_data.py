@@ -52,7 +52,7 @@ def draw_text(x: float, y: float, text: str, style: str = "") -> str:
 
 
 def draw_ground() -> list[str]:
-    """Return the windows, the axes, the clock and the frontier."""
+    """Return the windows, the axes, the clock and the watermark."""
     bands = [
         f'<rect x="{across(start):g}" y="{up(HIGH):g}" width="{10 * UNIT}" height="{HIGH * UNIT}" '
         f'fill="{"#f2f5f9" if start % 20 == 0 else "#e6ebf2"}"/>'
@@ -68,25 +68,25 @@ def draw_ground() -> list[str]:
         draw_line(0, 0, WIDE, WIDE, 'stroke="#999" stroke-dasharray="4 4"'),
         draw_text(WIDE - 0.3, WIDE - 1.5, "the clock", 'text-anchor="end" fill="#777"'),
         draw_line(0, DELAY, WIDE, WIDE + DELAY, 'stroke="#c0392b" stroke-width="2"'),
-        draw_text(25.6, 30.4, "the frontier", 'text-anchor="end" fill="#c0392b"'),
+        draw_text(25.6, 30.4, "the watermark", 'text-anchor="end" fill="#c0392b"'),
     ]
 
 
 def draw_pane(output: Any) -> list[str]:
     """Return what a window said, as a bar across it; a missed event is a cross."""
-    clock, said = output.event.time, output.value
-    if not hasattr(said, "timing"):
+    clock, emitted = output.event.time, output.value
+    if not hasattr(emitted, "timing"):
         style = 'text-anchor="middle" font-size="20" fill="#c0392b" font-weight="bold"'
         return [
-            draw_text(said.time, clock - 0.5, "×", style),
-            draw_text(said.time + 0.7, clock - 0.3, "missed", 'fill="#c0392b"'),
+            draw_text(emitted.time, clock - 0.5, "×", style),
+            draw_text(emitted.time + 0.7, clock - 0.3, "missed", 'fill="#c0392b"'),
         ]
-    colour = COLOURS[said.timing]
+    colour = COLOURS[emitted.timing]
     bar = f'stroke="{colour}" stroke-width="5" stroke-linecap="round" opacity="0.85"'
-    label = f"{said.value} mm, {said.timing.replace('_', ' ')}"
+    label = f"{emitted.value} mm, {emitted.timing.replace('_', ' ')}"
     return [
-        draw_line(said.start + 0.3, clock, said.end - 0.3, clock, bar),
-        draw_text(said.start + 0.4, clock + 0.5, label, f'fill="{colour}" {HALO}'),
+        draw_line(emitted.start + 0.3, clock, emitted.end - 0.3, clock, bar),
+        draw_text(emitted.start + 0.4, clock + 0.5, label, f'fill="{colour}" {HALO}'),
     ]
 
 

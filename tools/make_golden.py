@@ -54,7 +54,7 @@ def make_references(draft: Path) -> None:
     """Make the savepoints of the reference."""
     for name, story in GOLDEN.items():
         if "reference" in story.runtimes:
-            snapshot = run(story.program, story.cut()[0], story.sources).snapshot()
+            snapshot = run(story.program, story.cut()[0], story.channels).snapshot()
             (draft / "reference").mkdir(parents=True, exist_ok=True)
             write_snapshot(snapshot, story.program, draft / "reference" / name, made_at=MADE_AT)
 
@@ -73,11 +73,11 @@ def make_with_spark(draft: Path) -> None:
 def make_query(session: Any, name: str, story: Golden, draft: Path) -> None:
     """Run a story up to its cut, and keep what is there then."""
     shutil.rmtree(PLACE, ignore_errors=True)
-    query = Run(session, PLACE, Stream(story.program, story.sources, story.list_items()))
+    query = Run(session, PLACE, Stream(story.program, story.channels, story.list_items()))
     before, _ = story.cut()
     half = len(before) // 2
     query.add([before[:half], before[half:]])
-    query.go(shards=2, columns=story.columns, hot=story.hot)
+    query.go(shards=2, columns=story.columns, hot_keys=story.hot_keys)
     (draft / "spark").mkdir(parents=True, exist_ok=True)
     with patch.object(creation, "datetime", SimpleNamespace(now=lambda zone: MADE_AT)):
         creation.create_savepoint(session, query.places()[1], draft / "spark" / name)

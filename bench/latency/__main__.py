@@ -1,6 +1,6 @@
 """How long after it was made is a barrier answered, at 10,000 values a second?
 
-Values of two sources and a barrier per 1,000 of them, over TCP, after 12 seconds to warm up. Every
+Values of two channels and a barrier per 1,000 of them, over TCP, after 12 seconds to warm up. Every
 answer is checked. `make bench ARGS="latency --rate 10000 --only anabranch,bytewax"`.
 """
 
@@ -82,16 +82,16 @@ def find_percentile(values: list[float], share: float) -> float:
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
 
 
-def compare(record: dict[str, dict[str, float]], said: list[list[float]]) -> list[float] | str:
+def compare(record: dict[str, dict[str, float]], emitted: list[list[float]]) -> list[float] | str:
     """Return the latencies of all barriers that were timed, or what is wrong with the answer."""
     totals = {int(when): total for when, total in record["totals"].items()}
-    answers = {int(when): total for when, total, _ in said}
-    moments = {int(when): moment for when, _, moment in said}
+    answers = {int(when): total for when, total, _ in emitted}
+    moments = {int(when): moment for when, _, moment in emitted}
     made = {int(when): moment for when, moment in record["made"].items()}
     wrong = [when for when, total in answers.items() if totals.get(when) != total]
     if wrong:
         return f"wrong: {len(wrong)} of {len(answers)} totals"
-    # Of the last barrier some sources never tell that they have gone past it.
+    # Of the last barrier some channels never tell that they have gone past it.
     missing = [when for when in made if when not in moments and when != max(made)]
     if missing:
         return f"wrong: {len(missing)} of {len(made)} barriers have no answer"

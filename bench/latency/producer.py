@@ -1,7 +1,7 @@
-"""The producer: values of two sources at a fixed rate and a barrier per 1,000 of them, over TCP.
+"""The producer: values of two channels at a fixed rate and a barrier per 1,000 of them, over TCP.
 
 A line is `time,seq,value`. The first 12 seconds warm the reader up; after that the moment at which
-each barrier was made is noted. A barrier can be answered when both sources of values have gone past
+each barrier was made is noted. A barrier can be answered when both channels of values have gone past
 it, which is a tick later: that is the least that a latency can be.
 """
 
@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-SOURCES = ("values-0", "values-1", "barriers")
+CHANNELS = ("values-0", "values-1", "barriers")
 TICK_S = 0.01
 PER_BARRIER = 1_000
 
@@ -26,8 +26,8 @@ class Schedule(NamedTuple):
 
 
 def listen() -> list[socket.socket]:
-    """Open a port for each source, wherever there is one free."""
-    return [socket.create_server(("127.0.0.1", 0)) for _ in SOURCES]
+    """Open a port for each channel, wherever there is one free."""
+    return [socket.create_server(("127.0.0.1", 0)) for _ in CHANNELS]
 
 
 def produce(servers: list[socket.socket], schedule: Schedule, ended: Path) -> None:

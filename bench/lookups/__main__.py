@@ -85,8 +85,8 @@ def measure(keys: int, seconds: int, connections: int, *, columns: bool) -> dict
         writer = Writer(home / "in", keys)
         writer.write(range(keys))
         frame = spark.readStream.schema("time long, key long, seq long").parquet(str(home / "in"))
-        feed = Frame(frame, source="s", tag=Seen, seq="seq")
-        result = run(counts, [feed], columnar="auto" if columns else "never")
+        source = Frame(frame, channel="s", event_type=Seen, seq="seq")
+        result = run(counts, [source], columnar="auto" if columns else "never")
         trigger = {"processingTime": "0 seconds"}
         query = write_directory(
             result, output=home / "out", checkpoint=home / "checkpoint", trigger=trigger
@@ -171,18 +171,18 @@ def press(port: int, keys: int, seconds: int, connections: int) -> dict[str, Any
             f'  return wrk.format("GET", "/state/" .. math.random(0, {keys - 1}))\nend\n'
         )
         script.flush()
-        said = subprocess.run(
+        emitted = subprocess.run(
             [wrk, "-t1", f"-c{connections}", f"-d{seconds}", "--latency", "-s", script.name,
              f"http://127.0.0.1:{port}"],
             capture_output=True, text=True, check=True,
         ).stdout  # fmt: skip
-    refused = re.search(r"Non-2xx or 3xx responses: (\d+)", said)
+    refused = re.search(r"Non-2xx or 3xx responses: (\d+)", emitted)
     if refused is not None:
         raise AssertionError(f"{refused[1]} look-ups were not answered")
-    return {"by": "wrk", **read_wrk(said)}
+    return {"by": "wrk", **read_wrk(emitted)}
 
 
-def read_wrk(said: str) -> dict[str, float]:
+def read_wrk(emitted: str) -> dict[str, float]:
     r"""Return p50, p99 and the rate that wrk prints.
 
     >>> read_wrk("  50%  800.00us\n  99%    1.20ms\nRequests/sec:   2100.56")
@@ -191,9 +191,9 @@ def read_wrk(said: str) -> dict[str, float]:
     units = {"us": 0.001, "ms": 1.0, "s": 1000.0}
     found = {}
     for share in ("50", "99"):
-        number, unit = re.search(rf"{share}%\s+([\d.]+)(us|ms|s)", said).groups()  # type: ignore[union-attr]
+        number, unit = re.search(rf"{share}%\s+([\d.]+)(us|ms|s)", emitted).groups()  # type: ignore[union-attr]
         found[f"p{share}_ms"] = float(number) * units[unit]
-    rate = re.search(r"Requests/sec:\s+([\d.]+)", said)
+    rate = re.search(r"Requests/sec:\s+([\d.]+)", emitted)
     assert rate is not None
     return {**found, "per_s": float(rate[1])}
 
@@ -203,11 +203,11 @@ def press_slowly(port: int, keys: int, seconds: int, connections: int) -> dict[s
     latencies: list[float] = []
 
     def ask(seed: int) -> None:
-        source, client = random.Random(seed), HTTPConnection("127.0.0.1", port)
+        channel, client = random.Random(seed), HTTPConnection("127.0.0.1", port)
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             since = time.perf_counter()
-            client.request("GET", f"/state/{source.randrange(keys)}")
+            client.request("GET", f"/state/{channel.randrange(keys)}")
             reply = client.getresponse()
             reply.read()
             assert reply.status == 200

@@ -29,7 +29,9 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
 
     parser = argparse.ArgumentParser(prog="make bench ARGS=peers", description=__doc__)
     parser.add_argument("--n", type=int, default=8_000_000, help="events of each workload")
-    parser.add_argument("--slices", type=int, default=8, help="files and micro-batches of a source")
+    parser.add_argument(
+        "--slices", type=int, default=8, help="files and micro-batches of a channel"
+    )
     parser.add_argument("--workload", type=split, default=(), help="w1,w2,…,w6; default: all")
     parser.add_argument("--only", type=split, default=(), help="contenders, by the start of a name")
     parser.add_argument("--repeat", type=int, default=1, help="runs of each; the best one counts")

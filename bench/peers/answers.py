@@ -40,17 +40,17 @@ def find_answer(cache: Path, workload: Workload) -> Answer:
 
 def compute_answer(workload: Workload) -> Answer:
     """Fold the whole input in order."""
-    sources = {s.name: s.columns for s in draw_input(workload).sources if s.name != "asks"}
+    channels = {s.name: s.columns for s in draw_input(workload).channels if s.name != "asks"}
     if workload.kind == "barrier":
-        return _sum_segments(sources)
+        return _sum_segments(channels)
     if workload.kind == "pages":
-        return _count_views(sources)
+        return _count_views(channels)
     if workload.kind == "windows":
-        return _sum_windows(workload, sources)
-    time = np.concatenate([columns["time"] for columns in sources.values()])
+        return _sum_windows(workload, channels)
+    time = np.concatenate([columns["time"] for columns in channels.values()])
     order = np.argsort(time)
-    key = np.concatenate([columns["key"] for columns in sources.values()])[order]
-    value = np.concatenate([columns["value"] for columns in sources.values()])[order]
+    key = np.concatenate([columns["key"] for columns in channels.values()])[order]
+    value = np.concatenate([columns["value"] for columns in channels.values()])[order]
     asked = list_asked(workload)
     if workload.kind == "ewma":
         average = np.full(workload.keys + 1, np.nan)
@@ -78,21 +78,21 @@ def _smooth(key: Any, value: Any, average: Any) -> None:
     fold(key, value, average)
 
 
-def _sum_segments(sources: Mapping[str, Mapping[str, Any]]) -> Answer:
-    values = [columns for name, columns in sources.items() if name != "barriers"]
+def _sum_segments(channels: Mapping[str, Mapping[str, Any]]) -> Answer:
+    values = [columns for name, columns in channels.items() if name != "barriers"]
     time = np.concatenate([columns["time"] for columns in values])
     order = np.argsort(time)
     running = np.cumsum(np.concatenate([columns["value"] for columns in values])[order])
-    barriers = sources["barriers"]["time"]
+    barriers = channels["barriers"]["time"]
     before = running[np.searchsorted(time[order], barriers) - 1]
     return {"time": barriers, "total": np.diff(before, prepend=0)}
 
 
-def _count_views(sources: Mapping[str, Mapping[str, Any]]) -> Answer:
-    views = [columns for name, columns in sources.items() if name != "updates"]
+def _count_views(channels: Mapping[str, Mapping[str, Any]]) -> Answer:
+    views = [columns for name, columns in channels.items() if name != "updates"]
     time = np.concatenate([columns["time"] for columns in views])
     page = np.concatenate([columns["page"] for columns in views])
-    updates = sources["updates"]
+    updates = channels["updates"]
     answer: dict[str, list[Any]] = {"page": [], "version": [], "seen": []}
     for number in (0, 1):
         changes = updates["time"][updates["page"] == number]
@@ -104,9 +104,9 @@ def _count_views(sources: Mapping[str, Mapping[str, Any]]) -> Answer:
     return _drop_unseen(whole, whole["seen"] > 0)
 
 
-def _sum_windows(workload: Workload, sources: Mapping[str, Mapping[str, Any]]) -> Answer:
+def _sum_windows(workload: Workload, channels: Mapping[str, Mapping[str, Any]]) -> Answer:
     time, auction, price = (
-        np.concatenate([columns[name] for columns in sources.values()])
+        np.concatenate([columns[name] for columns in channels.values()])
         for name in ("time", "auction", "price")
     )
     counted = auction < workload.keys
@@ -116,13 +116,13 @@ def _sum_windows(workload: Workload, sources: Mapping[str, Mapping[str, Any]]) -
     # A window ends after pane 0, or 1, …: what it holds is the difference of two running sums.
     end = np.arange(1, panes + width)
     upper, lower = np.minimum(end, panes), np.maximum(end - width, 0)
-    said = []
+    emitted = []
     for amount in (price[counted], 1):
         running = np.zeros((panes + 1, workload.keys), np.int64)
         np.add.at(running, (pane - first + 1, auction[counted]), amount)
         running = running.cumsum(axis=0)
-        said.append(running[upper] - running[lower])
-    total, seen = said
+        emitted.append(running[upper] - running[lower])
+    total, seen = emitted
     place, key = np.nonzero(seen)
     ends = (first + end[place]) * workload.every
     return {"auction": key, "end": ends, "total": total[place, key], "seen": seen[place, key]}
@@ -133,7 +133,7 @@ def find_difference(kind: Kind, expected: Answer, got: Answer) -> str | None:
 
     Rows that nobody asked for do not count: what the closing events leave open.
     """
-    names, said = (list(columns) for columns in COLUMNS[kind])
+    names, emitted = (list(columns) for columns in COLUMNS[kind])
     right, answer = _tabulate(kind, expected), _tabulate(kind, got)
     said_twice = int(answer.duplicated(names).sum())
     if said_twice:
@@ -145,21 +145,21 @@ def find_difference(kind: Kind, expected: Answer, got: Answer) -> str | None:
             f"{len(missing):,} of {len(right):,} rows are missing, "
             f"the first is {_read_first(missing[names])}"
         )
-    answered = [f"{name} got" for name in said]
-    wrong = both[~_find_same(kind, both[said].to_numpy(), both[answered].to_numpy())]
+    answered = [f"{name} got" for name in emitted]
+    wrong = both[~_find_same(kind, both[emitted].to_numpy(), both[answered].to_numpy())]
     if len(wrong):
         return (
             f"{len(wrong):,} of {len(right):,} rows are wrong, the first is "
             f"{_read_first(wrong[names])}: {_read_first(wrong[answered])} "
-            f"instead of {_read_first(wrong[said])}"
+            f"instead of {_read_first(wrong[emitted])}"
         )
     return None
 
 
 def _tabulate(kind: Kind, answer: Answer) -> Any:
-    names, said = COLUMNS[kind]
+    names, emitted = COLUMNS[kind]
     columns = {name: np.asarray(answer[name]).astype(np.int64) for name in names}
-    return pd.DataFrame(columns | {name: np.asarray(answer[name]) for name in said})
+    return pd.DataFrame(columns | {name: np.asarray(answer[name]) for name in emitted})
 
 
 def _read_first(rows: Any) -> tuple[Any, ...]:

@@ -39,8 +39,8 @@ def prepare_input(cache: Path, workload: Workload, forms: set[Form]) -> Path:
 
 def describe_input(workload: Workload, drawn: Input) -> dict[str, Any]:
     """Return what a job has to know of its input."""
-    counted = [source for source in drawn.sources if source.name != "asks"]
-    slices = sum(_count_slices(source, drawn) for source in counted)
+    counted = [channel for channel in drawn.channels if channel.name != "asks"]
+    slices = sum(_count_slices(channel, drawn) for channel in counted)
     return {
         "workload": workload.name,
         "kind": workload.kind,
@@ -51,35 +51,35 @@ def describe_input(workload: Workload, drawn: Input) -> dict[str, Any]:
         "every": workload.every,
         "asked_step": int(np.diff(list_asked(workload)[:2], append=1)[0]),
         "slices": [int(rows) for rows in slices],
-        "sources": [source.name for source in counted],
-        "end": max(int(source.columns["time"][-1]) for source in counted),
+        "channels": [channel.name for channel in counted],
+        "end": max(int(channel.columns["time"][-1]) for channel in counted),
     }
 
 
-def _cut(source: Drawn, drawn: Input) -> list[tuple[int, int]]:
-    places = np.searchsorted(source.columns["time"], drawn.cuts, side="right")
-    edges = [0, *(int(place) for place in places), len(source.columns["time"])]
+def _cut(channel: Drawn, drawn: Input) -> list[tuple[int, int]]:
+    places = np.searchsorted(channel.columns["time"], drawn.cuts, side="right")
+    edges = [0, *(int(place) for place in places), len(channel.columns["time"])]
     return list(pairwise(edges))
 
 
-def _count_slices(source: Drawn, drawn: Input) -> Any:
-    return np.array([stop - start for start, stop in _cut(source, drawn)])
+def _count_slices(channel: Drawn, drawn: Input) -> Any:
+    return np.array([stop - start for start, stop in _cut(channel, drawn)])
 
 
 def _write_parquet(folder: Path, drawn: Input) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    for source in drawn.sources:
-        columns = dict(source.columns)
+    for channel in drawn.channels:
+        columns = dict(channel.columns)
         is_heartbeat = columns.pop("is_heartbeat", None)
         table = pa.table(columns)
         if is_heartbeat is not None:
             beats = pa.array(columns["time"], mask=~is_heartbeat)
             table = table.append_column("heartbeat", beats)
-        (folder / source.name).mkdir()
-        for number, (start, stop) in enumerate(_cut(source, drawn)):
-            file = folder / source.name / f"{number:04}.parquet"
+        (folder / channel.name).mkdir()
+        for number, (start, stop) in enumerate(_cut(channel, drawn)):
+            file = folder / channel.name / f"{number:04}.parquet"
             pq.write_table(table.slice(start, stop - start), file, compression="snappy")
             # Spark's file source goes by the time of change.
             os.utime(file, (_EPOCH + number, _EPOCH + number))
@@ -90,9 +90,9 @@ def _write_csv(folder: Path, drawn: Input, *, header: bool) -> None:
     import pyarrow.csv as pc
 
     options = pc.WriteOptions(include_header=header, quoting_style="none")
-    for source in drawn.sources:
-        if source.name == "asks":
+    for channel in drawn.channels:
+        if channel.name == "asks":
             continue
-        (folder / source.name).mkdir()
-        columns = {name: column for name, column in source.columns.items() if name != "seq"}
-        pc.write_csv(pa.table(columns), folder / source.name / "0000.csv", options)
+        (folder / channel.name).mkdir()
+        columns = {name: column for name, column in channel.columns.items() if name != "seq"}
+        pc.write_csv(pa.table(columns), folder / channel.name / "0000.csv", options)

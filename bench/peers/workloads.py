@@ -1,9 +1,9 @@
-"""Workloads: what is asked, and the events of each source, drawn from a fixed seed.
+"""Workloads: what is asked, and the events of each channel, drawn from a fixed seed.
 
-Times interleave between the sources of a workload, and are unique but for bids, so an engine that takes
-events as they arrive gets W2, W3 and W5 wrong. Each source is cut into slices at the same times; a slice
+Times interleave between the channels of a workload, and are unique but for bids, so an engine that takes
+events as they arrive gets W2, W3 and W5 wrong. Each channel is cut into slices at the same times; a slice
 is one file, and one micro-batch of the engines that have them. After the last event that counts, closing
-events carry every source past it: no engine needs to be told that the input has ended.
+events carry every channel past it: no engine needs to be told that the input has ended.
 """
 
 from dataclasses import dataclass
@@ -48,16 +48,16 @@ class Workload:
 
 
 class Drawn(NamedTuple):
-    """One source: its columns in the order of its sequence. Only Anabranch reads the `asks`."""
+    """One channel: its columns in the order of its sequence. Only Anabranch reads the `asks`."""
 
     name: str
     columns: dict[str, Array]
 
 
 class Input(NamedTuple):
-    """The sources of a workload, and the last time of each slice but the last."""
+    """The channels of a workload, and the last time of each slice but the last."""
 
-    sources: list[Drawn]
+    channels: list[Drawn]
     cuts: Array
 
 
@@ -94,7 +94,7 @@ def list_workloads(n: int, slices: int, growth: tuple[int, ...] = GROWTH) -> dic
 
 
 def draw_input(workload: Workload) -> Input:
-    """Draw the events of every source."""
+    """Draw the events of every channel."""
     rng = np.random.default_rng(SEED)
     if workload.kind == "barrier":
         return _draw_barriers(workload, rng)
@@ -125,23 +125,23 @@ def _draw_readings(workload: Workload, rng: np.random.Generator) -> Input:
         cuts = np.concatenate([[len(load)], cuts])
     asked = list_asked(workload)
     end = len(key) + 1 + len(asked)
-    sources = []
+    channels = []
     for number in (0, 1):
-        # The key after the last is nobody's: its reading closes the source.
+        # The key after the last is nobody's: its reading closes the channel.
         mine = slice(number, None, 2)
         closed = {
             "time": np.append(time[mine], end + number),
             "key": np.append(key[mine], keys),
             "value": np.append(value[mine], 0.0),
         }
-        sources.append(_number(f"readings-{number}", closed))
+        channels.append(_number(f"readings-{number}", closed))
     beats = len(cuts)
     asks = {
         "time": np.concatenate([cuts, len(key) + 1 + np.arange(len(asked))]),
         "key": np.concatenate([np.full(beats, -1), asked]),
         "is_heartbeat": np.arange(beats + len(asked)) < beats,
     }
-    return Input([*sources, _number("asks", asks)], cuts)
+    return Input([*channels, _number("asks", asks)], cuts)
 
 
 def _draw_barriers(workload: Workload, rng: np.random.Generator) -> Input:
@@ -150,9 +150,9 @@ def _draw_barriers(workload: Workload, rng: np.random.Generator) -> Input:
     time = index + index // per + 1
     value = rng.integers(0, 1000, n)
     barriers = np.arange(1, (n - 1) // per + 1) * (per + 1)
-    sources = [_number(f"values-{s}", {"time": time[s::2], "value": value[s::2]}) for s in (0, 1)]
+    channels = [_number(f"values-{s}", {"time": time[s::2], "value": value[s::2]}) for s in (0, 1)]
     cuts = time[n * np.arange(1, workload.slices) // workload.slices]
-    return Input([*sources, _number("barriers", {"time": barriers})], cuts)
+    return Input([*channels, _number("barriers", {"time": barriers})], cuts)
 
 
 def _draw_pages(workload: Workload, rng: np.random.Generator) -> Input:
@@ -168,17 +168,17 @@ def _draw_pages(workload: Workload, rng: np.random.Generator) -> Input:
         updates["page"].append(np.full(len(times), number))
         updates["version"].append(np.arange(len(times)))
     order = np.argsort(np.concatenate(updates["time"]))
-    sources = []
+    channels = []
     for number in (0, 1):
         closing = end + 10 + 2 * np.arange(2) + number
         views = {
             "time": np.append(time[number::2], closing),
             "page": np.append(page[number::2], [0, 1]),
         }
-        sources.append(_number(f"views-{number}", views))
+        channels.append(_number(f"views-{number}", views))
     columns = {name: np.concatenate(parts)[order] for name, parts in updates.items()}
     cuts = time[n * np.arange(1, workload.slices) // workload.slices]
-    return Input([*sources, _number("updates", columns)], cuts)
+    return Input([*channels, _number("updates", columns)], cuts)
 
 
 def _draw_bids(workload: Workload, rng: np.random.Generator) -> Input:
@@ -187,18 +187,18 @@ def _draw_bids(workload: Workload, rng: np.random.Generator) -> Input:
     time = workload.size + np.arange(n) * max(SHORTEST_MS, n // BIDS_PER_MS) // n
     auction = rng.integers(0, auctions, n)
     price = rng.integers(1, 10_000, n)
-    sources = []
+    channels = []
     for number in (0, 1):
-        # The auction after the last is nobody's: its bid closes the source, and every window.
+        # The auction after the last is nobody's: its bid closes the channel, and every window.
         mine = slice(number, None, 2)
         bids = {
             "time": np.append(time[mine], time[-1] + 2 * workload.size + number),
             "auction": np.append(auction[mine], auctions),
             "price": np.append(price[mine], 0),
         }
-        sources.append(_number(f"bids-{number}", bids))
+        channels.append(_number(f"bids-{number}", bids))
     cuts = time[n * np.arange(1, workload.slices) // workload.slices]
-    return Input(sources, cuts)
+    return Input(channels, cuts)
 
 
 def _number(name: str, columns: dict[str, Array]) -> Drawn:

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anabranch.errors import AnabranchError, Stopped
-from anabranch.eventtime.channels import Source, end_sources
+from anabranch.eventtime.channels import Channel, end_channels
 from anabranch.eventtime.ledger import Ledger
 from anabranch.model.events import Item
 from anabranch.model.program import Program
@@ -49,7 +49,7 @@ class Rows(NamedTuple):
 def show(
     program: Program,
     events: Iterable[Item],
-    sources: Sequence[Source] = (),
+    channels: Sequence[Channel] = (),
     line: Line = "at {}: {}".format,
     *,
     arguments: Sequence[str] | None = None,
@@ -59,11 +59,11 @@ def show(
     `arguments` are those of the command line: none, or `--master MASTER` and `--shards N` for Spark.
     """
     asked = _read_arguments(program, arguments)
-    items = end_sources(events, sources)
-    answer = run(program, items, sources)
+    items = end_channels(events, channels)
+    answer = run(program, items, channels)
     try:
         if asked.master is not None:
-            rows = fold_on_spark(program, items, sources, asked.master, asked.shards)
+            rows = fold_on_spark(program, items, channels, asked.master, asked.shards)
             compare(answer, rows)
     except DifferenceError as error:
         _leave(str(error), FOUND)
@@ -81,7 +81,7 @@ def show(
 def fold_on_spark(
     program: Program,
     items: Iterable[Item],
-    sources: Sequence[Source],
+    channels: Sequence[Channel],
     master: str = "local[2]",
     shards: int = SHARDS,
 ) -> Rows:
@@ -92,13 +92,13 @@ def fold_on_spark(
     from anabranch.spark.sinks.progress import explain_failure
 
     items = list(items)
-    channels = sources or [Source(name) for name in dict.fromkeys(item.source for item in items)]
+    channels = channels or [Channel(name) for name in dict.fromkeys(item.channel for item in items)]
     with TemporaryDirectory(prefix="anabranch-demo-") as folder, end_on_signals():
         write_rows(f"{folder}/events.jsonl", map(encode_item, items), "jsonl")
         settings: dict[str, Any] = {"spark.driver.extraJavaOptions": SHORT_LIVED}
         start_session("anabranch-demo", master, ui=False, **settings)
-        feed = Files.of(program, folder, format="json", sources=channels, ended=True)
-        result = run_query(program, feed, shards=shards)
+        source = Files.of(program, folder, format="json", channels=channels, ended=True)
+        result = run_query(program, source, shards=shards)
         try:
             rows = result.rows.collect()
         except Exception as error:
@@ -109,7 +109,7 @@ def fold_on_spark(
 def stream_on_spark(
     program: Program,
     parts: Sequence[Iterable[Item]],
-    sources: Sequence[Source],
+    channels: Sequence[Channel],
     shards: int = SHARDS,
     spark: SparkSession | None = None,
 ) -> Rows:
@@ -123,8 +123,8 @@ def stream_on_spark(
         settings: dict[str, Any] = {"spark.driver.extraJavaOptions": SHORT_LIVED}
         spark = start_session("anabranch-demo", **settings)
     parts = [list(part) for part in parts]
-    names = dict.fromkeys(item.source for part in parts for item in part)
-    channels = sources or [Source(name) for name in names]
+    names = dict.fromkeys(item.channel for part in parts for item in part)
+    channels = channels or [Channel(name) for name in names]
     outputs: list[Any] = []
     ledger: list[Any] = []
 
@@ -137,8 +137,8 @@ def stream_on_spark(
     with TemporaryDirectory(prefix="anabranch-demo-") as folder:
         for number, part in enumerate(parts):
             write_rows(f"{folder}/{number:06}.jsonl", map(encode_item, part), "jsonl")
-        feed = Files.of(program, folder, format="json", files_per_batch=1, sources=channels)
-        result = run_query(program, feed, spark=spark, shards=shards)
+        source = Files.of(program, folder, format="json", files_per_batch=1, channels=channels)
+        result = run_query(program, source, spark=spark, shards=shards)
         query = for_each_batch(result, take, available_now=True)
         try:
             query.awaitTermination()

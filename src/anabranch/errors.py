@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Location:
-    """A place in the user's source."""
+    """A place in the user's channel."""
 
     file: str
     line: int
@@ -56,7 +56,7 @@ class PlanError(AnabranchError, ValueError):
 
 
 class InputError(AnabranchError, ValueError):
-    """An input file, a source declaration or an event could not be used."""
+    """An input file, a channel declaration or an event could not be used."""
 
 
 class TargetError(AnabranchError, LookupError):

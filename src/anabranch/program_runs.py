@@ -6,15 +6,15 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from anabranch.errors import InputError
-from anabranch.eventtime.channels import Source, end_sources
+from anabranch.eventtime.channels import Channel, end_channels
 from anabranch.microbatch.ingest.file_items import read_items
 from anabranch.model.events import Event, Heartbeat, Item, Malformed
 from anabranch.model.program import Program
 from anabranch.reference.sequential import Answer
 from anabranch.reference.sequential import run as fold
 from anabranch.savepoints.snapshot import Snapshot
-from anabranch.sources.feeds import Feed, list_feeds
 from anabranch.sources.files import Files
+from anabranch.sources.source_options import Source, list_sources
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from anabranch.spark.sinks.results import Result
 
 INPUT = "input"
-"""The source of plain events, which name none."""
+"""The channel of plain events, which name none."""
 
 
 @overload
 def run(
     program: Program,
-    feeds: Feed | Iterable[Any],
+    sources: Source | Iterable[Any],
     *,
-    sources: Sequence[Source] = (),
+    channels: Sequence[Channel] = (),
     ended: bool = True,
     start: Snapshot | None = None,
     spark: None = None,
@@ -43,9 +43,9 @@ def run(
 @overload
 def run(
     program: Program,
-    feeds: Feed | Iterable[Any],
+    sources: Source | Iterable[Any],
     *,
-    sources: Sequence[Source] = (),
+    channels: Sequence[Channel] = (),
     spark: SparkSession,
     **options: Unpack[RunKeywords],
 ) -> Result: ...
@@ -53,19 +53,19 @@ def run(
 
 def run(
     program: Program,
-    feeds: Feed | Iterable[Any],
+    sources: Source | Iterable[Any],
     *,
-    sources: Sequence[Source] = (),
+    channels: Sequence[Channel] = (),
     ended: bool = True,
     start: Snapshot | None = None,
     spark: SparkSession | None = None,
     **options: Any,
 ) -> Answer | Result:
-    """Run a program on events, or on feeds, and return its answer.
+    """Run a program on events, or on sources, and return its answer.
 
-    `feeds` is a list of events, or one or more feeds such as `Files`. Events are plain (`Txn(1, "ann", 5)`, all
-    of one source, in the order of the list), or an `Event` each, with its source; `sources` declares the
-    sources of a list. The input is taken as it is now. It has an end, after which nothing is pending, unless
+    `sources` is a list of events, or one or more sources such as `Files`. Events are plain (`Txn(1, "ann", 5)`, all
+    of one channel, in the order of the list), or an `Event` each, with its channel; `channels` declares the
+    channels of a list. The input is taken as it is now. It has an end, after which nothing is pending, unless
     `ended=False`. A run continues from the `start` that another one has left: `answer.snapshot()`.
 
     Without `spark` the program runs in this process, one event after the other: that is the reference, which
@@ -74,31 +74,31 @@ def run(
     if spark is not None:
         from anabranch.spark.runs import run as run_on_spark
 
-        _refuse_sources(sources)
+        _refuse_channels(channels)
         if start is not None or not ended:
             raise InputError(
                 "`start` and `ended` are of a run without Spark",
                 expected="restore_savepoint(…) and Files(…, ended=…) of anabranch.spark",
                 got="start=" if start is not None else "ended=False",
             )
-        return run_on_spark(program, feeds, spark=spark, **options)
+        return run_on_spark(program, sources, spark=spark, **options)
     if options:
         raise InputError(
             f"{next(iter(options))} is an option of a run on Spark",
             expected="spark=session beside it",
             got="no session",
         )
-    taken = [feeds] if isinstance(feeds, Feed) else list(feeds)
-    if not any(isinstance(one, Feed) for one in taken):
+    taken = [sources] if isinstance(sources, Source) else list(sources)
+    if not any(isinstance(one, Source) for one in taken):
         items = list_items(program, taken)
     else:
-        _refuse_sources(sources)
-        items, sources = _read_files(program, list_feeds(taken))
-    return fold(program, end_sources(items, sources) if ended else items, sources, start)
+        _refuse_channels(channels)
+        items, channels = _read_files(program, list_sources(taken))
+    return fold(program, end_channels(items, channels) if ended else items, channels, start)
 
 
 def list_items(program: Program, events: Iterable[Any]) -> list[Item]:
-    """Return events as items; plain ones are of one source, numbered in the order of the list."""
+    """Return events as items; plain ones are of one channel, numbered in the order of the list."""
     items: list[Item] = []
     for place, event in enumerate(events):
         if isinstance(event, Event | Heartbeat | Malformed):
@@ -106,35 +106,35 @@ def list_items(program: Program, events: Iterable[Any]) -> list[Item]:
         elif type(event) in program.inputs:
             items.append(Event(event, INPUT, place))
         else:
-            known = ", ".join(tag.__name__ for tag in program.inputs)
+            known = ", ".join(event_type.__name__ for event_type in program.inputs)
             raise InputError(
                 f"item {place} is not an event of {program.name}",
-                expected=f"{known}, or Event(…) with its source",
+                expected=f"{known}, or Event(…) with its channel",
                 got=repr(event)[:100],
             )
     return items
 
 
-def _read_files(program: Program, feeds: Sequence[Feed]) -> tuple[list[Item], list[Source]]:
+def _read_files(program: Program, sources: Sequence[Source]) -> tuple[list[Item], list[Channel]]:
     items: list[Item] = []
-    sources: list[Source] = []
-    for feed in feeds:
-        if not isinstance(feed, Files):
+    channels: list[Channel] = []
+    for source in sources:
+        if not isinstance(source, Files):
             raise InputError(
-                f"{type(feed).__name__} can't be read without Spark",
+                f"{type(source).__name__} can't be read without Spark",
                 expected="Files(…), or a list of events",
-                got=type(feed).__name__,
+                got=type(source).__name__,
                 cure="run(program, …, spark=session)",
             )
-        items += read_items(program, feed)
-        sources += feed.declared()
-    return items, sources
+        items += read_items(program, source)
+        channels += source.declared()
+    return items, channels
 
 
-def _refuse_sources(sources: Sequence[Source]) -> None:
-    if sources:
+def _refuse_channels(channels: Sequence[Channel]) -> None:
+    if channels:
         raise InputError(
-            "sources are declared beside feeds",
-            expected="sources= only for a list of events; a feed declares its own",
-            got=", ".join(source.name for source in sources),
+            "channels are declared beside sources",
+            expected="channels= only for a list of events; a source declares its own",
+            got=", ".join(channel.name for channel in channels),
         )

@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from anabranch.spark.sinks.directory import (
         find_last_batch,
         for_each_batch,
-        read_frontiers,
         read_waivers,
+        read_watermarks,
         write_directory,
     )
     from anabranch.spark.sinks.preview_sinks import write_console, write_memory
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 __all__ = [
     "find_last_batch",
     "for_each_batch",
-    "read_frontiers",
     "read_late",
     "read_outputs",
     "read_rejected",
     "read_waivers",
+    "read_watermarks",
     "write_console",
     "write_directory",
     "write_memory",

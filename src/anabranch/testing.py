@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from anabranch.demo import DifferenceError, compare, stream_on_spark
 from anabranch.errors import InputError
-from anabranch.eventtime.channels import Source, end_sources
+from anabranch.eventtime.channels import Channel, end_channels
 from anabranch.model.events import Item
 from anabranch.model.program import Program
 from anabranch.plan.layout_plans import plan_layout
@@ -39,7 +39,7 @@ def check(  # noqa: PLR0913 - what may differ between runs, each by its name
     events: Iterable[Any],
     expected: Sequence[Any] | None = None,
     *,
-    sources: Sequence[Source] = (),
+    channels: Sequence[Channel] = (),
     on: Sequence[Runtime] = HERE,
     seed: int = 0,
     runs: int = 10,
@@ -48,19 +48,19 @@ def check(  # noqa: PLR0913 - what may differ between runs, each by its name
 ) -> Answer:
     """Run a program on events on every runtime that is asked for, and return the reference's answer.
 
-    `events` and `sources` are those of `anabranch.run`; the input has an end. `expected` are the values of the
+    `events` and `channels` are those of `anabranch.run`; the input has an end. `expected` are the values of the
     outputs, in order. Each runtime but Spark runs `runs` times, with seeds from `seed` on: a seed decides in
-    which order sources take turns, where batches begin, and what crashes. Spark runs once, as a stream of
+    which order channels take turns, where batches begin, and what crashes. Spark runs once, as a stream of
     batches cut at random, in `spark` or a local session.
 
     Raises `DifferenceError`, an `AssertionError`, with the first output that differs and the seed.
     """
     _check_arguments(on, runs, shards)
-    items = _number(end_sources(list_items(program, events), sources))
-    answer = fold(program, items, sources)
+    items = _number(end_channels(list_items(program, events), channels))
+    answer = fold(program, items, channels)
     if expected is not None:
         _compare_values(program, list(expected), answer.values)
-    trial = _Trial(program, items, sources, answer, seed, runs, shards, spark)
+    trial = _Trial(program, items, channels, answer, seed, runs, shards, spark)
     for runtime in dict.fromkeys(on):
         trial.run(runtime)
     return answer
@@ -73,14 +73,14 @@ class _Trial:
         self,
         program: Program,
         items: list[Item],
-        sources: Sequence[Source],
+        channels: Sequence[Channel],
         answer: Answer,
         seed: int,
         runs: int,
         shards: int,
         spark: SparkSession | None,
     ) -> None:
-        self.program, self.items, self.sources = program, items, sources
+        self.program, self.items, self.channels = program, items, channels
         self.answer, self.shards, self.spark = answer, shards, spark
         self.seed, self.seeds = seed, range(seed, seed + runs)
 
@@ -95,10 +95,10 @@ class _Trial:
         known[runtime]()
 
     def _run_reference(self) -> None:
-        """Let sources take turns in other orders: the answer does not depend on them."""
+        """Let channels take turns in other orders: the answer does not depend on them."""
         for seed in self.seeds:
             arrival = interleave(random.Random(seed), self.items)
-            self._compare("reference", seed, fold(self.program, arrival, self.sources))
+            self._compare("reference", seed, fold(self.program, arrival, self.channels))
 
     def _run_speculative(self) -> None:
         from anabranch.reference.speculative import run as run_speculative
@@ -108,14 +108,14 @@ class _Trial:
             most = max(1, len(self.items) // rng.choice((2, 5, 20)))
             sizes = (rng.randint(1, most) for _ in iter(int, 1))
             arrival = interleave(rng, self.items)
-            found = run_speculative(self.program, arrival, self.sources, sizes=sizes)
+            found = run_speculative(self.program, arrival, self.channels, sizes=sizes)
             self._compare("speculative", seed, found.answer)
 
     def _run_simulated(self) -> None:
         from anabranch.reference.verification import prepare
 
         forked, plan = plan_layout(self.program, choose_layout(self.program, self.shards))
-        trial = prepare(forked, plan, self.items, self.sources)
+        trial = prepare(forked, plan, self.items, self.channels)
         for seed in self.seeds:
             _, mismatch = trial.verify(seed)
             if mismatch is not None:
@@ -133,7 +133,7 @@ class _Trial:
         ends = sorted(rng.randint(0, len(arrival)) for _ in range(2))
         parts = [arrival[a:b] for a, b in zip([0, *ends], [*ends, len(arrival)], strict=True)]
         rows = stream_on_spark(
-            self.program, [part for part in parts if part], self.sources, self.shards, self.spark
+            self.program, [part for part in parts if part], self.channels, self.shards, self.spark
         )
         compare(self.answer, rows)
 
@@ -158,24 +158,24 @@ class _Trial:
 
 
 def interleave(rng: random.Random, items: Sequence[Item]) -> list[Item]:
-    """Return items in another order of arrival: each source keeps its own order."""
+    """Return items in another order of arrival: each channel keeps its own order."""
     turns = list(items)
     rng.shuffle(turns)
     queues: dict[str, deque[Item]] = {}
     for item in items:
-        queues.setdefault(item.source, deque()).append(item)
-    return [queues[item.source].popleft() for item in turns]
+        queues.setdefault(item.channel, deque()).append(item)
+    return [queues[item.channel].popleft() for item in turns]
 
 
 def _number(items: list[Item]) -> list[Item]:
-    """Give numbers to the items of sources that have no sequence, in the order in which they came."""
-    numbered = {item.source for item in items if item.seq is not None}
+    """Give numbers to the items of channels that have no sequence, in the order in which they came."""
+    numbered = {item.channel for item in items if item.seq is not None}
     counts: dict[str, int] = {}
     found: list[Item] = []
     for item in items:
-        if item.source not in numbered:
-            counts[item.source] = counts.get(item.source, -1) + 1
-            item = item._replace(seq=counts[item.source])  # noqa: PLW2901
+        if item.channel not in numbered:
+            counts[item.channel] = counts.get(item.channel, -1) + 1
+            item = item._replace(seq=counts[item.channel])  # noqa: PLW2901
         found.append(item)
     return found
 

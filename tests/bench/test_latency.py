@@ -3,7 +3,7 @@ import socket
 import threading
 
 from bench.latency.__main__ import compare, main
-from bench.latency.producer import SOURCES, Schedule, listen, produce
+from bench.latency.producer import CHANNELS, Schedule, listen, produce
 
 RECORD = {"totals": {"5": 10, "9": 20, "12": 7}, "made": {"9": 1.0, "12": 2.0}}
 
@@ -27,14 +27,14 @@ def test_the_producer_sends_what_it_says_it_has_sent(tmp_path):
     schedule = Schedule(per_second=5_000, seconds=1, warm_s=0)
     producer = threading.Thread(target=produce, args=(servers, schedule, ended))
     producer.start()
-    received: list[list[tuple[int, int, int]]] = [[] for _ in SOURCES]
+    received: list[list[tuple[int, int, int]]] = [[] for _ in CHANNELS]
 
     def read(number: int) -> None:
         with socket.create_connection(servers[number].getsockname()) as reader:
             lines = reader.makefile("r").read().splitlines()
         received[number] = [tuple(int(field) for field in line.split(",")) for line in lines]
 
-    readers = [threading.Thread(target=read, args=(number,)) for number in range(len(SOURCES))]
+    readers = [threading.Thread(target=read, args=(number,)) for number in range(len(CHANNELS))]
     for thread in readers:
         thread.start()
     for thread in [*readers, producer]:

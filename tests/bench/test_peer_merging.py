@@ -17,26 +17,26 @@ def merging(monkeypatch):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_merge_says_the_same_however_its_sources_arrive(merging, seed):
+def test_a_merge_says_the_same_however_its_channels_arrive(merging, seed):
     rng = random.Random(seed)
     events = [(time, rng.choice([0, 0, 1, 1, 2]), rng.randrange(100)) for time in range(1, 200)]
     events += [(300, 0, 0), (301, 1, 0), (302, 2, 0)]
     expected, total, version = [], 0, -1
-    for time, source, value in events:
-        if source == 2:
+    for time, channel, value in events:
+        if channel == 2:
             expected.append((time, version, total))
             total, version = 0, value
         else:
             total += value
-    queues = [[(t, v) for t, s, v in events if s == source] for source in range(3)]
-    merge, said = merging.begin(), []
+    queues = [[(t, v) for t, s, v in events if s == channel] for channel in range(3)]
+    merge, emitted = merging.begin(), []
     while any(queues):
         arrived = []
-        for source, queue in enumerate(queues):
+        for channel, queue in enumerate(queues):
             part = [queue.pop(0) for _ in range(min(len(queue), rng.randrange(9)))]
             columns = np.array(part, dtype=np.int64).reshape(-1, 2)
-            arrived.append((source, merging.Chunk(columns[:, 0], columns[:, 1])))
+            arrived.append((channel, merging.Chunk(columns[:, 0], columns[:, 1])))
         merge, closed = merging.advance(merge, arrived)
-        said += [tuple(segment) for segment in closed]
-    # The last marker waits: no source of values has gone past it.
-    assert said == expected[:-1]
+        emitted += [tuple(segment) for segment in closed]
+    # The last marker waits: no channel of values has gone past it.
+    assert emitted == expected[:-1]

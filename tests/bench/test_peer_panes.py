@@ -41,7 +41,7 @@ def sum_up(bids, size, every):
         for start in range(time // every * every, time - size, -every):
             total, seen = held.get((key, start + size), (0, 0))
             held[key, start + size] = (total + price, seen + 1)
-    return sorted((*row, *said) for row, said in held.items())
+    return sorted((*row, *emitted) for row, emitted in held.items())
 
 
 HOPS = [(12, 3), (10, 10), (100, 1)]
@@ -50,16 +50,16 @@ HOPS = [(12, 3), (10, 10), (100, 1)]
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("hop", HOPS)
 def test_panes_say_each_window_once_however_bids_are_cut(panes, hop, seed):
-    bids, held, said = draw_bids(seed), panes.begin(4), []
+    bids, held, emitted = draw_bids(seed), panes.begin(4), []
     rng, rest = random.Random(seed), draw_bids(seed)
     while rest:
         part = [rest.pop(0) for _ in range(min(len(rest), rng.randrange(1, 9)))]
-        frontier = part[-1][0]
+        watermark = part[-1][0]
         rng.shuffle(part)
         held = panes.add(held, panes.Hop(*hop), *np.array(part).T)
-        held, closed = panes.close(held, panes.Hop(*hop), frontier)
-        said += zip(*(column.tolist() for column in closed), strict=True)
-    assert sorted(said) == sum_up(bids, *hop)
+        held, closed = panes.close(held, panes.Hop(*hop), watermark)
+        emitted += zip(*(column.tolist() for column in closed), strict=True)
+    assert sorted(emitted) == sum_up(bids, *hop)
     # The last bid is in panes of its own, and nobody has gone past it.
     assert panes.find_last(held, panes.Hop(*hop)) == 400 // hop[1] * hop[1] + hop[0]
 
@@ -78,4 +78,4 @@ def test_panes_of_which_all_is_said_have_no_last_window(panes):
 def test_a_plain_loop_says_what_each_window_holds(hopping, hop, seed):
     windows = hopping.Hopping(*hop)
     windows.take((time, 0, key, price) for time, key, price in draw_bids(seed))
-    assert sorted(windows.said) == sum_up(draw_bids(seed), *hop)
+    assert sorted(windows.emitted) == sum_up(draw_bids(seed), *hop)

@@ -23,48 +23,48 @@ SMALL = list_workloads(400, 4, growth=(100,))
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_events_are_in_order_within_each_source(name):
-    for source in draw_input(SMALL[name]).sources:
-        assert (np.diff(source.columns["time"]) >= 0).all()
-        assert (np.diff(source.columns["seq"]) == 1).all()
+def test_events_are_in_order_within_each_channel(name):
+    for channel in draw_input(SMALL[name]).channels:
+        assert (np.diff(channel.columns["time"]) >= 0).all()
+        assert (np.diff(channel.columns["seq"]) == 1).all()
 
 
 @pytest.mark.parametrize("name", [name for name in SMALL if SMALL[name].kind != "windows"])
 def test_times_are_unique_but_for_bids(name):
-    sources = draw_input(SMALL[name]).sources
-    counted = np.concatenate([s.columns["time"] for s in sources if s.name != "asks"])
+    channels = draw_input(SMALL[name]).channels
+    counted = np.concatenate([s.columns["time"] for s in channels if s.name != "asks"])
     assert len(np.unique(counted)) == len(counted)
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_the_same_input_is_drawn_each_time(name):
     first, second = draw_input(SMALL[name]), draw_input(SMALL[name])
-    for one, other in zip(first.sources, second.sources, strict=True):
+    for one, other in zip(first.channels, second.channels, strict=True):
         assert one.name == other.name
         for column, values in one.columns.items():
             assert np.array_equal(values, other.columns[column])
 
 
 @pytest.mark.parametrize("name", [name for name in SMALL if SMALL[name].kind != "windows"])
-def test_every_source_goes_past_the_last_event_that_has_an_answer(name):
-    sources = draw_input(SMALL[name]).sources
-    marks = [s for s in sources if s.name in ("asks", "barriers", "updates")]
-    others = [s for s in sources if s not in marks]
+def test_every_channel_goes_past_the_last_event_that_has_an_answer(name):
+    channels = draw_input(SMALL[name]).channels
+    marks = [s for s in channels if s.name in ("asks", "barriers", "updates")]
+    others = [s for s in channels if s not in marks]
     assert len(marks) == 1
-    for source in others:
-        assert source.columns["time"][-1] > marks[0].columns["time"][-1]
+    for channel in others:
+        assert channel.columns["time"][-1] > marks[0].columns["time"][-1]
 
 
 @pytest.mark.parametrize("name", ["w4", "w4-tumbling"])
-def test_every_source_of_bids_goes_past_the_end_of_the_last_window(name):
+def test_every_channel_of_bids_goes_past_the_end_of_the_last_window(name):
     last = compute_answer(SMALL[name])["end"].max()
-    for source in draw_input(SMALL[name]).sources:
-        assert source.columns["time"][-1] > last
+    for channel in draw_input(SMALL[name]).channels:
+        assert channel.columns["time"][-1] > last
 
 
 def test_ten_bids_share_a_millisecond():
     many = list_workloads(4_000_000, 8)["w4"]
-    times = [source.columns["time"][:-1] for source in draw_input(many).sources]
+    times = [channel.columns["time"][:-1] for channel in draw_input(many).channels]
     assert many.keys == 1_000
     assert [len(np.unique(time)) for time in times] == [400_000, 400_000]
 
@@ -72,25 +72,25 @@ def test_ten_bids_share_a_millisecond():
 @pytest.mark.parametrize(("name", "every"), [("w4", 1_000), ("w4-tumbling", 100_000)])
 def test_the_answer_to_windows_sums_the_bids_that_each_of_them_holds(name, every):
     held: dict[tuple[int, int], list[int]] = {}
-    for source in draw_input(SMALL[name]).sources:
-        columns = (source.columns[field].tolist() for field in ("time", "auction", "price"))
+    for channel in draw_input(SMALL[name]).channels:
+        columns = (channel.columns[field].tolist() for field in ("time", "auction", "price"))
         for time, auction, price in zip(*columns, strict=True):
             for end in range(time // every * every + every, time + 100_000 + 1, every):
                 held.setdefault((auction, end), []).append(price)
     expected = {row: (sum(prices), len(prices)) for row, prices in held.items() if row[0] < 2}
     answer = compute_answer(SMALL[name])
     rows = zip(answer["auction"].tolist(), answer["end"].tolist(), strict=True)
-    said = zip(answer["total"].tolist(), answer["seen"].tolist(), strict=True)
-    assert dict(zip(rows, said, strict=True)) == expected
+    emitted = zip(answer["total"].tolist(), answer["seen"].tolist(), strict=True)
+    assert dict(zip(rows, emitted, strict=True)) == expected
 
 
 def test_the_answer_to_barriers_is_the_sum_of_the_values_between_them():
     workload = SMALL["w2"]
-    *values, barriers = draw_input(workload).sources
+    *values, barriers = draw_input(workload).channels
     events = sorted(
         (int(t), int(v))
-        for source in values
-        for t, v in zip(source.columns["time"], source.columns["value"], strict=True)
+        for channel in values
+        for t, v in zip(channel.columns["time"], channel.columns["value"], strict=True)
     )
     expected, before = [], 0
     for until in barriers.columns["time"].tolist():
@@ -106,11 +106,11 @@ def test_the_answer_to_page_views_counts_every_view_once():
     assert answer["seen"].sum() == SMALL["w3"].n
 
 
-def test_the_answer_to_ewma_depends_on_the_order_of_the_sources():
+def test_the_answer_to_ewma_depends_on_the_order_of_the_channels():
     workload = SMALL["w5"]
     state: dict[int, float] = {}
-    for source in draw_input(workload).sources[:2]:
-        columns = source.columns
+    for channel in draw_input(workload).channels[:2]:
+        columns = channel.columns
         for key, value in zip(columns["key"].tolist(), columns["value"].tolist(), strict=True):
             state[key] = 0.1 * value + 0.9 * state[key] if key in state else value
     arrived = {"key": list(state), "average": list(state.values())}
@@ -129,7 +129,7 @@ def test_a_batch_touches_as_many_keys_of_a_large_state_as_of_a_small_one():
     sizes = 2_000, 50_000
     for size in sizes:
         workload = list_workloads(20_000, 4, sizes)[f"w6-{size}"]
-        readings = [source.columns["key"] for source in draw_input(workload).sources[:2]]
+        readings = [channel.columns["key"] for channel in draw_input(workload).channels[:2]]
         after = np.concatenate([keys[size // 2 : -1] for keys in readings])
         assert len(np.unique(after)) == 1_000, "after one reading of each key"
         assert after.min() == 0
@@ -207,7 +207,7 @@ def test_the_best_of_several_runs_counts_and_a_wrong_one_outweighs_it():
     assert take_best([slow, wrong, fast]) == wrong
 
 
-def test_ratios_are_to_the_fused_source_where_there_is_one():
+def test_ratios_are_to_the_fused_channel_where_there_is_one():
     frame = Trial("w1", "anabranch", "right", steady=10.0, total=5.0)
     fused = Trial("w1", "anabranch-fused", "right", steady=100.0, total=50.0)
     limit = Trial("w1", "limit", "right", steady=1000.0, total=1000.0)

@@ -99,7 +99,7 @@ def test_a_module_can_say_which_events_come(tmp_path, capsys):
     file.write_text(
         text + "\n\ndef strategies():\n"
         "    from hypothesis.strategies import builds, integers\n"
-        "    return {tag: builds(tag, integers(1, 9), integers(0, 9)) for tag in (Inc, Dec)}\n"
+        "    return {kind: builds(kind, integers(1, 9), integers(0, 9)) for kind in (Inc, Dec)}\n"
     )
     assert run_command(["check", str(file), *FEW, "--no-proof", "--law", "C3"]) == 0
 

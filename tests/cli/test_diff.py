@@ -39,7 +39,7 @@ def swap(rows, i, j):
         (["--unordered"], 0),
         (["--target", FRAUD], 0),
         (["--key", "event.time"], 0),
-        (["--key", "tag"], 1),
+        (["--key", "type"], 1),
     ],
 )
 def test_two_independent_outputs_may_change_places_unless_all_order_counts(

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parent.parent.parent
 NAMES = (
     "cli.md",
     "speculation.md",
-    "frontiers.md",
+    "watermarks.md",
     "evolution.md",
     "savepoints.md",
     "troubleshooting.md",
@@ -39,10 +39,10 @@ def fill(page: str, folder: Path) -> str:
         if language != "console":
             return block.group()
         command = body.partition("\n")[0]
-        said = io.StringIO()
-        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        emitted = io.StringIO()
+        with contextlib.redirect_stdout(emitted), contextlib.redirect_stderr(emitted):
             run_command(shlex.split(command)[2:])
-        return f"```console\n{command}\n{said.getvalue().rstrip()}\n```"
+        return f"```console\n{command}\n{emitted.getvalue().rstrip()}\n```"
 
     before = Path.cwd()
     os.chdir(folder)

@@ -16,7 +16,7 @@ def test_declared_rates_are_explained(capsys):
     out, err = capsys.readouterr()
     assert err == ""
     assert "\x1b" not in out
-    assert out.startswith("key_counter: mixed, 5 workers on 4 machines\n")
+    assert out.startswith("key_counter: mixed, 5 nodes on 4 machines\n")
     assert "  ├─ Read (key 2)                 10/s   10/s  <0.1%  E0\n" in out
     assert f"declared in {RATES}" in out
     assert "optimizers" not in out
@@ -26,18 +26,18 @@ def test_the_events_beside_a_program_are_sampled(capsys):
     assert run_command(["explain", BARRIER]) == 0
     out, _ = capsys.readouterr()
     assert "the 16 events beside the program" in out
-    assert "why one worker?" in out
+    assert "why one node?" in out
 
 
 def test_a_file_of_events_is_sampled(tmp_path, capsys):
     file = tmp_path / "events.jsonl"
-    rows = [{"tag": "Inc", "time": n, "key": n % 2, "source": "a"} for n in range(10)]
+    rows = [{"type": "Inc", "time": n, "key": n % 2, "channel": "a"} for n in range(10)]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert run_command(["explain", COUNTER, "--sample", str(file), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["rates_from"] == f"10 events of {file}"
-    leaves = [worker for worker in document["plan"]["workers"] if worker["slices"]]
-    assert sum(worker["rate"] for worker in leaves) == 1.0
+    leaves = [node for node in document["plan"]["nodes"] if node["slices"]]
+    assert sum(node["rate"] for node in leaves) == 1.0
 
 
 def test_a_program_alone_gets_assumed_rates(tmp_path, capsys):
@@ -57,11 +57,11 @@ def test_a_program_alone_gets_assumed_rates(tmp_path, capsys):
 def test_the_optimizers_are_compared(capsys):
     assert run_command(["explain", COUNTER, "--rates", RATES, "--compare", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert [(o["optimizer"], o["workers"]) for o in document["optimizers"]] == [
+    assert [(o["optimizer"], o["nodes"]) for o in document["optimizers"]] == [
         ("best", 3), ("greedy", 5), ("hybrid", 5), ("keyed", 3), ("sequential", 1)
     ]  # fmt: skip
     assert run_command(["explain", COUNTER, "--rates", RATES, "--compare"]) == 0
-    assert "greedy            5       3   3,040 B/s" in capsys.readouterr().out
+    assert "greedy          5       3   3,040 B/s" in capsys.readouterr().out
 
 
 def test_the_plan_is_drawn_into_a_file(tmp_path, capsys):
@@ -74,14 +74,14 @@ def test_the_plan_is_drawn_into_a_file(tmp_path, capsys):
 def test_a_plan_that_can_not_keep_up_ends_with_1(capsys):
     assert run_command(["explain", BARRIER, "--rates", HOT]) == 0
     assert run_command(["explain", BARRIER, "--rates", HOT, "--optimizer", "sequential"]) == 1
-    assert "worker 0 can't keep up: it would need 240% of its time" in capsys.readouterr().out
+    assert "node 0 can't keep up: it would need 240% of its time" in capsys.readouterr().out
 
 
 def test_workers_may_stand_on_a_machine_that_is_named(capsys):
     arguments = ["explain", COUNTER, "--rates", RATES, "--optimizer", "hybrid"]
     assert run_command([*arguments, "--machine", "central", "--json"]) == 0
-    workers = json.loads(capsys.readouterr().out)["plan"]["workers"]
-    assert {worker["machine"] for worker in workers} == {"central"}
+    nodes = json.loads(capsys.readouterr().out)["plan"]["nodes"]
+    assert {node["machine"] for node in nodes} == {"central"}
 
 
 def test_a_terminal_gets_tables_and_a_tree(monkeypatch, capsys):
@@ -162,7 +162,7 @@ def test_the_document_holds_the_layout_and_what_keeps_it_on_the_row_path(capsys)
     assert run_command(["explain", "examples/fraud.py", "--shards", "3", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["on_spark"]
     assert (found["layout"], found["shards"], found["path"]) == ("forked", 3, "row")
-    assert [(w["slices"], w["machine"]) for w in found["workers"] if w["slices"]] == [
+    assert [(w["slices"], w["machine"]) for w in found["nodes"] if w["slices"]] == [
         (["Rule"], "root"),
         (["Txn[lane in 0/3]"], "shard 0"),
         (["Txn[lane in 1/3]"], "shard 1"),
@@ -178,10 +178,10 @@ def test_the_picture_is_of_spark_unless_an_optimizer_is_named(tmp_path, capsys):
     file = tmp_path / "plan.svg"
     flags = ["explain", COUNTER, "--rates", RATES, "--shards", "3", "--svg", str(file)]
     assert run_command(flags) == 0
-    assert "Spark plan: 5 workers" in file.read_text()
+    assert "Spark plan: 5 nodes" in file.read_text()
     assert "key shard 2 of 3" in file.read_text()
     assert run_command([*flags, "--optimizer", "greedy"]) == 0
-    assert "greedy plan: 5 workers" in file.read_text()
+    assert "greedy plan: 5 nodes" in file.read_text()
 
 
 def test_shards_are_at_least_one(capsys):

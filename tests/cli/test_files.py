@@ -14,7 +14,7 @@ import pytest
 
 from anabranch import Event, Heartbeat, Malformed, Program, on
 from anabranch.errors import InputError
-from anabranch.eventtime.channels import end_sources
+from anabranch.eventtime.channels import end_channels
 from anabranch.model.values.fields import encode_value
 from anabranch.reference.event_files import encode_item, read_items
 from anabranch.reference.rows import read_rows, write_rows
@@ -50,13 +50,13 @@ class Rich:
     spot: Spot
     path: tuple[int, ...]
     note: str | None
-    tags: frozenset[str] = frozenset()
+    event_types: frozenset[str] = frozenset()
 
 
 class Odd(NamedTuple):
     time: int
-    source: str
-    tag: int
+    channel: str
+    type: int
     seq: str
 
 
@@ -78,13 +78,13 @@ def reasons(items):
     return [item.reason.partition(": ")[2] for item in items if isinstance(item, Malformed)]
 
 
-def test_a_row_is_an_event_with_its_source_and_sequence(tmp_path):
+def test_a_row_is_an_event_with_its_channel_and_sequence(tmp_path):
     file = write(
         tmp_path,
         "rows.jsonl",
-        {"tag": "Temp", "time": 1, "celsius": 20.5, "source": "t1", "seq": 4},
-        {"tag": "Report", "time": 2, "kind": "day", "source": "r", "seq": 0},
-        {"heartbeat": 5, "source": "t1"},
+        {"type": "Temp", "time": 1, "celsius": 20.5, "channel": "t1", "seq": 4},
+        {"type": "Report", "time": 2, "kind": "day", "channel": "r", "seq": 0},
+        {"heartbeat": 5, "channel": "t1"},
     )
     assert read_items(two, [file]) == [
         Event(Temp(1, 20.5), "t1", 4),
@@ -93,14 +93,14 @@ def test_a_row_is_an_event_with_its_source_and_sequence(tmp_path):
     ]
 
 
-def test_what_may_be_left_out_is_the_tag_the_source_the_sequence_and_defaults(tmp_path):
+def test_what_may_be_left_out_is_the_event_type_the_channel_the_sequence_and_defaults(tmp_path):
     file = write(tmp_path, "t1.jsonl", {"time": 1, "celsius": 20}, "", {"time": 2, "celsius": 21})
     assert read_items(one, [file]) == [Event(Temp(1, 20.0), "t1", 0), Event(Temp(2, 21.0), "t1", 1)]
 
 
-def test_sequence_numbers_go_on_in_the_next_file_of_the_same_source(tmp_path):
-    first = write(tmp_path, "a.jsonl", {"time": 1, "celsius": 1, "source": "t"})
-    second = write(tmp_path, "b.jsonl", {"time": 2, "celsius": 2, "source": "t"})
+def test_sequence_numbers_go_on_in_the_next_file_of_the_same_channel(tmp_path):
+    first = write(tmp_path, "a.jsonl", {"time": 1, "celsius": 1, "channel": "t"})
+    second = write(tmp_path, "b.jsonl", {"time": 2, "celsius": 2, "channel": "t"})
     assert [item.seq for item in read_items(one, [first, second])] == [0, 1 << 32]
 
 
@@ -121,13 +121,13 @@ def test_every_bad_row_becomes_malformed_with_its_place_and_reason(tmp_path):
         "t.jsonl",
         "{broken",
         "[1, 2]",
-        {"tag": "Temp", "time": 1},
-        {"tag": "Tmp", "time": 1},
+        {"type": "Temp", "time": 1},
+        {"type": "Tmp", "time": 1},
         {"time": 1},
-        {"tag": "Temp", "time": 1, "celsius": 1, "source": 5},
+        {"type": "Temp", "time": 1, "celsius": 1, "channel": 5},
         {"heartbeat": "soon"},
-        {"tag": "Report", "time": 1, "kind": "noon"},
-        {"tag": "Temp", "time": 9, "celsius": 1},
+        {"type": "Report", "time": 1, "kind": "noon"},
+        {"type": "Temp", "time": 9, "celsius": 1},
     )
     items = read_items(two, [file])
     assert len(items) == 9
@@ -138,9 +138,9 @@ def test_every_bad_row_becomes_malformed_with_its_place_and_reason(tmp_path):
     assert reasons(items)[1:] == [
         "not a JSON object but an array (each line is one object): [1, 2]",
         "field 'celsius' of Temp is missing",
-        "unknown tag 'Tmp'; the program knows Temp, Report",
-        "tag is missing; the program knows Temp, Report",
-        "source: expected str, got 5 (int)",
+        "unknown event type 'Tmp'; the program knows Temp, Report",
+        "event type is missing; the program knows Temp, Report",
+        "channel: expected str, got 5 (int)",
         'heartbeat: expected int, got "soon" (text)',
         "field 'kind' of Report: expected one of 'day', 'night', got \"noon\" (text)",
     ]
@@ -159,7 +159,7 @@ def test_a_deeply_nested_line_is_rejected_and_does_no_harm(tmp_path):
     assert len(reasons(items)) == 1
 
 
-def test_a_source_that_numbers_only_some_rows_loses_none(tmp_path):
+def test_a_channel_that_numbers_only_some_rows_loses_none(tmp_path):
     file = write(
         tmp_path,
         "t.jsonl",
@@ -172,9 +172,9 @@ def test_a_source_that_numbers_only_some_rows_loses_none(tmp_path):
     kinds = [type(item).__name__ for item in items]
     assert kinds == ["Event", "Malformed", "Event", "Malformed"]
     assert [item.seq for item in items] == [0, 1, 0, 2]
-    assert reasons(items)[0] == "seq is missing, and other rows of source 't' have one"
-    answer = run(one, end_sources(items))
-    repeated = "sequence 0 of source 't' is not larger than the last: it came before, or too late"
+    assert reasons(items)[0] == "seq is missing, and other rows of channel 't' have one"
+    answer = run(one, end_channels(items))
+    repeated = "sequence 0 of channel 't' is not larger than the last: it came before, or too late"
     assert [r.reason for r in answer.rejected if r.item is items[2]] == [repeated]
     assert (answer.ledger.processed, answer.ledger.rejected) == (1, 3)
 
@@ -183,11 +183,11 @@ def test_fields_called_as_what_stands_beside_them_keep_the_plain_word(tmp_path):
     event = Event(Odd(1, "mine", 7, "x"), "outside", 3)
     row = encode_item(event)
     assert row == {
-        "@tag": "Odd", "time": 1, "source": "mine", "tag": 7, "seq": "x",
-        "@source": "outside", "@seq": 3,
+        "@type": "Odd", "time": 1, "channel": "mine", "type": 7, "seq": "x",
+        "@channel": "outside", "@seq": 3,
     }  # fmt: skip
     assert read_items(odd, [write(tmp_path, "o.jsonl", row)]) == [event]
-    bare = {"time": 1, "source": "mine", "tag": 7, "seq": "x"}
+    bare = {"time": 1, "channel": "mine", "type": 7, "seq": "x"}
     assert read_items(odd, [write(tmp_path, "o.jsonl", bare)]) == [Event(event.data, "o", 0)]
 
 
@@ -208,7 +208,7 @@ def test_csv_cells_are_read_by_the_type_of_their_field(tmp_path):
     file = write(
         tmp_path,
         "rows.csv",
-        "tag,time,celsius,room,kind,heartbeat,source",
+        "type,time,celsius,room,kind,heartbeat,channel",
         "Temp,1,20,,,,t1",
         'Temp,2,-1.5,"a,b",,,t1',
         "Report,3,,,night,,t2",
@@ -234,7 +234,7 @@ def test_csv_cells_are_read_by_the_type_of_their_field(tmp_path):
 def test_a_csv_cell_that_python_can_not_make_a_number_of_is_rejected(tmp_path):
     cells = [("9" * 5000, "1"), ("1", "++nan"), ("1", "9" * 5000), ("1", "-inf")]
     rows = [f"Temp,{time},{celsius}" for time, celsius in cells]
-    *bad, good = read_items(two, [write(tmp_path, "rows.csv", "tag,time,celsius", *rows)])
+    *bad, good = read_items(two, [write(tmp_path, "rows.csv", "type,time,celsius", *rows)])
     assert [reason.partition(", got")[0] for reason in reasons(bad)] == [
         "field 'time' of Temp: expected int",
         "field 'celsius' of Temp: expected float",
@@ -285,18 +285,18 @@ def test_values_are_encoded_as_json_can_hold_them():
     assert encode_value({1: 2}) == [[1, 2]]
 
 
-def test_a_row_that_does_not_tell_its_source_is_counted_with_the_row_before_it(tmp_path):
+def test_a_row_that_does_not_tell_its_channel_is_counted_with_the_row_before_it(tmp_path):
     file = write(
         tmp_path,
         "both.jsonl",
         "oops",
-        {"time": 1, "celsius": 1, "source": "a"},
-        {"time": 1, "celsius": 1, "source": "b"},
+        {"time": 1, "celsius": 1, "channel": "a"},
+        {"time": 1, "celsius": 1, "channel": "b"},
         "oops",
-        {"time": 1, "celsius": "warm", "source": "c"},
-        {"time": 1, "source": "a"},
+        {"time": 1, "celsius": "warm", "channel": "c"},
+        {"time": 1, "channel": "a"},
     )
     items = read_items(one, [file])
-    assert [(item.source, item.seq) for item in items] == [
+    assert [(item.channel, item.seq) for item in items] == [
         ("a", 0), ("a", 1), ("b", 2), ("b", 3), ("c", 4), ("a", 5)
     ]  # fmt: skip

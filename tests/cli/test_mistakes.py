@@ -40,7 +40,7 @@ class Txn:
 totals = Program(on(Txn, update=lambda total, txn: total + 1), init=0)
 """
 
-EVENT = '{"tag":"Txn","time":1,"account":"a","amount":1}'
+EVENT = '{"type":"Txn","time":1,"account":"a","amount":1}'
 FILES = {
     "app.py": PROGRAM,
     "changeable.py": CHANGEABLE,
@@ -53,9 +53,9 @@ FILES = {
     "float_time.jsonl": EVENT.replace("1", "1.5", 1) + "\n",
     "text_time.jsonl": EVENT.replace('"time":1', '"time":"2026-01-01"') + "\n",
     "no_tag.jsonl": '{"time":1,"account":"a","amount":1}\n',
-    "other_tag.jsonl": '{"tag":"Tx","time":1,"account":"a","amount":1}\n',
-    "no_time.jsonl": '{"tag":"Txn","ts":1,"account":"a","amount":1}\n',
-    "semicolons.csv": "tag;time;account;amount\nTxn;1;a;1\n",
+    "other_tag.jsonl": '{"type":"Tx","time":1,"account":"a","amount":1}\n',
+    "no_time.jsonl": '{"type":"Txn","ts":1,"account":"a","amount":1}\n',
+    "semicolons.csv": "event type;time;account;amount\nTxn;1;a;1\n",
     "events.txt": f"{EVENT}\n",
 }
 
@@ -80,8 +80,8 @@ MISTAKES = {
     "array_over_lines": ("run", "app.py", "--input", "pretty.json"),
     "float_time": ("run", "app.py", "--input", "float_time.jsonl"),
     "text_time": ("run", "app.py", "--input", "text_time.jsonl"),
-    "no_tag": ("run", "app.py", "--input", "no_tag.jsonl"),
-    "other_tag": ("run", "app.py", "--input", "other_tag.jsonl"),
+    "no_event_type": ("run", "app.py", "--input", "no_tag.jsonl"),
+    "other_event_type": ("run", "app.py", "--input", "other_tag.jsonl"),
     "no_time": ("run", "app.py", "--input", "no_time.jsonl"),
     "semicolons": ("run", "app.py", "--input", "semicolons.csv"),
     "lateness_of_no_unit": ("run", "app.py", "--input", "good.jsonl", "--lateness", "soon"),
@@ -113,7 +113,7 @@ MISTAKES = {
 }
 
 FAILED = {
-    "array_in_a_line", "float_time", "text_time", "no_tag", "other_tag", "no_time",
+    "array_in_a_line", "float_time", "text_time", "no_event_type", "other_event_type", "no_time",
 }  # fmt: skip
 """Mistakes in the data: the run takes place, and fails."""
 
@@ -134,8 +134,8 @@ def folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_named_with_what_to_do(name, folder, capsys, message):
     code = run_command([*MISTAKES[name]])
-    said = capsys.readouterr()
-    shown = said.out if name in PASSED else said.err
-    assert "Traceback" not in said.out + said.err
+    emitted = capsys.readouterr()
+    shown = emitted.out if name in PASSED else emitted.err
+    assert "Traceback" not in emitted.out + emitted.err
     assert code == (1 if name in FAILED else 0 if name in PASSED else 2)
     message(f"mistake_{name}", shown.replace(f"{folder}{os.sep}", ""))

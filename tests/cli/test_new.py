@@ -49,18 +49,18 @@ def test_a_project_has_its_files_and_its_name(project):
 def test_the_commands_that_need_no_spark_do_what_the_readme_says(project):
     commands = [command for command in read_commands(project) if "--master" not in command]
     assert tuple(commands) == COMMANDS
-    said = []
+    emitted = []
     for command in commands:
         with start(project, command) as process:
             out, err = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 0, out + err
-        said.append(out)
-    assert said[0].splitlines()[-1] == "balances keeps its laws; seed 0"
-    assert said[1].splitlines()[-1].startswith("3 passed")
-    assert re.findall(r"Alert\(.*?\)", said[2]) == [
+        emitted.append(out)
+    assert emitted[0].splitlines()[-1] == "balances keeps its laws; seed 0"
+    assert emitted[1].splitlines()[-1].startswith("3 passed")
+    assert re.findall(r"Alert\(.*?\)", emitted[2]) == [
         "Alert(account='ada', balance=-600)", "Alert(account='ben', balance=-300)",
     ]  # fmt: skip
-    assert "ledger    8 in = 6 processed + 1 late + 1 rejected" in said[2]
+    assert "ledger    8 in = 6 processed + 1 late + 1 rejected" in emitted[2]
 
 
 @pytest.mark.spark

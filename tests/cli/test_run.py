@@ -38,12 +38,12 @@ def program(tmp_path):
 @pytest.fixture
 def events(tmp_path):
     rows = [
-        {"tag": "Temp", "time": 5, "degrees": 10, "source": "t"},
-        {"tag": "Temp", "time": 9, "degrees": 50, "source": "t"},
-        {"tag": "Temp", "time": 2, "degrees": 20, "source": "t"},
-        {"tag": "Temp", "time": 9, "degrees": 0, "source": "t"},
-        {"tag": "Temp", "time": 9, "degrees": "hot", "source": "t"},
-        {"tag": "Report", "time": 7, "source": "r"},
+        {"type": "Temp", "time": 5, "degrees": 10, "channel": "t"},
+        {"type": "Temp", "time": 9, "degrees": 50, "channel": "t"},
+        {"type": "Temp", "time": 2, "degrees": 20, "channel": "t"},
+        {"type": "Temp", "time": 9, "degrees": 0, "channel": "t"},
+        {"type": "Temp", "time": 9, "degrees": "hot_keys", "channel": "t"},
+        {"type": "Report", "time": 7, "channel": "r"},
     ]
     file = tmp_path / "events.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows) + "nonsense\n")
@@ -76,7 +76,7 @@ def test_json_is_one_document_that_balances(program, events, capsys):
     ledger = document["ledger"]
     assert ledger["input"] == sum(n for name, n in ledger.items() if name != "input") == 7
     assert document["late"][0]["distance"] == 6
-    rejected = {(entry["source"], entry["seq"]) for entry in document["rejected"]}
+    rejected = {(entry["channel"], entry["seq"]) for entry in document["rejected"]}
     assert rejected == {("t", 3), ("t", 4), ("r", 6)}
 
 
@@ -91,7 +91,7 @@ def test_an_input_that_has_not_ended_keeps_its_tail_and_says_who_holds_it_back(
     assert run_command(["run", program, "--input", events, "--unbounded"]) == 0
     out, _ = capsys.readouterr()
     assert "7 in = 1 processed + 1 late + 2 rejected + 3 pending" in out
-    assert out.split("frontier")[1].splitlines()[1:] == [
+    assert out.split("watermark")[1].splitlines()[1:] == [
         "  r          6   holds back 3 pending",
         "  t          8",
     ]
@@ -106,7 +106,7 @@ def test_outputs_are_written_with_what_was_lost_beside_them(
     assert f"written   {file}.rejected.jsonl" in capsys.readouterr().out
     late = json.loads((tmp_path / f"out.{ending}.late.jsonl").read_text())
     assert late == {
-        "tag": "Temp", "time": 2, "degrees": 20, "source": "t", "seq": 2, "distance": 6
+        "type": "Temp", "time": 2, "degrees": 20, "channel": "t", "seq": 2, "distance": 6
     }  # fmt: skip
     assert len((tmp_path / f"out.{ending}.rejected.jsonl").read_text().splitlines()) == 3
     assert run_command(["diff", str(file), str(file)]) == 0
@@ -117,7 +117,7 @@ def test_no_side_file_is_written_where_nothing_was_lost(tmp_path, capsys):
     assert run_command(["run", BARRIER, "--output", str(file)]) == 0
     assert [path.name for path in tmp_path.iterdir()] == ["out.jsonl"]
     assert json.loads(file.read_text().splitlines()[0]) == {
-        "time": 2, "tag": "Barrier", "source": "b", "seq": 0, "index": 0, "value": 1,
+        "time": 2, "type": "Barrier", "channel": "b", "seq": 0, "index": 0, "value": 1,
         "event": {"time": 2},
     }  # fmt: skip
 
@@ -131,7 +131,7 @@ def test_a_dash_writes_outputs_to_standard_output_and_the_rest_to_standard_error
 
 def test_only_a_page_of_outputs_is_shown(program, tmp_path, capsys):
     file = tmp_path / "r.jsonl"
-    file.write_text("".join(f'{{"tag": "Report", "time": {n}}}\n' for n in range(1234)))
+    file.write_text("".join(f'{{"type": "Report", "time": {n}}}\n' for n in range(1234)))
     assert run_command(["run", program, "--input", str(file)]) == 0
     assert "… and 1,214 more; --output FILE keeps them all" in capsys.readouterr().out
 
@@ -141,8 +141,8 @@ def disorder(tmp_path):
     rows = [("Temp", 1, 50), ("Report", 6, None), ("Temp", 4, 10), ("Temp", 5, 20)]
     file = tmp_path / "late.jsonl"
     lines = [
-        {"tag": tag, "time": time, "source": tag} | ({"degrees": d} if d else {})
-        for tag, time, d in rows
+        {"type": event_type, "time": time, "channel": event_type} | ({"degrees": d} if d else {})
+        for event_type, time, d in rows
     ]
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return str(file)
@@ -153,9 +153,9 @@ def test_a_speculative_run_shows_what_was_taken_back_and_how_much(program, disor
     assert run_command(command) == 0
     out, _ = capsys.readouterr()
     assert [line.split() for line in out.splitlines()[2:5]] == [
-        ["said", "6", "Report", "Report", "2"],
+        ["emitted", "6", "Report", "Report", "2"],
         ["taken", "back", "6", "Report", "Report", "2"],
-        ["said", "6", "Report", "Report", "10"],
+        ["emitted", "6", "Report", "Report", "10"],
     ]
     assert "amount    3 said for 1 that stand, 200.0% extra" in out
     assert "ledger    4 in = 4 processed" in out
@@ -166,7 +166,7 @@ def test_a_speculative_run_is_written_with_its_ops(program, disorder, tmp_path, 
     assert run_command([*command, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert [(row["op"], row["value"]) for row in document["outputs"]] == [(1, 2), (-1, 2), (1, 10)]
-    assert document["amount"] == {"said": 3, "valid": 1, "ratio": 3.0}
+    assert document["amount"] == {"emitted": 3, "valid": 1, "ratio": 3.0}
     file = tmp_path / "said.jsonl"
     assert run_command([*command, "--output", str(file)]) == 0
     rows = [json.loads(line) for line in file.read_text().splitlines()]
@@ -233,7 +233,7 @@ def test_events_that_are_no_events_are_refused(tmp_path, capsys):
     file = tmp_path / "mixed.py"
     file.write_text(PROGRAM + "from anabranch import Event\nevents = [Event(Temp(1, 2)), 7]\n")
     assert run_command(["run", str(file)]) == 2
-    assert "`events` holds something that no source brings" in capsys.readouterr().err
+    assert "`events` holds something that no channel brings" in capsys.readouterr().err
 
 
 def test_a_module_of_the_working_folder_can_be_named(tmp_path, monkeypatch, capsys):
@@ -255,11 +255,11 @@ def test_rejected_events_are_a_warning_and_too_many_a_failure(program, events, t
     capsys.readouterr()
     output = str(tmp_path / "out.jsonl")
     assert run_command([*command, "--most-rejected", "42%", "--output", output]) == 1
-    said = capsys.readouterr()
-    assert "7 in = 3 processed + 1 late + 3 rejected" in said.out
-    assert "too many events are rejected: 3 of 7" in said.err
-    assert "once: on Temp: ZeroDivisionError" in said.err
-    assert f"look at {output}.rejected.jsonl" in said.err
+    emitted = capsys.readouterr()
+    assert "7 in = 3 processed + 1 late + 3 rejected" in emitted.out
+    assert "too many events are rejected: 3 of 7" in emitted.err
+    assert "once: on Temp: ZeroDivisionError" in emitted.err
+    assert f"look at {output}.rejected.jsonl" in emitted.err
 
 
 def test_without_a_rejected_event_nothing_is_warned_of(capsys):
@@ -334,25 +334,25 @@ def test_the_reference_reads_all_files_of_a_folder_by_name(program, tmp_path, ca
     folder = tmp_path / "in"
     folder.mkdir()
     for name, time in (("b", 9), ("a", 1)):
-        (folder / f"{name}.jsonl").write_text(f'{{"tag": "Temp", "time": {time}, "degrees": 5}}\n')
+        (folder / f"{name}.jsonl").write_text(f'{{"type": "Temp", "time": {time}, "degrees": 5}}\n')
     (folder / "_hidden").write_text("not read")
     assert run_command(["run", program, "--input", str(folder), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["ledger"]["processed"] == 2
-    assert document["frontiers"] == {"in": "ended"}
+    assert document["watermarks"] == {"in": "ended"}
 
 
 DECLARED = """
-from anabranch.eventtime import Source
+from anabranch.eventtime import Channel
 
-sources = [Source("phones", lateness=90)]
+channels = [Channel("phones", lateness=90)]
 """
 
 
-def test_a_source_that_is_not_declared_is_rejected_with_a_hint(program, tmp_path, capsys):
+def test_a_channel_that_is_not_declared_is_rejected_with_a_hint(program, tmp_path, capsys):
     with Path(program).open("a") as file:
         file.write(DECLARED)
-    rows = [{"tag": "Temp", "time": time, "degrees": 1, "source": "phone"} for time in (100, 40)]
+    rows = [{"type": "Temp", "time": time, "degrees": 1, "channel": "phone"} for time in (100, 40)]
     events = tmp_path / "calls.jsonl"
     events.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert run_command(["run", program, "--input", str(events)]) == 1
@@ -360,11 +360,11 @@ def test_a_source_that_is_not_declared_is_rejected_with_a_hint(program, tmp_path
     assert "2 in = 2 rejected" in out
     assert "every event is rejected: 2 of 2" in err
     assert (
-        "hint: 2 events rejected, of 1 undeclared source: 'phone' (2). Declared: 'phones'." in err
+        "hint: 2 events rejected, of 1 undeclared channel: 'phone' (2). Declared: 'phones'." in err
     )
     assert run_command(["run", program, "--input", str(events), "--json"]) == 1
-    assert "Add Source('phone')" in json.loads(capsys.readouterr().out)["hint"]
-    # What the flags declare are all sources that there are.
+    assert "Add Channel('phone')" in json.loads(capsys.readouterr().out)["hint"]
+    # What the flags declare are all channels that there are.
     assert run_command(["run", program, "--input", str(events), "--lateness", "90"]) == 0
     assert "2 in = 2 processed" in capsys.readouterr().out
 
@@ -400,20 +400,20 @@ def test_a_run_fails_if_a_function_raises_on_all_events_of_a_type(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "totals.py").write_text(RAISING)
     assert run_command(["run", "totals.py"]) == 1
-    said = capsys.readouterr()
-    message("every_event_of_a_type_raises", said.err)
+    emitted = capsys.readouterr()
+    message("every_event_of_a_type_raises", emitted.err)
     reason = "on Txn: AttributeError: 'Txn' object has no attribute 'amout' (totals.py:16)"
-    assert f"rejected  7 times: {reason}\n" in said.out
+    assert f"rejected  7 times: {reason}\n" in emitted.out
     assert run_command(["run", "totals.py", "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
-    assert document["reasons"] == [{"reason": reason, "tag": "Txn", "count": 7}]
+    assert document["reasons"] == [{"reason": reason, "type": "Txn", "count": 7}]
     assert document["exit_code"] == 1
     assert run_command(["run", "totals.py", "--most-rejected", "100%"]) == 0
 
 
 def test_the_most_frequent_reasons_come_first_with_their_counts(program, tmp_path, capsys):
-    rows = [f'{{"tag": "Temp", "time": {n}, "degrees": "{n}"}}' for n in range(1, 5)]
-    rows += ["nonsense", '{"tag": "Temp", "time": 9, "degrees": 1}']
+    rows = [f'{{"type": "Temp", "time": {n}, "degrees": "{n}"}}' for n in range(1, 5)]
+    rows += ["nonsense", '{"type": "Temp", "time": 9, "degrees": 1}']
     file = tmp_path / "rows.jsonl"
     file.write_text("\n".join(["nothing", *rows]) + "\n")
     assert run_command(["run", program, "--input", str(file)]) == 0
@@ -432,7 +432,7 @@ def test_a_file_of_which_no_row_could_fit_is_refused_with_its_columns(tmp_path, 
     from pyarrow import feather, parquet
 
     file = tmp_path / f"counts.{ending}"
-    table = pa.table({"tag": ["Inc"], "time": ["2026-01-01"], "kee": [1]})
+    table = pa.table({"type": ["Inc"], "time": ["2026-01-01"], "kee": [1]})
     (parquet.write_table if ending == "parquet" else feather.write_feather)(table, file)
     assert run_command(["run", "examples/key_counter.py", "--input", str(file)]) == 2
     assert capsys.readouterr().err == (

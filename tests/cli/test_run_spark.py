@@ -33,12 +33,12 @@ top = Program(
 """
 
 ROWS = """\
-{"tag": "Temp", "time": 5, "degrees": 10, "source": "t"}
-{"tag": "Temp", "time": 9, "degrees": 50, "source": "t"}
-{"tag": "Temp", "time": 2, "degrees": 20, "source": "t"}
-{"tag": "Temp", "time": 9, "degrees": 0, "source": "t"}
-{"tag": "Temp", "time": 9, "degrees": "hot", "source": "t"}
-{"tag": "Report", "time": 7, "source": "r"}
+{"type": "Temp", "time": 5, "degrees": 10, "channel": "t"}
+{"type": "Temp", "time": 9, "degrees": 50, "channel": "t"}
+{"type": "Temp", "time": 2, "degrees": 20, "channel": "t"}
+{"type": "Temp", "time": 9, "degrees": 0, "channel": "t"}
+{"type": "Temp", "time": 9, "degrees": "hot", "channel": "t"}
+{"type": "Report", "time": 7, "channel": "r"}
 nonsense
 """
 
@@ -50,7 +50,7 @@ STREAM = [
 
 def write_stream(folder, parts):
     folder.mkdir(exist_ok=True)
-    names = ("tag", "time", "key", "source", "seq")
+    names = ("type", "time", "key", "channel", "seq")
     for number, part in enumerate(parts):
         file = folder / f"{number}.jsonl"
         rows = [json.dumps(dict(zip(names, row, strict=True))) for row in part]
@@ -66,10 +66,10 @@ def test_differential_files_give_the_answer_of_the_reference(spark, tmp_path, ca
     command = ["run", str(program), "--input", str(events)]
     assert run_command([*command, "--json"]) == 0
     expected = json.loads(capsys.readouterr().out)
-    folder = str(tmp_path / "said")
+    folder = str(tmp_path / "emitted")
     assert run_command([*command, *MASTER, "--output", folder, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    for name in ("outputs", "ledger", "late", "frontiers"):
+    for name in ("outputs", "ledger", "late", "watermarks"):
         assert document[name] == expected[name], name
     # The reference also names the file and the row, which Spark has read in a task.
     reasons = [
@@ -77,7 +77,7 @@ def test_differential_files_give_the_answer_of_the_reference(spark, tmp_path, ca
         for answer in (document, expected)
     ]
     assert reasons[0] == reasons[1]
-    assert document["wiring"] == {
+    assert document["layout"] == {
         "way": "forked", "shards": 2, "reasons": ["apart, from zero: Temp; at the root: Report"],
     }  # fmt: skip
     assert run_command([*command, *MASTER, "--output", folder]) == 2
@@ -86,16 +86,16 @@ def test_differential_files_give_the_answer_of_the_reference(spark, tmp_path, ca
 
 @pytest.mark.spark
 def test_a_folder_is_followed_and_taken_up_again(spark, tmp_path, capsys):
-    source, folder = tmp_path / "in", tmp_path / "said"
-    command = ["run", KEYS, "--input", str(source), "--output", str(folder), "--lateness", "5"]
-    write_stream(source, STREAM[:1])
+    channel, folder = tmp_path / "in", tmp_path / "emitted"
+    command = ["run", KEYS, "--input", str(channel), "--output", str(folder), "--lateness", "5"]
+    write_stream(channel, STREAM[:1])
     assert run_command([*command, *MASTER]) == 0
     first = capsys.readouterr().out
     assert "The program said nothing." in first
     assert "ledger    3 in = 3 pending" in first
     assert "  a          -2   holds back 3 pending" in first
     assert "wired     keyed, 2 shards" in first
-    write_stream(source, [*STREAM, [("Inc", 30, 1, "a", 4), ("Read", 30, 1, "reads", 2)]])
+    write_stream(channel, [*STREAM, [("Inc", 30, 1, "a", 4), ("Read", 30, 1, "reads", 2)]])
     assert run_command([*command, *MASTER, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     # Inc 2 came after Inc 4, within the lateness, and is counted where it belongs.
@@ -103,34 +103,34 @@ def test_a_folder_is_followed_and_taken_up_again(spark, tmp_path, capsys):
     assert document["ledger"] == {
         "input": 8, "processed": 6, "late": 0, "rejected": 0, "shed": 0, "pending": 2,
     }  # fmt: skip
-    assert document["frontiers"] == {"a": 24, "reads": 24}
+    assert document["watermarks"] == {"a": 24, "reads": 24}
 
 
 @pytest.mark.spark
 def test_a_speculative_stream_tells_what_it_took_back_and_how_much(spark, tmp_path, capsys):
-    source = tmp_path / "in"
-    write_stream(source, STREAM)
-    command = ["run", KEYS, "--input", str(source), "--lateness", "5", "--mode", "speculative"]
+    channel = tmp_path / "in"
+    write_stream(channel, STREAM)
+    command = ["run", KEYS, "--input", str(channel), "--lateness", "5", "--mode", "speculative"]
     assert run_command([*command, *MASTER, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert [(row["op"], row["value"]) for row in document["outputs"]] == [
         (1, [1, 2]), (-1, [1, 2]), (1, [1, 3]), (1, [1, 0]),
     ]  # fmt: skip
-    assert document["amount"] == {"said": 4, "valid": 2, "ratio": 2.0}
+    assert document["amount"] == {"emitted": 4, "valid": 2, "ratio": 2.0}
 
 
 @pytest.mark.spark
 def test_a_folder_with_bad_lines_warns_and_with_too_many_stops(spark, tmp_path, capsys):
-    source, folder = tmp_path / "in", tmp_path / "said"
-    write_stream(source, STREAM)
-    file = source / "1.jsonl"
-    bad = ["{ broken", '{"tag": "Inc", "time": 9, "key": "one", "source": "a", "seq": 4}']
+    channel, folder = tmp_path / "in", tmp_path / "emitted"
+    write_stream(channel, STREAM)
+    file = channel / "1.jsonl"
+    bad = ["{ broken", '{"type": "Inc", "time": 9, "key": "one", "channel": "a", "seq": 4}']
     file.write_text(file.read_text() + "".join(f"{line}\n" for line in bad))
     os.utime(file, (1_700_000_001, 1_700_000_001))
-    command = ["run", KEYS, "--input", str(source), "--lateness", "5", *MASTER]
+    command = ["run", KEYS, "--input", str(channel), "--lateness", "5", *MASTER]
     assert run_command([*command, "--json", "--most-rejected", "2"]) == 0
-    said = capsys.readouterr()
-    document = json.loads(said.out)
+    emitted = capsys.readouterr()
+    document = json.loads(emitted.out)
     assert [(entry["raw"], entry["reason"], entry["seq"]) for entry in document["rejected"]] == [
         (
             "{ broken",
@@ -139,13 +139,13 @@ def test_a_folder_with_bad_lines_warns_and_with_too_many_stops(spark, tmp_path, 
         ),
         (bad[1], "field 'key' of Inc: expected int, got \"one\" (text)", 4),
     ]
-    assert "warning: 2 events of 8 rejected" in said.err
+    assert "warning: 2 events of 8 rejected" in emitted.err
 
     assert run_command([*command, "--most-rejected", "20%"]) == 1
-    said = capsys.readouterr()
-    assert "ledger    8 in = " in said.out
-    assert "too many events are rejected: 2 of 8" in said.err
-    assert "look at --output DIR, which keeps them all" in said.err
+    emitted = capsys.readouterr()
+    assert "ledger    8 in = " in emitted.out
+    assert "too many events are rejected: 2 of 8" in emitted.err
+    assert "look at --output DIR, which keeps them all" in emitted.err
 
     kept = [*command, "--output", str(folder), "--most-rejected"]
     assert run_command([*kept, "1"]) == 1
@@ -206,9 +206,9 @@ def test_a_folder_that_can_not_be_followed_is_refused(files, message, tmp_path, 
 
 
 def test_outputs_of_another_checkpoint_are_not_mistaken_for_replays(tmp_path, capsys):
-    (tmp_path / "said" / "batch=0").mkdir(parents=True)
+    (tmp_path / "emitted" / "batch=0").mkdir(parents=True)
     write_stream(tmp_path / "in", STREAM)
-    flags = ["--input", str(tmp_path / "in"), "--output", str(tmp_path / "said")]
+    flags = ["--input", str(tmp_path / "in"), "--output", str(tmp_path / "emitted")]
     assert run_command(["run", KEYS, "--spark", *flags]) == 2
     assert "holds the batches of a run with another checkpoint" in capsys.readouterr().err
 
@@ -224,12 +224,12 @@ def test_without_pyspark_the_command_says_what_to_install(monkeypatch, capsys):
 EVENTS = {
     "time": [1, 2, 4, 5, 9],
     "key": [1, 2, 1, 1, 2],
-    "tag": ["Inc", "Inc", "Inc", "Read", "Read"],
+    "type": ["Inc", "Inc", "Inc", "Read", "Read"],
 }
 
 
 def write_events(place, form):
-    """Write the same events in a format; rows name neither their source nor their sequence."""
+    """Write the same events in a format; rows name neither their channel nor their sequence."""
     import pyarrow as pa
     import pyarrow.csv
     import pyarrow.parquet
@@ -256,7 +256,7 @@ def test_differential_a_file_of_any_format_takes_the_columnar_path(spark, tmp_pa
     expected = json.loads(capsys.readouterr().out)
     assert run_command([*command, *MASTER, "--columnar", "require"]) == 0
     document = json.loads(capsys.readouterr().out)
-    for name in ("outputs", "ledger", "late", "frontiers"):
+    for name in ("outputs", "ledger", "late", "watermarks"):
         assert document[name] == expected[name], name
     assert [output["value"] for output in document["outputs"]] == [[1, 2], [2, 1]]
 
@@ -297,11 +297,11 @@ def test_a_program_that_leaves_the_columnar_path_tells_why(spark, tmp_path, caps
 
 @pytest.mark.spark
 def test_another_program_or_other_shards_are_refused_without_new_files(spark, tmp_path, capsys):
-    program, source = tmp_path / "changing.py", tmp_path / "in"
+    program, channel = tmp_path / "changing.py", tmp_path / "in"
     program.write_text(PROGRAM)
-    source.mkdir()
-    (source / "0.jsonl").write_text(ROWS)
-    command = ["run", str(program), "--input", str(source), "--output", str(tmp_path / "out")]
+    channel.mkdir()
+    (channel / "0.jsonl").write_text(ROWS)
+    command = ["run", str(program), "--input", str(channel), "--output", str(tmp_path / "out")]
     assert run_command([*command, *MASTER]) == 0
     capsys.readouterr()
     assert run_command([*command, *MASTER[:2], "--shards", "3"]) == 2
@@ -309,7 +309,7 @@ def test_another_program_or_other_shards_are_refused_without_new_files(spark, tm
     assert err.startswith("this checkpoint was made with other shards")
     assert len(err.splitlines()) == 4
     assert run_command([*command, *MASTER[:2], "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["wiring"]["shards"] == 2
+    assert json.loads(capsys.readouterr().out)["layout"]["shards"] == 2
     changed = tmp_path / "changed.py"
     changed.write_text(PROGRAM.replace("100 //", "200 //"))
     assert run_command(["run", str(changed), *command[2:], *MASTER]) == 2
@@ -347,9 +347,9 @@ def test_differential_a_run_fails_if_a_function_raises_on_all_events_of_a_type(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "totals.py").write_text(RAISING)
     rows = [
-        f'{{"tag": "Txn", "time": {n}, "account": "a{n % 3}", "amount": {n}}}' for n in range(9)
+        f'{{"type": "Txn", "time": {n}, "account": "a{n % 3}", "amount": {n}}}' for n in range(9)
     ]
-    rows += ['{"tag": "Report", "time": 9, "account": "a1"}', "nonsense", "nothing"]
+    rows += ['{"type": "Report", "time": 9, "account": "a1"}', "nonsense", "nothing"]
     (tmp_path / "till.jsonl").write_text("\n".join(rows) + "\n")
     command = ["run", "totals.py", "--input", "till.jsonl", "--json"]
     found = []
@@ -360,6 +360,6 @@ def test_differential_a_run_fails_if_a_function_raises_on_all_events_of_a_type(
     for document in found:
         assert document["ledger"]["processed"] == 1
         first, second = document["reasons"]
-        assert first == {"reason": reason, "tag": "Txn", "count": 9}
+        assert first == {"reason": reason, "type": "Txn", "count": 9}
         assert second["count"] == 2
         assert document["error"]["what"] == found[0]["error"]["what"]

@@ -29,13 +29,13 @@ heat = Program(
 )
 """
 ROWS = [
-    {"tag": "Temp", "time": 1, "room": "hall", "degrees": 10, "source": "t"},
-    {"tag": "Temp", "time": 2, "room": "attic", "degrees": 5, "source": "t"},
-    {"tag": "Report", "time": 3, "source": "r"},
-    {"tag": "Temp", "time": 4, "room": "hall", "degrees": 7, "source": "t"},
-    {"tag": "Temp", "time": 5, "room": "hall", "degrees": "hot", "source": "t"},
-    {"tag": "Report", "time": 6, "source": "r"},
-    {"tag": "Temp", "time": 1, "room": "hall", "degrees": 1, "source": "t"},
+    {"type": "Temp", "time": 1, "room": "hall", "degrees": 10, "channel": "t"},
+    {"type": "Temp", "time": 2, "room": "attic", "degrees": 5, "channel": "t"},
+    {"type": "Report", "time": 3, "channel": "r"},
+    {"type": "Temp", "time": 4, "room": "hall", "degrees": 7, "channel": "t"},
+    {"type": "Temp", "time": 5, "room": "hall", "degrees": "hot_keys", "channel": "t"},
+    {"type": "Report", "time": 6, "channel": "r"},
+    {"type": "Temp", "time": 1, "room": "hall", "degrees": 1, "channel": "t"},
 ]
 
 
@@ -70,7 +70,7 @@ def test_a_run_in_two_parts_says_what_one_run_says(place, capsys):
     assert first["savepoint"] == "s/one"
     assert len(first["pending"]) == 2
     assert first["outputs"] + rest["outputs"] == whole["outputs"]
-    for part in ("state", "ledger", "late", "pending", "frontiers"):
+    for part in ("state", "ledger", "late", "pending", "watermarks"):
         assert rest[part] == whole[part], part
     assert len(rest["rejected"]) == len(whole["rejected"]) == 1
 
@@ -107,8 +107,8 @@ def test_savepoints_are_of_settled_runs_without_spark(place, capsys, flags, name
 def test_a_savepoint_is_not_overwritten_and_nothing_is_run(place, capsys):
     make(capsys)
     flags = ["--savepoint", "savepoints/one", "--output", "out.jsonl"]
-    said = call(capsys, "run", "heat.py", "--input", "all.jsonl", *flags, code=2)
-    assert "already there" in said
+    emitted = call(capsys, "run", "heat.py", "--input", "all.jsonl", *flags, code=2)
+    assert "already there" in emitted
     assert not (place / "out.jsonl").exists()
 
 
@@ -161,7 +161,7 @@ def test_a_savepoint_is_shown(place, capsys):
     assert shown == [["state", "1", "2", f"{size:,}"]]
     document = read(capsys, "savepoint", "show", "savepoints/one")
     assert document["path"] == "savepoints/one"
-    assert document["standings"]["r"]["frontier"] == 2
+    assert document["standings"]["r"]["watermark"] == 2
     assert document["ledger"]["pending"] == 2
 
 
@@ -190,8 +190,8 @@ def test_an_archive_goes_out_and_comes_in(place, capsys, kind):
     )
     assert one == other
     flags = ["--most-files", "2"]
-    said = call(capsys, "savepoint", "import", f"a.{kind}", "there/third", *flags, code=2)
-    assert "it holds too many files" in said
+    emitted = call(capsys, "savepoint", "import", f"a.{kind}", "there/third", *flags, code=2)
+    assert "it holds too many files" in emitted
     assert read(capsys, "savepoint", "export", "savepoints/one", f"b.{kind}")["file"] == f"b.{kind}"
     assert read(capsys, "savepoint", "import", f"b.{kind}", "there/fourth")["name"] == "fourth"
 

@@ -38,8 +38,8 @@ def write_files(folder, first=0, last=None):
     for name, rows in enumerate(FILES):
         lines = []
         for row in rows:
-            event = dict(zip(("tag", "time", "room", "degrees"), row, strict=False))
-            lines.append(event | {"source": row[0].lower(), "seq": next(numbers[row[0]])})
+            event = dict(zip(("type", "time", "room", "degrees"), row, strict=False))
+            lines.append(event | {"channel": row[0].lower(), "seq": next(numbers[row[0]])})
         if first <= name < (len(FILES) if last is None else last):
             text = "".join(json.dumps(line) + "\n" for line in lines)
             (folder / f"{name}.jsonl").write_text(text)
@@ -184,8 +184,8 @@ def test_another_program_is_refused_before_spark_starts(
 @pytest.mark.parametrize("path", ["nowhere", "in", "heat.py", "in/latest"])
 def test_what_is_no_savepoint_is_refused_before_spark_starts(place, capsys, no_java, path):
     rest = ["heat.py", "--input", "in", "--output", "out"]
-    said = call(capsys, "savepoint", "restore", path, *rest, code=2)
-    assert "no savepoint" in said
+    emitted = call(capsys, "savepoint", "restore", path, *rest, code=2)
+    assert "no savepoint" in emitted
     assert not (place / "out").exists()
 
 
@@ -234,8 +234,8 @@ def test_a_run_on_spark_goes_on_from_what_it_can(
     place, capsys, no_java, message, made, flags, name
 ):
     make_checkpoint(**made)
-    said = call(capsys, *give(FROM, flags), code=2)
-    message(name, said.replace(open_savepoint(place / "savepoints/one").manifest.id[:16], "ID"))
+    emitted = call(capsys, *give(FROM, flags), code=2)
+    message(name, emitted.replace(open_savepoint(place / "savepoints/one").manifest.id[:16], "ID"))
 
 
 def test_a_checkpoint_with_other_shards_tells_of_rescale(message):
@@ -250,7 +250,7 @@ def test_a_checkpoint_with_other_shards_tells_of_rescale(message):
 # --- on Spark -----------------------------------------------------------------------------------
 
 
-def said_by(document):
+def emitted_by(document):
     return [(one["time"], one["value"]) for one in document["outputs"]]
 
 
@@ -259,20 +259,20 @@ def test_a_run_from_a_savepoint_begins_once_and_then_goes_on(spark, place, capsy
     old = ["run", "heat.py", "--master", "local[2]", "--input", "in", "--output", "out"]
     read(capsys, *old, "--shards", "2", "--format", "jsonl")
     made = read(capsys, *CREATE, "savepoints/two")
-    assert (made["batch"], made["frontier"]) == (0, 2)
+    assert (made["batch"], made["watermark"]) == (0, 2)
     begin = ["run", "heat.py", "--spark", "--from", "savepoints/two", "--input", "in"]
     begin += ["--output", "new", "--format", "jsonl"]
     write_files(place / "in", first=1, last=2)
     first = read(capsys, *begin)
-    assert first["wiring"]["shards"] == 2
-    assert said_by(first) == [(3, {"attic": 5, "hall": 10})]
+    assert first["layout"]["shards"] == 2
+    assert emitted_by(first) == [(3, {"attic": 5, "hall": 10})]
     assert read_begin(place / "new/_checkpoint").savepoint == made["id"]
     write_files(place / "in", first=2)
     assert "batches of another format" in call(capsys, *begin[:-2], code=2)
     again = read(capsys, *begin)
     files = [flag for file in sorted(map(str, Path("in").iterdir())) for flag in ("--input", file)]
     whole = read(capsys, "run", "heat.py", *files, "--unbounded")
-    assert said_by(again) == said_by(whole)
+    assert emitted_by(again) == emitted_by(whole)
     assert again["ledger"] == whole["ledger"]
 
 
@@ -292,8 +292,8 @@ def test_a_rescale_that_was_cut_off_is_finished_by_the_next(spark, place, capsys
     assert read(capsys, *RESCALE, "--shards", "4")["shards"] == 4
     write_files(place / "in", first=1)
     again = read(capsys, *run)
-    assert again["wiring"]["shards"] == 4
+    assert again["layout"]["shards"] == 4
     files = [flag for file in sorted(map(str, Path("in").iterdir())) for flag in ("--input", file)]
     whole = read(capsys, "run", "heat.py", *files, "--unbounded")
-    assert said_by(again) == said_by(whole)
+    assert emitted_by(again) == emitted_by(whole)
     assert again["ledger"] == whole["ledger"]

@@ -79,7 +79,7 @@ def test_a_join_that_raises_is_a_disagreement(tmp_path, capsys):
 def test_one_seed_tells_its_story(capsys):
     assert run_command(["simulate", BARRIER, "--seed", "7", "--plan", "by stream"]) == 0
     out, _ = capsys.readouterr()
-    assert "worker 0 says 51 on Barrier(time=16)" in out
+    assert "node 0 says 51 on Barrier(time=16)" in out
     assert "agrees with the sequential answer" in out
     assert run_command(["simulate", BARRIER, "--seed", "7", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
@@ -103,8 +103,8 @@ def test_a_program_without_plans_gets_some_from_its_events(tmp_path, capsys):
 
 def test_events_of_a_file_can_be_simulated(tmp_path, capsys):
     file = tmp_path / "a1.jsonl"
-    rows = [{"tag": "Value", "time": n, "value": n} for n in range(1, 6)]
-    rows.append({"tag": "Barrier", "time": 9, "source": "b"})
+    rows = [{"type": "Value", "time": n, "value": n} for n in range(1, 6)]
+    rows.append({"type": "Barrier", "time": 9, "channel": "b"})
     file.write_text("".join(json.dumps(row) + "\n" for row in rows) + "oops\n")
     assert run_command(["simulate", BARRIER, "--input", str(file), "--seeds", "5"]) == 0
 

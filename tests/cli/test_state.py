@@ -51,17 +51,17 @@ def diff(capsys, *arguments):
 
 
 def test_a_program_can_take_over_its_own_state(old, capsys):
-    code, said = diff(capsys, old, old)
-    assert (code, said["compatible"]) == (0, True)
-    assert {one["status"] for one in said["verdicts"]} == {"same"}
+    code, emitted = diff(capsys, old, old)
+    assert (code, emitted["compatible"]) == (0, True)
+    assert {one["status"] for one in emitted["verdicts"]} == {"same"}
 
 
 def test_each_part_is_same_automatic_declared_or_refused(old, write, capsys):
     fields = ["seen: int", "total: float", "first: int = 0"]
     new = write("new.py", fields, "0, 0.0", 'Rename("Stats", "count", "seen"),')
-    code, said = diff(capsys, old, new)
-    assert (code, said["compatible"]) == (1, False)
-    assert [(one["status"], one["place"], one["cure"]) for one in said["verdicts"]] == [
+    code, emitted = diff(capsys, old, new)
+    assert (code, emitted["compatible"]) == (1, False)
+    assert [(one["status"], one["place"], one["cure"]) for one in emitted["verdicts"]] == [
         ("declared", "Stats.seen", None),
         ("refused", "Stats.total", 'Retype("Stats", "total", function)'),
         ("automatic", "Stats.first", None),
@@ -83,9 +83,9 @@ def test_a_savepoint_is_compared_by_what_its_manifest_says(old, write, tmp_path,
     folder.mkdir()
     (folder / "manifest.json").write_text(json.dumps({"format": 1, "schema": write_schema(schema)}))
     new = write("new.py", ["total: int"], "0", 'Drop("Stats", "count"),')
-    code, said = diff(capsys, str(folder), new)
+    code, emitted = diff(capsys, str(folder), new)
     assert code == 0
-    places = [(one["status"], one["place"]) for one in said["verdicts"]]
+    places = [(one["status"], one["place"]) for one in emitted["verdicts"]]
     assert places == [("same", "Stats.total"), ("declared", "Stats.count"), ("same", "key")]
     assert diff(capsys, old, str(folder))[0] == 0
     assert run_command(["state", "diff", str(folder), new]) == 0
@@ -99,5 +99,5 @@ def test_a_folder_that_is_no_savepoint_is_refused(tmp_path, old, manifest, capsy
     if manifest is not None:
         (tmp_path / "manifest.json").write_text(manifest)
     assert run_command(["state", "diff", str(tmp_path), old]) == 2
-    said = capsys.readouterr().err
-    assert "savepoint" in said or "schema" in said or "description of values" in said
+    emitted = capsys.readouterr().err
+    assert "savepoint" in emitted or "schema" in emitted or "description of values" in emitted

@@ -32,10 +32,10 @@ def tell(page: str, folder: Path) -> str:
             command = body.partition("\n")[0]
             return f"```console\n{command}\n{_call(command)}\n```"
         elif language == "python":
-            said = io.StringIO()
-            with contextlib.redirect_stdout(said):
+            emitted = io.StringIO()
+            with contextlib.redirect_stdout(emitted):
                 exec(body, names)
-            printed = said.getvalue()
+            printed = emitted.getvalue()
         elif language == "text":
             return f"```text\n{printed}```"
         return block.group()
@@ -49,14 +49,14 @@ def _call(command: str) -> str:
     for name, module in list(sys.modules.items()):
         if Path(getattr(module, "__file__", None) or "/").parent == Path.cwd():
             del sys.modules[name]
-    said = io.StringIO()
+    emitted = io.StringIO()
     with (
-        contextlib.redirect_stdout(said),
-        contextlib.redirect_stderr(said),
-        _log_as_a_process_does(said),
+        contextlib.redirect_stdout(emitted),
+        contextlib.redirect_stderr(emitted),
+        _log_as_a_process_does(emitted),
     ):
         run_command(shlex.split(command)[2:])
-    return said.getvalue().rstrip()
+    return emitted.getvalue().rstrip()
 
 
 @contextlib.contextmanager

@@ -18,17 +18,17 @@ class Row(NamedTuple):
 
     kind: str
     time: int
-    source: str
+    channel: str
     seq: int
     key: Any = None
     value: Any = None
 
 
-class Said(NamedTuple):
+class Emitted(NamedTuple):
     """An output, and the event that said it."""
 
     time: int
-    source: str
+    channel: str
     seq: int
     value: Any
 
@@ -43,63 +43,63 @@ class Pane(NamedTuple):
 
 
 def sort_log(rows: list[Row]) -> list[Row]:
-    """Return the one order of all events: by time, markers first, then by source and sequence."""
-    return sorted(rows, key=lambda r: (r.time, r.kind == "item", r.source, r.seq))
+    """Return the one order of all events: by time, markers first, then by channel and sequence."""
+    return sorted(rows, key=lambda r: (r.time, r.kind == "item", r.channel, r.seq))
 
 
-def say_per_key(rows: list[Row], sum_up: Summary) -> list[Said]:
+def say_per_key(rows: list[Row], sum_up: Summary) -> list[Emitted]:
     """Each item says what its key held before it."""
     held: dict[Any, list[Any]] = {}
-    said = []
+    emitted = []
     for row in sort_log(rows):
         before = held.setdefault(row.key, [])
-        said.append(Said(row.time, row.source, row.seq, sum_up(before)))
+        emitted.append(Emitted(row.time, row.channel, row.seq, sum_up(before)))
         before.append(row.value)
-    return said
+    return emitted
 
 
-def say_in_order(rows: list[Row], sum_up: Summary) -> list[Said]:
+def say_in_order(rows: list[Row], sum_up: Summary) -> list[Emitted]:
     """Each item says what all items before it came to."""
     return say_per_key([row._replace(key=None) for row in rows], sum_up)
 
 
-def say_at_markers(rows: list[Row], sum_up: Summary) -> list[Said]:
+def say_at_markers(rows: list[Row], sum_up: Summary) -> list[Emitted]:
     """Each marker says what all items before it came to."""
     held: list[Any] = []
-    said = []
+    emitted = []
     for row in sort_log(rows):
         if row.kind == "item":
             held.append(row.value)
         else:
-            said.append(Said(row.time, row.source, row.seq, sum_up(held)))
-    return said
+            emitted.append(Emitted(row.time, row.channel, row.seq, sum_up(held)))
+    return emitted
 
 
-def say_keys_at_markers(rows: list[Row], sum_up: Summary) -> list[Said]:
+def say_keys_at_markers(rows: list[Row], sum_up: Summary) -> list[Emitted]:
     """Each marker says, for every key so far, what its items came to."""
     held: dict[Any, list[Any]] = {}
-    said = []
+    emitted = []
     for row in sort_log(rows):
         if row.kind == "item":
             held.setdefault(row.key, []).append(row.value)
         else:
             value = [[key, sum_up(held[key])] for key in sorted(held)]
-            said.append(Said(row.time, row.source, row.seq, value))
-    return said
+            emitted.append(Emitted(row.time, row.channel, row.seq, value))
+    return emitted
 
 
-def say_with_shared(rows: list[Row], sum_up: Summary) -> list[Said]:
+def say_with_shared(rows: list[Row], sum_up: Summary) -> list[Emitted]:
     """Each item says what its key held before it; a marker's value is added to all items after it."""
     held: dict[Any, list[Any]] = {}
-    said, common = [], 0
+    emitted, common = [], 0
     for row in sort_log(rows):
         if row.kind != "item":
             common = row.value
             continue
         before = held.setdefault(row.key, [])
-        said.append(Said(row.time, row.source, row.seq, [common, sum_up(before)]))
+        emitted.append(Emitted(row.time, row.channel, row.seq, [common, sum_up(before)]))
         before.append(row.value + common)
-    return said
+    return emitted
 
 
 def fill_windows(rows: list[Row], size: int, every: int, sum_up: Summary) -> list[Pane]:

@@ -35,7 +35,7 @@ from anabranch.state import (
     Median,
     Min,
     Mode,
-    PerSource,
+    PerChannel,
     Quantile,
     Replicated,
     SetOf,
@@ -49,9 +49,9 @@ from anabranch.state import (
     Value,
 )
 from tests.cross import oracle
-from tests.cross.oracle import Pane, Row, Said
+from tests.cross.oracle import Emitted, Pane, Row
 
-SOURCES = ("a", "b", "c")
+CHANNELS = ("a", "b", "c")
 KEYS = (0, 1, 2)
 
 
@@ -182,13 +182,13 @@ CASES: dict[str, Case] = {
 
 APART = {
     "MapOf": "every keyed, forked and shared program here has one",
-    "PerSource": "it is keyed by the source, and not by a field of events; tests/state/test_per_channel.py",
+    "PerChannel": "it is keyed by the channel, and not by a field of events; tests/state/test_per_channel.py",
     "Replicated": "it is the common part of every shared program here",
     "Shared": "it is a layout here",
 }
 """Ready-made states that are no case of their own."""
 
-for name, kind in {"MapOf": MapOf, "PerSource": PerSource}.items():
+for name, kind in {"MapOf": MapOf, "PerChannel": PerChannel}.items():
     assert kind.__name__ == name
 
 
@@ -305,28 +305,28 @@ def make_program(case: str, layout: str) -> Program:
 
 
 def draw_rows(rng: random.Random, layout: str, count: int) -> list[Row]:
-    """Draw the rows of three sources, each in the order of time, with many equal times and values."""
+    """Draw the rows of three channels, each in the order of time, with many equal times and values."""
     marker = LAYOUTS[layout].marker
     rows = []
-    for source in SOURCES:
+    for channel in CHANNELS:
         time = 0
         for seq in range(count):
             time += rng.choice((0, 0, 1, 1, 2, 5))
             if marker is not None and rng.random() < 0.2:
-                rows.append(Row("marker", time, source, seq, None, rng.randint(0, 3)))
+                rows.append(Row("marker", time, channel, seq, None, rng.randint(0, 3)))
             else:
                 key, value = rng.choice(KEYS), rng.randint(0, 6)
-                rows.append(Row("item", time, source, seq, key, value))
+                rows.append(Row("item", time, channel, seq, key, value))
     return rows
 
 
 def to_event(row: Row, layout: str) -> Event:
     """Return a row as the event that a program takes."""
     if row.kind == "item":
-        return Event(Item(row.time, row.key, row.value), row.source, row.seq)
+        return Event(Item(row.time, row.key, row.value), row.channel, row.seq)
     marker = LAYOUTS[layout].marker
     data = Peek(row.time) if marker is Peek else Rule(row.time, row.value)
-    return Event(data, row.source, row.seq)
+    return Event(data, row.channel, row.seq)
 
 
 def expect(case: str, layout: str, rows: list[Row]) -> list[Any]:
@@ -335,13 +335,13 @@ def expect(case: str, layout: str, rows: list[Row]) -> list[Any]:
 
 
 def read_output(
-    case: str, layout: str, time: int, source: str, seq: int | None, value: str
-) -> Said | Pane:
+    case: str, layout: str, time: int, channel: str, seq: int | None, value: str
+) -> Emitted | Pane:
     """Return an output of a run, its value being JSON, as the oracle has it."""
     read = json.loads(value)
     if LAYOUTS[layout].is_windowed:
         return Pane(read["key"], read["start"], read["end"], CASES[case].read(read["value"]["out"]))
-    return Said(time, source, seq or 0, read[0])
+    return Emitted(time, channel, seq or 0, read[0])
 
 
 def sort_outputs(outputs: list[Any]) -> list[Any]:

@@ -15,8 +15,8 @@ import pytest
 
 from anabranch import Event, EventTime, Program, depends, on
 from anabranch.errors import ProgramError
-from anabranch.eventtime import Source, Tumbling
-from anabranch.eventtime.channels import end_sources
+from anabranch.eventtime import Channel, Tumbling
+from anabranch.eventtime.channels import end_channels
 from anabranch.microbatch.exchange.result_rows import encode_json
 from anabranch.microbatch.ingest.file_rows import Folder, read_rows, take_in_rows
 from anabranch.microbatch.ingest.row_reader import Reading
@@ -46,7 +46,7 @@ class Everything(NamedTuple):
     name: str
     data: bytes
     place: Place
-    tags: list[str]
+    event_types: list[str]
     counts: dict[str, int]
     maybe: int | None
     colour: Colour
@@ -80,7 +80,7 @@ PLAIN = {
     "name": pa.string(),
     "data": pa.binary(),
     "place": pa.struct([("x", pa.int64()), ("y", pa.float64())]),
-    "tags": pa.list_(pa.string()),
+    "event_types": pa.list_(pa.string()),
     "counts": pa.map_(pa.string(), pa.int64()),
     "maybe": pa.int64(),
     "colour": pa.string(),
@@ -90,7 +90,7 @@ PLAIN = {
     "pause": pa.duration("us"),
     "id": pa.string(),
 }
-READING = Reading(tag="Everything", source="input")
+READING = Reading(event_type="Everything", channel="input")
 
 
 def show(count, event):
@@ -102,7 +102,7 @@ def make_program():
     return Program(on(Everything, update=lambda n, event: n + 1, output=show), state=Count())
 
 
-EXPECTED = sorted(said for event in EVENTS for said in show(0, event))
+EXPECTED = sorted(emitted for event in EVENTS for emitted in show(0, event))
 
 
 def to_columns(event):
@@ -135,7 +135,7 @@ def write_csv(path):
         writer.writeheader()
         for event in EVENTS:
             row = to_text(event)
-            nested = {name: json.dumps(row[name]) for name in ("place", "tags", "counts")}
+            nested = {name: json.dumps(row[name]) for name in ("place", "event_types", "counts")}
             quoted = {"name": row["name"] or " ", "data": row["data"] or "AP8="}
             writer.writerow(row | nested | quoted | {"ok": str(row["ok"]).lower()})
 
@@ -170,14 +170,14 @@ def expect(form):
         return EXPECTED
     # An empty cell is no value, in CSV; so the text and the bytes that are empty are others there.
     events = [EVENTS[0], EVENTS[1]._replace(name=" ", data=b"\x00\xff")]
-    return sorted(said for event in events for said in show(0, event))
+    return sorted(emitted for event in events for emitted in show(0, event))
 
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_the_reference_reads_every_type(tmp_path, form):
     path = tmp_path / f"input.{form}"
     FORMATS[form](path)
-    answer = run(make_program(), end_sources(read_items(make_program(), [str(path)])))
+    answer = run(make_program(), end_channels(read_items(make_program(), [str(path)])))
     assert answer.rejected == []
     assert sorted(answer.values) == expect(form)
 
@@ -185,7 +185,7 @@ def test_the_reference_reads_every_type(tmp_path, form):
 @pytest.mark.parametrize("form", FORMATS)
 def test_shards_read_every_type(tmp_path, form):
     FORMATS[form](tmp_path / f"0.{form}")
-    engine = Engine(make_program(), [Source("input", lateness="1 s")], 1)
+    engine = Engine(make_program(), [Channel("input", lateness="1 s")], 1)
     folder = Folder(Files(tmp_path, format=form), READING)
     engine.job = replace(engine.job, ended=True)
     engine.batch_of(
@@ -195,9 +195,9 @@ def test_shards_read_every_type(tmp_path, form):
             for envelope in take_in_rows(engine.job, folder, batches)
         ]
     )
-    assert [row.reason for row in engine.said if row.kind == "rejected"] == []
-    said = [tuple(json.loads(row.value)) for row in engine.said if row.kind == "output"]
-    assert sorted(said) == expect(form)
+    assert [row.reason for row in engine.emitted if row.kind == "rejected"] == []
+    emitted = [tuple(json.loads(row.value)) for row in engine.emitted if row.kind == "output"]
+    assert sorted(emitted) == expect(form)
 
 
 class Rocket:
@@ -227,11 +227,11 @@ def test_spark_reads_every_type_of_a_frame(spark, tmp_path):
         "make_dt_interval(0, 0, 0, CAST(pause AS DECIMAL(18, 6)) / 1000000) AS pause",
         "row_number() OVER (ORDER BY at) AS seq",
     )
-    feed = Frame(frame, source="input", tag=Everything, seq="seq", lateness="1 s")
-    rows = run_on_spark(make_program(), [feed], shards=1).collect()
+    source = Frame(frame, channel="input", event_type=Everything, seq="seq", lateness="1 s")
+    rows = run_on_spark(make_program(), [source], shards=1).collect()
     assert [row.reason for row in rows if row.kind == "rejected"] == []
-    said = [tuple(json.loads(row.value)) for row in rows if row.kind == "output"]
-    assert sorted(said) == EXPECTED
+    emitted = [tuple(json.loads(row.value)) for row in rows if row.kind == "output"]
+    assert sorted(emitted) == EXPECTED
 
 
 class Visit(NamedTuple):
@@ -254,25 +254,25 @@ def test_windows_of_timestamps_take_the_columnar_path_on_spark(spark, tmp_path):
     )
     (tmp_path / "in").mkdir()
     pq.write_table(table, tmp_path / "in" / "0.parquet")
-    items = end_sources([Event(event, "input", n) for n, event in enumerate(events)])
+    items = end_channels([Event(event, "input", n) for n, event in enumerate(events)])
     expected = sorted(encode_json(value) for value in run(program, items).values)
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     try:
         frame = spark.read.parquet(str(tmp_path / "in"))
         numbered = frame.selectExpr("at", "user", "row_number() OVER (ORDER BY at) seq")
-        feeds = [
+        sources = [
             Files(
                 tmp_path / "in",
                 format="parquet",
                 ended=True,
-                source="input",
-                tag=Visit,
+                channel="input",
+                event_type=Visit,
                 lateness="1 s",
             ),
-            Frame(numbered, source="input", tag=Visit, seq="seq", lateness="1 s"),
+            Frame(numbered, channel="input", event_type=Visit, seq="seq", lateness="1 s"),
         ]
-        for feed in feeds:
-            rows = run_on_spark(program, [feed], shards=1, columnar="require").collect()
+        for source in sources:
+            rows = run_on_spark(program, [source], shards=1, columnar="require").collect()
             assert sorted(row.value for row in rows if row.kind == "output") == expected
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
@@ -342,10 +342,10 @@ def test_columns_hold_what_rows_hold(tmp_path, form, times):
     )
     sides = []
     for columns in (False, True):
-        engine = Engine(program, [Source("input", lateness="400000 w")], 1, columns=columns)
+        engine = Engine(program, [Channel("input", lateness="400000 w")], 1, columns=columns)
         assert (engine.columns is not None) == columns
         engine.job = replace(engine.job, ended=True)
-        folder = Folder(Files(tmp_path, format=kind), replace(READING, tag="Slip"))
+        folder = Folder(Files(tmp_path, format=kind), replace(READING, event_type="Slip"))
         engine.batch_of(
             [
                 envelope
@@ -353,6 +353,8 @@ def test_columns_hold_what_rows_hold(tmp_path, form, times):
                 for envelope in take_in_rows(engine.job, folder, batches)
             ]
         )
-        sides.append(sorted((r.kind, r.seq, r.time, r.event, r.reason or "") for r in engine.said))
+        sides.append(
+            sorted((r.kind, r.seq, r.time, r.event, r.reason or "") for r in engine.emitted)
+        )
     assert sides[0] == sides[1]
     assert [row[0] for row in sides[0]].count("output") >= 4

@@ -32,8 +32,8 @@ CASES = [
 class FileEngine(Engine):
     """An engine whose tasks read files, one each."""
 
-    def __init__(self, program, sources, shards, folder, form, *, columns):
-        super().__init__(program, sources, shards, columns=columns)
+    def __init__(self, program, channels, shards, folder, form, *, columns):
+        super().__init__(program, channels, shards, columns=columns)
         self.folder = Folder(Files(folder, format=form), READING)
         self.taken = Taken()
 
@@ -75,11 +75,11 @@ def write_file(files, name, rows):
 
 @pytest.mark.parametrize(("case", "layout", "columns", "form"), CASES)
 def test_files_of_any_format_give_what_the_oracle_gives(tmp_path, case, layout, columns, form):
-    program, sources, items, expected, rng = prepare(case, layout, 1)
-    engine = FileEngine(program, sources, rng.choice((1, 3)), tmp_path, form, columns=columns)
+    program, channels, items, expected, rng = prepare(case, layout, 1)
+    engine = FileEngine(program, channels, rng.choice((1, 3)), tmp_path, form, columns=columns)
     for batch in cut(random.Random(7), items):
         engine.batch(batch)
         restart(engine)
-    assert read_outputs(case, layout, engine.said) == expected
-    assert not [row for row in engine.said if row.kind == "rejected"]
+    assert read_outputs(case, layout, engine.emitted) == expected
+    assert not [row for row in engine.emitted if row.kind == "rejected"]
     assert engine.ledger.processed == sum(hasattr(item, "data") for item in items)

@@ -14,18 +14,18 @@ from pyspark import cloudpickle
 
 import anabranch.state
 from anabranch.errors import AnabranchError
-from anabranch.eventtime.channels import Source, end_sources
+from anabranch.eventtime.channels import Channel, end_channels
 from anabranch.microbatch.exchange.result_rows import encode_json
 from anabranch.microbatch.job.column_plan import plan_columns
 from anabranch.microbatch.store.column_entries import forget_tables
 from anabranch.plan.layouts import choose_layout
 from anabranch.reference.sequential import run
-from anabranch.reference.speculative import run as speak
+from anabranch.reference.speculative import run as emit
 from tests.cross.programs import (
     APART,
     CASES,
+    CHANNELS,
     LAYOUTS,
-    SOURCES,
     draw_rows,
     expect,
     make_program,
@@ -94,9 +94,9 @@ def prepare(case, layout, seed):
     """Return a program, its input, and what the oracle says of it."""
     rng = random.Random(f"{seed} {layout}")
     rows = draw_rows(rng, layout, 10)
-    sources = tuple(Source(name) for name in SOURCES)
-    items = end_sources([to_event(row, layout) for row in rows], sources)
-    return make_program(case, layout), sources, items, expect(case, layout, rows), rng
+    channels = tuple(Channel(name) for name in CHANNELS)
+    items = end_channels([to_event(row, layout) for row in rows], channels)
+    return make_program(case, layout), channels, items, expect(case, layout, rows), rng
 
 
 def read_answer(case, layout, answer):
@@ -104,7 +104,7 @@ def read_answer(case, layout, answer):
     return sort_outputs(
         [
             read_output(
-                case, layout, o.event.time, o.event.source, o.event.seq, encode_json(o.value)
+                case, layout, o.event.time, o.event.channel, o.event.seq, encode_json(o.value)
             )
             for o in outputs
         ]
@@ -114,7 +114,7 @@ def read_answer(case, layout, answer):
 def read_rows(case, layout, rows):
     return sort_outputs(
         [
-            read_output(case, layout, row.time, row.source, row.seq, row.value)
+            read_output(case, layout, row.time, row.channel, row.seq, row.value)
             for row in rows
             if row.kind == "output"
         ]
@@ -139,9 +139,9 @@ def test_every_ready_made_state_is_crossed():
 def test_a_gap_is_a_refusal_with_its_reason_or_another_layout(case, layout):
     reason = GAPS[case, layout]
     if reason == NO_ZERO:
-        wiring = choose_layout(make_program(case, layout), 3)
-        assert wiring.way == "sequential"
-        assert reason in wiring.reasons
+        shard_layout = choose_layout(make_program(case, layout), 3)
+        assert shard_layout.way == "sequential"
+        assert reason in shard_layout.reasons
         return
     with pytest.raises(AnabranchError) as refused:
         make_program(case, layout)
@@ -151,10 +151,10 @@ def test_a_gap_is_a_refusal_with_its_reason_or_another_layout(case, layout):
 @pytest.mark.parametrize(("case", "layout"), RUNS, ids=[f"{c}, {w}" for c, w in RUNS])
 def test_a_program_has_its_layout_and_goes_by_columns_unless_there_is_a_gap(case, layout):
     program = make_program(case, layout)
-    wiring = choose_layout(program, 3)
+    shard_layout = choose_layout(program, 3)
     expected = "keyed" if layout in WINDOWS else LAYOUTS[layout].way
-    assert wiring.way == ("sequential" if (case, layout) in GAPS else expected)
-    plan = plan_columns(program, wiring, {n: Source(n) for n in SOURCES}, numbered=True)
+    assert shard_layout.way == ("sequential" if (case, layout) in GAPS else expected)
+    plan = plan_columns(program, shard_layout, {n: Channel(n) for n in CHANNELS}, numbered=True)
     reason = plan if isinstance(plan, str) else None
     assert reason == COLUMN_GAPS.get((case, layout))
 
@@ -162,12 +162,12 @@ def test_a_program_has_its_layout_and_goes_by_columns_unless_there_is_a_gap(case
 @each
 def test_the_reference_says_what_the_oracle_says(case, layout):
     for seed in SEEDS:
-        program, sources, items, expected, _ = prepare(case, layout, seed)
-        answer = run(program, items, sources)
+        program, channels, items, expected, _ = prepare(case, layout, seed)
+        answer = run(program, items, channels)
         assert read_answer(case, layout, answer) == expected, f"seed {seed}"
         assert not answer.rejected
-        spoken = speak(program, items, sources, sizes=iter(lambda: 4, None)).answer
-        assert read_answer(case, layout, spoken) == expected, f"speculative, seed {seed}"
+        changes = emit(program, items, channels, sizes=iter(lambda: 4, None)).answer
+        assert read_answer(case, layout, changes) == expected, f"speculative, seed {seed}"
 
 
 @pytest.mark.parametrize(
@@ -176,27 +176,27 @@ def test_the_reference_says_what_the_oracle_says(case, layout):
 )
 def test_shards_say_what_the_oracle_says_also_restored_with_others(case, layout, columns):
     for seed in SEEDS:
-        program, sources, items, expected, rng = prepare(case, layout, seed)
-        engine = Engine(program, sources, rng.choice((1, 3)), columns=columns)
+        program, channels, items, expected, rng = prepare(case, layout, seed)
+        engine = Engine(program, channels, rng.choice((1, 3)), columns=columns)
         batches = cut(rng, items)
         change = rng.randint(1, len(batches)) if seed else None
         for number, batch in enumerate(batches):
             if number == change:
-                other = Engine(program, sources, rng.choice((2, 5)), columns=columns)
+                other = Engine(program, channels, rng.choice((2, 5)), columns=columns)
                 take_up(engine, other)
                 engine = other
             engine.batch(batch)
             restart(engine)
-        assert read_rows(case, layout, engine.said) == expected, f"seed {seed}"
-        assert not [row for row in engine.said if row.kind == "rejected"]
+        assert read_rows(case, layout, engine.emitted) == expected, f"seed {seed}"
+        assert not [row for row in engine.emitted if row.kind == "rejected"]
         assert engine.ledger.processed == sum(hasattr(item, "data") for item in items)
 
 
 @each
 def test_speculative_shards_say_what_the_oracle_says(case, layout):
     for seed in SEEDS:
-        program, sources, items, expected, rng = prepare(case, layout, seed)
-        engine = SpeculativeEngine(program, sources, rng.choice((1, 3)))
+        program, channels, items, expected, rng = prepare(case, layout, seed)
+        engine = SpeculativeEngine(program, channels, rng.choice((1, 3)))
         for batch in cut(rng, items):
             engine.batch(batch)
         assert read_rows(case, layout, engine.standing.values()) == expected, f"seed {seed}"

@@ -21,7 +21,7 @@ from anabranch.equivalence.poset import Element, Poset
 
 LEFT, RIGHT = Side.LEFT, Side.RIGHT
 Pairs = frozenset[frozenset[str]]
-Feed = tuple[Side, str]
+Source = tuple[Side, str]
 
 
 def relate(*pairs: str) -> Pairs:
@@ -33,7 +33,7 @@ def depend_by(pairs: Pairs) -> Callable[[str, str], bool]:
     return lambda x, y: frozenset((x, y)) in pairs
 
 
-def interleave(rng: random.Random, left: Iterable[str], right: Iterable[str]) -> list[Feed]:
+def interleave(rng: random.Random, left: Iterable[str], right: Iterable[str]) -> list[Source]:
     """Mix two streams at random; each keeps its own order."""
     waiting = {LEFT: list(left), RIGHT: list(right)}
     sides = [side for side in Side for _ in waiting[side]]
@@ -42,11 +42,11 @@ def interleave(rng: random.Random, left: Iterable[str], right: Iterable[str]) ->
     return [(side, next(items[side])) for side in sides]
 
 
-def find_verdict(matcher: Matcher[str], feeds: Iterable[Feed]) -> int | None:
-    """Return the index of the feed that decides, the number of feeds for the end, or None."""
+def find_verdict(matcher: Matcher[str], sources: Iterable[Source]) -> int | None:
+    """Return the index of the source that decides, the number of sources for the end, or None."""
     index = -1
-    for index, (side, item) in enumerate(feeds):
-        if matcher.feed(side, item) is not None:
+    for index, (side, item) in enumerate(sources):
+        if matcher.source(side, item) is not None:
             return index
     return None if matcher.finish() is None else index + 1
 
@@ -56,8 +56,8 @@ def judge_every_way(
 ) -> set[bool]:
     """Return the verdicts (True for equivalent) over 200 random interleavings."""
     rng = random.Random(4)
-    feeds = (interleave(rng, left, right) for _ in range(200))
-    return {find_verdict(Matcher(depends), each) is None for each in feeds}
+    sources = (interleave(rng, left, right) for _ in range(200))
+    return {find_verdict(Matcher(depends), each) is None for each in sources}
 
 
 # --- Published cases -----------------------------------------------------------------------------
@@ -213,27 +213,27 @@ def test_items_need_not_be_hashable() -> None:
 
 def test_after_a_verdict_items_are_ignored() -> None:
     matcher = Matcher[str](depends_fully)
-    matcher.feed(LEFT, "a")
-    verdict = matcher.feed(RIGHT, "b")
+    matcher.source(LEFT, "a")
+    verdict = matcher.source(RIGHT, "b")
     assert verdict is not None
-    assert matcher.feed(RIGHT, "a") is verdict
+    assert matcher.source(RIGHT, "a") is verdict
     assert matcher.finish() is verdict
 
 
 def test_finish_changes_nothing() -> None:
     matcher = Matcher[str](depends_fully)
-    matcher.feed(LEFT, "a")
+    matcher.source(LEFT, "a")
     assert matcher.finish() is not None
-    assert matcher.feed(RIGHT, "a") is None
+    assert matcher.source(RIGHT, "a") is None
     assert matcher.finish() is None
     assert matcher.unmatched == (0, 0)
 
 
 def test_a_side_may_be_named_by_a_string_and_no_other() -> None:
     matcher = Matcher[str](depends_fully)
-    assert matcher.feed("left", "a") is None  # type: ignore[arg-type]
+    assert matcher.source("left", "a") is None  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="middle"):
-        matcher.feed("middle", "a")  # type: ignore[arg-type]
+        matcher.source("middle", "a")  # type: ignore[arg-type]
     assert matcher.unmatched == (1, 0)
 
 
@@ -254,11 +254,11 @@ def test_compare_reads_no_further_than_the_verdict() -> None:
 
 
 def test_a_difference_names_the_bottom_of_what_was_owed() -> None:
-    """Feed d, which depends on c, while a and b below c are unmatched: a had to come first."""
+    """Source d, which depends on c, while a and b below c are unmatched: a had to come first."""
     matcher = Matcher(depend_by(relate("ab", "bc", "cd")))
     for item in "abc":
-        assert matcher.feed(LEFT, item) is None
-    difference = matcher.feed(RIGHT, "d")
+        assert matcher.source(LEFT, item) is None
+    difference = matcher.source(RIGHT, "d")
     assert difference == Difference(
         side=RIGHT,
         came=Arrival(RIGHT, 0, "d"),
@@ -276,8 +276,8 @@ def test_a_difference_names_the_bottom_of_what_was_owed() -> None:
 def test_a_difference_names_all_it_waited_for_up_to_five() -> None:
     matcher = Matcher[str](lambda x, y: "#" in (x, y))
     for item in "abcdefg":
-        matcher.feed(LEFT, item)
-    difference = matcher.feed(RIGHT, "#")
+        matcher.source(LEFT, item)
+    difference = matcher.source(RIGHT, "#")
     assert difference is not None
     assert [arrival.item for arrival in difference.expected] == ["g", "a", "b", "c", "d"]
 
@@ -301,9 +301,9 @@ def test_a_difference_at_the_end_may_be_an_item_missing_on_the_left() -> None:
 def test_an_early_item_is_described() -> None:
     matcher = Matcher[str](depends_fully, context=2)
     for item in "xyzuvw":
-        matcher.feed(LEFT, item)
-    matcher.feed(RIGHT, "x")
-    assert str(matcher.feed(RIGHT, "z")) == (
+        matcher.source(LEFT, item)
+    matcher.source(RIGHT, "x")
+    assert str(matcher.source(RIGHT, "z")) == (
         "The streams differ: right brought an item too early, or one too many.\n"
         "  came      right[1] = 'z'\n"
         "  expected  left[1] = 'y'\n"
@@ -397,10 +397,10 @@ def test_differential_brute_force_agrees_on_10_000_random_cases() -> None:
             left = "".join(rng.choices("abcd", k=rng.randrange(8)))
             right = disturb(rng, left, pairs, "abcd")
             expected = right in close_under_swaps(left, pairs)
-            feeds = interleave(rng, left, right)
-            verdict = find_verdict(Matcher(depend_by(pairs)), feeds)
-            assert (verdict is None) == expected, (pairs, feeds)
-            assert (compare(left, right, depend_by(pairs)) is None) == expected, (pairs, feeds)
+            sources = interleave(rng, left, right)
+            verdict = find_verdict(Matcher(depend_by(pairs)), sources)
+            assert (verdict is None) == expected, (pairs, sources)
+            assert (compare(left, right, depend_by(pairs)) is None) == expected, (pairs, sources)
             verdicts[expected] += 1
         close_under_swaps.cache_clear()
     assert min(verdicts.values()) > 2_000, verdicts
@@ -427,7 +427,7 @@ def may_become_equivalent(left: str, right: str, pairs: Pairs) -> bool:
 
 
 def test_differential_brute_force_the_verdict_comes_at_the_earliest_item() -> None:
-    """Hold each feed to the definition: different now iff no continuation can mend it."""
+    """Hold each source to the definition: different now iff no continuation can mend it."""
     rng = random.Random(8)
     seen = {True: 0, False: 0}
     for _ in range(50):
@@ -435,12 +435,12 @@ def test_differential_brute_force_the_verdict_comes_at_the_earliest_item() -> No
         for _ in range(10):
             left, other = ("".join(rng.choices("abc", k=rng.choice((2, 3, 3, 4)))) for _ in Side)
             right = rng.choice((other, disturb(rng, left, pairs, "abc")))
-            feeds = interleave(rng, left, right)
+            sources = interleave(rng, left, right)
             matcher, so_far = Matcher(depend_by(pairs)), {LEFT: "", RIGHT: ""}
-            for side, item in feeds:
+            for side, item in sources:
                 so_far[side] += item
                 mendable = may_become_equivalent(so_far[LEFT], so_far[RIGHT], pairs)
-                assert (matcher.feed(side, item) is None) == mendable, (pairs, feeds)
+                assert (matcher.source(side, item) is None) == mendable, (pairs, sources)
                 seen[mendable] += 1
                 if not mendable:
                     break
@@ -453,11 +453,11 @@ def test_differential_brute_force_the_verdict_comes_at_the_earliest_item() -> No
 
 
 def transcribe(
-    feeds: list[Feed], depends: Callable[[str, str], bool], same: Callable[[str, str], bool]
+    sources: list[Source], depends: Callable[[str, str], bool], same: Callable[[str, str], bool]
 ) -> int | None:
     """Run the published algorithm word for word, on lists, with no index of any kind."""
     unmatched: dict[Side, list[str]] = {LEFT: [], RIGHT: []}
-    for index, (side, x) in enumerate(feeds):
+    for index, (side, x) in enumerate(sources):
         own, other = unmatched[side], unmatched[side.other]
         minimal = [
             at
@@ -470,7 +470,7 @@ def transcribe(
             return index
         else:
             own.append(x)
-    return len(feeds) if any(unmatched.values()) else None
+    return len(sources) if any(unmatched.values()) else None
 
 
 def depends_on_key(x: str, y: str) -> bool:
@@ -508,12 +508,12 @@ def test_differential_buckets_change_no_verdict() -> None:
             i = rng.randrange(len(left) - 1)
             if not depends(*right[i : i + 2]) or rng.random() < 0.01:
                 right[i : i + 2] = reversed(right[i : i + 2])
-        feeds = interleave(rng, left, right)
+        sources = interleave(rng, left, right)
         if rng.random() < 0.5:
-            feeds.sort(key=lambda feed: feed[0])
-        expected = transcribe(feeds, depends, lambda x, y: x == y)
-        assert find_verdict(Matcher(depends), feeds) == expected, feeds
-        assert find_verdict(Matcher(depends, bucket=bucket_by_key), feeds) == expected, feeds
+            sources.sort(key=lambda source: source[0])
+        expected = transcribe(sources, depends, lambda x, y: x == y)
+        assert find_verdict(Matcher(depends), sources) == expected, sources
+        assert find_verdict(Matcher(depends, bucket=bucket_by_key), sources) == expected, sources
         ends.append(expected)
     assert 500 < ends.count(None) < 2_900, ends.count(None)
 
@@ -547,7 +547,7 @@ def count_calls(
     depends: Callable[[int, int], bool],
     bucket: Callable[[int], Hashable] | None,
 ) -> int:
-    """Feed the left stream whole, then the right; return how often `depends` was asked."""
+    """Source the left stream whole, then the right; return how often `depends` was asked."""
     calls = 0
 
     def depends_counted(x: int, y: int) -> bool:
@@ -558,7 +558,7 @@ def count_calls(
     matcher = Matcher(depends_counted, bucket=bucket)
     for side, stream in ((LEFT, left), (RIGHT, right)):
         for item in stream:
-            assert matcher.feed(side, item) is None
+            assert matcher.source(side, item) is None
     assert matcher.finish() is None
     return calls
 

@@ -1,4 +1,4 @@
-"""A clock as a source: its ticks are events like any other."""
+"""A clock as a channel: its ticks are events like any other."""
 
 import pytest
 

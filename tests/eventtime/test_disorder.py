@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.eventtime.channels import NEVER, Source, Watch
+from anabranch.eventtime.channels import NEVER, Channel, Watch
 from anabranch.eventtime.disorder import (
     Disorder,
     Estimated,
@@ -86,41 +86,41 @@ def test_a_confidence_is_taken_as_it_is_written():
     )
 
 
-def test_without_a_most_a_source_promises_nothing_until_it_can_tell():
-    watch = Watch(Source("a", lateness=Estimated(0.9)))
+def test_without_a_most_a_channel_promises_nothing_until_it_can_tell():
+    watch = Watch(Channel("a", lateness=Estimated(0.9)))
     for time in (*range(9), 3):
-        assert watch.frontier == NEVER
+        assert watch.watermark == NEVER
         assert watch.judge(time) is None
     # Nine of the ten were not behind at all, so that is the delay.
     assert watch.delay == 0
     assert watch.judge(10) is None
-    assert watch.frontier == 9
+    assert watch.watermark == 9
 
 
 def test_with_a_most_it_is_the_delay_until_there_is_a_better_one():
-    watch = Watch(Source("a", lateness=Estimated(0.9, most=4)))
-    assert (watch.judge(10), watch.frontier, watch.judge(5)) == (None, 5, 0)
+    watch = Watch(Channel("a", lateness=Estimated(0.9, most=4)))
+    assert (watch.judge(10), watch.watermark, watch.judge(5)) == (None, 5, 0)
     for time in range(11, 19):
         watch.judge(time)
-    assert (watch.delay, watch.frontier) == (0, 17)
+    assert (watch.delay, watch.watermark) == (0, 17)
 
 
 def test_a_late_event_counts_so_that_the_delay_can_grow_again():
-    watch = Watch(Source("a", lateness=Estimated(0.5, within=4)))
+    watch = Watch(Channel("a", lateness=Estimated(0.5, within=4)))
     verdicts = [watch.judge(time) for time in (10, 11, 3, 3, 3, 3)]
     assert (verdicts, watch.delay) == ([None, None, 7, 7, 7, 7], 8)
-    assert (watch.judge(30), watch.frontier) == (None, 21)
+    assert (watch.judge(30), watch.watermark) == (None, 21)
 
 
-def test_the_frontier_never_goes_back_when_the_delay_grows():
+def test_the_watermark_never_goes_back_when_the_delay_grows():
     rng = random.Random(8)
-    watch = Watch(Source("a", lateness=Estimated(0.9, within=50)))
+    watch = Watch(Channel("a", lateness=Estimated(0.9, within=50)))
     before, delays = NEVER, set()
     for n in range(3000):
         spread = 5 if n // 500 % 2 else 90
         watch.judge(n - rng.randrange(spread))
-        assert watch.frontier >= before
-        before = watch.frontier
+        assert watch.watermark >= before
+        before = watch.watermark
         delays.add(watch.delay)
     assert min(d for d in delays if d is not None) < 10
     assert max(d for d in delays if d is not None) > 60
@@ -132,7 +132,7 @@ def test_the_frontier_never_goes_back_when_the_delay_grows():
 def test_the_share_of_late_events_is_what_the_user_asked_for(confidence, late, delay):
     rng = random.Random(1)
     times = [10 * n - int(rng.expovariate(1 / 50)) for n in range(50_000)]
-    watch = Watch(Source("a", lateness=Estimated(confidence)))
+    watch = Watch(Channel("a", lateness=Estimated(confidence)))
     found = sum(watch.judge(time) is not None for time in times)
     assert (found, watch.delay) == (late, delay)
     assert abs(found / 50_000 - (1 - confidence)) < 0.1 * (1 - confidence)
@@ -143,6 +143,6 @@ def test_the_share_of_late_events_is_what_the_user_asked_for(confidence, late, d
 
 def test_an_event_rejected_for_being_far_ahead_does_not_count():
     rule = Estimated(0.5, most=9)
-    watch = Watch(Source("a", lateness=rule, ahead=5))
+    watch = Watch(Channel("a", lateness=rule, max_ahead=5))
     assert [isinstance(watch.judge(time), str) for time in (10, 100, 12)] == [False, True, False]
     assert watch.disorder.events == 2

@@ -8,7 +8,7 @@ import pytest
 from anabranch import FOREVER, Event, Heartbeat, Map, Program, depends, on, take
 from anabranch.errors import ProgramError
 from anabranch.eventtime import timers
-from anabranch.eventtime.channels import Source, end_sources
+from anabranch.eventtime.channels import Channel, end_channels
 from anabranch.eventtime.timers import TimerError
 from anabranch.model.shapes import WrittenShape
 from anabranch.plan.optimizers import OPTIMIZERS
@@ -59,16 +59,16 @@ def clicks(*pairs):
 
 
 def test_a_state_is_woken_at_the_last_time_that_it_asked_for():
-    answer = run(visits(), end_sources(clicks((1, "a"), (5, "b"), (9, "a"), (40, "a"))))
+    answer = run(visits(), end_channels(clicks((1, "a"), (5, "b"), (9, "a"), (40, "a"))))
     assert answer.values == [("b", 15, 1), ("a", 19, 2), ("a", 50, 1)]
 
 
 def test_a_timer_comes_after_all_events_of_its_time():
-    answer = run(visits(), end_sources(clicks((1, "a"), (11, "a"))))
+    answer = run(visits(), end_channels(clicks((1, "a"), (11, "a"))))
     assert answer.values == [("a", 21, 2)]
 
 
-def test_a_timer_waits_for_the_frontier():
+def test_a_timer_waits_for_the_watermark():
     items = [*clicks((1, "a")), Heartbeat(10, "s", 1)]
     assert run(visits(), items).values == []
     assert run(visits(), [*items, Heartbeat(11, "s", 2)]).values == [("a", 11, 1)]
@@ -82,7 +82,7 @@ def test_timers_are_no_input_and_not_pending():
 
 
 def test_what_is_asked_for_too_late_comes_at_once():
-    assert run(visits(gap=-5), end_sources(clicks((7, "a"), (9, "a")))).values == [
+    assert run(visits(gap=-5), end_channels(clicks((7, "a"), (9, "a")))).values == [
         ("a", 7, 1),
         ("a", 9, 1),
     ]
@@ -95,7 +95,7 @@ def test_a_state_is_woken_once_for_a_time_that_it_goes_on_naming():
         depends(Click, Click, same="user"),
         state=MapOf(WrittenShape(Visit()), by="user"),
     )
-    assert run(stubborn, end_sources(clicks((1, "a"), (2, "a"), (30, "a")))).values == [(20, 2)]
+    assert run(stubborn, end_channels(clicks((1, "a"), (2, "a"), (30, "a")))).values == [(20, 2)]
 
 
 def test_a_timer_that_fails_is_reported_and_counted():
@@ -105,7 +105,7 @@ def test_a_timer_that_fails_is_reported_and_counted():
         depends(Click, Click, same="user"),
         state=MapOf(WrittenShape(Visit()), by="user"),
     )
-    answer = run(failing, end_sources(clicks((1, "a"))))
+    answer = run(failing, end_channels(clicks((1, "a"))))
     assert tuple(answer.ledger) == (2, 1, 0, 1, 0, 0)
     (reason,) = [r.reason for r in answer.rejected]
     words = "on Gone: ZeroDivisionError: integer division or modulo by zero (test_timers.py:"
@@ -118,7 +118,7 @@ def test_a_marker_above_the_entries_may_set_the_timers_of_all():
         depends(Reset, Click, Reset),
     )
     items = [*clicks((1, "a"), (2, "b")), Event(Reset(5), "r", 0), Event(Click(6, "b"), "s", 9)]
-    answer = run(program, end_sources(items))
+    answer = run(program, end_channels(items))
     assert answer.values == [("a", 7, 0), ("b", 16, 1)]
 
 
@@ -131,7 +131,7 @@ def test_a_timer_that_never_ends_is_stopped(monkeypatch):
         state=MapOf(WrittenShape(Visit()), by="user"),
     )
     with pytest.raises(TimerError, match="timer Gone goes on without end"):
-        run(clock, end_sources(clicks((1, "a"))))
+        run(clock, end_channels(clicks((1, "a"))))
     # As long as there is input, time passes, and no clock goes on for ever.
     assert run(clock, [*clicks((1, "a")), Heartbeat(900, "s", 1)]).ledger.processed == 1
 
@@ -145,12 +145,14 @@ def test_a_due_that_is_no_time_stops_the_run(due):
         state=MapOf(WrittenShape(Visit()), by="user"),
     )
     with pytest.raises(TimerError, match="the due of Gone gave no time"):
-        run(program, end_sources(clicks((1, "a"))))
+        run(program, end_channels(clicks((1, "a"))))
 
 
 def test_nobody_but_the_state_brings_a_timer():
-    answer = run(visits(), end_sources([Event(Gone(3, "a"), "s", 0)]))
-    assert [r.reason for r in answer.rejected] == ["unknown tag Gone; the program knows Click"]
+    answer = run(visits(), end_channels([Event(Gone(3, "a"), "s", 0)]))
+    assert [r.reason for r in answer.rejected] == [
+        "unknown event type Gone; the program knows Click"
+    ]
 
 
 def test_a_timer_must_name_its_entry():
@@ -185,15 +187,19 @@ def test_a_timer_in_lanes_is_refused():
 
 @pytest.mark.parametrize("optimizer", sorted(OPTIMIZERS))
 def test_differential_every_plan_wakes_what_the_fold_wakes(optimizer):
-    sources = tuple(Source(name) for name in "abc")
+    channels = tuple(Channel(name) for name in "abc")
     for seed in range(10):
         items = draw_items(random.Random(seed), silent, 30)
-        ended = end_sources(items, sources) if seed % 2 else items
-        answer = run(silent, ended, sources)
-        assert any(output.event.tag is Silence for output in answer.outputs)
-        loads = [Load(take(tag, meter=meter)) for tag in silent.tags for meter in range(4)]
+        ended = end_channels(items, channels) if seed % 2 else items
+        answer = run(silent, ended, channels)
+        assert any(output.event.event_type is Silence for output in answer.outputs)
+        loads = [
+            Load(take(event_type, meter=meter))
+            for event_type in silent.event_types
+            for meter in range(4)
+        ]
         plan = OPTIMIZERS[optimizer](silent, Rates(loads))
-        simulation = rehearse(silent, plan, ended, sources).run(seed)
+        simulation = rehearse(silent, plan, ended, channels).run(seed)
         assert sorted((o.id, o.value) for o in simulation.outputs) == sorted(
             (o.id, o.value) for o in answer.outputs
         )
@@ -201,7 +207,7 @@ def test_differential_every_plan_wakes_what_the_fold_wakes(optimizer):
 
 
 def test_an_entry_that_was_never_there_is_not_woken():
-    assert run(silent, end_sources([Event(Reading(1, 0, 1), "a", 0)])).state == {
+    assert run(silent, end_channels([Event(Reading(1, 0, 1), "a", 0)])).state == {
         0: Meter(None, 12, 2)
     }
 
@@ -220,9 +226,11 @@ def test_a_state_that_waits_for_the_end_is_woken_at_the_end_on_every_plan():
     )
     items = clicks((1, "a"), (5, "b"), (9, "a"))
     assert run(program, items).values == []
-    ended = end_sources(items)
+    ended = end_channels(items)
     assert run(program, ended).values == [("a", 2), ("b", 1)]
-    loads = [Load(take(tag, user=user)) for tag in program.tags for user in "ab"]
+    loads = [
+        Load(take(event_type, user=user)) for event_type in program.event_types for user in "ab"
+    ]
     plan = OPTIMIZERS["keyed"](program, Rates(loads), ())
     simulation = rehearse(program, plan, ended).run(0)
     assert sorted(output.value for output in simulation.outputs) == [("a", 2), ("b", 1)]

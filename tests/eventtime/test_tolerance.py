@@ -82,7 +82,7 @@ def test_the_error_says_how_many_why_and_where(message):
             for n in "123"
         ],
         *[Sample("not JSON: Expecting value: line 1 column 1 (char 0)", "nonsense " * 100)] * 2,
-        Sample("unknown tag 'Dec'", '{"tag": "Dec"}'),
+        Sample("unknown event type 'Dec'", '{"type": "Dec"}'),
         Sample("time 'time' is null or missing", '{"time": null}'),
     ]
     error = explain_excess(

@@ -50,7 +50,7 @@ def test_the_program_is_found_without_its_name_and_takes_it(file: Path):
 def test_every_event_is_processed(file: Path):
     program, module = load(f"examples.{file.stem}"), import_module(f"examples.{file.stem}")
     events = [item for item in module.events if isinstance(item, Event)]
-    ledger = run(program, module.events, sources=module.sources).ledger
+    ledger = run(program, module.events, channels=module.channels).ledger
     assert (ledger.input, ledger.processed) == (len(events), len(events))
 
 

@@ -8,17 +8,17 @@ import pytest
 
 from anabranch import Event, run
 from anabranch.reference.verification import prepare
-from anabranch.sources import end_sources
+from anabranch.sources import end_channels
 from examples import energy_forecast, outlier_detection, trending_words
 
 SEEDS = range(25)
 
 
-def deal(rng, sources, data):
-    """Give events to sources at random; each source brings its own in the order of time."""
-    brought = {source.name: [] for source in sources}
+def deal(rng, channels, data):
+    """Give events to channels at random; each channel brings its own in the order of time."""
+    brought = {channel.name: [] for channel in channels}
     for one in sorted(data, key=lambda one: one.time):
-        brought[rng.choice(sources).name].append(one)
+        brought[rng.choice(channels).name].append(one)
     return [Event(one, name, n) for name, own in brought.items() for n, one in enumerate(own)]
 
 
@@ -39,7 +39,7 @@ def draw_connections(rng):
 
 
 def find_outliers(connections, checks):
-    said, since = [], -1
+    emitted, since = [], -1
     for check in checks:
         seen = [c for c in connections if c.time < check.time]
         found = []
@@ -58,18 +58,18 @@ def find_outliers(connections, checks):
                     against += weight
             if against >= 2:
                 found.append((*one, against))
-        said += sorted(found)
+        emitted += sorted(found)
         since = check.time
-    return said
+    return emitted
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_outliers_are_what_a_look_at_all_connections_finds(seed):
     rng = random.Random(seed)
     connections, checks = draw_connections(rng)
-    sources = outlier_detection.sources
-    events = deal(rng, sources, [*connections, *checks])
-    answer = run(outlier_detection.outlier_detection, events, sources=sources)
+    channels = outlier_detection.channels
+    events = deal(rng, channels, [*connections, *checks])
+    answer = run(outlier_detection.outlier_detection, events, channels=channels)
     expected = find_outliers(connections, checks)
     assert answer.values == expected
     assert expected
@@ -90,7 +90,7 @@ def forecast_loads(loads, ends):
         drawn = [o.watts for o in loads if o.house == house and start <= o.time < start + 6]
         return round(sum(drawn) / len(drawn)) if drawn else None
 
-    said = []
+    emitted = []
     for end in ends:
         for house in "abc":
             now = find_mean(house, end.time - 6)
@@ -101,17 +101,17 @@ def forecast_loads(loads, ends):
             ]
             known = [mean for mean in earlier if mean is not None]
             usual = median(known) if known else now
-            said.append((house, end.time + 6, round((now + usual) / 2)))
-    return said
+            emitted.append((house, end.time + 6, round((now + usual) / 2)))
+    return emitted
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_forecasts_are_what_a_look_at_all_loads_gives(seed):
     rng = random.Random(seed)
     loads, ends = draw_loads(rng)
-    sources = energy_forecast.sources
-    events = deal(rng, sources, [*loads, *ends])
-    answer = run(energy_forecast.energy_forecast, events, sources=sources)
+    channels = energy_forecast.channels
+    events = deal(rng, channels, [*loads, *ends])
+    answer = run(energy_forecast.energy_forecast, events, channels=channels)
     assert answer.values == forecast_loads(loads, ends)
 
 
@@ -127,12 +127,12 @@ def find_trending(words, shown, hours):
     def count(word, start, end):
         return sum(one.word == word and start <= one.time < end for one in words)
 
-    said = []
+    emitted = []
     for one in sorted([*shown, *hours], key=lambda one: (one.time, hasattr(one, "word"))):
         if isinstance(one, trending_words.Headline):
             start = one.time // 60 * 60
             now, before = count(one.word, start, one.time), count(one.word, start - 60, start)
-            said.append(("daily", one.word, now, before, now >= 3 and now >= 2 * before))
+            emitted.append(("daily", one.word, now, before, now >= 3 and now >= 2 * before))
             continue
         rising = []
         for word in "abc":
@@ -140,26 +140,26 @@ def find_trending(words, shown, hours):
             before = count(word, one.time - 120, one.time - 60)
             if now >= 3 and now >= 2 * before:
                 rising.append((before - now, word))
-        said.append(("hour", tuple((word, -fewer) for fewer, word in sorted(rising)[:2])))
-    return said
+        emitted.append(("hour", tuple((word, -fewer) for fewer, word in sorted(rising)[:2])))
+    return emitted
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_trending_words_are_what_a_count_of_all_posts_gives(seed):
     rng = random.Random(seed)
     words, shown, hours = draw_posts(rng)
-    sources = trending_words.sources
-    events = deal(rng, sources, [*words, *shown, *hours])
-    answer = run(trending_words.trending_words, events, sources=sources)
+    channels = trending_words.channels
+    events = deal(rng, channels, [*words, *shown, *hours])
+    answer = run(trending_words.trending_words, events, channels=channels)
     assert answer.values == find_trending(words, shown, hours)
 
 
 @pytest.mark.parametrize("module", [energy_forecast, outlier_detection, trending_words])
 def test_every_plan_that_they_list_gives_their_answer(module):
     program = getattr(module, module.__name__.rpartition(".")[2])
-    items = end_sources(module.events, module.sources)
+    items = end_channels(module.events, module.channels)
     for plan in module.plans.values():
-        trial = prepare(program, plan, items, module.sources)
+        trial = prepare(program, plan, items, module.channels)
         assert trial.answer.values == module.expected
         for seed in range(20):
             assert trial.verify(seed)[1] is None

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from anabranch import Program, depends, on
-from anabranch.eventtime.channels import Source
+from anabranch.eventtime.channels import Channel
 from anabranch.eventtime.ledger import Ledger
 from anabranch.model.events import FOREVER
 from anabranch.state import Sum
@@ -67,9 +67,9 @@ def test_bad_rows_are_rejected_with_their_reasons_and_the_query_goes_on(spark, t
         .option("maxFilesPerTrigger", 1)
         .json(str(tmp_path / "in"))
     )
-    feed = Frame(frame, source="s", tag=Put, seq="seq", heartbeat="heartbeat")
+    source = Frame(frame, channel="s", event_type=Put, seq="seq", heartbeat="heartbeat")
     query = write_directory(
-        run(lengths, [feed], shards=2),
+        run(lengths, [source], shards=2),
         output=tmp_path / "out",
         checkpoint=tmp_path / "state",
         available_now=True,
@@ -98,17 +98,17 @@ def test_bad_rows_are_rejected_with_their_reasons_and_the_query_goes_on(spark, t
 
 
 LINES = [
-    b'{"tag": "Put", "source": "s", "seq": 0, "time": 1, "text": "a"}',
-    b'{"tag": "Put", "source": "s", "seq": 1, "time": "abc", "text": "b"}',
-    b'{"tag": "Put", "source": "s", "seq": 2, "time": 2, "text": 5}',
-    b'{"tag": "Put", "source": "s", "seq": 3, "time": "2026-02-30", "text": "c"}',
+    b'{"type": "Put", "channel": "s", "seq": 0, "time": 1, "text": "a"}',
+    b'{"type": "Put", "channel": "s", "seq": 1, "time": "abc", "text": "b"}',
+    b'{"type": "Put", "channel": "s", "seq": 2, "time": 2, "text": 5}',
+    b'{"type": "Put", "channel": "s", "seq": 3, "time": "2026-02-30", "text": "c"}',
     b"{ this is no JSON",
     b"\xff\xfe not UTF-8",
     b"",
-    b'{"tag": "Put", "source": "s", "seq": 4, "time": 3, "text": "' + b"x" * 5000 + b'"}',
-    b'{"tag": "Put", "source": "s", "seq": 5, "time": 4, "text": "poison"}',
-    b'{"tag": "Put", "source": "s", "seq": 6, "time": 9000, "text": "far ahead"}',
-    b'{"tag": "Put", "source": "s", "seq": 7, "time": 5, "text": "bc"}',
+    b'{"type": "Put", "channel": "s", "seq": 4, "time": 3, "text": "' + b"x" * 5000 + b'"}',
+    b'{"type": "Put", "channel": "s", "seq": 5, "time": 4, "text": "poison"}',
+    b'{"type": "Put", "channel": "s", "seq": 6, "time": 9000, "text": "far ahead"}',
+    b'{"type": "Put", "channel": "s", "seq": 7, "time": 5, "text": "bc"}',
 ]
 REASONS = {
     1: "field 'time' of Put: expected int, got \"abc\" (text)",
@@ -118,7 +118,7 @@ REASONS = {
     5: "not UTF-8: byte 1 is 0xff",
     7: "the text takes 5,062 bytes; at most 2,000 are taken (max_record_bytes)",
     8: "on Put: ValueError: this text can't be swallowed (test_bad_input.py:29)",
-    9: "time 9000 is 8996 ahead of the source; at most 100",
+    9: "time 9000 is 8996 ahead of the channel; at most 100",
 }
 
 
@@ -126,19 +126,19 @@ def test_whatever_is_wrong_with_a_line_the_line_is_kept(spark, tmp_path):
     from anabranch.spark import Files, read_rejected, run, write_directory
 
     (tmp_path / "in").mkdir()
-    beat = json.dumps({"source": "s", "seq": 8, "heartbeat": FOREVER}).encode()
+    beat = json.dumps({"channel": "s", "seq": 8, "heartbeat": FOREVER}).encode()
     for number, lines in enumerate((LINES, [beat])):
         file = tmp_path / "in" / f"{number}.jsonl"
         file.write_bytes(b"\n".join(lines))
         os.utime(file, (1_700_000_000 + number, 1_700_000_000 + number))
-    feed = Files.of(
+    source = Files.of(
         lengths,
         str(tmp_path / "in"),
         format="json",
         files_per_batch=1,
-        sources=[Source("s", ahead=100)],
+        channels=[Channel("s", max_ahead=100)],
     )
-    result = run(lengths, [feed], shards=2, max_record_bytes=2000)
+    result = run(lengths, [source], shards=2, max_record_bytes=2000)
     write_directory(
         result, output=tmp_path / "out", checkpoint=tmp_path / "state", available_now=True
     ).awaitTermination()
@@ -167,8 +167,8 @@ def test_what_sparks_reader_gave_up_on_is_rejected_with_its_text(spark, tmp_path
     (tmp_path / "in.json").write_bytes(b"\n".join([*LINES[:5], LINES[7]]))
     schema = "seq long, time long, text string, _corrupt_record string"
     frame = spark.read.schema(schema).json(str(tmp_path / "in.json"))
-    feed = Frame(frame, source="s", tag=Put, seq="seq", corrupt_column="_corrupt_record")
-    result = run(lengths, [feed], shards=2)
+    source = Frame(frame, channel="s", event_type=Put, seq="seq", corrupt_column="_corrupt_record")
+    result = run(lengths, [source], shards=2)
     found = {row.raw: (row.reason, row.seq) for row in result.rejected.collect()}
     # The number where a text should be is no fault to Spark's reader: it makes a text of it.
     expected = {LINES[n].decode(): (REASONS[n], n if n < 4 else None) for n in (1, 3, 4)}
@@ -183,10 +183,10 @@ def test_a_column_of_json_is_read_as_kafka_brings_it(spark, kind):
     rows += [(3, '{"time": 2, "text": "c"}')]
     frame = spark.createDataFrame(rows, "offset long, value string").coalesce(1)
     frame = frame.selectExpr("offset", f"CAST(value AS {kind}) AS value")
-    feed = Frame(frame, source="s", tag=Put, seq="offset", json_column="value")
-    result = run(lengths, [feed], shards=2)
-    said = result.outputs.orderBy("time").collect()
-    assert [(row.time, row.value) for row in said] == [(1, "0"), (2, "2")]
+    source = Frame(frame, channel="s", event_type=Put, seq="offset", json_column="value")
+    result = run(lengths, [source], shards=2)
+    emitted = result.outputs.orderBy("time").collect()
+    assert [(row.time, row.value) for row in emitted] == [(1, "0"), (2, "2")]
     bad = {row.seq: (row.reason, row.raw) for row in result.rejected.collect()}
     assert bad == {
         1: ("not JSON: Expecting value: line 1 column 1 (char 0)", "nonsense"),
@@ -205,7 +205,7 @@ def test_a_text_column_that_is_not_utf8_does_not_stop_the_query(spark):
         "struct(1L AS seq, 2L AS time, X'FF' AS raw))) AS row"
     )
     frame = frame.selectExpr("row.seq", "row.time", "CAST(row.raw AS STRING) AS text").coalesce(1)
-    result = run(lengths, [Frame(frame, source="s", tag=Put, seq="seq")], shards=2)
+    result = run(lengths, [Frame(frame, channel="s", event_type=Put, seq="seq")], shards=2)
     assert [row.time for row in result.outputs.collect()] == [1]
     (bad,) = result.rejected.collect()
     assert bad.reason == "field 'text' of Put: expected str, got b'\\xff' (bytes)"

@@ -50,14 +50,14 @@ steps = Program(
 FOLLOW = """
 import sys
 sys.path.insert(0, {home!r})
-from anabranch.eventtime.channels import Source
+from anabranch.eventtime.channels import Channel
 from anabranch.spark import Files, follow, run, start_session, write_directory
 from steps import steps
 
 session = start_session(ui=False)
-feed = Files.of(steps, {home!r} + "/in", format="json", files_per_batch=1, sources=[Source("s")])
+source = Files.of(steps, {home!r} + "/in", format="json", files_per_batch=1, channels=[Channel("s")])
 query = write_directory(
-    run(steps, feed, shards=1), output={home!r} + "/out", checkpoint={home!r} + "/checkpoint", available_now=True
+    run(steps, source, shards=1), output={home!r} + "/out", checkpoint={home!r} + "/checkpoint", available_now=True
 )
 try:
     follow(query, lambda line: None)
@@ -72,20 +72,20 @@ class Run:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        self.source, self.checkpoint = home / "in", home / "checkpoint"
+        self.channel, self.checkpoint = home / "in", home / "checkpoint"
         self.program = home / "steps.py"
         self.program.write_text(PROGRAM.format(home=str(home)))
-        self.source.mkdir()
+        self.channel.mkdir()
         for number in range(FILES):
             self.add_file(number)
         self.command = ["run", str(self.program), "--master", "local[2]", "--shards", "1"]
-        self.stream = ["--input", str(self.source), "--output", str(home / "out")]
+        self.stream = ["--input", str(self.channel), "--output", str(home / "out")]
         self.stream += ["--checkpoint", str(self.checkpoint)]
 
     def add_file(self, number: int) -> None:
-        file = self.source / f"{number}.jsonl"
+        file = self.channel / f"{number}.jsonl"
         rows = [
-            json.dumps({"tag": "Step", "time": time, "source": "s", "seq": time})
+            json.dumps({"type": "Step", "time": time, "channel": "s", "seq": time})
             for time in (2 * number, 2 * number + 1)
         ]
         file.write_text("\n".join(rows) + "\n")
@@ -136,7 +136,7 @@ class Run:
             hold.unlink()
         assert run_command([*self.command, *self.stream, "--json"]) == 0
         document = json.loads(capsys.readouterr().out)
-        files = len(list(self.source.iterdir()))
+        files = len(list(self.channel.iterdir()))
         assert (document["ledger"]["input"], document["ledger"]["pending"]) == (2 * files, 1)
         return [output["value"] for output in document["outputs"]]
 
@@ -199,7 +199,7 @@ def test_every_moment_is_as_good(run, spark, capsys, moment, all_of_them, number
 @everything
 def test_a_run_of_files_stops_too_and_leaves_nothing(run):
     (run.home / "hold-1").touch()
-    run.start_command(*(f"--input={file}" for file in sorted(run.source.iterdir())))
+    run.start_command(*(f"--input={file}" for file in sorted(run.channel.iterdir())))
     run.wait_for(run.home / "reached-1")
     before = {"in", "steps.py", "loaded", "hold-1", "reached-0", "reached-1"}
     assert run.interrupt(signal.SIGINT, all_of_them=True) == (130, "", "stopped\n")
@@ -235,7 +235,7 @@ def test_a_command_on_a_checkpoint_stops_too_and_can_be_given_again(
     run, spark, capsys, command, number, delay_s
 ):
     first = run.finish(capsys)
-    stream = ["--input", str(run.source), "--shards", "1"]
+    stream = ["--input", str(run.channel), "--shards", "1"]
     saved, made = run.home / "saved", run.home / "made"
     words = {
         "create": ["savepoint", "create", str(run.checkpoint), str(saved)],

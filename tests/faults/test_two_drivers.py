@@ -62,7 +62,7 @@ def test_a_query_of_the_same_process_counts_as_well(spark, tmp_path):
 
     def launch(trigger):
         frame = spark.readStream.schema(story.schema).json(str(tmp_path / "in"))
-        result = run(story.program, story.feed(frame), shards=2)
+        result = run(story.program, story.source(frame), shards=2)
         return write_directory(
             result,
             output=tmp_path / "out",

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from anabranch import Event, Heartbeat, Program, depends, on
-from anabranch.eventtime.channels import Source, end_sources
+from anabranch.eventtime.channels import Channel, end_channels
 from anabranch.eventtime.windows.window_types import Sliding
 from anabranch.model.events import Item
 from anabranch.model.shapes import WrittenShape
@@ -79,48 +79,48 @@ def say(state, event):
 
 @dataclass(frozen=True)
 class Golden:
-    """A program, and how its input is drawn: with a sign now and then of each of the other tags."""
+    """A program, and how its input is drawn: with a sign now and then of each of the other event types."""
 
     program: Program
     columns: bool = True
-    hot: tuple[int, ...] = ()
-    sources: tuple[Source, ...] = (Source("a", lateness=2), Source("b"))
+    hot_keys: tuple[int, ...] = ()
+    channels: tuple[Channel, ...] = (Channel("a", lateness=2), Channel("b"))
     runtimes: tuple[str, ...] = ("reference", "spark")
     checkpoint: bool = False
     later: dict[str, Program] = field(default_factory=dict)
 
     def list_items(self) -> list[Item]:
         """Return the whole input, with its end."""
-        return end_sources(list_events(self.program.inputs, self.sources), self.sources)
+        return end_channels(list_events(self.program.inputs, self.channels), self.channels)
 
     def cut(self) -> tuple[list[Item], list[Item]]:
-        """Return what came before it was saved, and the rest; source b lags behind then."""
+        """Return what came before it was saved, and the rest; channel b lags behind then."""
         items = self.list_items()
-        before = {self.sources[0].name: 30, self.sources[-1].name: 22}
+        before = {self.channels[0].name: 30, self.channels[-1].name: 22}
         return (
-            [item for item in items if item.seq < before[item.source]],
-            [item for item in items if item.seq >= before[item.source]],
+            [item for item in items if item.seq < before[item.channel]],
+            [item for item in items if item.seq >= before[item.channel]],
         )
 
 
-def list_events(tags: Sequence[type], sources: Sequence[Source]) -> list[Item]:
-    """Return forty items of each source by plain arithmetic, so that they never change."""
+def list_events(event_types: Sequence[type], channels: Sequence[Channel]) -> list[Item]:
+    """Return forty items of each channel by plain arithmetic, so that they never change."""
     items: list[Item] = []
-    for place, source in enumerate(sources):
+    for place, channel in enumerate(channels):
         for seq in range(40):
-            time = 5 + seq - (seq % 3 if source.lateness else 0) - (9 if seq % 17 == 16 else 0)
+            time = 5 + seq - (seq % 3 if channel.lateness else 0) - (9 if seq % 17 == 16 else 0)
             values = {
                 "meter": (seq * 7 + place) % 4,
                 "amount": (seq * 37 + place * 11) % 50,
                 "most": seq + 20,
             }
-            number = (seq // 5) % len(tags) if seq % 5 == 4 else 0
-            tag = tags[number]
+            number = (seq // 5) % len(event_types) if seq % 5 == 4 else 0
+            event_type = event_types[number]
             if seq % 13 == 12:
-                items.append(Heartbeat(time - 3, source.name, seq))
+                items.append(Heartbeat(time - 3, channel.name, seq))
                 continue
-            fields = [values[name] for name in tag._fields[1:]]
-            items.append(Event(tag(time, *fields), source.name, seq))
+            fields = [values[name] for name in event_type._fields[1:]]
+            items.append(Event(event_type(time, *fields), channel.name, seq))
     return items
 
 
@@ -157,12 +157,12 @@ barrier = Program(
     state=Sum(),
     name="barrier",
 )
-hot = Program(
+hot_keys = Program(
     on(Reading, update=lambda top, e: Max().add(top, e.amount)),
     on(Day, output=lambda top, day: (day.meter, top), update=lambda top, day: None),
     depends(Day, Reading, Day, same="meter"),
     state=MapOf(Max(), by="meter"),
-    name="hot",
+    name="hot_keys",
 )
 lanes = Program(
     on(Reading, update=lambda total, e: total + e.amount / 7),
@@ -300,7 +300,7 @@ GOLDEN: dict[str, Any] = {
     "nested": Golden(nested),
     "barrier": Golden(barrier, checkpoint=True),
     "barrier-as-objects": Golden(barrier, columns=False),
-    "hot": Golden(hot, columns=False, hot=(1, 2), runtimes=("spark",)),
+    "hot_keys": Golden(hot_keys, columns=False, hot_keys=(1, 2), runtimes=("spark",)),
     "lanes": Golden(lanes),
     "lasting": Golden(lasting, checkpoint=True),
     "limited": Golden(limited),

@@ -58,13 +58,13 @@ def test_the_reference_goes_on_from_a_savepoint(place):
     if keeps_slices(place):
         pytest.skip("windows in slices go on by columns")
     before, after = story.cut()
-    begun = fold(story.program, before, story.sources)
+    begun = fold(story.program, before, story.channels)
     held = read_snapshot(place, story.program)
     assert held.ledger == begun.ledger
     assert held.standings == begun.standings
     assert sorted(held.pending) == sorted(begun.pending)
-    whole = fold(story.program, story.list_items(), story.sources)
-    answer = fold(story.program, after, story.sources, held)
+    whole = fold(story.program, story.list_items(), story.channels)
+    answer = fold(story.program, after, story.channels, held)
     assert [*begun.outputs, *answer.outputs] == whole.outputs
     assert (answer.state, answer.ledger) == (whole.state, whole.ledger)
 
@@ -73,22 +73,22 @@ def test_the_reference_goes_on_from_a_savepoint(place):
 @pytest.mark.parametrize("place", SAVEPOINTS, ids=name_place)
 def test_shards_go_on_from_a_savepoint(place, columns, tmp_path):
     story = GOLDEN[place.name]
-    shards = Shards(story.program, story.sources, Options(3, (), columns), tmp_path)
+    shards = Shards(story.program, story.channels, Options(3, (), columns), tmp_path)
     windows = open_savepoint(place).manifest.fingerprint.get("windows")
     if windows and keeps_slices(place) != (shards.engine.columns is not None):
         pytest.skip("open windows stay in the form in which they were saved")
     shards.restore(place)
-    said = shards.take(story.cut()[1])
-    assert spell(said.outputs) == spell(map(encode_value, rest(story).values))
-    whole = fold(story.program, story.list_items(), story.sources)
-    assert said.ledger == tuple(whole.ledger)
-    assert said.late == sorted((x.event.source, x.event.seq) for x in rest(story).late)
+    emitted = shards.take(story.cut()[1])
+    assert spell(emitted.outputs) == spell(map(encode_value, rest(story).values))
+    whole = fold(story.program, story.list_items(), story.channels)
+    assert emitted.ledger == tuple(whole.ledger)
+    assert emitted.late == sorted((x.event.channel, x.event.seq) for x in rest(story).late)
 
 
 def rest(story):
     before, after = story.cut()
     return fold(
-        story.program, after, story.sources, fold(story.program, before, story.sources).snapshot()
+        story.program, after, story.channels, fold(story.program, before, story.channels).snapshot()
     )
 
 
@@ -106,7 +106,7 @@ def test_a_changed_program_goes_on_from_a_savepoint(place, name, tmp_path):
     story = GOLDEN[place.name]
     program = story.later[name]
     before, after = story.cut()
-    old = fold(story.program, before, story.sources).snapshot()
+    old = fold(story.program, before, story.channels).snapshot()
     # What the changes say, done by hand.
     state = {
         meter: type(program.initial.shape.inner.init)(total * 100, count, 7)
@@ -114,17 +114,17 @@ def test_a_changed_program_goes_on_from_a_savepoint(place, name, tmp_path):
     }
     held = read_snapshot(place, program)
     assert dict(held.state.items()) == state
-    answer = fold(program, after, story.sources, held)
-    shards = Shards(program, story.sources, Options(2), tmp_path)
+    answer = fold(program, after, story.channels, held)
+    shards = Shards(program, story.channels, Options(2), tmp_path)
     shards.restore(place)
-    said = shards.take(after)
-    assert spell(said.outputs) == spell(map(encode_value, answer.values))
-    assert answer.ledger == fold(story.program, story.list_items(), story.sources).ledger
+    emitted = shards.take(after)
+    assert spell(emitted.outputs) == spell(map(encode_value, answer.values))
+    assert answer.ledger == fold(story.program, story.list_items(), story.channels).ledger
 
 
 @pytest.fixture
 def place_of_old():
-    """Have the place where golden data was made: Spark's source of files goes on only where it began."""
+    """Have the place where golden data was made: Spark's channel of files goes on only where it began."""
     with PLACE.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # Another worker may have a test that wants to be there.
         shutil.rmtree(PLACE, ignore_errors=True)
@@ -136,15 +136,15 @@ def place_of_old():
 @pytest.mark.parametrize("place", ON_SPARK, ids=name_place)
 def test_spark_goes_on_from_a_savepoint(place, spark, place_of_old):
     story = GOLDEN[place.name]
-    query = Run(spark, place_of_old, Stream(story.program, story.sources, story.list_items()))
+    query = Run(spark, place_of_old, Stream(story.program, story.channels, story.list_items()))
     before, after = story.cut()
     half = len(before) // 2
     # What the reference has read was not read from here.
     query.add([before[:half], before[half:]] if place.parent.name == "spark" else [])
     columns = keeps_slices(place) if place.name == "windows" else story.columns
-    query.restore(place, "run", shards=3, columns=columns, hot=story.hot)
+    query.restore(place, "run", shards=3, columns=columns, hot_keys=story.hot_keys)
     query.add([after])
-    query.go(shards=3, columns=columns, hot=story.hot)
+    query.go(shards=3, columns=columns, hot_keys=story.hot_keys)
     assert query.outputs("run") == list_outputs(rest(story))
     assert query.ledger() == rest(story).ledger
 
@@ -152,7 +152,7 @@ def test_spark_goes_on_from_a_savepoint(place, spark, place_of_old):
 @pytest.mark.spark
 def test_open_windows_go_on_in_the_form_in_which_they_were_kept(spark, place_of_old, message):
     story = GOLDEN["windows"]
-    query = Run(spark, place_of_old, Stream(story.program, story.sources, story.list_items()))
+    query = Run(spark, place_of_old, Stream(story.program, story.channels, story.list_items()))
     query.add([])
     with pytest.raises(SavepointError) as error:
         query.restore(HERE / "0.1.0/reference/windows", "run", columns=True)
@@ -166,11 +166,11 @@ def test_a_query_goes_on_from_its_checkpoint(place, spark, tmp_path):
     name = place.name.removesuffix(".tar.gz")
     story = GOLDEN[name]
     unpack(place, tmp_path)
-    query = Run(spark, tmp_path, Stream(story.program, story.sources, story.list_items()))
+    query = Run(spark, tmp_path, Stream(story.program, story.channels, story.list_items()))
     query.files = 10
     query.add([story.cut()[1]])
-    query.go(shards=2, columns=story.columns, hot=story.hot)
-    whole = fold(story.program, story.list_items(), story.sources)
+    query.go(shards=2, columns=story.columns, hot_keys=story.hot_keys)
+    whole = fold(story.program, story.list_items(), story.channels)
     assert query.outputs("run") == list_outputs(whole)
     assert query.ledger() == whole.ledger
 

@@ -26,7 +26,7 @@ def exact(value: Any) -> Any:
 def show(folded: Folded) -> dict[str, list[Any]]:
     return {
         "states": [exact(state) for state in folded.states.unpack()],
-        "said": [
+        "emitted": [
             (place, index, exact(value))
             for place, index, value in zip(
                 folded.places.tolist(), folded.indexes.tolist(), folded.outputs(), strict=True
@@ -52,7 +52,7 @@ def fold_both(
     for chosen in (kernel, make_kernel((kernel.handlers, WrittenShape()), "interpreted")):
         strings = Strings()
         held: Columns = pack_or_keep(kernel.layout, list(states), strings)
-        answers.append(chosen.fold(held, gather(chosen.tags, events, strings)))
+        answers.append(chosen.fold(held, gather(chosen.event_types, events, strings)))
     return answers[0], answers[1]
 
 
@@ -61,6 +61,6 @@ def check_same(
 ) -> tuple[Folded, dict[str, list[Any]]]:
     """Assert that both kernels say the same; return what they said."""
     compiled, interpreted = fold_both(kernel, states, events)
-    said = show(compiled)
-    assert said == show(interpreted)
-    return compiled, said
+    emitted = show(compiled)
+    assert emitted == show(interpreted)
+    return compiled, emitted

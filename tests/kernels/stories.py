@@ -64,7 +64,7 @@ def nested(s: Whole, e: Tick) -> Whole:
     return Whole(Nested(low + e.n, last=e.maybe), word, s.best)
 
 
-def speak(s: Whole, e: Tick):
+def emit(s: Whole, e: Tick):
     yield s.total
     if s.best is not None and s.best.last is not None:
         yield ("best", s.best.low, s.best.last, s.best)
@@ -113,7 +113,7 @@ def hello_more(s: int, e: Tick):
 
 
 GOOD = {
-    "nested": ([on(Tick, update=nested, output=speak)], Whole()),
+    "nested": ([on(Tick, update=nested, output=emit)], Whole()),
     "struct": (
         [on(Tick, update=lambda s, e: stats.add(s, seen=1, top=e.n, least=e.x, total=e.x))],
         stats.init,

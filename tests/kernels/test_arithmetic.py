@@ -108,18 +108,22 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize(
-    ("tag", "function"),
-    [(tag, function) for tag, functions in FUNCTIONS.items() for function in functions],
+    ("type", "function"),
+    [
+        (event_type, function)
+        for event_type, functions in FUNCTIONS.items()
+        for function in functions
+    ],
     ids=lambda x: x.__name__,
 )
-def test_differential_on_every_pair_of_extremes(tag, function):
-    kernel = compile_handlers([on(tag, output=function)], [0])
+def test_differential_on_every_pair_of_extremes(event_type, function):
+    kernel = compile_handlers([on(event_type, output=function)], [0])
     pools = {
         Ints: [(0, a, b) for a in INTS for b in INTS],
         Floats: [(0, a, b) for a in FLOATS for b in FLOATS],
         Mixed: [(0, i, f, p, i > 0) for i in INTS for f in FLOATS for p in (True, False)],
     }
-    check_same(kernel, [0], [(0, tag(*fields)) for fields in pools[tag]])
+    check_same(kernel, [0], [(0, event_type(*fields)) for fields in pools[event_type]])
 
 
 INT_KERNEL = [on(Ints, output=f) for f in (integers, quotients, ratio, powers)]
@@ -153,19 +157,19 @@ def test_differential_on_any_floats(pairs, chosen):
 def test_an_overflow_is_stepped_over_and_the_sum_goes_on_as_python_has_it():
     kernel = compile_handlers([on(Ints, update=lambda s, e: s + e.a - e.b)], [0])
     events = [(0, Ints(0, MOST, 0)), (0, Ints(1, 5, 10)), (1, Ints(2, 7, 0)), (0, Ints(3, -9, 0))]
-    folded, said = check_same(kernel, [0, 0], events)
-    assert said["states"] == [f"int {MOST - 14}", "int 7"]
+    folded, emitted = check_same(kernel, [0, 0], events)
+    assert emitted["states"] == [f"int {MOST - 14}", "int 7"]
     assert folded.stepped == 1  # MOST + 5 is more than 64 bits; MOST + 5 - 10 is not.
 
 
 def test_a_state_that_outgrows_64_bits_is_kept_as_an_object():
     kernel = compile_handlers([on(Ints, update=lambda s, e: s * e.a, output=lambda s, e: s)], [1])
     events = [(0, Ints(n, 10**6, 0)) for n in range(5)]
-    folded, said = check_same(kernel, [1], events)
-    assert said["states"] == [f"int {10**30}"]
-    assert [value for _, _, value in said["said"]][-1] == f"int {10**24}"
-    again, said = check_same(kernel, folded.states.unpack(), [(0, Ints(9, 0, 0))])
-    assert said["states"] == ["int 0"]
+    folded, emitted = check_same(kernel, [1], events)
+    assert emitted["states"] == [f"int {10**30}"]
+    assert [value for _, _, value in emitted["emitted"]][-1] == f"int {10**24}"
+    again, emitted = check_same(kernel, folded.states.unpack(), [(0, Ints(9, 0, 0))])
+    assert emitted["states"] == ["int 0"]
     assert again.states.layout == kernel.layout
 
 
@@ -176,24 +180,29 @@ def test_an_event_that_raises_is_set_aside_with_all_it_said():
 
     kernel = compile_handlers([on(Ints, output=output, update=lambda s, e: s + 100 % e.a)], [0])
     events = [(0, Ints(n, 5 if n % 3 else 0, n % 2)) for n in range(1, 7)]
-    folded, said = check_same(kernel, [1], events)
-    assert [place for place, _, _ in said["failed"]] == [1, 2, 3, 5]
-    assert said["said"] == [(0, 0, "int 1"), (0, 1, "int 100"), (4, 0, "int 1"), (4, 1, "int 100")]
+    folded, emitted = check_same(kernel, [1], events)
+    assert [place for place, _, _ in emitted["failed"]] == [1, 2, 3, 5]
+    assert emitted["emitted"] == [
+        (0, 0, "int 1"),
+        (0, 1, "int 100"),
+        (4, 0, "int 1"),
+        (4, 1, "int 100"),
+    ]
     assert folded.stepped == 4
 
 
 def test_where_most_events_raise_python_does_the_rest():
     kernel = compile_handlers([on(Ints, output=lambda s, e: e.a // e.b)], [0])
     events = [(0, Ints(n, n, n % 2)) for n in range(2000)]
-    folded, said = check_same(kernel, [0], events)
-    assert len(said["failed"]) == 1000
+    folded, emitted = check_same(kernel, [0], events)
+    assert len(emitted["failed"]) == 1000
     assert folded.stepped > 1000
 
 
 def test_an_empty_batch_changes_nothing():
     kernel = compile_handlers([on(Ints, output=lambda s, e: s, update=lambda s, e: e.a)], [3])
-    _, said = check_same(kernel, [3, 4], [])
-    assert said == {"states": ["int 3", "int 4"], "said": [], "failed": []}
+    _, emitted = check_same(kernel, [3, 4], [])
+    assert emitted == {"states": ["int 3", "int 4"], "emitted": [], "failed": []}
 
 
 def test_the_callers_states_are_left_as_they_were():
@@ -201,7 +210,7 @@ def test_the_callers_states_are_left_as_they_were():
 
     kernel = compile_handlers([on(Ints, update=lambda s, e: s + e.a)], [0])
     states = fill(kernel.layout, 0, 2)
-    folded = kernel.fold(states, gather(kernel.tags, [(1, Ints(0, 4, 0))]))
+    folded = kernel.fold(states, gather(kernel.event_types, [(1, Ints(0, 4, 0))]))
     assert states.unpack() == [0, 0]
     assert folded.states.unpack() == [0, 4]
 
@@ -213,7 +222,7 @@ def test_a_batch_that_points_outside_is_an_error(row, slot):
     from anabranch.kernels import EventBatch, fill, gather
 
     kernel = compile_handlers([on(Ints, update=lambda s, e: s + e.a)], [0])
-    good = gather(kernel.tags, [(0, Ints(0, 4, 0))])
-    bad = EventBatch(good.events, good.tags, np.array([row]), np.array([slot]))
+    good = gather(kernel.event_types, [(0, Ints(0, 4, 0))])
+    bad = EventBatch(good.events, good.event_types, np.array([row]), np.array([slot]))
     with pytest.raises(IndexError):
         kernel.fold(fill(kernel.layout, 0, 1), bad)

@@ -9,7 +9,7 @@ import pytest
 
 from anabranch import Event, Program, depends, on
 from anabranch.errors import MissingExtraError
-from anabranch.eventtime.channels import Source, end_sources
+from anabranch.eventtime.channels import Channel, end_channels
 from anabranch.eventtime.windows.window_types import Sliding
 from anabranch.kernels.kernel import explain_kernel, make_kernel
 from anabranch.query import aggregate
@@ -29,17 +29,17 @@ total = Program(
     state=MapOf(Sum(), by="k"),
 )
 least = aggregate(Tick, Sliding(6, every=2), per="k", n=Count(), low=(Min(), "v"))
-SOURCES = (Source("a"),)
-ITEMS = end_sources([Event(Tick(n, n % 3, 7 * n % 5), "a", n) for n in range(30)], SOURCES)
+CHANNELS = (Channel("a"),)
+ITEMS = end_channels([Event(Tick(n, n % 3, 7 * n % 5), "a", n) for n in range(30)], CHANNELS)
 
 
 def list_values():
     found = []
     for program in (total, least):
-        engine = Engine(program, SOURCES, 2, columns=True)
+        engine = Engine(program, CHANNELS, 2, columns=True)
         assert engine.columns is not None
         engine.batch([[to_row(item) for item in ITEMS]])
-        found.append(sorted((row.id, row.value) for row in engine.said))
+        found.append(sorted((row.id, row.value) for row in engine.emitted))
     return found
 
 

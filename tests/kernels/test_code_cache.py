@@ -23,7 +23,7 @@ from anabranch.kernels import fill, gather, make_kernel, code_cache as shelf
 kernel = make_kernel(fraud.initial, "compiled")
 kernel.prepare()
 events = [(0, Txn(1, 7)), (0, Rule(2)), (0, Txn(3, 1007)), (0, Rule(5))]
-folded = kernel.fold(fill(kernel.layout, Totals(0, 0), 1), gather(kernel.tags, events))
+folded = kernel.fold(fill(kernel.layout, Totals(0, 0), 1), gather(kernel.event_types, events))
 loop = shelf.load(kernel.blueprint.source).fold
 stats = loop.stats
 print(json.dumps({
@@ -34,9 +34,9 @@ print(json.dumps({
 """
 
 
-SAID = [["rule", 7], ["txn", 1007], ["rule", 1007]]
-COMPILED = {"said": SAID, "hits": 0, "misses": 1}
-LOADED = {"said": SAID, "hits": 1, "misses": 0}
+EMITTED = [["rule", 7], ["txn", 1007], ["rule", 1007]]
+COMPILED = {"emitted": EMITTED, "hits": 0, "misses": 1}
+LOADED = {"emitted": EMITTED, "hits": 1, "misses": 0}
 
 
 def start_probe(cache: Path, *args: str) -> subprocess.Popen:
@@ -191,7 +191,7 @@ def test_many_writers_leave_one_file(tmp_path, monkeypatch):
     assert files.pop().read_text() == "x = 1\n"
 
 
-def test_the_source_names_the_file(monkeypatch, tmp_path):
+def test_the_channel_names_the_file(monkeypatch, tmp_path):
     from examples.value_barrier import value_barrier
 
     monkeypatch.setenv("ANABRANCH_CACHE", str(tmp_path))

@@ -34,7 +34,7 @@ def slot_events(program, module, kernel, by):
     keys: dict = {}
     events = sorted((e for e in module.events if isinstance(e, Event)), key=program.order)
     for event in events:
-        if type(event.data) in kernel.tags:
+        if type(event.data) in kernel.event_types:
             key = tuple(getattr(event.data, name) for name in by)
             yield keys.setdefault(key, len(keys)), event.data
 

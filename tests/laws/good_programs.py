@@ -26,7 +26,7 @@ from anabranch.state import (
     Median,
     Min,
     Mode,
-    PerSource,
+    PerChannel,
     Quantile,
     Replicated,
     SetOf,
@@ -113,11 +113,11 @@ class Pressure(NamedTuple):
     value: int
 
 
-def per_report(tag, **rest):
+def per_report(event_type, **rest):
     return (
-        on(tag, **rest),
+        on(event_type, **rest),
         on(Report, output=lambda s, e: s),
-        depends(Report, tag, Report),
+        depends(Report, event_type, Report),
     )
 
 
@@ -340,11 +340,11 @@ split_list = Program(*per_report(Temp, update=move(SplitList())), state=SplitLis
 union_list = Program(
     *per_report(Tip, update=lambda s, e: UnionList().add(s, e.taxi, e.cents)), state=UnionList()
 )
-per_source = Program(
+per_channel = Program(
     on(Temp, update=lambda n, e: n + 1),
     on(Report, whole=True, output=lambda counts, e: dict(counts), update=lambda counts, e: Map()),
     depends(Report, Temp, Report),
-    state=PerSource(Count()),
+    state=PerChannel(Count()),
 )
 broadcast = Program(
     on(Temp, output=lambda most, e: e.degrees > most),
@@ -389,7 +389,7 @@ GOOD = {
     "bag": {},
     "split_list": {},
     "union_list": {},
-    "per_source": {},
+    "per_channel": {},
     "broadcast": {},
 }
 """The programs, each with the events to try where not every event makes sense."""

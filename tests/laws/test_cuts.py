@@ -26,8 +26,8 @@ def test_every_cut_is_one_that_a_valid_plan_could_make(name):
                     tried += 1
                     assert len(cut.left)
                     assert len(cut.right)
-                    assert program.state_type(fork.left).handles(cut.left.tags())
-                    assert program.state_type(fork.right).handles(cut.right.tags())
+                    assert program.state_type(fork.left).handles(cut.left.event_types())
+                    assert program.state_type(fork.right).handles(cut.right.event_types())
                     for a, b in itertools.product(cut.left, cut.right):
                         assert not a.overlaps(b)
                         assert program.dependence.independent(a, b)

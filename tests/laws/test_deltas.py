@@ -6,9 +6,9 @@ from typing import NamedTuple
 import pytest
 
 from anabranch import Event, Program, depends, on, take
-from anabranch.eventtime.channels import Source, end_sources
+from anabranch.eventtime.channels import Channel, end_channels
 from anabranch.laws import check
-from anabranch.plan.tree import Plan, Worker
+from anabranch.plan.tree import Plan, PlanNode
 from anabranch.reference.sequential import run
 from anabranch.reference.simulator import NO_FAULTS, simulate
 from anabranch.state import MapOf, Max, Min, Sum
@@ -42,15 +42,15 @@ def hottest(shape):
     )
 
 
-SOURCES = (Source("a"), Source("b"))
-ITEMS = end_sources(
+CHANNELS = (Channel("a"), Channel("b"))
+ITEMS = end_channels(
     [
         Event(Temp(1, 7, 20), "a", 0),
         Event(Temp(2, 7, 30), "b", 0),
         Event(Temp(3, 8, 10), "a", 1),
         Event(Report(4), "a", 2),
     ],
-    SOURCES,
+    CHANNELS,
 )
 
 
@@ -70,11 +70,11 @@ def test_an_update_that_fails_on_zero_breaks_the_law_of_zero(shape):
 @pytest.mark.parametrize("shape", [Highest(start=0), MapOf(Highest(start=0), by="room")], ids=repr)
 def test_the_simulator_folds_leaves_from_zero_as_shards_do(shape):
     program = hottest(shape)
-    sides = tuple(Worker(take(Temp, source=name)) for name in "ab")
-    plan = Plan(Worker(Report, children=sides))
-    answer = run(program, ITEMS, SOURCES)
+    sides = tuple(PlanNode(take(Temp, channel=name)) for name in "ab")
+    plan = Plan(PlanNode(Report, children=sides))
+    answer = run(program, ITEMS, CHANNELS)
     even, odd = (
-        simulate(program, plan, ITEMS, SOURCES, seed=seed, faults=NO_FAULTS) for seed in (0, 1)
+        simulate(program, plan, ITEMS, CHANNELS, seed=seed, faults=NO_FAULTS) for seed in (0, 1)
     )
     assert [output.value for output in even.outputs] == answer.values
     assert [len(even.rejected), len(odd.rejected)] == [0, 3]

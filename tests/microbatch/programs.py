@@ -76,7 +76,7 @@ floats_per_meter = Program(
     state=MapOf(Sum(0.1), by="meter"),
     lanes=3,
 )
-hot = Program(
+hot_keys = Program(
     on(Reading, update=lambda top, reading: Max().add(top, reading.amount)),
     on(Day, output=lambda top, day: (day.meter, top), update=lambda top, day: None),
     depends(Day, Reading, Day, same="meter"),
@@ -89,7 +89,7 @@ hot_floats = Program(
     state=MapOf(Sum(0.1), by="meter"),
     lanes=4,
 )
-speaking = Program(
+deferring = Program(
     on(
         Reading,
         output=lambda s, e: [("over", e.amount, s.limit)] * (e.amount > s.limit),
@@ -244,9 +244,9 @@ PROGRAMS = {
     "started": started,
     "floats": floats,
     "floats_per_meter": floats_per_meter,
-    "hot": hot,
+    "hot_keys": hot_keys,
     "hot_floats": hot_floats,
-    "speaking": speaking,
+    "deferring": deferring,
     "failing": failing,
     "counted": counted,
 }

@@ -13,7 +13,7 @@ from anabranch.state import (
     MapOf,
     Max,
     Mean,
-    PerSource,
+    PerChannel,
     Replicated,
     SetOf,
     SplitList,
@@ -124,15 +124,15 @@ STATE_PROGRAMS = {
     "union list": free(
         UnionList(), lambda s, e: UnionList().add(s, e.meter, e.amount % 5)
     ),
-    "per source": Program(
+    "per channel": Program(
         on(Reading, update=lambda n, e: n + 1),
         on(Limit, output=say, update=lambda n, e: n + 1000),
         on(Month, whole=True, output=lambda s, e: dict(s), update=lambda s, e: Map({"a": len(s)})),
         depends(Limit, Reading, Limit),
         depends(Month, Reading, Limit, Month),
-        state=PerSource(Count()),
+        state=PerChannel(Count()),
     ),
-    "offsets per meter": per_meter(PerSource(Max()), lambda s, e: Max().add(s, e.amount)),
+    "offsets per meter": per_meter(PerChannel(Max()), lambda s, e: Max().add(s, e.amount)),
     "broadcast": Program(
         on(Reading, output=lambda most, e: e.amount > most),
         on(Limit, update=lambda most, e: e.most),
@@ -166,7 +166,7 @@ REASONS = {
     "value of free events": "Month sees all entries at once",
     "map in a map": "the state has entries within entries",
     "offsets per meter": "the state has entries within entries",
-    "per source": "the state has entries per source",
+    "per channel": "the state has entries per channel",
     "limited list": "the state has a limit",
     "limited bytes": "the state has a limit",
     "limited in a struct": "the state has a limit",
@@ -176,12 +176,12 @@ REASONS = {
 
 
 def slice_program(program):
-    """Return slices of a program's tags: by meter if meters never meet, else by source."""
-    tags = program.inputs
-    if all("meter" in tag._fields for tag in tags) and not any(
+    """Return slices of a program's event types: by meter if meters never meet, else by channel."""
+    event_types = program.inputs
+    if all("meter" in event_type._fields for event_type in event_types) and not any(
         handler.whole for handler in program.initial.handlers.values()
     ):
-        return [take(tag, meter=Shard(n, 2)) for tag in tags for n in (0, 1)]
+        return [take(event_type, meter=Shard(n, 2)) for event_type in event_types for n in (0, 1)]
     if program.dependence.restrictions(Reading, Reading):
-        return [take(tag) for tag in tags]
-    return [*(take(Reading, source=source) for source in "abc"), *map(take, tags[1:])]
+        return [take(event_type) for event_type in event_types]
+    return [*(take(Reading, channel=channel) for channel in "abc"), *map(take, event_types[1:])]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow.parquet as pq
 
 from anabranch import Heartbeat, Program
-from anabranch.eventtime.channels import Source, end_sources
+from anabranch.eventtime.channels import Channel, end_channels
 from anabranch.microbatch.exchange.output_columns import OutputColumns
 from anabranch.microbatch.exchange.result_rows import encode_json, identify
 from anabranch.microbatch.speculative.row_barrier import read_id
@@ -23,35 +23,37 @@ SQL_TYPES = {int: "long", float: "double", str: "string", bool: "boolean"}
 
 
 class Stream:
-    """What a program's sources bring, as rows of one table."""
+    """What a program's channels bring, as rows of one table."""
 
-    def __init__(self, program: Program, sources: Sequence[Source], items: Sequence[Item]) -> None:
+    def __init__(
+        self, program: Program, channels: Sequence[Channel], items: Sequence[Item]
+    ) -> None:
         self.program = program
-        self.sources = tuple(sources)
+        self.channels = tuple(channels)
         self.items = list(items)
 
     @property
     def numbered(self) -> bool:
-        """Say whether the sources have a sequence; a table has one for all of them or for none."""
+        """Say whether the channels have a sequence; a table has one for all of them or for none."""
         return all(item.seq is not None for item in self.items if not isinstance(item, Heartbeat))
 
     @property
     def schema(self) -> str:
-        types = {"source": "string", "tag": "string", "seq": "long", "heartbeat": "long"}
-        for tag in self.program.inputs:
-            types |= {name: SQL_TYPES[hint] for name, hint in field_types(tag).items()}
+        types = {"channel": "string", "type": "string", "seq": "long", "heartbeat": "long"}
+        for event_type in self.program.inputs:
+            types |= {name: SQL_TYPES[hint] for name, hint in field_types(event_type).items()}
         return ", ".join(f"{name} {kind}" for name, kind in types.items())
 
     def rows(self) -> list[dict[str, Any]]:
         return [to_row(item) for item in self.items]
 
-    def feed(self, frame) -> list[Frame]:
+    def source(self, frame) -> list[Frame]:
         return [
             Frame(
                 frame,
-                tag_column="tag",
-                source_column="source",
-                sources=self.sources,
+                type_column="type",
+                channel_column="channel",
+                channels=self.channels,
                 seq="seq" if self.numbered else None,
                 heartbeat="heartbeat",
             )
@@ -67,10 +69,10 @@ class Stream:
             os.utime(file, (1_700_000_000 + number, 1_700_000_000 + number))
 
     def cut(self, rng, most: int) -> list[list[Item]]:
-        """Cut the input into parts, each source in its own order, interleaved at random."""
+        """Cut the input into parts, each channel in its own order, interleaved at random."""
         queues: dict[str, list[Item]] = {}
         for item in self.items:
-            queues.setdefault(item.source, []).append(item)
+            queues.setdefault(item.channel, []).append(item)
         if self.numbered:
             for queue in queues.values():
                 queue.sort(key=lambda item: (item.seq, isinstance(item, Heartbeat)))
@@ -92,9 +94,9 @@ class Story(Stream):
 
     def __init__(self, name: str) -> None:
         module = load_module(f"examples/{name}.py")
-        items = end_sources(module.events, module.sources)
-        super().__init__(load(f"examples/{name}.py"), module.sources, items)
-        self.answer = fold(self.program, self.items, self.sources)
+        items = end_channels(module.events, module.channels)
+        super().__init__(load(f"examples/{name}.py"), module.channels, items)
+        self.answer = fold(self.program, self.items, self.channels)
 
     def expected(self) -> list[tuple[str, str]]:
         outputs = self.answer.outputs
@@ -105,12 +107,12 @@ def to_row(item: Item) -> dict[str, Any]:
     """Return an item as a row: of a heartbeat the time it promises, of an event its fields."""
     if isinstance(item, Malformed):
         return dict(item.raw)
-    row = {"source": item.source, "seq": item.seq}
+    row = {"channel": item.channel, "seq": item.seq}
     if isinstance(item, Heartbeat):
         return row | {"heartbeat": item.time}
     data = item.data
     fields = dataclasses.asdict(data) if dataclasses.is_dataclass(data) else data._asdict()
-    return row | {"tag": type(data).__name__} | fields
+    return row | {"type": type(data).__name__} | fields
 
 
 class PublishedRow(NamedTuple):
@@ -120,7 +122,7 @@ class PublishedRow(NamedTuple):
     batch: int
     id: str
     time: int | None
-    source: str | None
+    channel: str | None
     seq: int | None
     value: str | None
     event: str | None
@@ -149,14 +151,14 @@ def _read_file(file: Path) -> list[dict[str, Any]]:
 def _read_row(kind: str, batch: int, row: dict[str, Any], program: Program) -> PublishedRow:
     if kind != "outputs":
         event = row["event" if kind == "late" else "raw"]
-        about = (row.get(name) for name in ("id", "time", "source", "seq"))
+        about = (row.get(name) for name in ("id", "time", "channel", "seq"))
         return PublishedRow(kind, batch, *about, None, event, row["reason"], 1, row.get("distance"))
     columns = OutputColumns(program.output_types)
     name, time, op = (row[own] for own in columns.own)
-    (_, _, source, seq, *_), _ = read_id(name)
+    (_, _, channel, seq, *_), _ = read_id(name)
     value = encode_json(columns.describe(row))
     seq = None if seq < 0 else seq
-    return PublishedRow("output", batch, name, time, source, seq, value, None, None, op, None)
+    return PublishedRow("output", batch, name, time, channel, seq, value, None, None, op, None)
 
 
 def outputs_of(rows) -> list[tuple[str, str]]:

@@ -9,11 +9,11 @@ import pytest
 from pyspark import cloudpickle
 
 from anabranch import Event, EventTime, Program, depends, on
-from anabranch.eventtime import Source
-from anabranch.eventtime.channels import end_sources
+from anabranch.eventtime import Channel
+from anabranch.eventtime.channels import end_channels
 from anabranch.eventtime.timers import is_timer
 from anabranch.eventtime.windows.panes import Windowing
-from anabranch.eventtime.windows.triggers import AfterCount, AtFrontier
+from anabranch.eventtime.windows.triggers import AfterCount, AfterWatermark
 from anabranch.eventtime.windows.window_types import Sessions, Sliding, Tumbling
 from anabranch.microbatch.exchange.result_rows import encode_json
 from anabranch.microbatch.job.description import Description, describe_job
@@ -23,10 +23,10 @@ from anabranch.reference.sequential import run
 from anabranch.state import Count, Latest, MapOf, Sum, Value
 from tests.cross.test_states import restart
 from tests.microbatch.test_microbatches import Engine, cut
-from tests.runtimes.runtimes import read_said, sum_up
+from tests.runtimes.runtimes import read_emitted, sum_up
 
 START = datetime(2026, 3, 29, 0, 59, tzinfo=UTC)
-SOURCES = [Source("a", "20 s"), Source("b", timedelta(seconds=5))]
+CHANNELS = [Channel("a", "20 s"), Channel("b", timedelta(seconds=5))]
 
 
 class Txn(NamedTuple):
@@ -99,7 +99,9 @@ PROGRAMS = {
     "early panes": (
         aggregate(
             Pay,
-            Windowing(Tumbling("1 min"), AtFrontier(AfterCount(3), AfterCount(1)), lateness="1 s"),
+            Windowing(
+                Tumbling("1 min"), AfterWatermark(AfterCount(3), AfterCount(1)), lateness="1 s"
+            ),
             per="user",
             **FOLDS,
         ),
@@ -186,10 +188,10 @@ def draw_events(program, seed):
             moment += timedelta(microseconds=rng.choice((0, 1, 900_000, 4_000_000)))
             behind = timedelta(seconds=rng.choice((0, 0, 0, 3, 30)))
             fields = {"user": rng.choice("xyz"), "amount": rng.randint(1, 9)}
-            tag = rng.choice(program.inputs)
-            time = {"time" if tag is Txn else "at": moment - behind}
-            fields |= draw_form(rng, moment) if tag is Form else {}
-            items.append(Event(tag(**time, **fields), name, seq))
+            event_type = rng.choice(program.inputs)
+            time = {"time" if event_type is Txn else "at": moment - behind}
+            fields |= draw_form(rng, moment) if event_type is Form else {}
+            items.append(Event(event_type(**time, **fields), name, seq))
     return items
 
 
@@ -197,19 +199,19 @@ def draw_events(program, seed):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_differential_shards_say_what_the_fold_says(name, columns):
     program, fits = PROGRAMS[name]
-    items = end_sources(draw_events(program, 3), SOURCES)
-    expected = run(program, items, SOURCES)
+    items = end_channels(draw_events(program, 3), CHANNELS)
+    expected = run(program, items, CHANNELS)
     assert len(expected.outputs) > 3
     assert expected.ledger.late > 0
-    engine = Engine(program, SOURCES, 3, columns=columns)
+    engine = Engine(program, CHANNELS, 3, columns=columns)
     assert (engine.columns is not None) == (columns and fits)
     for tasks in cut(random.Random(7), items):
         engine.batch(tasks)
         restart(engine)
-    assert read_said(engine.said, engine.ledger) == sum_up(expected)
-    outputs = [row for row in engine.said if row.kind == "output" and row.event is not None]
-    said = (o.event for o in expected.outputs if not is_timer(program, o.event))
-    assert sorted(row.event for row in outputs) == sorted(encode_json(e.data) for e in said)
+    assert read_emitted(engine.emitted, engine.ledger) == sum_up(expected)
+    outputs = [row for row in engine.emitted if row.kind == "output" and row.event is not None]
+    emitted = (o.event for o in expected.outputs if not is_timer(program, o.event))
+    assert sorted(row.event for row in outputs) == sorted(encode_json(e.data) for e in emitted)
 
 
 def test_an_event_type_that_travels_by_value_keeps_its_time():
@@ -222,31 +224,33 @@ def test_an_event_type_that_travels_by_value_keeps_its_time():
 
 def test_a_description_knows_the_time_without_the_program():
     for name in ("sliding by another field", "interval join", "tumbling"):
-        job = Engine(PROGRAMS[name][0], SOURCES, 2, columns=True).job
+        job = Engine(PROGRAMS[name][0], CHANNELS, 2, columns=True).job
         found = Description.read(describe_job(job).write())
-        assert list(map(time_field, found.tag_classes)) == list(map(time_field, job.program.tags))
+        assert list(map(time_field, found.type_classes)) == list(
+            map(time_field, job.program.event_types)
+        )
 
 
 def test_a_window_of_datetimes_starts_and_ends_at_datetimes():
     program = aggregate(Txn, Tumbling("10 min"), per="user", n=Count())
     items = [Event(Txn(START, "x", 1), "a", 0)]
     bounds = datetime(2026, 3, 29, 0, 50, tzinfo=UTC), datetime(2026, 3, 29, 1, tzinfo=UTC)
-    said = run(program, end_sources(items, SOURCES[:1]), SOURCES[:1]).values
-    assert [(one.start, one.end) for one in said] == [bounds]
-    assert said[0].time == bounds[1] - timedelta(microseconds=1)
-    engine = Engine(program, SOURCES[:1], 1, columns=True)
-    for tasks in cut(random.Random(7), end_sources(items, SOURCES[:1])):
+    emitted = run(program, end_channels(items, CHANNELS[:1]), CHANNELS[:1]).values
+    assert [(one.start, one.end) for one in emitted] == [bounds]
+    assert emitted[0].time == bounds[1] - timedelta(microseconds=1)
+    engine = Engine(program, CHANNELS[:1], 1, columns=True)
+    for tasks in cut(random.Random(7), end_channels(items, CHANNELS[:1])):
         engine.batch(tasks)
-    rows = [row for row in engine.said if row.kind == "output"]
+    rows = [row for row in engine.emitted if row.kind == "output"]
     assert [json.loads(row.value)["start"] for row in rows] == ["2026-03-29T00:50:00+00:00"]
     assert [row.time for row in rows] == [1_774_746_000_000_000 - 1]
 
 
 def test_a_timestamp_beyond_the_calendar_is_rejected_on_both_paths():
     program = aggregate(Txn, Tumbling("10 min"), per="user", n=Count())
-    row = {"source": "a", "seq": 0, "tag": "Txn", "user": "x", "amount": 1, "time": 1 << 61}
+    row = {"channel": "a", "seq": 0, "type": "Txn", "user": "x", "amount": 1, "time": 1 << 61}
     for columns in (False, True):
-        engine = Engine(program, SOURCES, 1, columns=columns)
+        engine = Engine(program, CHANNELS, 1, columns=columns)
         engine.batch([[row]])
-        found = [one.reason for one in engine.said if one.kind == "rejected"]
+        found = [one.reason for one in engine.emitted if one.kind == "rejected"]
         assert found == ["field 'time' of Txn: expected datetime, got 2305843009213693952 (int)"]

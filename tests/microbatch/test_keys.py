@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from anabranch import Event, Heartbeat, Program, depends, on
-from anabranch.eventtime.channels import Source, end_sources
+from anabranch.eventtime.channels import Channel, end_channels
 from anabranch.model.slices import Shard, take
 from anabranch.model.values.hashing import hash_stably
 from anabranch.model.values.keys import plain_key
@@ -36,25 +36,25 @@ ITEMS = [Event(Put(time, key), "s", time) for time, key in enumerate(KEYS)]
 
 
 def test_the_reference_counts_every_nan_under_one_key():
-    answer = run(program, end_sources(ITEMS), [Source("s")])
+    answer = run(program, end_channels(ITEMS), [Channel("s")])
     assert [output.value for output in answer.outputs] == COUNTS
     assert dict(answer.state) == {math.nan: 4, 0.0: 2, 1.5: 1}
 
 
-@pytest.mark.parametrize("hot", [(), (float("nan"),)])
+@pytest.mark.parametrize("hot_keys", [(), (float("nan"),)])
 @pytest.mark.parametrize("shards", [1, 4])
 @pytest.mark.parametrize("columns", [False, True])
-def test_shards_count_every_nan_under_one_key_also_in_later_batches(shards, columns, hot):
-    engine = Engine(program, [Source("s")], shards, hot, columns=columns)
+def test_shards_count_every_nan_under_one_key_also_in_later_batches(shards, columns, hot_keys):
+    engine = Engine(program, [Channel("s")], shards, hot_keys, columns=columns)
     for item in [*ITEMS, Heartbeat(99, "s", 99)]:
         beat = isinstance(item, Heartbeat)
         row = {
-            "tag": None if beat else "Put", "source": "s", "seq": item.seq, "time": item.time,
+            "type": None if beat else "Put", "channel": "s", "seq": item.seq, "time": item.time,
             "key": None if beat else item.data.key, "heartbeat": item.time if beat else None,
         }  # fmt: skip
         engine.batch([[row]])
-    said = sorted((row.seq, int(row.value)) for row in engine.said if row.kind == "output")
-    assert [count for _, count in said] == COUNTS
+    emitted = sorted((row.seq, int(row.value)) for row in engine.emitted if row.kind == "output")
+    assert [count for _, count in emitted] == COUNTS
 
 
 def test_a_map_finds_a_nan_that_was_written_and_read_again():
@@ -76,5 +76,5 @@ def test_one_key_has_one_hash_and_belongs_to_one_slice():
 
 
 def test_speculation_counts_every_nan_under_one_key():
-    said = run_speculatively(program, end_sources(ITEMS), [Source("s")]).rows
-    assert [row.value for row in said] == COUNTS
+    emitted = run_speculatively(program, end_channels(ITEMS), [Channel("s")]).rows
+    assert [row.value for row in emitted] == COUNTS

@@ -8,7 +8,7 @@ import pytest
 
 from anabranch import Event, Heartbeat, load
 from anabranch.errors import InputError
-from anabranch.eventtime.channels import Source, end_sources
+from anabranch.eventtime.channels import Channel, end_channels
 from anabranch.eventtime.disorder import Estimated
 from anabranch.eventtime.ledger import Ledger
 from anabranch.microbatch.exchange.result_rows import ResultRow, identify
@@ -36,23 +36,23 @@ EXAMPLES = [
     "smart_home", "taxi_tips", "trending_words", "value_barrier",
 ]  # fmt: skip
 READING = Reading(
-    tag_column="tag", source_column="source", seq="seq", heartbeat="heartbeat", time="time"
+    type_column="type", channel_column="channel", seq="seq", heartbeat="heartbeat", time="time"
 )
 
 
 class Engine:
     """What Spark does with shards and a root, in a few lines."""
 
-    def __init__(self, program, sources, shards, hot=(), *, columns=False):
-        wiring = choose_layout(program, shards, hot)
-        known = {s.name: s for s in sources}
-        plan = plan_columns(program, wiring, known, numbered=True)
+    def __init__(self, program, channels, shards, hot_keys=(), *, columns=False):
+        layout = choose_layout(program, shards, hot_keys)
+        known = {s.name: s for s in channels}
+        plan = plan_columns(program, layout, known, numbered=True)
         self.columns = plan if columns and not isinstance(plan, str) else None
-        self.job = Job(program, wiring, known, make_codec(program), columns=self.columns)
-        self.stores, self.root_stores, self.speaker_stores = (
-            [MemoryStore() for _ in range(wiring.shards)] for _ in range(3)
+        self.job = Job(program, layout, known, make_codec(program), columns=self.columns)
+        self.stores, self.root_stores, self.deferred_stores = (
+            [MemoryStore() for _ in range(layout.shards)] for _ in range(3)
         )
-        self.said = []
+        self.emitted = []
 
     def take_in(self, rows, place=0):
         if self.columns is None:
@@ -66,45 +66,47 @@ class Engine:
         self.batch_of(taken, clock_ms)
 
     def batch_of(self, envelopes, clock_ms=None):
-        random.Random(len(self.said)).shuffle(envelopes)
-        deltas, ledgers, unsaid, states = [], [], {}, []
+        random.Random(len(self.emitted)).shuffle(envelopes)
+        deltas, ledgers, deferred, states = [], [], {}, []
         for number, store in enumerate(self.stores):
             shard = (ColumnShard if self.columns else RowShard)(self.job, number, store)
             mine = [(kind, data) for to, kind, data in envelopes if to == number]
             shard.process(mine, clock_ms)
-            self.frontier, self.standings = shard.frontier, shard.standings
-            self.said += shard.said
-            self.said += [ResultRow(**row) for table in shard.tables for row in table.to_pylist()]
+            self.watermark, self.standings = shard.watermark, shard.standings
+            self.emitted += shard.emitted
+            self.emitted += [
+                ResultRow(**row) for table in shard.tables for row in table.to_pylist()
+            ]
             deltas += shard.deltas
-            unsaid[number] = shard.unsaid
+            deferred[number] = shard.deferred
             ledgers.append(shard.ledger)
         for number, store in enumerate(self.root_stores):
             root = Root(self.job, store)
             root.process([delta for delta in deltas if delta.root == number])
-            self.said += root.said
+            self.emitted += root.emitted
             states += root.states
             ledgers.append(root.ledger)
-        for number, store in enumerate(self.speaker_stores):
-            speaker = DeferredOutputs(self.job, store)
-            speaker.process(unsaid[number], states)
-            self.said += speaker.said
-            ledgers.append(speaker.ledger)
+        for number, store in enumerate(self.deferred_stores):
+            deferred_outputs = DeferredOutputs(self.job, store)
+            deferred_outputs.process(deferred[number], states)
+            self.emitted += deferred_outputs.emitted
+            ledgers.append(deferred_outputs.ledger)
         self.ledger = Ledger(*map(sum, zip(*ledgers, strict=True)))
         assert self.ledger.balanced, self.ledger
 
 
 def to_row(item):
-    row = {"source": item.source, "seq": item.seq, "heartbeat": None, "time": None}
+    row = {"channel": item.channel, "seq": item.seq, "heartbeat": None, "time": None}
     if isinstance(item, Heartbeat):
         return row | {"heartbeat": item.time}
-    return row | {"tag": type(item.data).__name__} | item.data._asdict()
+    return row | {"type": type(item.data).__name__} | item.data._asdict()
 
 
 def cut(rng, items):
-    """Cut each source at random places, as batches and tasks would, and keep its order."""
+    """Cut each channel at random places, as batches and tasks would, and keep its order."""
     queues = {}
     for item in items:
-        queues.setdefault(item.source, []).append(to_row(item))
+        queues.setdefault(item.channel, []).append(to_row(item))
     batches = []
     while any(queues.values()):
         tasks = []
@@ -113,11 +115,11 @@ def cut(rng, items):
                 size = rng.randint(0, max(1, len(rows) // 2))
                 tasks.append([rows.pop(0) for _ in range(min(size, len(rows)))])
         rng.shuffle(tasks)
-        # A task may hold parts of several sources, in any order of rows.
+        # A task may hold parts of several channels, in any order of rows.
         if rng.random() < 0.3 and len(tasks) > 1:
             merged = tasks.pop() + tasks.pop()
-            by_source = {row["source"] for row in merged}
-            if len(by_source) == 2:
+            by_channel = {row["channel"] for row in merged}
+            if len(by_channel) == 2:
                 rng.shuffle(merged)
             tasks.append(merged)
         batches.append([task for task in tasks if task])
@@ -135,10 +137,10 @@ def expected_rows(answer):
     )
 
 
-def said_rows(engine):
+def emitted_rows(engine):
     return sorted(
         (s.id, json.dumps(json.loads(s.value), sort_keys=True))
-        for s in engine.said
+        for s in engine.emitted
         if s.kind == "output"
     )
 
@@ -152,29 +154,29 @@ WAYS = pytest.mark.parametrize("columns", [False, True], ids=["events", "columns
 def test_differential_any_cut_into_batches_gives_the_sequential_answer(name, shards, columns):
     module = load_module(f"examples/{name}.py")
     program = load(f"examples/{name}.py")
-    items = end_sources(module.events, module.sources)
+    items = end_channels(module.events, module.channels)
     assert numbered(items)
-    answer = run(program, items, module.sources)
+    answer = run(program, items, module.channels)
     for seed in range(8 if columns else 25):
-        engine = Engine(program, module.sources, shards, columns=columns)
+        engine = Engine(program, module.channels, shards, columns=columns)
         for batch in cut(random.Random(seed), items):
             engine.batch(batch)
-        assert said_rows(engine) == expected_rows(answer), f"seed {seed}"
+        assert emitted_rows(engine) == expected_rows(answer), f"seed {seed}"
         assert engine.ledger == answer.ledger
 
 
 def draw_items(rng, program, count):
-    """Draw events of every tag, most of them of the first, with times that often coincide."""
+    """Draw events of every event type, most of them of the first, with times that often coincide."""
     first, *others = program.inputs
     items = []
     for name in ("a", "b", "c"):
         time = 0
         for seq in range(count):
             time += rng.choice((0, 0, 1, 1, 2))
-            tag = rng.choice(others) if others and rng.random() < 0.15 else first
+            event_type = rng.choice(others) if others and rng.random() < 0.15 else first
             values = [rng.randint(0, 3), rng.randint(0, 999)]
-            fields = tag._fields[1:]
-            data = tag(time, *(values[field != "meter"] for field in fields))
+            fields = event_type._fields[1:]
+            data = event_type(time, *(values[field != "meter"] for field in fields))
             items.append(Event(data, name, seq))
     return items
 
@@ -184,38 +186,42 @@ def draw_items(rng, program, count):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_differential_random_events_give_the_sequential_answer_to_the_bit(name, shards, columns):
     program = PROGRAMS[name]
-    sources = tuple(Source(name) for name in "abc")
-    said = set()
+    channels = tuple(Channel(name) for name in "abc")
+    emitted = set()
     for seed in range(8 if columns else 20):
         rng = random.Random(seed)
-        items = end_sources(draw_items(rng, program, 40), sources)
-        answer = run(program, items, sources)
-        hot = [1, 2] if seed % 2 and not columns else ()
-        engine = Engine(program, sources, shards, hot, columns=columns)
+        items = end_channels(draw_items(rng, program, 40), channels)
+        answer = run(program, items, channels)
+        hot_keys = [1, 2] if seed % 2 and not columns else ()
+        engine = Engine(program, channels, shards, hot_keys, columns=columns)
         for batch in cut(rng, items):
             engine.batch(batch)
             if rng.random() < 0.3:
                 forget_tables()  # As a new worker would not know them.
-        assert said_rows(engine) == expected_rows(answer), f"seed {seed}"
+        assert emitted_rows(engine) == expected_rows(answer), f"seed {seed}"
         assert engine.ledger == answer.ledger
-        rejected = sorted(s.reason for s in engine.said if s.kind == "rejected")
+        rejected = sorted(s.reason for s in engine.emitted if s.kind == "rejected")
         assert rejected == sorted(r.reason for r in answer.rejected)
-        said |= {o.event.tag for o in answer.outputs}
-    assert {tag for tag in program.tags if program.initial.handlers[tag].output} >= said
-    assert said
+        emitted |= {o.event.event_type for o in answer.outputs}
+    assert {
+        event_type
+        for event_type in program.event_types
+        if program.initial.handlers[event_type].output
+    } >= emitted
+    assert emitted
 
 
 @WAYS
-@pytest.mark.parametrize("source", [
-    Source("a", lateness=3), Source("a", lateness=0), Source("a", strict=True),
-    Source("a", lateness=None), Source("a", lateness=2, ahead=9),
-    Source("a", lateness=Estimated(0.9, within=12, most=6)),
-    Source("a", lateness=Estimated(0.75, within=None), ahead=30),
+@pytest.mark.parametrize("channel", [
+    Channel("a", lateness=3), Channel("a", lateness=0), Channel("a", unique_times=True),
+    Channel("a", lateness=None), Channel("a", lateness=2, max_ahead=9),
+    Channel("a", lateness=Estimated(0.9, within=12, most=6)),
+    Channel("a", lateness=Estimated(0.75, within=None), max_ahead=30),
 ])  # fmt: skip
-def test_differential_what_is_late_does_not_depend_on_batches(source, columns):
+def test_differential_what_is_late_does_not_depend_on_batches(channel, columns):
     module = load_module("examples/value_barrier.py")
     program = load("examples/value_barrier.py")
-    value, barrier = program.tag("Value"), program.tag("Barrier")
+    value, barrier = program.event_type("Value"), program.event_type("Barrier")
     for seed in range(20 if columns else 60):
         rng = random.Random(seed)
         times = [
@@ -223,44 +229,44 @@ def test_differential_what_is_late_does_not_depend_on_batches(source, columns):
         ]
         items = [Event(value(t, t), "a", n) for n, t in enumerate(times)]
         items += [Event(barrier(t), "b", t) for t in range(5, 40, 7)]
-        items = end_sources(items)
-        sources = (source, Source("b"))
-        answer = run(program, items, sources)
-        engine = Engine(program, sources, 3, columns=columns)
+        items = end_channels(items)
+        channels = (channel, Channel("b"))
+        answer = run(program, items, channels)
+        engine = Engine(program, channels, 3, columns=columns)
         for batch in cut(rng, items):
             engine.batch(batch)
-        assert said_rows(engine) == expected_rows(answer)
+        assert emitted_rows(engine) == expected_rows(answer)
         assert engine.ledger == answer.ledger
-        late = sorted((s.source, s.seq) for s in engine.said if s.kind == "late")
-        assert late == sorted((x.event.source, x.event.seq) for x in answer.late)
+        late = sorted((s.channel, s.seq) for s in engine.emitted if s.kind == "late")
+        assert late == sorted((x.event.channel, x.event.seq) for x in answer.late)
     assert module.expected
 
 
 def test_differential_files_packed_into_tasks_out_of_order_change_nothing():
     program = load("examples/value_barrier.py")
-    value, barrier = program.tag("Value"), program.tag("Barrier")
+    value, barrier = program.event_type("Value"), program.event_type("Barrier")
     rng = random.Random(0)
     times = [max(1, n + rng.randint(-3, 3)) for n in range(200)]
     items = [Event(value(t, t), "a", n) for n, t in enumerate(times)]
     items += [Event(barrier(t), "b", t) for t in range(10, 200, 10)]
-    items = end_sources(items)
-    sources = (Source("a", lateness=2), Source("b"))
-    answer = run(program, items, sources)
+    items = end_channels(items)
+    channels = (Channel("a", lateness=2), Channel("b"))
+    answer = run(program, items, channels)
     assert answer.ledger.late > 5
-    files = [[to_row(i) for i in items if i.source == "a"][n : n + 20] for n in range(0, 220, 20)]
-    others = [to_row(item) for item in items if item.source == "b"]
-    engine = Engine(program, sources, 3)
+    files = [[to_row(i) for i in items if i.channel == "a"][n : n + 20] for n in range(0, 220, 20)]
+    others = [to_row(item) for item in items if item.channel == "b"]
+    engine = Engine(program, channels, 3)
     engine.batch([files[0] + files[3] + files[5], files[4] + files[1], files[2], others[:9]])
     engine.batch([others[9:], files[8] + files[6] + files[10], files[9] + files[7]])
-    assert said_rows(engine) == expected_rows(answer)
+    assert emitted_rows(engine) == expected_rows(answer)
     assert engine.ledger == answer.ledger
 
 
 def test_a_batch_reads_only_the_pages_it_touches():
     program = load("examples/key_counter.py")
-    inc = program.tag("Inc")
-    sources = (Source("s", strict=True),)
-    engine = Engine(program, sources, 1)
+    inc = program.event_type("Inc")
+    channels = (Channel("s", unique_times=True),)
+    engine = Engine(program, channels, 1)
     store = engine.stores[0]
     engine.batch([[to_row(Event(inc(n + 1, n), "s", n)) for n in range(2000)]])
     everything = len(store.pages)
@@ -273,8 +279,8 @@ def test_a_batch_reads_only_the_pages_it_touches():
 @WAYS
 def test_tasks_that_share_numbers_with_gaps_all_over_are_refused(columns):
     program = load("examples/key_counter.py")
-    inc = program.tag("Inc")
-    engine = Engine(program, (Source("s"),), 2, columns=columns)
+    inc = program.event_type("Inc")
+    engine = Engine(program, (Channel("s"),), 2, columns=columns)
     rows = [to_row(Event(inc(n + 1, 1), "s", n)) for n in range(3 * MOST_CHUNKS)]
     with pytest.raises(InputError, match="overlap, and lack numbers all over"):
         engine.batch([rows[::2], rows[1::2]])
@@ -282,10 +288,10 @@ def test_tasks_that_share_numbers_with_gaps_all_over_are_refused(columns):
 
 def test_a_batch_of_bad_rows_alone_still_counts_everything_so_far():
     program = load("examples/key_counter.py")
-    inc = program.tag("Inc")
-    engine = Engine(program, (Source("s", strict=True),), 4)
+    inc = program.event_type("Inc")
+    engine = Engine(program, (Channel("s", unique_times=True),), 4)
     engine.batch([[to_row(Event(inc(n + 1, n), "s", n)) for n in range(20)]])
-    bad = to_row(Event(inc(30, 1), "s", 30)) | {"tag": "Nope"}
+    bad = to_row(Event(inc(30, 1), "s", 30)) | {"type": "Nope"}
     heard = {shard for shard, _, _ in take_in(engine.job, READING, [bad])}
     assert heard == {0, 1, 2, 3}
     engine.batch([[bad]])
@@ -293,20 +299,20 @@ def test_a_batch_of_bad_rows_alone_still_counts_everything_so_far():
 
 
 @pytest.mark.parametrize(("change", "reason"), [
-    ({"tag": "Nope"}, "unknown tag 'Nope'"),
+    ({"type": "Nope"}, "unknown event type 'Nope'"),
     ({"time": None}, "time 'time' is null or missing"),
     ({"time": "noon"}, 'field \'time\' of Inc: expected int, got "noon" (text)'),
     ({"key": 1.5}, "field 'key' of Inc: expected int, got 1.5 (float)"),
-    ({"source": "x"}, "unknown source 'x'; declared are s: add Source('x'), or correct the name"),
+    ({"channel": "x"}, "unknown channel 'x'; declared are s: add Channel('x'), or correct the name"),
     ({"seq": None}, "sequence 'seq' is None, not an integer"),
     ({"time": 1 << 70}, f"time {1 << 70} does not fit into 64 bits"),
 ])  # fmt: skip
 def test_a_bad_row_is_rejected_with_its_reason_and_counted(change, reason):
     program = load("examples/key_counter.py")
-    inc = program.tag("Inc")
-    engine = Engine(program, (Source("s"),), 2)
+    inc = program.event_type("Inc")
+    engine = Engine(program, (Channel("s"),), 2)
     good = to_row(Event(inc(1, 1), "s", 5))
     engine.batch([[good, good | {"seq": 6} | change]])
-    rejected = [s for s in engine.said if s.kind == "rejected"]
+    rejected = [s for s in engine.emitted if s.kind == "rejected"]
     assert [s.reason for s in rejected] == [reason]
     assert (engine.ledger.input, engine.ledger.rejected) == (2, 1)

@@ -22,9 +22,9 @@ class Unreadable:
     other: "Nowhere"  # noqa: F821 - what can't be resolved is the point
 
 
-def test_the_class_is_the_tag():
-    assert Event(Point(1, 2.0)).tag is Point
-    assert Event(Letter(1, "a")).tag is Letter
+def test_the_class_is_the_event_type():
+    assert Event(Point(1, 2.0)).event_type is Point
+    assert Event(Letter(1, "a")).event_type is Letter
 
 
 def test_an_event_has_the_time_of_its_fields():

@@ -53,11 +53,11 @@ def test_rank_can_put_the_marker_last():
     assert reversed_rank.order(Event(Value(5, 1))) < reversed_rank.order(Event(Barrier(5)))
 
 
-def test_rank_of_one_tag_may_be_given_alone():
+def test_rank_of_one_event_type_may_be_given_alone():
     assert program.changed(rank=Value).rank == (Value, Barrier)
 
 
-def test_source_breaks_ties_and_then_the_sequence():
+def test_channel_breaks_ties_and_then_the_sequence():
     third, first, second = (
         Event(Value(5, 1), "b", 0),
         Event(Value(5, 3), "a", 1),
@@ -72,11 +72,11 @@ def test_content_breaks_ties_where_there_is_no_sequence():
 
 
 def calendar(*statements):
-    handlers = [on(tag, update=nothing) for tag in (Value, Rent, Day, Month)]
+    handlers = [on(event_type, update=nothing) for event_type in (Value, Rent, Day, Month)]
     return Program(*handlers, *statements, init=0)
 
 
-def test_the_marker_that_orders_more_tags_comes_first():
+def test_the_marker_that_orders_more_event_types_comes_first():
     program = calendar(depends(Day, Value, Day), depends(Month, Value, Rent, Day, Month))
     assert program.markers == (Month, Day)
     assert program.rank == (Month, Day, Value, Rent)
@@ -87,7 +87,7 @@ def test_markers_that_order_as_much_come_as_written():
     assert program.markers == (Day, Month)
 
 
-def test_a_tag_in_order_with_itself_alone_is_no_marker():
+def test_a_event_type_in_order_with_itself_alone_is_no_marker():
     program = calendar(depends(Rent, Rent), depends(Month, Rent, Month))
     assert program.markers == ()
 
@@ -104,9 +104,9 @@ def test_any_two_events_have_an_order(events):
 
 
 @given(numbered, numbered)
-def test_only_one_event_has_a_place_in_its_source(a, b):
+def test_only_one_event_has_a_place_in_its_channel(a, b):
     if program.order(a) == program.order(b):
-        assert (a.time, a.tag, a.source, a.seq) == (b.time, b.tag, b.source, b.seq)
+        assert (a.time, a.event_type, a.channel, a.seq) == (b.time, b.event_type, b.channel, b.seq)
 
 
 @given(numbered | unnumbered, times)
@@ -114,6 +114,6 @@ def test_a_bound_lies_after_every_event_at_its_time_and_before_every_later_one(e
     assert (program.order(event) < bound_after(time)) == (event.time <= time)
 
 
-@pytest.mark.parametrize("tag", [Value, Barrier])
-def test_a_rank_is_a_place_in_the_rank(tag):
-    assert program.rank[program.ranks[tag]] is tag
+@pytest.mark.parametrize("type", [Value, Barrier])
+def test_a_rank_is_a_place_in_the_rank(event_type):
+    assert program.rank[program.ranks[event_type]] is event_type

@@ -75,14 +75,14 @@ def test_a_changed_program_differs_in_what_was_changed():
     other = program.changed(name="other", lanes=4)
     assert (other.name, other.lanes, program.lanes) == ("other", 4, None)
     assert other.where == program.where
-    assert other.tags == program.tags
+    assert other.event_types == program.event_types
 
 
 def test_a_program_can_be_given_more_parts():
     class Tick(NamedTuple):
         time: int
 
-    assert program.changed(on(Tick), depends(Tick, Tick)).tags == (Value, Barrier, Tick)
+    assert program.changed(on(Tick), depends(Tick, Tick)).event_types == (Value, Barrier, Tick)
 
 
 def test_a_program_equals_itself_built_again():
@@ -112,15 +112,15 @@ def test_a_copied_program_is_the_same_program(again, original):
 
 
 def test_a_step_gives_the_state_and_what_was_said_of_the_state_before():
-    speaking = Program(on(Value, update=add, output=say), init=0)
-    assert speaking.step(5, Value(1, 2)) == (7, (5,))
-    assert speaking.step(5, Event(Value(1, 2), "a", 0)) == (7, (5,))
-    assert speaking.update(5, Value(1, 2)) == 7
-    assert speaking.output(5, Value(1, 2)) == (5,)
+    deferring = Program(on(Value, update=add, output=say), init=0)
+    assert deferring.step(5, Value(1, 2)) == (7, (5,))
+    assert deferring.step(5, Event(Value(1, 2), "a", 0)) == (7, (5,))
+    assert deferring.update(5, Value(1, 2)) == 7
+    assert deferring.output(5, Value(1, 2)) == (5,)
 
 
 def test_fork_and_join_can_be_called_by_hand():
-    left, right = program.fork(7, [take(Value, source="a")], [take(Value, source="b")])
+    left, right = program.fork(7, [take(Value, channel="a")], [take(Value, channel="b")])
     assert (left, right) == (7, 0)
     assert program.join(7, 5) == 12
 
@@ -132,15 +132,15 @@ def test_a_fork_is_told_which_events_go_where():
         told.append((repr(left), repr(right)))
         return total, 0
 
-    make(fork=listen).fork(0, [take(Value, source="a")], [Value])
+    make(fork=listen).fork(0, [take(Value, channel="a")], [Value])
     assert told == [("{Value@a}", "{Value}")]
 
 
-def test_tags_and_types_are_found_by_name():
-    assert program.tag("Barrier") is Barrier
+def test_event_types_and_types_are_found_by_name():
+    assert program.event_type("Barrier") is Barrier
     assert program.state_type("state") is program.initial
-    with pytest.raises(KeyError, match="no tag 'Nothing'; it has Value, Barrier"):
-        program.tag("Nothing")
+    with pytest.raises(KeyError, match="no event type 'Nothing'; it has Value, Barrier"):
+        program.event_type("Nothing")
     with pytest.raises(KeyError, match="no state type 'other'; it has state"):
         program.state_type("other")
 
@@ -186,5 +186,5 @@ def test_equality_of_states_is_the_programs_own():
     assert not program.initial.shape.same(1, 2)
 
 
-def test_a_program_reads_as_its_name_and_tags():
+def test_a_program_reads_as_its_name_and_event_types():
     assert str(program.changed(name="sums")) == "sums (Value, Barrier)"

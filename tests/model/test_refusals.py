@@ -1,4 +1,4 @@
-"""Everything that can't be a program, a plan or a source is refused, in words that help."""
+"""Everything that can't be a program, a plan or a channel is refused, in words that help."""
 
 import re
 import sys
@@ -11,13 +11,13 @@ import pytest
 
 from anabranch import ForkJoin, Program, Shard, State, depends, on, take
 from anabranch.errors import AnabranchError, ConservationError, InputError, PlanError, ProgramError
-from anabranch.eventtime.channels import Source, read_sources
+from anabranch.eventtime.channels import Channel, read_channels
 from anabranch.eventtime.disorder import Estimated, read_lateness
 from anabranch.eventtime.ledger import Ledger
 from anabranch.model.events import Event, Heartbeat
 from anabranch.plan.layout_plans import check_layout
 from anabranch.plan.layouts import choose_layout
-from anabranch.plan.tree import Plan, Worker
+from anabranch.plan.tree import Plan, PlanNode
 from anabranch.plan.validity import check_plan
 from anabranch.state import (
     ApproxDistinct,
@@ -103,20 +103,20 @@ HANDLERS: dict[str, Callable[[], Any]] = {
     "update_is_not_a_function": lambda: on(Value, update=0),
     "update_takes_too_little": lambda: on(Value, update=lambda total: total),
     "output_takes_too_much": lambda: on(Value, output=lambda total, value, time: total),
-    "tag_is_handled_twice": lambda: Program(value, on(Value), init=0),
+    "event_type_is_handled_twice": lambda: Program(value, on(Value), init=0),
     "handler_is_no_handler": lambda: Program(State("all", Value, init=0)),
     "nothing_is_handled": lambda: Program(init=0),
 }
 
 DEPENDENCE: dict[str, Callable[[], Any]] = {
     "depends_on_nothing": lambda: depends(Value),
-    "depends_on_an_unknown_tag": lambda: Program(value, depends(Value, Barrier), init=0),
+    "depends_on_an_unknown_event_type": lambda: Program(value, depends(Value, Barrier), init=0),
     "depends_on_a_string": lambda: Program(value, depends(Value, "Barrier"), init=0),
     "depends_on_an_absent_field": lambda: Program(
         value, barrier, depends(Barrier, Value, same="key"), init=0
     ),
-    "rank_of_an_unknown_tag": lambda: Program(value, init=0, rank=(Barrier, Value)),
-    "rank_names_a_tag_twice": lambda: Program(value, init=0, rank=(Value, Value)),
+    "rank_of_an_unknown_event_type": lambda: Program(value, init=0, rank=(Barrier, Value)),
+    "rank_names_a_event_type_twice": lambda: Program(value, init=0, rank=(Value, Value)),
 }
 
 SLICES: dict[str, Callable[[], Any]] = {
@@ -205,10 +205,10 @@ LANES: dict[str, Callable[[], Any]] = {
     "lanes_are_no_number": lambda: counter.changed(lanes="four"),
     "lanes_are_too_many": lambda: counter.changed(lanes=65_537),
     "lanes_of_events_in_order": lambda: Program(value, depends(Value, Value), state=Sum(), lanes=4),
-    "lanes_beside_an_independent_tag": lambda: Program(
+    "lanes_beside_an_independent_event_type": lambda: Program(
         value, on(Barrier), depends(Barrier, Barrier), state=Sum(), lanes=4
     ),
-    "lanes_of_tags_that_depend": lambda: Program(
+    "lanes_of_event_types_that_depend": lambda: Program(
         value, on(Barrier), depends(Value, Barrier), state=Sum(), lanes=4
     ),
     "lanes_of_what_speaks_of_the_state": lambda: Program(
@@ -222,35 +222,38 @@ LANES: dict[str, Callable[[], Any]] = {
     "lanes_of_a_whole_handler": lambda: Program(
         on(Value, update=add, whole=True), barrier, sync, state=Sum(), lanes=4
     ),
-    "lanes_of_a_tag_without_the_key": lambda: Program(
+    "lanes_of_a_event_type_without_the_key": lambda: Program(
         value, barrier, state=MapOf(Sum(), by="key"), lanes=4
     ),
 }
 
 PLANS: dict[str, Callable[[], Any]] = {
-    "worker_with_one_child": lambda: Worker(Barrier, children=(Worker(Value),)),
-    "worker_with_nothing_to_do": Worker,
-    "worker_of_a_number": lambda: Worker(3),
+    "worker_with_one_child": lambda: PlanNode(Barrier, children=(PlanNode(Value),)),
+    "worker_with_nothing_to_do": PlanNode,
+    "worker_of_a_number": lambda: PlanNode(3),
     "plan_with_two_faults": lambda: check_plan(
-        counter, Plan(Worker(children=(Worker(Value), Worker(Value, Barrier))), name="twins")
+        counter, Plan(PlanNode(children=(PlanNode(Value), PlanNode(Value, Barrier))), name="twins")
     ),
     "layout_that_parts_what_depends": lambda: check_layout(
-        counter, replace(choose_layout(counter, 2), leaves=dict.fromkeys(counter.tags, "state"))
+        counter,
+        replace(choose_layout(counter, 2), leaves=dict.fromkeys(counter.event_types, "state")),
     ),
 }
 
-SOURCES: dict[str, Callable[[], Any]] = {
-    "lateness_below_zero": lambda: Source("a", lateness=-1),
-    "ahead_is_a_float": lambda: Source("a", ahead=1.5),
+CHANNELS: dict[str, Callable[[], Any]] = {
+    "lateness_below_zero": lambda: Channel("a", lateness=-1),
+    "ahead_is_a_float": lambda: Channel("a", max_ahead=1.5),
     "confidence_is_certain": lambda: Estimated(1.0),
     "confidence_from_too_few": lambda: Estimated(0.999, within=100),
     "estimated_least_above_most": lambda: Estimated(0.9, least=5, most=4),
     "estimated_most_is_a_float": lambda: Estimated(0.9, most=4.5),
-    "idle_at_once": lambda: Source("a", idle_after_s=0),
+    "idle_at_once": lambda: Channel("a", idle_after_s=0),
     "lateness_is_misspelt": lambda: read_lateness("99 percent"),
-    "source_is_strict_and_late": lambda: Source("a", lateness=5, strict=True),
-    "source_is_declared_twice": lambda: read_sources([], [Source("a"), Source("a")]),
-    "source_numbers_some": lambda: read_sources([Event(Barrier(1), "a", 0), Heartbeat(1, "a")], []),
+    "channel_is_strict_and_late": lambda: Channel("a", lateness=5, unique_times=True),
+    "channel_is_declared_twice": lambda: read_channels([], [Channel("a"), Channel("a")]),
+    "channel_numbers_some": lambda: read_channels(
+        [Event(Barrier(1), "a", 0), Heartbeat(1, "a")], []
+    ),
 }
 
 REFUSALS: dict[str, tuple[type[AnabranchError], Callable[[], Any]]] = {
@@ -259,7 +262,7 @@ REFUSALS: dict[str, tuple[type[AnabranchError], Callable[[], Any]]] = {
         (ProgramError, EVENT_TYPES | HANDLERS | DEPENDENCE | SLICES | STATES | TYPES | LANES),
         (PlanError, {name: build for name, build in PLANS.items() if "number" not in name}),
         (ProgramError, {name: build for name, build in PLANS.items() if "number" in name}),
-        (InputError, SOURCES),
+        (InputError, CHANNELS),
         (ConservationError, {"events_vanish": lambda: Ledger(3, 1, late=1).check("counter")}),
     ]
     for name, build in builds.items()

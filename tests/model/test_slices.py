@@ -26,8 +26,8 @@ class Report(NamedTuple):
 shards = st.integers(1, 12).flatmap(lambda n: st.builds(Shard, st.integers(0, n - 1), st.just(n)))
 choices = shards | st.builds(Equals, st.integers(0, 20)) | st.none()
 slices = st.builds(
-    lambda tag, source, lane, **fields: take(
-        tag, source=source, lane=lane, **{k: v for k, v in fields.items() if v is not None}
+    lambda event_type, channel, lane, **fields: take(
+        event_type, channel=channel, lane=lane, **{k: v for k, v in fields.items() if v is not None}
     ),
     st.sampled_from([Inc, Read]),
     st.sampled_from(["a", "b", None]),
@@ -70,18 +70,18 @@ def test_an_event_of_two_slices_makes_them_overlap(a, b, event):
 @given(events, st.integers(1, 9))
 def test_each_event_is_in_exactly_one_shard(event, count):
     for cut in ("key", "lane"):
-        parts = [take(event.tag, **{cut: Shard(n, count)}) for n in range(count)]
+        parts = [take(event.event_type, **{cut: Shard(n, count)}) for n in range(count)]
         assert sum(part.covers(event) for part in parts) == 1
 
 
 @given(events)
 def test_lanes_of_a_program_are_numbered_from_zero(event):
-    parts = [take(event.tag, lane=lane) for lane in range(4)]
+    parts = [take(event.event_type, lane=lane) for lane in range(4)]
     assert sum(part.covers(event, lanes=4) for part in parts) == 1
 
 
-def test_a_slice_covers_its_own_tag_source_and_fields_only():
-    part = take(Inc, key=1, source="a")
+def test_a_slice_covers_its_own_event_type_channel_and_fields_only():
+    part = take(Inc, key=1, channel="a")
     assert part.covers(Event(Inc(5, 1), "a"))
     assert not part.covers(Event(Inc(5, 2), "a"))
     assert not part.covers(Event(Inc(5, 1), "b"))
@@ -94,8 +94,8 @@ def test_a_slice_covers_its_own_tag_source_and_fields_only():
         (take(Inc), "Inc"),
         (take(Inc, key=1), "Inc[key=1]"),
         (take(Inc, key=Shard(1, 4)), "Inc[key in 1/4]"),
-        (take(Inc, source="a"), "Inc@a"),
-        (take(Inc, key="x", lane=Shard(0, 2), source="a"), "Inc[lane in 0/2, key='x']@a"),
+        (take(Inc, channel="a"), "Inc@a"),
+        (take(Inc, key="x", lane=Shard(0, 2), channel="a"), "Inc[lane in 0/2, key='x']@a"),
     ],
 )
 def test_a_slice_reads_as_what_it_covers(part, text):
@@ -106,17 +106,17 @@ def test_a_slice_is_equal_however_it_was_written():
     assert take(Inc, key=1, time=2) == take(Inc, time=2, key=Equals(1))
 
 
-def test_a_tag_stands_for_the_whole_of_it():
+def test_a_event_type_stands_for_the_whole_of_it():
     assert Slices([Inc]) == Slices([take(Inc)])
     assert repr(Slices([Read, take(Inc, key=1)])) == "{Inc[key=1], Read}"
 
 
 def test_a_side_has_what_may_come_to_it():
-    side = Slices([take(Inc, key=1, source="a"), Read])
+    side = Slices([take(Inc, key=1, channel="a"), Read])
     assert side.has(Inc, key=1)
-    assert side.has(Inc, source="a")
+    assert side.has(Inc, channel="a")
     assert not side.has(Inc, key=2)
-    assert not side.has(Inc, source="b")
+    assert not side.has(Inc, channel="b")
     assert side.has(Read, key=7)
     assert not side.has(Report)
 

@@ -49,19 +49,19 @@ def make(state, *more, **options):
 
 
 def fold(program, *events):
-    state, said = program.init, []
+    state, emitted = program.init, []
     for event in events:
         state, outputs = program.step(state, event)
-        said += outputs
-    return state, said
+        emitted += outputs
+    return state, emitted
 
 
 by_shop = make(MapOf(Sum(0.0), by="shop"))
 
 
 def test_an_event_sees_the_entry_of_its_own_key():
-    state, said = fold(by_shop, sold(0, 3.0), sold(1, 4.0, "south"), Close(2, "north"))
-    assert said == [3.0]
+    state, emitted = fold(by_shop, sold(0, 3.0), sold(1, 4.0, "south"), Close(2, "north"))
+    assert emitted == [3.0]
     assert state == {"north": 0.0, "south": 4.0}
 
 
@@ -107,8 +107,8 @@ def test_maps_of_maps_are_entered_as_far_as_the_event_has_fields():
         state=MapOf(MapOf(Count(), by="item"), by="shop"),
     )
     sales = [sold(0, 1.0), sold(1, 1.0, item="jam"), sold(2, 1.0), sold(3, 1.0, "south")]
-    state, said = fold(nested, *sales, Year(4), Close(5, "north"))
-    assert said == [
+    state, emitted = fold(nested, *sales, Year(4), Close(5, "north"))
+    assert emitted == [
         {"north": {"tea": 2, "jam": 1}, "south": {"tea": 1}},
         {"tea": 2, "jam": 1},
     ]
@@ -124,7 +124,7 @@ def test_without_an_update_the_state_stays():
 
 
 @pytest.mark.parametrize(
-    ("said", "outputs"),
+    ("emitted", "outputs"),
     [
         (None, ()),
         ([], ()),
@@ -136,9 +136,9 @@ def test_without_an_update_the_state_stays():
         ((n for n in (1, 2)), (1, 2)),
     ],
 )
-def test_an_output_is_one_value_a_list_or_nothing(said, outputs):
-    speaking = Program(on(Year, output=lambda state, year: said), init=0)
-    assert speaking.output(0, Year(1)) == outputs
+def test_an_output_is_one_value_a_list_or_nothing(emitted, outputs):
+    deferring = Program(on(Year, output=lambda state, year: emitted), init=0)
+    assert deferring.output(0, Year(1)) == outputs
 
 
 # --- lanes ---------------------------------------------------------------------------------------
@@ -157,8 +157,8 @@ def test_each_lane_folds_its_own_events():
 def test_a_marker_sees_the_lanes_joined_in_order(amounts):
     events = [sold(n, amount) for n, amount in enumerate(amounts)]
     lanes, _ = fold(laned, *events)
-    _, said = fold(laned, *events, Year(9))
-    assert said == [((lanes[BASE] + lanes[0]) + lanes[1]) + lanes[2]]
+    _, emitted = fold(laned, *events, Year(9))
+    assert emitted == [((lanes[BASE] + lanes[0]) + lanes[1]) + lanes[2]]
 
 
 def test_independent_events_give_the_same_bits_in_any_order_of_lanes():
@@ -171,8 +171,8 @@ def test_independent_events_give_the_same_bits_in_any_order_of_lanes():
 def test_the_start_is_the_base_and_lanes_start_from_zero():
     program = make(Sum(5.0), lanes=3)
     assert program.init == {BASE: 5.0}
-    state, said = fold(program, sold(1, 2.0), Year(9))
-    assert said == [7.0]
+    state, emitted = fold(program, sold(1, 2.0), Year(9))
+    assert emitted == [7.0]
     assert state == {BASE: 7.0}
 
 
@@ -183,8 +183,8 @@ def test_one_lane_is_the_plain_fold():
 
 
 def test_what_a_marker_leaves_is_the_new_base():
-    state, said = fold(laned, sold(0, 2.0), sold(1, 3.0), Close(2, "north"))
-    assert said == [5.0]
+    state, emitted = fold(laned, sold(0, 2.0), sold(1, 3.0), Close(2, "north"))
+    assert emitted == [5.0]
     assert state == {BASE: 0.0}
 
 
@@ -208,8 +208,8 @@ def test_a_delta_starts_its_entries_from_zero_and_joins_where_entries_begin():
 
 def test_lanes_lie_within_each_key():
     keyed = make(MapOf(Sum(0.0), by="shop"), lanes=2)
-    state, said = fold(keyed, sold(0, 1.0), sold(1, 2.0), sold(2, 4.0, "south"), Year(3))
-    assert said == [{"north": 3.0, "south": 4.0}]
+    state, emitted = fold(keyed, sold(0, 1.0), sold(1, 2.0), sold(2, 4.0, "south"), Year(3))
+    assert emitted == [{"north": 3.0, "south": 4.0}]
     # Whatever the marker has looked at is one state again.
     assert state == {"north": {BASE: 3.0}, "south": {BASE: 4.0}}
 
@@ -217,8 +217,8 @@ def test_lanes_lie_within_each_key():
 def test_a_marker_with_the_key_joins_the_lanes_of_that_key_only():
     keyed = make(MapOf(Sum(0.0), by="shop"), lanes=2)
     before, _ = fold(keyed, sold(0, 1.0), sold(1, 2.0), sold(2, 4.0, "south"))
-    state, said = keyed.step(before, Close(3, "north"))
-    assert said == (3.0,)
+    state, emitted = keyed.step(before, Close(3, "north"))
+    assert emitted == (3.0,)
     assert state["south"] == before["south"]
     assert state["north"] == {BASE: 0.0}
 

@@ -41,7 +41,7 @@ def test_a_program_without_a_name_takes_the_one_it_is_bound_to(tmp_path):
 def test_a_file_is_loaded_once(tmp_path):
     # Loading it twice would make two classes of each event type.
     file = write(tmp_path, "ticks.py", PROGRAM)
-    assert load(file).tags == load(file).tags
+    assert load(file).event_types == load(file).event_types
     assert load_module(file) is load_module(file)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from anabranch import ForkJoin, Program, State, depends, on
 from anabranch.errors import ProgramError
 from anabranch.state import Count, MapOf, Replicated, Shared, Sum
-from tests.simulation.test_random_programs import FIELDS, TAGS
+from tests.simulation.test_random_programs import EVENT_TYPES, FIELDS
 
 STATES = {
     "no fork": lambda by: {"init": 0},
@@ -26,10 +26,10 @@ STATES = {
 
 
 @st.composite
-def dependences(draw, tags):
+def dependences(draw, event_types):
     found = []
-    for place, a in enumerate(tags):
-        for b in tags[place:]:
+    for place, a in enumerate(event_types):
+        for b in event_types[place:]:
             shared = [name for name in FIELDS if hasattr(a, name) and hasattr(b, name)]
             sames = [(), *((name,) for name in shared), *([tuple(shared)] if shared[1:] else [])]
             chosen = draw(st.lists(st.sampled_from(sames), max_size=2, unique=True))
@@ -38,9 +38,9 @@ def dependences(draw, tags):
 
 
 @st.composite
-def keyed_dependences(draw, tags, key):
+def keyed_dependences(draw, event_types, key):
     """Draw dependences that all ask for equal keys: keys separate, whatever else there is."""
-    having = [tag for tag in tags if hasattr(tag, key)]
+    having = [event_type for event_type in event_types if hasattr(event_type, key)]
     return [
         depends(a, b, same=key)
         for place, a in enumerate(having)
@@ -50,41 +50,43 @@ def keyed_dependences(draw, tags, key):
 
 
 @st.composite
-def handlers(draw, tags):
+def handlers(draw, event_types):
     updates = (None, lambda s, e: s)
     outputs = (None, lambda s, e: 1, lambda s, e: s)
     return [
         on(
-            tag,
+            event_type,
             update=draw(st.sampled_from(updates)),
             output=draw(st.sampled_from(outputs)),
             whole=draw(st.integers(0, 5)) == 0,
         )
-        for tag in tags
+        for event_type in event_types
     ]
 
 
 @st.composite
 def programs(draw):
     """Draw a program; what `Program` refuses is not one."""
-    tags = draw(st.lists(st.sampled_from(TAGS), min_size=1, unique=True))
+    event_types = draw(st.lists(st.sampled_from(EVENT_TYPES), min_size=1, unique=True))
     key = draw(st.sampled_from(FIELDS))
     form = draw(st.sampled_from([*STATES, "several types", "several types", "several types"]))
-    parts = draw(keyed_dependences(tags, key) if draw(st.booleans()) else dependences(tags))
+    parts = draw(
+        keyed_dependences(event_types, key) if draw(st.booleans()) else dependences(event_types)
+    )
     try:
         if form == "several types":
-            return _draw_types(draw, tags, parts)
-        return Program(*draw(handlers(tags)), *parts, **STATES[form](key))
+            return _draw_types(draw, event_types, parts)
+        return Program(*draw(handlers(event_types)), *parts, **STATES[form](key))
     except ProgramError:
         assume(False)
         raise
 
 
-def _draw_types(draw, tags, parts):
+def _draw_types(draw, event_types, parts):
     """Draw a tree of state types: the whole, a left and a right part, and parts of the left."""
-    cuts = sorted(draw(st.integers(0, len(tags))) for _ in range(2))
-    groups = {"all": tags, "left": tags[: cuts[1]], "right": tags[cuts[1] :]}
-    groups |= {"left left": tags[: cuts[0]], "left right": tags[cuts[0] : cuts[1]]}
+    cuts = sorted(draw(st.integers(0, len(event_types))) for _ in range(2))
+    groups = {"all": event_types, "left": event_types[: cuts[1]], "right": event_types[cuts[1] :]}
+    groups |= {"left left": event_types[: cuts[0]], "left right": event_types[cuts[0] : cuts[1]]}
     kept = {name: found for name, found in groups.items() if found}
 
     def fork(state, left, right):
@@ -100,5 +102,5 @@ def _draw_types(draw, tags, parts):
     found = [ForkJoin(*names, fork, max) for names in forks if set(names) <= set(kept)]
     if draw(st.booleans()):  # Else most of what is drawn ties the sides together.
         inner = [*groups["left left"], *groups["left right"]], [*groups["right"]]
-        parts = [p for p in parts if any({p.tag, *p.others} <= set(side) for side in inner)]
+        parts = [p for p in parts if any({p.event_type, *p.others} <= set(side) for side in inner)]
     return Program(*states, *draw(st.permutations(found)), *parts)

@@ -62,7 +62,7 @@ def test_lanes_are_named_in_the_dependence():
 
 def test_the_published_plan_has_its_rates_and_machines():
     duties = explain(*example("key_counter"), "greedy").duties
-    assert [(d.path, d.rate, d.syncs, d.worker.machine) for d in duties] == [
+    assert [(d.path, d.rate, d.syncs, d.node.machine) for d in duties] == [
         ("0", 0, 0, "E0"),
         ("0.0", 10, 10, "E0"),
         ("0.0.0", 200, 0, "E2"),
@@ -74,12 +74,12 @@ def test_the_published_plan_has_its_rates_and_machines():
 def test_json_is_plain_data_that_names_everything():
     document = json.loads(json.dumps(explain(*example("smart_home")).to_json()))
     assert document["kind"] == "forked"
-    assert document["tags"]["Minute"]["depends"] == {
+    assert document["event_types"]["Minute"]["depends"] == {
         "Temp": "always", "Pressure": "always", "Minute": "always"
     }  # fmt: skip
     assert document["levels"][0]["markers"] == ["Minute"]
-    workers = document["plan"]["workers"]
-    assert [(w["path"], w["state"]) for w in workers] == [
+    nodes = document["plan"]["nodes"]
+    assert [(w["path"], w["state"]) for w in nodes] == [
         ("0", "home"), ("0.0", "rooms"), ("0.0.0", "rooms"), ("0.0.1", "rooms"), ("0.1", "gauge")
     ]  # fmt: skip
     assert document["keeps_up"] is True
@@ -89,15 +89,15 @@ def test_json_is_plain_data_that_names_everything():
 def test_what_was_left_together_is_said_with_the_reason():
     notes = explain(*example("key_counter")).notes
     assert len(notes) == 1
-    assert "worker 0.0 could be cut further (Inc[key=2]@a | Inc[key=2]@b)" in notes[0]
+    assert "node 0.0 could be cut further (Inc[key=2]@a | Inc[key=2]@b)" in notes[0]
 
 
 def test_a_hot_slice_is_spread_and_the_lanes_share_its_rate():
     program, rates = example("fraud")
     explanation = explain(program, rates)
-    lanes = [d.rate for d in explanation.duties if not d.worker.children]
+    lanes = [d.rate for d in explanation.duties if not d.node.children]
     assert sorted(lanes) == [450_000, 450_000, 500_000, 500_000, 500_000]
-    assert "Txn@south brings 1.5M/s, more than one worker's 700k/s: it is spread over 3 lanes" in (
+    assert "Txn@south brings 1.5M/s, more than one node's 700k/s: it is spread over 3 lanes" in (
         explanation.reasons
     )
 
@@ -106,7 +106,7 @@ def test_a_plan_that_can_not_keep_up_says_which_worker():
     program, rates = example("value_barrier")
     explanation = explain(program, rates, "sequential")
     assert not explanation.keeps_up
-    assert "worker 0 can't keep up: it would need 240% of its time" in explanation.reasons
+    assert "node 0 can't keep up: it would need 240% of its time" in explanation.reasons
 
 
 def test_a_leaf_without_zero_waits_for_its_state():
@@ -125,7 +125,7 @@ def test_dependence_on_everything_is_named_with_the_pair_and_the_statement():
     assert "independent_updates_commute" in obstacle.text
 
 
-def test_a_missing_fork_is_named_with_the_tags_that_it_would_part():
+def test_a_missing_fork_is_named_with_the_event_types_that_it_would_part():
     program = Program(
         on(Step, update=stay), on(Note, update=stay), depends(Note, Step, Note), init=0
     )
@@ -144,7 +144,7 @@ def test_a_missing_key_in_the_state_is_named():
 
 
 def test_forks_that_lead_nowhere_are_named():
-    # The first type handles both tags and forks into a type that handles notes only.
+    # The first type handles both event types and forks into a type that handles notes only.
     program = Program(
         State("all", on(Step, update=stay), on(Note, update=stay), init=0),
         State("notes", on(Note, update=stay), state=MapOf(Sum(), by="room")),
@@ -158,11 +158,11 @@ def test_forks_that_lead_nowhere_are_named():
 
 def test_rates_that_are_not_worth_a_cut_are_named():
     program, _ = example("value_barrier")
-    rows = [{"tag": "Barrier", "rate": 1}]
-    rows += [{"tag": "Value", "source": name, "rate": 50} for name in ("a", "b")]
+    rows = [{"type": "Barrier", "rate": 1}]
+    rows += [{"type": "Value", "channel": name, "rate": 50} for name in ("a", "b")]
     obstacle = why(program, rates=declare_rates(program, rows))
     assert (obstacle.pair, obstacle.missing) == (("Value", "Value"), "events")
-    assert "3 workers would cost" in obstacle.text
+    assert "3 nodes would cost" in obstacle.text
 
 
 def test_one_slice_of_everything_is_nothing_to_part():
@@ -172,8 +172,8 @@ def test_one_slice_of_everything_is_nothing_to_part():
 
 def test_a_marker_as_frequent_as_its_values_is_named():
     program, _ = example("value_barrier")
-    rows = [{"tag": "Barrier", "rate": 60}]
-    rows += [{"tag": "Value", "source": name, "rate": 50} for name in ("a", "b")]
+    rows = [{"type": "Barrier", "rate": 60}]
+    rows += [{"type": "Value", "channel": name, "rate": 50} for name in ("a", "b")]
     obstacle = why(program, rates=declare_rates(program, rows))
     assert obstacle.text == (
         "two Value could run apart, but at these rates Barrier is about as frequent, "

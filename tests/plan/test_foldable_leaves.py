@@ -31,8 +31,8 @@ def bump(state, event):
     return state + 1
 
 
-def part(name, *tags):
-    handlers = [on(tag, update=bump) for tag in tags]
+def part(name, *event_types):
+    handlers = [on(event_type, update=bump) for event_type in event_types]
     return State(
         name, *handlers, init=0, zero=0, fork=lambda s, left, right: (s, 0), join=lambda a, b: a + b
     )
@@ -77,9 +77,9 @@ def test_of_two_forks_of_one_type_one_is_taken_so_that_no_delta_is_lost():
         "whole": "ups"
     }
     assert join_deltas(program, Both(1, 2), {"ups": 10}) == (11, 2)
-    wiring = choose_layout(program, 3)
-    assert wiring.reasons == ("apart, from zero: Up; at the root: Down and Mark",)
-    check_layout(program, wiring)
+    layout = choose_layout(program, 3)
+    assert layout.reasons == ("apart, from zero: Up; at the root: Down and Mark",)
+    check_layout(program, layout)
 
 
 def test_the_planner_copies_a_state_that_only_markers_change_as_the_layout_does():

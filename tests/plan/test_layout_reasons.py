@@ -21,8 +21,8 @@ class Mark(NamedTuple):
     zone: int
 
 
-def tell(program, shards=4, hot=()):
-    found = locate_types(program, choose_layout(program, shards, hot))
+def tell(program, shards=4, hot_keys=()):
+    found = locate_types(program, choose_layout(program, shards, hot_keys))
     return {where.event_type: (where.place, where.apart, where.why) for where in found}
 
 
@@ -46,7 +46,7 @@ def test_the_reason_is_given_for_every_type_that_does_not_run_apart():
 def test_a_hot_key_is_named_where_it_is_spread():
     counter = load("examples/key_counter.py")
     assert tell(counter)["Inc"][2] == "free within one key: hot keys can be spread"
-    assert tell(counter, hot=[1])["Inc"][2] == "free: any order; that of a hot key is spread"
+    assert tell(counter, hot_keys=[1])["Inc"][2] == "free: any order; that of a hot key is spread"
 
 
 def test_one_shard_says_what_keeps_events_together():
@@ -90,7 +90,7 @@ def test_a_field_that_does_not_separate_names_the_pair_that_stands_in_the_way():
 
 def test_a_hot_key_hangs_beside_the_shards():
     program = load("examples/key_counter.py")
-    _, plan = plan_layout(program, choose_layout(program, 2, hot=[7]))
+    _, plan = plan_layout(program, choose_layout(program, 2, hot_keys=[7]))
     root = plan.root.children
     assert len(root) == 2
     drawn = draw_layout(plan)

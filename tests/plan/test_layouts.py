@@ -82,62 +82,64 @@ def test_events_that_could_be_kept_apart_by_their_key_are_named_with_the_stateme
     assert choose_layout(transfers(same="account"), 8).way == "keyed"
 
 
-def names(tags):
-    return sorted(tag.__name__ for tag in tags)
+def names(event_types):
+    return sorted(event_type.__name__ for event_type in event_types)
 
 
 def test_leaves_that_speak_of_the_state_wait_for_the_root():
-    wiring = choose_layout(load("examples/fraud.py"), 8)
-    assert (names(wiring.leaves), names(wiring.cuts), names(wiring.speaking)) == (
+    layout = choose_layout(load("examples/fraud.py"), 8)
+    assert (names(layout.leaves), names(layout.cuts), names(layout.deferring)) == (
         ["Txn"], ["Rule"], ["Txn"],
     )  # fmt: skip
-    assert wiring.reasons == (
+    assert layout.reasons == (
         "apart, from zero: Txn; at the root: Rule",
         "what Txn says depends on the state, so it speaks when the root has",
     )
 
 
-def test_of_two_tags_that_order_each_other_one_cuts_the_other():
-    wiring = choose_layout(load("examples/inc_dec.py"), 8)
-    assert (names(wiring.leaves), names(wiring.cuts)) == (["Inc"], ["Dec", "Mark"])
+def test_of_two_event_types_that_order_each_other_one_cuts_the_other():
+    layout = choose_layout(load("examples/inc_dec.py"), 8)
+    assert (names(layout.leaves), names(layout.cuts)) == (["Inc"], ["Dec", "Mark"])
 
 
 def test_what_is_independent_of_the_leaves_runs_at_the_root_and_cuts_nothing():
     program = load("examples/smart_home.py")
-    wiring = choose_layout(program, 8)
-    assert {tag.__name__: name for tag, name in wiring.leaves.items()} == {"Temp": "rooms"}
-    assert names(wiring.cuts) == ["Minute"]
-    pressure = Event(program.tag("Pressure")(1, 1000), "gauge", 3)
-    assert len(wiring.route(pressure)) == 1
-    assert wiring.root(pressure) == 0
+    layout = choose_layout(program, 8)
+    assert {event_type.__name__: name for event_type, name in layout.leaves.items()} == {
+        "Temp": "rooms"
+    }
+    assert names(layout.cuts) == ["Minute"]
+    pressure = Event(program.event_type("Pressure")(1, 1000), "gauge", 3)
+    assert len(layout.route(pressure)) == 1
+    assert layout.root(pressure) == 0
 
 
 def test_events_of_one_key_meet_in_one_shard():
-    wiring = choose_layout(load("examples/key_counter.py"), 8)
+    layout = choose_layout(load("examples/key_counter.py"), 8)
     program = load("examples/key_counter.py")
-    inc, read = program.tag("Inc"), program.tag("Read")
+    inc, read = program.event_type("Inc"), program.event_type("Read")
     for key in range(50):
         shards = {
             shard
-            for n, tag in enumerate((inc, read, inc))
-            for shard in wiring.route(Event(tag(n, key), f"s{n}", n))
+            for n, event_type in enumerate((inc, read, inc))
+            for shard in layout.route(Event(event_type(n, key), f"s{n}", n))
         }
         assert len(shards) == 1
 
 
 def test_markers_go_to_every_shard_and_are_at_home_in_one():
     program = load("examples/value_barrier.py")
-    wiring = choose_layout(program, 5)
-    marker = Event(program.tag("Barrier")(3), "b", 0)
-    assert list(wiring.route(marker)) == [0, 1, 2, 3, 4]
-    assert wiring.home(marker) in range(5)
+    layout = choose_layout(program, 5)
+    marker = Event(program.event_type("Barrier")(3), "b", 0)
+    assert list(layout.route(marker)) == [0, 1, 2, 3, 4]
+    assert layout.home(marker) in range(5)
 
 
 def test_values_of_one_hot_key_use_every_shard():
     program = load("examples/value_barrier.py")
-    wiring = choose_layout(program, 4)
-    value = program.tag("Value")
-    used = {s for n in range(100) for s in wiring.route(Event(value(n, n), "a", n))}
+    layout = choose_layout(program, 4)
+    value = program.event_type("Value")
+    used = {s for n in range(100) for s in layout.route(Event(value(n, n), "a", n))}
     assert used == {0, 1, 2, 3}
 
 
@@ -147,9 +149,9 @@ def test_a_state_that_is_not_kept_per_key_is_told_how_it_could_be():
         depends(Value, Value, same="key"),
         init={},
     )
-    wiring = choose_layout(program, 4)
-    assert wiring.way == "sequential"
-    assert "keyed: the state is not kept per key; use MapOf(..., by='key')" in wiring.reasons
+    layout = choose_layout(program, 4)
+    assert layout.way == "sequential"
+    assert "keyed: the state is not kept per key; use MapOf(..., by='key')" in layout.reasons
 
 
 def test_a_handler_that_sees_the_whole_map_keeps_keys_together():
@@ -171,38 +173,38 @@ def test_events_of_one_lane_meet_in_one_shard():
         state=Sum(0.0),
         lanes=4,
     )
-    wiring = choose_layout(program, 8)
-    assert wiring.way == "forked"
-    used = [wiring.route(Event(Value(n, 1, n), "a", n)) for n in range(100)]
+    layout = choose_layout(program, 8)
+    assert layout.way == "forked"
+    used = [layout.route(Event(Value(n, 1, n), "a", n)) for n in range(100)]
     assert used[:4] == used[4:8]
     assert {shard for shards in used for shard in shards} == {0, 1, 2, 3}
 
 
 def test_a_hot_key_is_spread_and_its_markers_go_everywhere():
     program = load("examples/key_counter.py")
-    inc, read = program.tag("Inc"), program.tag("Read")
-    wiring = choose_layout(program, 8, hot=[2])
+    inc, read = program.event_type("Inc"), program.event_type("Read")
+    layout = choose_layout(program, 8, hot_keys=[2])
 
-    def shards(tag, key):
-        return {s for n in range(100) for s in wiring.route(Event(tag(n, key), "a", n))}
+    def shards(event_type, key):
+        return {s for n in range(100) for s in layout.route(Event(event_type(n, key), "a", n))}
 
     assert (shards(inc, 2), shards(read, 2)) == (set(range(8)), set(range(8)))
     assert len(shards(inc, 1) | shards(read, 1)) == 1
-    assert wiring.reasons[-1] == "Inc of a hot key folds apart, from zero"
+    assert layout.reasons[-1] == "Inc of a hot key folds apart, from zero"
 
 
 def test_a_hot_key_whose_events_keep_an_order_is_not_spread_and_says_so():
-    wiring = choose_layout(load("examples/ewma.py"), 8, hot=["a"])
-    assert wiring.hot == frozenset()
-    assert wiring.reasons[-1] == "a hot sensor is not spread: no events are free in it"
+    layout = choose_layout(load("examples/ewma.py"), 8, hot_keys=["a"])
+    assert layout.hot_keys == frozenset()
+    assert layout.reasons[-1] == "a hot sensor is not spread: no events are free in it"
 
 
 def test_an_entry_is_folded_in_one_shard_unless_it_is_hot():
     program = load("examples/taxi_tips.py")
-    tip = program.tag("Tip")
-    for hot, expected in (((), 1), ((1,), 8)):
-        wiring = choose_layout(program, 8, hot=hot)
-        used = {s for n in range(100) for s in wiring.route(Event(tip(n, 1, n), "a", n))}
+    tip = program.event_type("Tip")
+    for hot_keys, expected in (((), 1), ((1,), 8)):
+        layout = choose_layout(program, 8, hot_keys=hot_keys)
+        used = {s for n in range(100) for s in layout.route(Event(tip(n, 1, n), "a", n))}
         assert len(used) == expected
 
 
@@ -213,9 +215,9 @@ def test_who_speaks_of_a_state_with_many_entries_is_not_folded_apart():
         depends(Mark, Value, Mark),
         state=MapOf(Sum(), by="key"),
     )
-    wiring = choose_layout(program, 4)
-    assert wiring.way == "sequential"
-    assert "forked: what Value says depends on a state with many entries" in wiring.reasons
+    layout = choose_layout(program, 4)
+    assert layout.way == "sequential"
+    assert "forked: what Value says depends on a state with many entries" in layout.reasons
 
 
 def test_what_reads_a_copy_that_only_markers_write_goes_anywhere():
@@ -225,9 +227,9 @@ def test_what_reads_a_copy_that_only_markers_write_goes_anywhere():
         depends(Mark, Value, Mark, same="key"),
         state=MapOf(Replicated(), by="key"),
     )
-    wiring = choose_layout(program, 4)
-    assert wiring.way == "replicated"
-    used = {s for n in range(100) for s in wiring.route(Event(Value(n, 1, n), "a", n))}
+    layout = choose_layout(program, 4)
+    assert layout.way == "replicated"
+    used = {s for n in range(100) for s in layout.route(Event(Value(n, 1, n), "a", n))}
     assert used == {0, 1, 2, 3}
 
 
@@ -236,7 +238,7 @@ def test_a_program_without_markers_or_keys_is_sequential():
     assert choose_layout(program, 4).way == "sequential"
 
 
-def test_two_tags_that_order_each_other_are_not_spread_over_copies():
+def test_two_event_types_that_order_each_other_are_not_spread_over_copies():
     """Neither changes the state, but their order shows: only one shard keeps it."""
     program = Program(
         on(Value, output=lambda s, e: s),
@@ -246,10 +248,10 @@ def test_two_tags_that_order_each_other_are_not_spread_over_copies():
         depends(Value, Other),
         init=0,
     )
-    wiring = choose_layout(program, 4)
-    assert wiring.way == "sequential"
-    assert "replicated: some events that are no markers keep an order" in wiring.reasons
-    check_layout(program, wiring)
+    layout = choose_layout(program, 4)
+    assert layout.way == "sequential"
+    assert "replicated: some events that are no markers keep an order" in layout.reasons
+    check_layout(program, layout)
 
 
 def test_keys_that_share_a_part_stay_together_if_their_events_depend_on_each_other():
@@ -260,12 +262,12 @@ def test_keys_that_share_a_part_stay_together_if_their_events_depend_on_each_oth
         depends(Limit, Value, Limit),
         state=Shared(Replicated(0), MapOf(Sum(), by="key")),
     )
-    wiring = choose_layout(program, 4)
-    assert wiring.way == "sequential"
-    assert wiring.reasons == (
+    layout = choose_layout(program, 4)
+    assert layout.way == "sequential"
+    assert layout.reasons == (
         "shared: Value and Value depend on each other at different values of key too",
     )
-    check_layout(program, wiring)
+    check_layout(program, layout)
 
 
 def test_an_event_without_the_field_of_the_entries_goes_anywhere():
@@ -276,7 +278,7 @@ def test_an_event_without_the_field_of_the_entries_goes_anywhere():
         depends(Tick, Value, Limit, Tick),
         state=MapOf(Sum(), by="key"),
     )
-    wiring = choose_layout(program, 4)
-    assert (wiring.way, names(wiring.leaves)) == ("forked", ["Limit", "Value"])
-    used = {s for n in range(100) for s in wiring.route(Event(Limit(n, n), "a", n))}
+    layout = choose_layout(program, 4)
+    assert (layout.way, names(layout.leaves)) == ("forked", ["Limit", "Value"])
+    used = {s for n in range(100) for s in layout.route(Event(Limit(n, n), "a", n))}
     assert used == {0, 1, 2, 3}

@@ -3,13 +3,13 @@
 import pytest
 
 from anabranch import take
-from anabranch.eventtime.channels import end_sources
+from anabranch.eventtime.channels import end_channels
 from anabranch.plan.pricing.cost import PRICES, Prices
 from anabranch.plan.pricing.rates import Load, Rates, sample_rates
 from anabranch.plan.rules import RULES
 from anabranch.plan.rules.balance import balance
 from anabranch.plan.rules.collapse import collapse
-from anabranch.plan.tree import Plan, Worker
+from anabranch.plan.tree import Plan, PlanNode
 from anabranch.plan.validity import find_faults
 from anabranch.reference.verification import prepare
 from examples import key_counter as counter
@@ -19,24 +19,24 @@ from examples.value_barrier import Barrier, Value, value_barrier
 from tests.plan.programs import Month, Reading, typed
 
 ANYTHING = Rates([Load(take(Value), 1)])
-A, B, C, D, E = (Worker(take(Value, source=name)) for name in "abcde")
+A, B, C, D, E = (PlanNode(take(Value, channel=name)) for name in "abcde")
 
 
 def pair(left, right, *own, machine=None):
-    return Worker(*own, children=(left, right), machine=machine)
+    return PlanNode(*own, children=(left, right), machine=machine)
 
 
 def rooms(*names):
-    below = [Worker(take(home.Temp, source=name), state="rooms") for name in names]
+    below = [PlanNode(take(home.Temp, channel=name), state="rooms") for name in names]
     while len(below) > 1:
-        below = [Worker(state="rooms", children=(below[0], below[1])), *below[2:]]
+        below = [PlanNode(state="rooms", children=(below[0], below[1])), *below[2:]]
     return below[0]
 
 
-def outline(worker):
+def outline(node):
     """Return a tree as nested text."""
-    own = " ".join(part.source or part.tag.__name__ for part in worker.slices)
-    below = ", ".join(map(outline, worker.children))
+    own = " ".join(part.channel or part.event_type.__name__ for part in node.slices)
+    below = ", ".join(map(outline, node.children))
     return f"{own}({below})" if below else own
 
 
@@ -50,7 +50,7 @@ def outline(worker):
         (pair(pair(pair(A, B), C), D, Barrier), "Barrier((a, b), (c, d))"),
         # A rung that owns something stays; what hangs from it is balanced by itself.
         (
-            pair(A, pair(B, pair(C, pair(D, E)), take(Value, source="x")), Barrier),
+            pair(A, pair(B, pair(C, pair(D, E)), take(Value, channel="x")), Barrier),
             "Barrier(a, x((b, c), (d, e)))",
         ),
     ],
@@ -67,10 +67,10 @@ def test_nothing_is_proposed_for_what_is_low_already(low):
 
 
 def test_types_stay_on_their_sides():
-    root = Worker(
+    root = PlanNode(
         home.Minute,
         state="home",
-        children=(rooms("a", "b", "c", "d"), Worker(home.Pressure, state="gauge")),
+        children=(rooms("a", "b", "c", "d"), PlanNode(home.Pressure, state="gauge")),
     )
     (plan,) = balance(home.smart_home, Plan(root), ANYTHING)
     assert plan.height == 4
@@ -79,16 +79,17 @@ def test_types_stay_on_their_sides():
 
 
 def test_a_ladder_of_unlike_types_is_left_alone():
-    a, b, c = (Worker(take(Reading, source=s), state="part") for s in "abc")
-    ladder = Worker(
+    a, b, c = (PlanNode(take(Reading, channel=s), state="part") for s in "abc")
+    ladder = PlanNode(
         Month,
         state="year",
         children=(
-            Worker(
+            PlanNode(
                 state="year",
                 children=(
-                    Worker(
-                        state="year", children=(Worker(take(Reading, source="d"), state="year"), c)
+                    PlanNode(
+                        state="year",
+                        children=(PlanNode(take(Reading, channel="d"), state="year"), c),
                     ),
                     b,
                 ),
@@ -114,18 +115,18 @@ def test_an_idle_subtree_becomes_one_worker():
     busy = pair(A, B)
     rates = Rates(
         [
-            *(Load(take(Value, source=s), 500_000) for s in "ab"),
-            *(Load(take(Value, source=s), 10) for s in "cd"),
+            *(Load(take(Value, channel=s), 500_000) for s in "ab"),
+            *(Load(take(Value, channel=s), 10) for s in "cd"),
             Load(take(Barrier), 1),
         ]
     )
     proposed = list(collapse(value_barrier, Plan(pair(busy, pair(C, D), Barrier)), rates))
-    merged = Worker(take(Value, source="c"), take(Value, source="d"))
+    merged = PlanNode(take(Value, channel="c"), take(Value, channel="d"))
     assert proposed[0].root == pair(busy, merged, Barrier)
 
 
 def test_each_inner_worker_of_a_small_plan_is_tried_alone():
-    rates = Rates([Load(take(Value, source=s), 500_000) for s in "abcd"])
+    rates = Rates([Load(take(Value, channel=s), 500_000) for s in "abcd"])
     plan = Plan(pair(pair(A, B), pair(C, D), Barrier))
     assert [outline(p.root) for p in collapse(value_barrier, plan, rates)] == [
         "Barrier a b c d",
@@ -135,11 +136,13 @@ def test_each_inner_worker_of_a_small_plan_is_tried_alone():
 
 
 def test_a_worker_counts_all_that_is_below_it():
-    """A quarter of a worker's time, and no more, is idle; at 100 events per second it is 25."""
+    """A quarter of a node's time, and no more, is idle; at 100 events per second it is 25."""
     prices = Prices(seconds_per_event=0.7 / 100)
     plan = Plan(pair(pair(A, B), C, Barrier))
     for rate, idle in ((12.4, True), (12.6, False)):
-        rates = Rates([Load(take(Value, source=s), rate) for s in "ab"] + [Load(take(Barrier), 90)])
+        rates = Rates(
+            [Load(take(Value, channel=s), rate) for s in "ab"] + [Load(take(Barrier), 90)]
+        )
         first = next(collapse(value_barrier, plan, rates, prices))
         assert outline(first.root) == ("Barrier(a b, c)" if idle else "Barrier a b c")
 
@@ -164,13 +167,13 @@ PLANS = [
 @pytest.mark.parametrize(("module", "program", "plan"), PLANS)
 def test_a_rewritten_plan_is_valid_and_gives_the_sequential_answer(module, program, plan):
     rates = sample_rates(program, module.events)
-    items = end_sources(module.events, module.sources)
+    items = end_channels(module.events, module.channels)
     proposed = [p for rule in RULES for p in rule(program, plan, rates, PRICES)]
-    if len(plan.workers()) > 1:
+    if len(plan.nodes()) > 1:
         assert proposed
     for candidate in proposed:
         assert find_faults(program, candidate) == []
-        trial = prepare(program, candidate, items, module.sources)
+        trial = prepare(program, candidate, items, module.channels)
         assert trial.answer.values == module.expected
         for seed in range(10):
             assert trial.verify(seed)[1] is None

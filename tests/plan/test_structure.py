@@ -36,13 +36,13 @@ class Hour(NamedTuple):
     time: int
 
 
-def does(tag):
-    return on(tag, update=lambda state, event: state)
+def does(event_type):
+    return on(event_type, update=lambda state, event: state)
 
 
-def build(*statements, tags=(Position, Tip, Hour), **options):
-    named = {t for s in statements for t in (s.tag, *s.others)}
-    used = [does(tag) for tag in tags if tag in named]
+def build(*statements, event_types=(Position, Tip, Hour), **options):
+    named = {t for s in statements for t in (s.event_type, *s.others)}
+    used = [does(event_type) for event_type in event_types if event_type in named]
     return Program(*used, *statements, **(options or FORKED))
 
 
@@ -68,8 +68,8 @@ tangled_below_a_marker = build(
 two_keys = build(depends(Position, Position, same=("taxi", "zone")))
 
 
-def names(tags):
-    return tuple(tag.__name__ for tag in tags)
+def names(event_types):
+    return tuple(event_type.__name__ for event_type in event_types)
 
 
 CASES = [
@@ -134,8 +134,8 @@ def test_kind_and_levels_are_read_from_the_dependence(program, kind, levels):
         (two_keys, {"Position": "ordered per taxi, zone"}),
     ],
 )  # fmt: skip
-def test_each_tag_has_a_role(program, roles):
-    assert {r.tag.__name__: r.describe() for r in read_structure(program).roles} == roles
+def test_each_event_type_has_a_role(program, roles):
+    assert {r.type.__name__: r.describe() for r in read_structure(program).roles} == roles
 
 
 # Why it is so.
@@ -184,7 +184,7 @@ def test_each_tag_has_a_role(program, roles):
             [
                 "Rule synchronises what lies between: markers stand at the root",
                 (
-                    "Txn says something that depends on the state, so its workers need their part of "
+                    "Txn says something that depends on the state, so its nodes need their part of "
                     "the state after each marker"
                 ),
             ],

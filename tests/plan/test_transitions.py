@@ -11,19 +11,19 @@ from anabranch.errors import PlanError
 from anabranch.model.values.hashing import hash_stably
 from anabranch.plan.enumeration import enumerate_plans
 from anabranch.plan.transitions import TransitionStep, carry, normalise, transition
-from anabranch.plan.tree import Plan, Worker
+from anabranch.plan.tree import Plan, PlanNode
 from examples import key_counter as counter
 from examples import smart_home as home
 from examples.key_counter import Inc, Read, key_counter
 from examples.smart_home import smart_home
 from examples.value_barrier import Barrier, Value, value_barrier
 
-A, B, C = (Worker(take(Value, source=name)) for name in "abc")
-HALVES = [Worker(take(Value, source="a", lane=Shard(n, 2))) for n in (0, 1)]
+A, B, C = (PlanNode(take(Value, channel=name)) for name in "abc")
+HALVES = [PlanNode(take(Value, channel="a", lane=Shard(n, 2))) for n in (0, 1)]
 
 
 def above(left, right, *own, name="p"):
-    return Plan(Worker(*own, children=(left, right)), name)
+    return Plan(PlanNode(*own, children=(left, right)), name)
 
 
 def steps(change):
@@ -39,25 +39,25 @@ def test_a_plan_that_stays_needs_nothing():
 
 
 def test_one_worker_for_all_is_forked():
-    change = transition(value_barrier, Plan(Worker(Value, Barrier)), above(A, B, Barrier))
+    change = transition(value_barrier, Plan(PlanNode(Value, Barrier)), above(A, B, Barrier))
     assert steps(change) == [("fork", "0")]
     assert (change.moved, change.kept) == ((("0", "0"),), ())
 
 
 def test_a_leaf_is_split_and_its_sibling_stays():
     old = above(A, B, Barrier, name="old")
-    new = above(Worker(children=HALVES), B, Barrier, name="new")
+    new = above(PlanNode(children=HALVES), B, Barrier, name="new")
     change = transition(value_barrier, old, new)
     assert steps(change) == [("fork", "0.0")]
     assert (change.moved, change.kept) == ((("0.0", "0.0"),), (("0.1", "0.1"),))
     assert change.describe() == (
-        "old -> new\n  fork at new worker 0.0\n  1 leaf states stay, 1 subtrees move"
+        "old -> new\n  fork at new node 0.0\n  1 leaf states stay, 1 subtrees move"
     )
     assert carry(value_barrier, change, {"0.0": 5, "0.1": 7}) == {"0.0.0": 5, "0.0.1": 0, "0.1": 7}
 
 
 def test_two_leaves_are_merged_and_their_uncle_stays():
-    old, new = above(Worker(children=HALVES), B, Barrier), above(A, B, Barrier)
+    old, new = above(PlanNode(children=HALVES), B, Barrier), above(A, B, Barrier)
     change = transition(value_barrier, old, new)
     assert steps(change) == [("join", "0.0")]
     assert (change.moved, change.kept) == ((("0.0", "0.0"),), (("0.1", "0.1"),))
@@ -65,14 +65,14 @@ def test_two_leaves_are_merged_and_their_uncle_stays():
 
 
 def test_joins_come_from_the_bottom_and_forks_from_the_top():
-    old = above(A, Worker(children=(B, C)), Barrier)
-    new = above(Worker(children=(A, B)), C, Barrier)
+    old = above(A, PlanNode(children=(B, C)), Barrier)
+    new = above(PlanNode(children=(A, B)), C, Barrier)
     change = transition(value_barrier, old, new)
     assert steps(change) == [("join", "0.1"), ("join", "0"), ("fork", "0"), ("fork", "0.0")]
     assert (change.moved, change.kept) == ((("0", "0"),), ())
     assert [str(step) for step in change.steps[1:3]] == [
-        "join at old worker 0",
-        "fork at new worker 0",
+        "join at old node 0",
+        "fork at new node 0",
     ]
 
 
@@ -82,10 +82,10 @@ def test_sides_that_change_places_are_moved():
 
 
 def test_a_slice_that_moves_between_a_worker_and_its_root_moves_its_side_only():
-    x = take(Inc, key=1, source="x")
-    left, right = Worker(take(Inc, key=1), take(Read, key=1)), Worker(take(Inc, key=2))
-    old = Plan(Worker(x, children=(left, right)))
-    new = Plan(Worker(children=(left, right)))
+    x = take(Inc, key=1, channel="x")
+    left, right = PlanNode(take(Inc, key=1), take(Read, key=1)), PlanNode(take(Inc, key=2))
+    old = Plan(PlanNode(x, children=(left, right)))
+    new = Plan(PlanNode(children=(left, right)))
     change = transition(key_counter, old, new)
     # Both sides cover what they did before: the root's slice is within the left one.
     assert change.steps == ()
@@ -94,14 +94,14 @@ def test_a_slice_that_moves_between_a_worker_and_its_root_moves_its_side_only():
 
 def test_what_a_marker_owns_may_change_without_moving_a_state():
     old = above(A, B, Barrier)
-    new = above(A, B, take(Barrier, source="b"))
+    new = above(A, B, take(Barrier, channel="b"))
     assert transition(value_barrier, old, new).steps == ()
 
 
 def test_two_subtrees_may_move_each_for_itself():
-    halves = [Worker(take(Value, source="b", lane=Shard(n, 2))) for n in (0, 1)]
-    old = above(Worker(children=HALVES), B, Barrier)
-    new = above(A, Worker(children=halves), Barrier)
+    halves = [PlanNode(take(Value, channel="b", lane=Shard(n, 2))) for n in (0, 1)]
+    old = above(PlanNode(children=HALVES), B, Barrier)
+    new = above(A, PlanNode(children=halves), Barrier)
     change = transition(value_barrier, old, new)
     assert steps(change) == [("join", "0.0"), ("fork", "0.1")]
     assert change.moved == (("0.0", "0.0"), ("0.1", "0.1"))
@@ -111,14 +111,14 @@ def test_two_subtrees_may_move_each_for_itself():
 
 
 def test_only_the_type_that_changes_moves():
-    gauge = Worker(home.Pressure, state="gauge")
-    rooms = [Worker(take(home.Temp, room=Shard(n, 2)), state="rooms") for n in (0, 1)]
+    gauge = PlanNode(home.Pressure, state="gauge")
+    rooms = [PlanNode(take(home.Temp, room=Shard(n, 2)), state="rooms") for n in (0, 1)]
 
     def build(left):
-        return Plan(Worker(home.Minute, state="home", children=(left, gauge)))
+        return Plan(PlanNode(home.Minute, state="home", children=(left, gauge)))
 
-    old = build(Worker(home.Temp, state="rooms"))
-    new = build(Worker(state="rooms", children=rooms))
+    old = build(PlanNode(home.Temp, state="rooms"))
+    new = build(PlanNode(state="rooms", children=rooms))
     change = transition(smart_home, old, new)
     assert steps(change) == [("fork", "0.0")]
     assert change.kept == (("0.1", "0.1"),)
@@ -132,7 +132,7 @@ def test_only_the_type_that_changes_moves():
 
 
 def test_a_side_that_covers_less_than_before_moves_with_the_other():
-    """Rooms by name leave an unknown room to the root, which a single worker for rooms did not."""
+    """Rooms by name leave an unknown room to the root, which a single node for rooms did not."""
     change = transition(smart_home, home.plans["rooms and gauge"], home.plans["room by room"])
     assert steps(change) == [("join", "0"), ("fork", "0"), ("fork", "0.0")]
     assert change.kept == ()
@@ -140,48 +140,48 @@ def test_a_side_that_covers_less_than_before_moves_with_the_other():
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_both_plans_have_to_be_valid(place):
-    torn = Plan(Worker(children=(Worker(Barrier), Worker(Value))), "torn")
-    plans = [Plan(Worker(Value, Barrier))] * 2
+    torn = Plan(PlanNode(children=(PlanNode(Barrier), PlanNode(Value))), "torn")
+    plans = [Plan(PlanNode(Value, Barrier))] * 2
     plans[place] = torn
     with pytest.raises(PlanError, match="plan 'torn' is not valid"):
         transition(value_barrier, *plans)
 
 
 def test_a_step_says_which_plan_it_is_in():
-    assert str(TransitionStep("join", "0.1")) == "join at old worker 0.1"
-    assert str(TransitionStep("fork", "0")) == "fork at new worker 0"
+    assert str(TransitionStep("join", "0.1")) == "join at old node 0.1"
+    assert str(TransitionStep("fork", "0")) == "fork at new node 0"
 
 
 # Carrying, against joining everything and forking it anew.
 
 BY_KEY = [
     take(Read, key=1), take(Inc, key=1), take(Read, key=2),
-    take(Inc, key=2, source="a"), take(Inc, key=2, source="b"),
+    take(Inc, key=2, channel="a"), take(Inc, key=2, channel="b"),
 ]  # fmt: skip
 COUNTER_PLANS = [*counter.plans.values(), *enumerate_plans(key_counter, BY_KEY)]
 
 
-def fork_down(program, worker, state, path="0"):
-    if not worker.children:
+def fork_down(program, node, state, path="0"):
+    if not node.children:
         return {path: state}
-    left, right = worker.children
-    fork = program.find_fork(worker.state, left.state, right.state)
+    left, right = node.children
+    fork = program.find_fork(node.state, left.state, right.state)
     halves = fork.fork(state, left.subtree(), right.subtree())
     return {
         place: held
-        for side, (child, half) in enumerate(zip(worker.children, halves, strict=True))
+        for side, (child, half) in enumerate(zip(node.children, halves, strict=True))
         for place, held in fork_down(program, child, half, f"{path}.{side}").items()
     }
 
 
-def join_up(program, worker, states, path="0"):
-    if not worker.children:
+def join_up(program, node, states, path="0"):
+    if not node.children:
         return states[path]
     left, right = (
         join_up(program, child, states, f"{path}.{side}")
-        for side, child in enumerate(worker.children)
+        for side, child in enumerate(node.children)
     )
-    return program.find_fork(worker.state, *(c.state for c in worker.children)).join(left, right)
+    return program.find_fork(node.state, *(c.state for c in node.children)).join(left, right)
 
 
 COUNTS = st.dictionaries(st.integers(1, 3), st.integers(0, 9)).map(Map)
@@ -192,14 +192,14 @@ def test_no_count_is_lost_or_made_on_the_way(old, new, data):
     states = fork_down(key_counter, old.root, data.draw(COUNTS))
     for path in states:
         # What the leaves have counted since.
-        for part in old.workers()[path].slices:
+        for part in old.nodes()[path].slices:
             key = part.choice("key")
             if hasattr(key, "value"):
                 more = data.draw(st.integers(0, 3))
                 states[path] = states[path].set(key.value, states[path].get(key.value, 0) + more)
     change = transition(key_counter, old, new)
     carried = carry(key_counter, change, states)
-    leaves = {path for path, worker in new.workers().items() if not worker.children}
+    leaves = {path for path, node in new.nodes().items() if not node.children}
     assert set(carried) == leaves
     whole = join_up(key_counter, old.root, states)
     shape = key_counter.initial.shape
@@ -221,7 +221,7 @@ def test_a_chain_of_changes_comes_back_to_what_it_began_with(plans, state):
 def test_kept_and_moved_are_all_there_is(old, new):
     change = transition(key_counter, old, new)
     for side, plan in enumerate((old, new)):
-        leaves = {path for path, worker in plan.workers().items() if not worker.children}
+        leaves = {path for path, node in plan.nodes().items() if not node.children}
         below = {
             path
             for path in leaves
@@ -241,8 +241,8 @@ def test_kept_and_moved_are_all_there_is(old, new):
     [
         ([take(Value, lane=Shard(n, 3)) for n in range(3)], [take(Value)]),
         ([take(Value, lane=Shard(n, 3)) for n in (0, 2)], None),
-        ([take(Inc, key=Shard(0, 2)), take(Inc, key=Shard(1, 2), source="a")], None),
-        ([take(Inc, key=Shard(n, 2), source="a") for n in (0, 1)], [take(Inc, source="a")]),
+        ([take(Inc, key=Shard(0, 2)), take(Inc, key=Shard(1, 2), channel="a")], None),
+        ([take(Inc, key=Shard(n, 2), channel="a") for n in (0, 1)], [take(Inc, channel="a")]),
         # Lanes of shards of keys: two steps.
         (
             [take(Inc, key=Shard(k, 2), lane=Shard(n, 2)) for k in (0, 1) for n in (0, 1)],

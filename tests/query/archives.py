@@ -21,10 +21,10 @@ import duckdb
 import pytest
 
 from anabranch import Event
-from anabranch.eventtime.channels import Source, end_sources
+from anabranch.eventtime.channels import Channel, end_channels
 from anabranch.model.events import Item
 
-AIRPORTS = tuple(Source(name) for name in ("EWR", "JFK", "LGA"))
+AIRPORTS = tuple(Channel(name) for name in ("EWR", "JFK", "LGA"))
 
 
 class Flight(NamedTuple):
@@ -116,16 +116,16 @@ def open_power(folder: Path) -> duckdb.DuckDBPyConnection:
     return base
 
 
-def bring(rows: list[NamedTuple], source: str | None = None) -> list[Item]:
-    """Return rows as events of a source each, or of one, numbered in their order, ended."""
+def bring(rows: list[NamedTuple], channel: str | None = None) -> list[Item]:
+    """Return rows as events of a channel each, or of one, numbered in their order, ended."""
     counts: dict[str, int] = {}
     items: list[Item] = []
     for row in rows:
-        name = source or row.origin  # type: ignore[attr-defined]
+        name = channel or row.origin  # type: ignore[attr-defined]
         seq = counts.setdefault(name, 0)
         counts[name] += 1
         items.append(Event(row, name, seq))
-    return end_sources(items)
+    return end_channels(items)
 
 
 def fetch_flights(base: duckdb.DuckDBPyConnection, where: str = "true") -> list[Flight]:

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from anabranch import Event, Heartbeat
 from anabranch.eventtime import (
     Calendar,
+    Channel,
     CountSliding,
     CountTumbling,
     Custom,
     Global,
     Sessions,
     Sliding,
-    Source,
     Tumbling,
 )
 from anabranch.model.events import FOREVER, Item
@@ -158,40 +158,40 @@ CALENDARS: dict[str, Cut] = {
 
 # --- inputs ---------------------------------------------------------------------------------------
 
-SOURCES = tuple(Source(name, lateness=n) for name, n in (("a", 0), ("b", 3), ("c", 8)))
+CHANNELS = tuple(Channel(name, lateness=n) for name, n in (("a", 0), ("b", 3), ("c", 8)))
 BIDDERS = "xyz"
 
 
 def draw_bids(rng: random.Random, count: int, unit: int = 1, start: int = 0) -> list[Item]:
-    """Draw what three sources bring, in their own sequences: out of order, and late at times."""
+    """Draw what three channels bring, in their own sequences: out of order, and late at times."""
     items: list[Item] = []
-    for source in SOURCES:
+    for channel in CHANNELS:
         clock = start
         for seq in range(count):
             clock += rng.choice((0, 0, 1, 1, 2, 5)) * unit
             time = clock - rng.choice((0, 0, 0, 1, 3, 9)) * unit
             when = time - rng.choice((0, 0, 1, 2, 6, 14, 40)) * unit
             bid = Bid(time, rng.choice(BIDDERS), rng.randint(0, 99), when)
-            items.append(Event(bid, source.name, seq))
+            items.append(Event(bid, channel.name, seq))
     return items
 
 
 def find_late(items: list[Item], unit: int = 1) -> set[tuple[str, int]]:
-    """Return source and number of each event further behind than its source may be."""
+    """Return channel and number of each event further behind than its channel may be."""
     late = set()
-    for source in SOURCES:
+    for channel in CHANNELS:
         largest = None
-        for item in (item for item in items if item.source == source.name):
-            if largest is not None and item.data.time < largest - source.lateness * unit:
-                late.add((item.source, item.seq))
+        for item in (item for item in items if item.channel == channel.name):
+            if largest is not None and item.data.time < largest - channel.lateness * unit:
+                late.add((item.channel, item.seq))
             largest = item.data.time if largest is None else max(largest, item.data.time)
     return late
 
 
 def sort_bids(items: list[Item], late: set[tuple[str, int]]) -> list[Bid]:
     """Return the bids that are not late in the order in which a program sees them."""
-    kept = [item for item in items if (item.source, item.seq) not in late]
-    return [item.data for item in sorted(kept, key=lambda i: (i.data.time, i.source, i.seq))]
+    kept = [item for item in items if (item.channel, item.seq) not in late]
+    return [item.data for item in sorted(kept, key=lambda i: (i.data.time, i.channel, i.seq))]
 
 
 @st.composite
@@ -207,10 +207,10 @@ def logs(draw: Callable[..., Any], most: int = 24) -> list[Bid]:
     return bids
 
 
-def bring(bids: list[Bid], source: str = "a") -> list[Item]:
-    """Return bids as a source in order brings them, ended."""
-    items: list[Item] = [Event(bid, source, seq) for seq, bid in enumerate(bids)]
-    return [*items, Heartbeat(FOREVER, source, len(bids))]
+def bring(bids: list[Bid], channel: str = "a") -> list[Item]:
+    """Return bids as a channel in order brings them, ended."""
+    items: list[Item] = [Event(bid, channel, seq) for seq, bid in enumerate(bids)]
+    return [*items, Heartbeat(FOREVER, channel, len(bids))]
 
 
 def read_names(value: Any) -> dict[str, Any]:

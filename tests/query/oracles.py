@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 
 from anabranch import Event
-from anabranch.eventtime.channels import Source, end_sources
+from anabranch.eventtime.channels import Channel, end_channels
 from anabranch.eventtime.windows.window_types import merge_windows
 from anabranch.model.events import Item
 from anabranch.reference.sequential import Answer, run
@@ -34,7 +34,11 @@ class Click(NamedTuple):
     limit: int = 0
 
 
-SOURCES = (Source("shows", lateness=3), Source("clicks", lateness=3), Source("both", lateness=3))
+CHANNELS = (
+    Channel("shows", lateness=3),
+    Channel("clicks", lateness=3),
+    Channel("both", lateness=3),
+)
 HOWS = ("inner", "left", "right", "full")
 
 times = st.integers(0, 14)
@@ -44,19 +48,19 @@ clicks = st.builds(Click, times, st.integers(0, 1), st.integers(0, 9))
 
 @st.composite
 def draw_items(draw) -> list[Item]:
-    """Draw what three sources bring, more or less in order: some of it is late, much at equal times."""
+    """Draw what three channels bring, more or less in order: some of it is late, much at equal times."""
     items = []
-    for source, events in (("shows", shows), ("clicks", clicks), ("both", shows | clicks)):
+    for channel, events in (("shows", shows), ("clicks", clicks), ("both", shows | clicks)):
         brought = draw(st.lists(events, max_size=7))
         if draw(st.booleans()):
             brought.sort(key=lambda event: event.time)
-        items += [Event(event, source, seq) for seq, event in enumerate(brought)]
-    return end_sources(items, SOURCES)
+        items += [Event(event, channel, seq) for seq, event in enumerate(brought)]
+    return end_channels(items, CHANNELS)
 
 
 def fold(program: Any, items: list[Item]) -> tuple[Answer, list[Show], list[Click]]:
     """Run a program; return its answer, and the events that were not late."""
-    answer = run(program, items, SOURCES)
+    answer = run(program, items, CHANNELS)
     late = {id(late.event) for late in answer.late}
     good = [i.data for i in items if isinstance(i, Event) and id(i) not in late]
     assert (answer.ledger.pending, answer.ledger.rejected) == (0, 0)
@@ -129,7 +133,7 @@ def join_asof(lefts, rights, how, within, ties) -> Counter[Row]:
         ]
         latest = max((right.time for right in known), default=None)
         ones = {right for right in known if right.time == latest} or {None}
-        # Which of several at one time is the last, only the order of sources can tell.
+        # Which of several at one time is the last, only the order of channels can tell.
         one = next(iter(ones)) if len(ones) == 1 else ...
         if one is not None or how == "left":
             rows[(left.time, left, one)] += 1

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch import Event
-from anabranch.eventtime.channels import end_sources
+from anabranch.eventtime.channels import end_channels
 from anabranch.laws import check
 from anabranch.plan.layouts import choose_layout
 from anabranch.query import Matched, asof_join
@@ -36,21 +36,21 @@ def test_oracle_the_latest_of_all_earlier_events(items, how, within, ties):
 @pytest.mark.parametrize(("ties", "found"), [("right_first", 5), ("left_first", 3)])
 def test_who_comes_first_at_equal_times(ties, found):
     items = [Event(Click(3, 1), "c", 0), Event(Click(5, 1), "c", 1), Event(Show(5, 1), "s", 0)]
-    answer = run(asof_join(Show, Click, on="ad", ties=ties), end_sources(items))
+    answer = run(asof_join(Show, Click, on="ad", ties=ties), end_channels(items))
     assert answer.values == [Matched(Show(5, 1), Click(found, 1))]
 
 
-def test_of_several_at_one_time_the_last_in_the_order_of_sources_is_found():
-    items = [Event(Click(3, 1, n), source, 0) for n, source in enumerate("cab")]
+def test_of_several_at_one_time_the_last_in_the_order_of_channels_is_found():
+    items = [Event(Click(3, 1, n), channel, 0) for n, channel in enumerate("cab")]
     items += [Event(Show(4, 1), "s", 0)]
-    assert run(asof_join(Show, Click, on="ad"), end_sources(items)).values == [
+    assert run(asof_join(Show, Click, on="ad"), end_channels(items)).values == [
         Matched(Show(4, 1), Click(3, 1, 0))
     ]
 
 
 def test_what_nobody_can_find_any_more_is_forgotten():
     items = [Event(Click(3, 1), "c", 0), Event(Show(5, 1), "s", 0), Event(Show(6, 1), "s", 1)]
-    answer = run(asof_join(Show, Click, on="ad", within=2, how="left"), end_sources(items))
+    answer = run(asof_join(Show, Click, on="ad", within=2, how="left"), end_channels(items))
     assert answer.values == [Matched(Show(5, 1), Click(3, 1)), Matched(Show(6, 1), None)]
     assert answer.state == {}
 

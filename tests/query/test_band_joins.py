@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch import Event, Heartbeat
-from anabranch.eventtime.channels import end_sources
+from anabranch.eventtime.channels import end_channels
 from anabranch.plan.layouts import choose_layout
 from anabranch.query import Matched, band_join
 from anabranch.query.band_joins import Shelves
@@ -39,12 +39,12 @@ def test_oracle_all_pairs_and_when_each_is_said(items, how, band, interval):
 def test_events_of_one_time_meet_whichever_comes_first(interval, how):
     program = join(0, 0, *interval, how=how)
     show, click = Show(10, 1, 5), Click(10, 2, 5)
-    items = end_sources([Event(show, "s", 0), Event(click, "c", 0)])
+    items = end_channels([Event(show, "s", 0), Event(click, "c", 0)])
     assert run(program, items).values == [Matched(show, click)]
     assert run(program.changed(rank=(Click, Show)), items).values == [Matched(show, click)]
 
 
-def test_who_has_no_partner_is_said_when_the_frontier_shows_it():
+def test_who_has_no_partner_is_said_when_the_watermark_shows_it():
     program = join(-1, 1, 0, 5, how="left")
     show, far = Show(10, 1, 5), Click(11, 1, 9)
     items = [Event(show, "s", 0), Heartbeat(30, "s", 1), Event(far, "c", 0)]
@@ -79,14 +79,14 @@ def test_what_has_no_distance_is_said_at_once_and_not_kept(value):
 
 def test_one_partner_is_enough_for_many_that_can_not_be_told_apart():
     items = [Event(Click(1, 1, 5), "c", n) for n in range(3)] + [Event(Show(2, 1, 5), "s", 0)]
-    answer = run(join(how="full", lower=-3), end_sources(items))
+    answer = run(join(how="full", lower=-3), end_channels(items))
     assert answer.values == [Matched(Show(2, 1, 5), Click(1, 1, 5))] * 3
 
 
 def test_those_of_one_value_and_time_are_said_alone_in_the_order_they_came():
     clicks = [Click(1, ad, 5) for ad in (2, 3, 1)]
     items = [Event(click, "c", seq) for seq, click in enumerate(clicks)]
-    answer = run(join(how="right", lower=-3), end_sources(items))
+    answer = run(join(how="right", lower=-3), end_channels(items))
     assert answer.values == [Matched(None, click) for click in clicks]
     assert {output.event.time for output in answer.outputs} == {4}
 
@@ -108,7 +108,7 @@ def match(bid, ask, low, high, *, turned=False):
     )  # fmt: skip
     times = (2, 1) if turned else (1, 2)
     items = [Event(Bid(times[0], bid), "b", 0), Event(Ask(times[1], ask), "a", 0)]
-    answer = run(program, end_sources(items))
+    answer = run(program, end_channels(items))
     assert answer.ledger.processed == 2
     return len(answer.values)
 
@@ -119,8 +119,8 @@ floats = st.floats(-3, 3) | st.sampled_from([0.1, 0.2, 0.3, 0.7, 1e16, -1e16])
 @given(floats, floats, floats)
 def test_floats_match_alike_whoever_comes_first(bid, ask, width):
     low, high = -abs(width), abs(width)
-    said = match(bid, ask, low, high)
-    assert said == match(bid, ask, low, high, turned=True) == (low <= ask - bid <= high)
+    emitted = match(bid, ask, low, high)
+    assert emitted == match(bid, ask, low, high, turned=True) == (low <= ask - bid <= high)
 
 
 @pytest.mark.parametrize("value", [None, math.nan, math.inf])
@@ -161,10 +161,10 @@ def test_a_probe_looks_only_at_what_is_near():
 
 def test_events_that_can_not_be_told_apart_are_all_kept():
     items = [Event(Click(1, 1, 5), "c", n) for n in range(3)] + [Event(Show(1, 1, 5), "s", 0)]
-    assert len(run(join(), end_sources(items)).values) == 3
+    assert len(run(join(), end_channels(items)).values) == 3
 
 
 def test_it_is_sequential_and_says_why():
-    wiring = choose_layout(join(), 4)
-    assert wiring.way == "sequential"
-    assert "some events depend on each other whatever their fields are" in wiring.reasons[-1]
+    layout = choose_layout(join(), 4)
+    assert layout.way == "sequential"
+    assert "some events depend on each other whatever their fields are" in layout.reasons[-1]

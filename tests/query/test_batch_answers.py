@@ -1,7 +1,7 @@
 """What windows have said in the end is what a database says of all events at once.
 
 The events are real ones, in the order in which they became known. DuckDB answers in batch, and knows
-nothing of frontiers, panes or lateness.
+nothing of watermarks, panes or lateness.
 """
 
 import json
@@ -14,8 +14,8 @@ from anabranch import state as states
 from anabranch.eventtime import (
     AfterCount,
     AfterProcessingTime,
+    AfterWatermark,
     Always,
-    AtFrontier,
     Calendar,
     Sessions,
     Sliding,
@@ -87,7 +87,7 @@ def panes(accumulation="accumulating", lateness=TWO_DAYS, window=None):
     """Return windows that speak early every half an hour, on time, and with every late flight."""
     return Windowing(
         window or Tumbling(60),
-        AtFrontier(early=AfterProcessingTime(30), late=Always()),
+        AfterWatermark(early=AfterProcessingTime(30), late=Always()),
         accumulation=accumulation,
         lateness=lateness,
     )
@@ -120,12 +120,12 @@ def test_oracle_discarded_parts_add_up_to_what_the_database_has(base, week):
     added = sorted(
         (
             *place,
-            sum(part["n"] for part in said),
-            sum(part["total"] for part in said),
-            max(part["most"] for part in said if part["most"] is not None),
-            min(part["least"] for part in said if part["least"] is not None),
+            sum(part["n"] for part in emitted),
+            sum(part["total"] for part in emitted),
+            max(part["most"] for part in emitted if part["most"] is not None),
+            min(part["least"] for part in emitted if part["least"] is not None),
         )
-        for place, said in parts.items()
+        for place, emitted in parts.items()
     )
     assert added == hourly(base, WEEK)
 
@@ -151,7 +151,9 @@ def test_oracle_what_is_missed_is_what_the_database_says_came_too_late(base, wee
 
 
 def test_oracle_windows_that_slide_hold_what_a_join_with_their_starts_holds(base, week):
-    windowing = Windowing(Sliding(360, every=60), AtFrontier(late=AfterCount(1)), lateness=TWO_DAYS)
+    windowing = Windowing(
+        Sliding(360, every=60), AfterWatermark(late=AfterCount(1)), lateness=TWO_DAYS
+    )
     answer = run(flights_by_hour(windowing), bring(week), AIRPORTS)
     assert keep_last(answer.values) == ask(base, f"""
         select origin, start, {MEASURES} from (
@@ -225,9 +227,9 @@ def test_oracle_shards_say_what_the_database_says(base, week, size, shards):
     program, items = flights_by_hour(panes()), bring(week)
     batches = cut_rows(random.Random(size), items, size)
     outcome = run_batches(program, AIRPORTS, batches, shards)
-    said = [json.loads(value) for _, value in outcome.outputs]
+    emitted = [json.loads(value) for _, value in outcome.outputs]
     last = {}
-    for pane in sorted(said, key=lambda pane: pane["index"]):
+    for pane in sorted(emitted, key=lambda pane: pane["index"]):
         last[pane["key"], pane["start"]] = [pane["value"][name] for name in DELAYS]
     assert sorted((*place, *folds) for place, folds in last.items()) == hourly(base, WEEK)
     assert outcome.ledger.processed == len(week)
@@ -258,7 +260,7 @@ def test_oracle_earthquakes_by_the_time_they_were_last_corrected(lateness_days):
     rows = base.execute("select told, net, happened, mag from quakes order by all").fetchall()
     lateness = lateness_days * 24 * 3_600_000
     windowing = Windowing(
-        Tumbling(HOURS_MS), AtFrontier(early=AfterCount(10), late=Always()), lateness=lateness
+        Tumbling(HOURS_MS), AfterWatermark(early=AfterCount(10), late=Always()), lateness=lateness
     )
     folds = {"n": Count(), "top": (Max(), "mag")}
     program = aggregate(Quake, windowing, per="net", at="when", delay=3_600_000, **folds)
@@ -277,7 +279,7 @@ def test_oracle_the_power_that_a_house_takes(tmp_path):
     rows = base.execute("select minute, kilowatts from power order by all").fetchall()
     folds = {"n": Count(), "high": (Max(), "kilowatts"), "low": (Min(), "kilowatts")}
     answer = run(aggregate(Power, Tumbling(1440), **folds), bring([Power(*r) for r in rows], "s"))
-    said = [(v.start, *read_names(v.value).values()) for v in answer.values]
-    assert said == ask(base, """
+    emitted = [(v.start, *read_names(v.value).values()) for v in answer.values]
+    assert emitted == ask(base, """
         select minute // 1440 * 1440, count(*), max(kilowatts), min(kilowatts)
         from power group by all""")  # fmt: skip

@@ -31,10 +31,10 @@ def test_the_page_shows_what_its_code_prints(page):
         if language == "text":
             shown.append(body)
             continue
-        said = io.StringIO()
-        with contextlib.redirect_stdout(said):
+        emitted = io.StringIO()
+        with contextlib.redirect_stdout(emitted):
             exec(body, names)
-        printed += [said.getvalue()] if said.getvalue() else []
+        printed += [emitted.getvalue()] if emitted.getvalue() else []
     assert len(shown) >= 3
     assert printed == shown
 

@@ -12,21 +12,21 @@ from pyspark import cloudpickle
 
 from anabranch import take
 from anabranch.eventtime import (
+    AfterAll,
+    AfterAny,
     AfterCount,
+    AfterEach,
     AfterProcessingTime,
-    AllOf,
+    AfterWatermark,
     Always,
-    AnyOf,
-    AtFrontier,
-    Default,
+    DefaultTrigger,
     Global,
-    InTurn,
     Never,
     OrFinally,
     Repeatedly,
     Windowing,
 )
-from anabranch.eventtime.channels import end_sources
+from anabranch.eventtime.channels import end_channels
 from anabranch.eventtime.windows.panes import ACCUMULATIONS, OUTPUT_TIMES
 from anabranch.microbatch.job.column_plan import plan_columns
 from anabranch.plan.layouts import choose_layout
@@ -36,18 +36,18 @@ from anabranch.query import Missed, aggregate
 from anabranch.reference.sequential import run
 from anabranch.reference.verification import prepare
 from tests.microbatch.test_microbatches import Engine
-from tests.query.bids import BIDDERS, CUTS, FOLDS, SOURCES, Bid, draw_bids
+from tests.query.bids import BIDDERS, CHANNELS, CUTS, FOLDS, Bid, draw_bids
 from tests.runtimes.inputs import cut_rows
-from tests.runtimes.runtimes import read_said, sum_up
+from tests.runtimes.runtimes import read_emitted, sum_up
 
 TRIGGERS = [
-    Default(), Default(), Always(), Never(), AtFrontier(), AfterCount(2),
-    AtFrontier(early=AfterCount(2), late=Always()), AtFrontier(early=AfterProcessingTime(3)),
-    AtFrontier(early=Repeatedly(AfterCount(3)), late=AfterProcessingTime(2)),
+    DefaultTrigger(), DefaultTrigger(), Always(), Never(), AfterWatermark(), AfterCount(2),
+    AfterWatermark(early=AfterCount(2), late=Always()), AfterWatermark(early=AfterProcessingTime(3)),
+    AfterWatermark(early=Repeatedly(AfterCount(3)), late=AfterProcessingTime(2)),
     Repeatedly(AfterCount(3)), Repeatedly(AfterProcessingTime(4)),
-    Repeatedly(AnyOf(AfterCount(4), AfterProcessingTime(6))),
-    Repeatedly(AllOf(AfterCount(2), AfterProcessingTime(2))),
-    InTurn(AfterCount(2), AtFrontier(late=Always())), OrFinally(Always(), AfterCount(4)),
+    Repeatedly(AfterAny(AfterCount(4), AfterProcessingTime(6))),
+    Repeatedly(AfterAll(AfterCount(2), AfterProcessingTime(2))),
+    AfterEach(AfterCount(2), AfterWatermark(late=Always())), OrFinally(Always(), AfterCount(4)),
 ]  # fmt: skip
 
 
@@ -78,7 +78,7 @@ def draw_program(seed):
 def draw_input(seed, count):
     items = draw_bids(random.Random(seed), count)
     # Some inputs have not ended: then windows are left open.
-    return items if seed % 4 == 0 else end_sources(items, SOURCES)
+    return items if seed % 4 == 0 else end_channels(items, CHANNELS)
 
 
 def keyed(program):
@@ -91,9 +91,13 @@ def test_differential_every_plan_says_what_the_fold_says(optimizer):
     for seed in range(40):
         program, items = draw_program(seed), draw_input(seed, 12)
         slices = [{"bidder": bidder} for bidder in BIDDERS] if keyed(program) else [{}]
-        loads = [Load(take(tag, **entry)) for tag in program.tags for entry in slices]
+        loads = [
+            Load(take(event_type, **entry))
+            for event_type in program.event_types
+            for entry in slices
+        ]
         plan = OPTIMIZERS[optimizer](program, Rates(loads), ())
-        simulation, mismatch = prepare(program, plan, items, SOURCES).verify(seed)
+        simulation, mismatch = prepare(program, plan, items, CHANNELS).verify(seed)
         assert mismatch is None, f"replay with seed {seed}: {mismatch}"
         crashes += simulation.counts.crashes
     assert crashes > 10
@@ -101,20 +105,20 @@ def test_differential_every_plan_says_what_the_fold_says(optimizer):
 
 @pytest.mark.parametrize("shards", [1, 2, 7])
 def test_differential_any_cut_into_batches_says_what_the_fold_says(shards):
-    said = Counter()
+    emitted = Counter()
     for seed in range(shards * 1000, shards * 1000 + 40):
         rng = random.Random(seed)
         program, items = draw_program(seed), draw_input(seed, 20)
-        expected = run(program, items, SOURCES)
-        engine = Engine(program, SOURCES, shards)
+        expected = run(program, items, CHANNELS)
+        engine = Engine(program, CHANNELS, shards)
         for tasks in cut_rows(rng, items, rng.choice((1, 3, 50))):
             engine.batch(tasks)
             restart(rng, engine, seed, shards)
-        assert read_said(engine.said, engine.ledger) == sum_up(expected), f"seed {seed}"
-        said += Counter(
+        assert read_emitted(engine.emitted, engine.ledger) == sum_up(expected), f"seed {seed}"
+        emitted += Counter(
             value.reason if isinstance(value, Missed) else value.timing for value in expected.values
         )
-    assert {"early", "on_time", "late", "expired", "finished", "unsaid"} <= set(said)
+    assert {"early", "on_time", "late", "expired", "finished", "deferred"} <= set(emitted)
 
 
 def restart(rng, engine, seed, shards):
@@ -123,17 +127,17 @@ def restart(rng, engine, seed, shards):
     if chance < 0.2:
         engine.job = cloudpickle.loads(cloudpickle.dumps(engine.job))
     elif chance < 0.4:
-        engine.job = Engine(draw_program(seed), SOURCES, shards).job
+        engine.job = Engine(draw_program(seed), CHANNELS, shards).job
 
 
 def test_a_shard_forgets_keys_whose_windows_are_closed():
     tried = 0
     for seed in range(40):
-        program, items = draw_program(seed), end_sources(draw_bids(random.Random(seed), 15))
+        program, items = draw_program(seed), end_channels(draw_bids(random.Random(seed), 15))
         shape = program.initial.shape
         if shape.by is None or shape.inner.windowing.window.counted:
             continue
-        engine = Engine(program, SOURCES, 3)
+        engine = Engine(program, CHANNELS, 3)
         for tasks in cut_rows(random.Random(seed), items, 10):
             engine.batch(tasks)
         assert [page for store in engine.stores for page in store.pages] == [], f"seed {seed}"
@@ -151,6 +155,6 @@ def test_windows_per_key_run_apart_and_windows_over_all_do_not():
 
 def test_windows_do_not_fit_columns_and_say_why():
     program = aggregate(Bid, Global(), per="bidder", **FOLDS)
-    sources = {source.name: source for source in SOURCES}
-    reason = plan_columns(program, choose_layout(program, 4), sources, numbered=True)
+    channels = {channel.name: channel for channel in CHANNELS}
+    reason = plan_columns(program, choose_layout(program, 4), channels, numbered=True)
     assert reason == "Bid has fields with defaults"

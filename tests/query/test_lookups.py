@@ -7,12 +7,12 @@ import pytest
 
 from anabranch import Event, Heartbeat
 from anabranch.errors import ProgramError
-from anabranch.eventtime.channels import Source, end_sources
+from anabranch.eventtime.channels import Channel, end_channels
 from anabranch.laws import check
 from anabranch.plan.layouts import choose_layout
 from anabranch.query import Matched, Table, asof_join, lookup
 from anabranch.reference.sequential import run
-from tests.microbatch.test_microbatches import Engine, cut, expected_rows, said_rows
+from tests.microbatch.test_microbatches import Engine, cut, emitted_rows, expected_rows
 
 
 class Order(NamedTuple):
@@ -42,7 +42,7 @@ class Dropped(NamedTuple):
 RATE = Table(Rate, key="currency")
 PAID = Table(Rate, key="currency", on="paid_in")
 PRODUCT = Table(Product, key="id", on="product", gone=Dropped)
-SOURCES = (Source("orders", lateness=2), Source("rates"), Source("products"))
+CHANNELS = (Channel("orders", lateness=2), Channel("rates"), Channel("products"))
 
 
 def tell(order, rows):
@@ -67,16 +67,16 @@ def draw(rng, count=30):
         return Order(at, rng.randint(1, 3), rng.choice("EGU"), rng.choice("EGU"))
 
     items = []
-    for source, event in zip(SOURCES, (order, rate, product), strict=True):
+    for channel, event in zip(CHANNELS, (order, rate, product), strict=True):
         time = 0
-        for seq in range(count if source.name == "orders" else count // 3):
-            time += rng.choice((0, 1, 1, 2) if source.name == "orders" else (0, 2, 5))
-            items.append(Event(event(time), source.name, seq))
-    return end_sources(items, SOURCES)
+        for seq in range(count if channel.name == "orders" else count // 3):
+            time += rng.choice((0, 1, 1, 2) if channel.name == "orders" else (0, 2, 5))
+            items.append(Event(event(time), channel.name, seq))
+    return end_channels(items, CHANNELS)
 
 
 def look_up(events, how):
-    rates, products, said = {}, {}, []
+    rates, products, emitted = {}, {}, []
     for event in events:
         if isinstance(event, Rate):
             rates[event.currency] = event
@@ -87,8 +87,8 @@ def look_up(events, how):
         else:
             rows = rates.get(event.currency), rates.get(event.paid_in), products.get(event.product)
             if how == "left" or None not in rows:
-                said.append(tell(event, rows))
-    return said
+                emitted.append(tell(event, rows))
+    return emitted
 
 
 @pytest.mark.parametrize("ties", ["right_first", "left_first"])
@@ -97,7 +97,7 @@ def test_oracle_a_dict_that_follows_the_tables_says_the_same(how, ties):
     program = make(how, ties)
     for seed in range(30):
         items = draw(random.Random(seed))
-        answer = run(program, items, SOURCES)
+        answer = run(program, items, CHANNELS)
         events = sorted((e for e in items if isinstance(e, Event)), key=program.order)
         assert answer.values == look_up([e.data for e in events], how), seed
         assert answer.values
@@ -110,18 +110,18 @@ def test_differential_any_cut_into_batches_gives_the_sequential_answer(shards, c
     for seed in range(6):
         rng = random.Random(seed)
         items = draw(rng)
-        answer = run(program, items, SOURCES)
-        engine = Engine(program, SOURCES, shards, columns=columns)
+        answer = run(program, items, CHANNELS)
+        engine = Engine(program, CHANNELS, shards, columns=columns)
         for batch in cut(rng, items):
             engine.batch(batch)
-        assert said_rows(engine) == expected_rows(answer), seed
+        assert emitted_rows(engine) == expected_rows(answer), seed
         assert engine.ledger == answer.ledger
 
 
 def test_every_shard_follows_the_tables_and_events_go_anywhere():
-    wiring = choose_layout(make(), 4)
-    assert wiring.way == "replicated"
-    assert wiring.cuts == {Rate, Product, Dropped}
+    layout = choose_layout(make(), 4)
+    assert layout.way == "replicated"
+    assert layout.cuts == {Rate, Product, Dropped}
     assert check(make(), cases=60, seed=1).ok
 
 
@@ -136,7 +136,9 @@ def test_an_event_waits_for_the_tables_to_have_come_as_far():
 
 
 def test_at_equal_times_a_row_comes_first_unless_it_is_to_come_last():
-    items = end_sources([Event(Order(5, 1, "E", "E"), "orders", 0), Event(Rate(5, "E", 7), "a", 0)])
+    items = end_channels(
+        [Event(Order(5, 1, "E", "E"), "orders", 0), Event(Rate(5, "E", 7), "a", 0)]
+    )
     for ties, found in (("right_first", 1), ("left_first", 0)):
         assert len(run(lookup(Order, ties=ties, rate=RATE), items).values) == found
 
@@ -145,8 +147,8 @@ def test_one_table_by_one_key_says_what_the_as_of_join_says():
     pick = lookup(Order, how="left", select=lambda order, rows: (order, rows.rate), rate=RATE)
     join = asof_join(Order, Rate, on="currency", how="left", select=lambda *pair: pair)
     for seed in range(10):
-        items = [e for e in draw(random.Random(seed)) if e.source != "products"]
-        assert run(pick, items, SOURCES[:2]).values == run(join, items, SOURCES[:2]).values
+        items = [e for e in draw(random.Random(seed)) if e.channel != "products"]
+        assert run(pick, items, CHANNELS[:2]).values == run(join, items, CHANNELS[:2]).values
 
 
 WRONG = {

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.eventtime import (
+    AfterAll,
     AfterCount,
     AfterProcessingTime,
-    AllOf,
+    AfterWatermark,
     Always,
-    AtFrontier,
     CountSliding,
     CountTumbling,
     Custom,
@@ -25,7 +25,7 @@ from anabranch.eventtime import (
 from anabranch.eventtime.windows.panes import ACCUMULATIONS, OUTPUT_TIMES
 from anabranch.query import Missed, Result, aggregate
 from anabranch.reference.sequential import run
-from tests.eventtime.windows.recorded_log import Clock, Elements, End, Frontier, replay
+from tests.eventtime.windows.recorded_log import Clock, Elements, End, Watermark, replay
 from tests.eventtime.windows.test_trigger_machine import ENDING, LASTING
 from tests.query.bids import FOLDS, Bid, bring, logs, read_names, split_by_bidder, total_up
 
@@ -45,9 +45,9 @@ MERGING = st.sampled_from(
 # The clock rings for nothing where a count has to agree.
 CLOCKED = st.sampled_from(
     [
-        Repeatedly(AllOf(AfterProcessingTime(2), AfterCount(3))),
-        AtFrontier(early=AfterProcessingTime(3), late=AfterProcessingTime(2)),
-        AtFrontier(early=AllOf(AfterProcessingTime(2), AfterCount(2)), late=AfterCount(2)),
+        Repeatedly(AfterAll(AfterProcessingTime(2), AfterCount(3))),
+        AfterWatermark(early=AfterProcessingTime(3), late=AfterProcessingTime(2)),
+        AfterWatermark(early=AfterAll(AfterProcessingTime(2), AfterCount(2)), late=AfterCount(2)),
     ]
 )
 LATENESS = st.sampled_from([0, 0, 3, 20])
@@ -105,17 +105,17 @@ def write_log(bids, delay):
         for now in range(bids[0].time - 1, bids[-1].time + 130):
             yield Clock(now)
             yield from (Elements(((bid.when, bid),)) for bid in bids if bid.time == now)
-            yield Frontier(now - delay)
+            yield Watermark(now - delay)
     yield End()
 
 
 def expect(windowing, key, bids, delay):
     """Return what the machine says of the written log, as results."""
-    for said in replay(windowing, write_log(bids, delay)):
-        for pane in said.panes:
+    for emitted in replay(windowing, write_log(bids, delay)):
+        for pane in emitted.panes:
             start, end = pane.window
             yield Result(key, start, end, *pane[1:])
-        for lost in said.dropped:
+        for lost in emitted.dropped:
             start, end = lost.window or (None, None)
             yield Missed(key, lost.time, lost.value, start, end, lost.reason, lost.events)
 
@@ -131,8 +131,8 @@ def test_oracle_a_program_says_what_the_machine_says_of_every_tick_of_the_clock(
 def test_oracle_each_key_has_windows_and_a_clock_of_its_own(windowing, bids, delay):
     found = say(windowing, bids, delay=delay, per="bidder")
     for bidder, mine in split_by_bidder(bids):
-        said = [value for value in found if value.key == bidder]
-        assert said == list(expect(windowing, bidder, mine, delay))
+        emitted = [value for value in found if value.key == bidder]
+        assert emitted == list(expect(windowing, bidder, mine, delay))
     assert {value.key for value in found} <= {bid.bidder for bid in bids}
 
 
@@ -148,12 +148,12 @@ def test_windows_by_the_clock_are_windows_with_no_delay(windowing, bids):
 def test_a_bid_exactly_the_delay_behind_is_on_time_and_one_more_is_late(lag, timings):
     windowing = Windowing(Tumbling(10), lateness=50)
     bids = [Bid(9 + lag - 3, "x", 1, 9 + lag - 3 - 5), Bid(9 + lag, "x", 1, 9)]
-    said = [result for result in say(windowing, bids, delay=5) if result.start == 0]
-    assert [result.timing for result in said] == timings
+    emitted = [result for result in say(windowing, bids, delay=5) if result.start == 0]
+    assert [result.timing for result in emitted] == timings
 
 
 def test_a_window_speaks_when_the_clock_has_passed_it_by_the_delay():
-    windowing = Windowing(Tumbling(10), AtFrontier(early=AfterProcessingTime(4)))
+    windowing = Windowing(Tumbling(10), AfterWatermark(early=AfterProcessingTime(4)))
     program = aggregate(Bid, windowing, at="when", delay=5, **FOLDS)
     outputs = run(program, bring([Bid(2, "x", 3, 1), Bid(7, "x", 4, 6)])).outputs
     assert [(o.event.time, o.value.timing, read_names(o.value.value)["n"]) for o in outputs] == [
@@ -164,7 +164,7 @@ def test_a_window_speaks_when_the_clock_has_passed_it_by_the_delay():
 
 
 def test_a_late_pane_may_wait_for_the_clock():
-    windowing = Windowing(Tumbling(10), AtFrontier(late=AfterProcessingTime(3)), lateness=20)
+    windowing = Windowing(Tumbling(10), AfterWatermark(late=AfterProcessingTime(3)), lateness=20)
     bids = [Bid(5, "x", 1, 5), Bid(12, "x", 1, 3), Bid(13, "x", 1, 4)]
     outputs = run(aggregate(Bid, windowing, at="when", delay=0), bring(bids)).outputs
     assert [(o.event.time, o.value.timing, len(o.value.value)) for o in outputs] == [
@@ -174,7 +174,7 @@ def test_a_late_pane_may_wait_for_the_clock():
 
 
 def test_an_alarm_that_was_of_no_use_does_not_hide_the_end_of_a_window():
-    trigger = Repeatedly(AllOf(AfterProcessingTime(2), AfterCount(5)))
+    trigger = Repeatedly(AfterAll(AfterProcessingTime(2), AfterCount(5)))
     program = aggregate(Bid, Windowing(Tumbling(10), trigger), per="bidder")
     answer = run(program, bring([Bid(1, "x", 7)]))
     assert [(o.event.time, o.value.timing) for o in answer.outputs] == [(9, "on_time")]
@@ -201,11 +201,11 @@ def test_discarding_panes_add_up_to_the_accumulating_pane(windowing, bids):
 
 @given(windowings(accumulation="retracting", closing="if_new"), logs(), DELAYS)
 def test_retractions_leave_the_last_pane_of_each_window(windowing, bids, delay):
-    said, _ = apart(say(windowing, bids, delay=delay, per="bidder"))
-    left = net(said)
+    emitted, _ = apart(say(windowing, bids, delay=delay, per="bidder"))
+    left = net(emitted)
     spans = [(result.key, result.start, result.end) for result in left]
     assert len(set(spans)) == len(spans)
-    last = {(r.key, r.start, r.end): r for r in said if r.op == 1}
+    last = {(r.key, r.start, r.end): r for r in emitted if r.op == 1}
     assert all(last[span] == result for span, result in zip(spans, left, strict=True))
     assert windowing.window.merging or len(left) == len(last)
 
@@ -213,9 +213,9 @@ def test_retractions_leave_the_last_pane_of_each_window(windowing, bids, delay):
 @given(windowings(accumulation="retracting", closing="if_new"), logs(), DELAYS)
 def test_what_stands_in_the_end_holds_every_bid_that_was_not_missed(windowing, bids, delay):
     """Brute force: the windows of a bid, less those that it came too late for."""
-    said, missed = apart(say(windowing, bids, delay=delay))
+    emitted, missed = apart(say(windowing, bids, delay=delay))
     if windowing.window.merging or windowing.window.counted:
-        found = sorted(bid for result in net(said) for bid in result.value)
+        found = sorted(bid for result in net(emitted) for bid in result.value)
         if not windowing.window.counted:
             assert sorted([*found, *(one.value for one in missed)]) == sorted(bids)
         return
@@ -225,7 +225,7 @@ def test_what_stands_in_the_end_holds_every_bid_that_was_not_missed(windowing, b
         for start, end in windowing.window.assign(bid.when, bid, 0):
             if (bid, start) not in too_late:
                 wanted[(start, end)].append(bid)
-    held = {(r.start, r.end): sorted(r.value) for r in net(said)}
+    held = {(r.start, r.end): sorted(r.value) for r in net(emitted)}
     assert held == {span: sorted(mine) for span, mine in wanted.items()}
 
 
@@ -278,14 +278,14 @@ def test_ready_made_states_hold_what_the_bids_themselves_come_to(windowing, bids
 
 @given(logs(), DELAYS, LATENESS)
 def test_a_bid_is_missed_only_when_the_clock_has_left_its_window(bids, delay, lateness):
-    windowing = Windowing(Tumbling(10), AtFrontier(AfterCount(2), Always()), lateness=lateness)
-    said, missed = apart(say(windowing, bids, delay=delay))
+    windowing = Windowing(Tumbling(10), AfterWatermark(AfterCount(2), Always()), lateness=lateness)
+    emitted, missed = apart(say(windowing, bids, delay=delay))
     too_late = [bid for bid in bids if bid.time - delay > bid.when // 10 * 10 + 9 + lateness]
     assert [one.value for one in missed] == too_late
     assert {one.reason for one in missed} <= {"expired"}
     # On time: made in a window that the clock, less the delay, has not passed when the bid comes.
     prompt = [bid for bid in bids if bid.time - delay <= bid.when // 10 * 10 + 9]
-    on_time = {r.start: sorted(r.value) for r in said if r.timing == "on_time"}
+    on_time = {r.start: sorted(r.value) for r in emitted if r.timing == "on_time"}
     starts = {bid.when // 10 * 10 for bid in prompt}
     assert on_time == {
         start: sorted(bid for bid in prompt if bid.when // 10 * 10 == start) for start in starts

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from anabranch import Event, take
-from anabranch.eventtime.channels import Source, end_sources
+from anabranch.eventtime.channels import Channel, end_channels
 from anabranch.eventtime.windows.window_types import Sessions, Sliding, Tumbling
 from anabranch.plan.layouts import choose_layout
 from anabranch.plan.optimizers import OPTIMIZERS
@@ -13,7 +13,7 @@ from anabranch.plan.pricing.rates import Load, Rates
 from anabranch.query import asof_join, band_join, interval_join, window_join
 from anabranch.reference.sequential import run
 from anabranch.reference.simulator import rehearse
-from tests.microbatch.test_microbatches import Engine, cut, expected_rows, said_rows
+from tests.microbatch.test_microbatches import Engine, cut, emitted_rows, expected_rows
 from tests.query.oracles import HOWS, Click, Show
 
 JOINS = {
@@ -35,24 +35,24 @@ JOINS = {
         for how in HOWS
     },
 }
-SOURCES = (Source("a", lateness=3), Source("b", lateness=1), Source("c", lateness=4))
+CHANNELS = (Channel("a", lateness=3), Channel("b", lateness=1), Channel("c", lateness=4))
 every_join = pytest.mark.parametrize("name", JOINS)
 
 
 def draw_events(seed, count=30):
-    """Draw events of both types from each source, out of order by chance, some of them too much."""
+    """Draw events of both types from each channel, out of order by chance, some of them too much."""
     rng = random.Random(seed)
     items = []
-    for source in SOURCES:
+    for channel in CHANNELS:
         time = 0
         for seq in range(count):
             time += rng.choice((0, 0, 1, 2))
-            tag = rng.choice((Show, Click))
-            event = tag(
+            event_type = rng.choice((Show, Click))
+            event = event_type(
                 max(0, time - rng.choice((0, 0, 0, 1, 3, 5))), rng.randint(0, 3), rng.randint(0, 9)
             )
-            items.append(Event(event, source.name, seq))
-    return end_sources(items, SOURCES)
+            items.append(Event(event, channel.name, seq))
+    return end_channels(items, CHANNELS)
 
 
 @every_join
@@ -60,13 +60,13 @@ def draw_events(seed, count=30):
 def test_differential_any_cut_into_batches_gives_the_sequential_answer(name, shards):
     for seed in range(6):
         items = draw_events(seed)
-        answer = run(JOINS[name], items, SOURCES)
+        answer = run(JOINS[name], items, CHANNELS)
         assert answer.ledger.late > 0
         assert answer.values
-        engine = Engine(JOINS[name], SOURCES, shards, columns=bool(seed % 2))
+        engine = Engine(JOINS[name], CHANNELS, shards, columns=bool(seed % 2))
         for batch in cut(random.Random(seed), items):
             engine.batch(batch)
-        assert said_rows(engine) == expected_rows(answer), f"seed {seed}"
+        assert emitted_rows(engine) == expected_rows(answer), f"seed {seed}"
         assert engine.ledger == answer.ledger
 
 
@@ -76,15 +76,15 @@ def test_differential_every_plan_gives_the_sequential_answer(name, optimizer):
     program = JOINS[name]
     keyed = program.initial.shape.by is not None
     slices = [
-        take(tag, **({"ad": ad} if keyed else {}))
-        for tag in program.tags
+        take(event_type, **({"ad": ad} if keyed else {}))
+        for event_type in program.event_types
         for ad in (range(4) if keyed else [0])
     ]
     plan = OPTIMIZERS[optimizer](program, Rates([Load(one) for one in slices]))
     for seed in range(2):
         items = draw_events(seed, 20)
-        answer = run(program, items, SOURCES)
-        simulation = rehearse(program, plan, items, SOURCES).run(seed)
+        answer = run(program, items, CHANNELS)
+        simulation = rehearse(program, plan, items, CHANNELS).run(seed)
         assert sorted((o.id, o.value) for o in simulation.outputs) == sorted(
             (o.id, o.value) for o in answer.outputs
         )
@@ -94,7 +94,7 @@ def test_differential_every_plan_gives_the_sequential_answer(name, optimizer):
 @every_join
 def test_shards_keep_nothing_when_nobody_waits(name):
     items = draw_events(1)
-    engine = Engine(JOINS[name], SOURCES, 3)
+    engine = Engine(JOINS[name], CHANNELS, 3)
     kept = 0
     for batch in cut(random.Random(1), items):
         engine.batch(batch)

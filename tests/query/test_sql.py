@@ -6,7 +6,7 @@ import sqlite3
 import pytest
 
 from anabranch import Event
-from anabranch.eventtime.channels import end_sources
+from anabranch.eventtime.channels import end_channels
 from anabranch.query import asof_join, band_join, interval_join
 from anabranch.reference.sequential import run
 from tests.query.oracles import HOWS, Click, Show
@@ -47,7 +47,7 @@ def sort(rows):
 def answer(program, lefts, rights):
     items = [Event(e, "l", n) for n, e in enumerate(sorted(lefts))]
     items += [Event(e, "r", n) for n, e in enumerate(sorted(rights))]
-    return sort(run(program, end_sources(items)).values)
+    return sort(run(program, end_channels(items)).values)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -10,7 +10,7 @@ from anabranch import Event, Heartbeat
 from anabranch.errors import ProgramError
 from anabranch.eventtime import (
     AfterCount,
-    AtFrontier,
+    AfterWatermark,
     Custom,
     Fold,
     Global,
@@ -20,7 +20,7 @@ from anabranch.eventtime import (
     Tumbling,
     Windowing,
 )
-from anabranch.eventtime.channels import Source, end_sources
+from anabranch.eventtime.channels import Channel, end_channels
 from anabranch.microbatch.job.fingerprint import fingerprint
 from anabranch.model.shapes import MISSING
 from anabranch.plan.layouts import choose_layout
@@ -29,10 +29,10 @@ from anabranch.reference.sequential import run
 from anabranch.state import Count, Max, Sum
 from tests.query.bids import (
     CALENDARS,
+    CHANNELS,
     CUTS,
     FOLDS,
     HOUR,
-    SOURCES,
     SPRING,
     Bid,
     bring,
@@ -73,12 +73,12 @@ def test_oracle_windows_hold_what_brute_force_finds(name, per):
         items = draw_bids(random.Random(seed), 25)
         late = find_late(items)
         late_events += len(late)
-        answer = run(program, end_sources(items, SOURCES), SOURCES)
+        answer = run(program, end_channels(items, CHANNELS), CHANNELS)
         bids = sort_bids(items, late)
         streams = [(None, bids)] if per is None else split_by_bidder(bids)
         wanted = [result for key, mine in streams for result in expect(cut, key, mine)]
         assert by_place(describe(answer)) == by_place(wanted), f"seed {seed}"
-        assert {(lost.event.source, lost.event.seq) for lost in answer.late} == late
+        assert {(lost.event.channel, lost.event.seq) for lost in answer.late} == late
         assert tuple(answer.ledger) == (75, 75 - len(late), len(late), 0, 0, 0)
     assert late_events > 50
 
@@ -86,13 +86,13 @@ def test_oracle_windows_hold_what_brute_force_finds(name, per):
 @pytest.mark.parametrize("name", CALENDARS)
 def test_oracle_calendar_windows_are_those_of_local_clocks(name):
     cut = CALENDARS[name]
-    sources = tuple(Source(s.name, lateness=s.lateness * HOUR) for s in SOURCES)
+    channels = tuple(Channel(s.name, lateness=s.lateness * HOUR) for s in CHANNELS)
     program = aggregate(Bid, cut.window, per="bidder", **FOLDS)
     lengths = set()
     for seed in range(12):
         items = draw_bids(random.Random(seed), 60, unit=HOUR, start=SPRING - 20 * HOUR)
         late = find_late(items, unit=HOUR)
-        answer = run(program, end_sources(items, sources), sources)
+        answer = run(program, end_channels(items, channels), channels)
         wanted = [
             result
             for key, mine in split_by_bidder(sort_bids(items, late))
@@ -108,7 +108,7 @@ def test_oracle_calendar_windows_are_those_of_local_clocks(name):
 def test_oracle_windows_hold_the_events_themselves_in_order(name):
     cut = CUTS[name]
     items = draw_bids(random.Random(name), 30)
-    answer = run(aggregate(Bid, cut.window), end_sources(items, SOURCES), SOURCES)
+    answer = run(aggregate(Bid, cut.window), end_channels(items, CHANNELS), CHANNELS)
     found = cut.group(sort_bids(items, find_late(items)))
     assert {(r.start, r.end): r.value for r in answer.values} == {
         span: tuple(bids) for span, bids in found.items()
@@ -117,16 +117,16 @@ def test_oracle_windows_hold_the_events_themselves_in_order(name):
 
 @every_cut
 def test_windows_that_are_not_complete_wait_and_nothing_is_said_twice(name):
-    """Stop at every promise of a source that is in order: what was said so far is a beginning."""
-    items = [item for item in draw_bids(random.Random(name), 40) if item.source == "a"]
+    """Stop at every promise of a channel that is in order: what was said so far is a beginning."""
+    items = [item for item in draw_bids(random.Random(name), 40) if item.channel == "a"]
     items = [item for item in items if ("a", item.seq) not in find_late(items)]
     program = aggregate(Bid, CUTS[name].window, per="bidder", **FOLDS)
-    whole = run(program, end_sources(items)).values
+    whole = run(program, end_channels(items)).values
     lengths = []
     for count in range(0, len(items), 5):
-        said = run(program, items[:count]).values
-        assert said == whole[: len(said)]
-        lengths.append(len(said))
+        emitted = run(program, items[:count]).values
+        assert emitted == whole[: len(emitted)]
+        lengths.append(len(emitted))
     assert lengths == sorted(lengths)
     assert name == "global" or lengths[-1] > 0
 
@@ -134,7 +134,7 @@ def test_windows_that_are_not_complete_wait_and_nothing_is_said_twice(name):
 def test_windows_are_said_in_the_order_in_which_they_end():
     items = draw_bids(random.Random(1), 60)
     program = aggregate(Bid, Sliding(10, every=3), per="bidder", **FOLDS)
-    ends = [result.end for result in run(program, end_sources(items, SOURCES), SOURCES).values]
+    ends = [result.end for result in run(program, end_channels(items, CHANNELS), CHANNELS).values]
     assert ends == sorted(ends)
     assert len(ends) > 40
 
@@ -147,9 +147,9 @@ def test_a_key_whose_windows_are_closed_is_forgotten(name):
     window = CUTS[name].window
     program = aggregate(Bid, window, per="bidder", **FOLDS)
     items = draw_bids(random.Random(name), 20)
-    ended = run(program, end_sources(items, SOURCES), SOURCES)
-    later = [Heartbeat(10**6, source.name, 20) for source in SOURCES]
-    passed = run(program, [*items, *later], SOURCES)
+    ended = run(program, end_channels(items, CHANNELS), CHANNELS)
+    later = [Heartbeat(10**6, channel.name, 20) for channel in CHANNELS]
+    passed = run(program, [*items, *later], CHANNELS)
     if window.counted:
         # Positions count on for as long as the input does.
         assert {state.seen for state in passed.state.values()} == {
@@ -176,10 +176,10 @@ def test_what_a_window_never_said_is_reported_as_it_would_have_been_said():
     )  # fmt: skip
     program = aggregate(Bid, windowing, n=Count(), total=(Sum(), "price"))
     answer = run(program, bring([Bid(1, "x", 5), Bid(2, "x", 6), Bid(3, "x", 7)]))
-    said, lost = answer.values
-    assert read_names(said.value) == {"n": 2, "total": 11}
+    emitted, lost = answer.values
+    assert read_names(emitted.value) == {"n": 2, "total": 11}
     assert read_names(lost.value) == {"n": 1, "total": 7}
-    assert lost[3:] == (0, 10, "unsaid", 1)
+    assert lost[3:] == (0, 10, "deferred", 1)
 
 
 def test_windows_may_fold_by_the_users_own_functions():
@@ -203,7 +203,7 @@ def test_bids_may_be_dataclasses():
 
     program = aggregate(Offer, Tumbling(10), per="bidder", top=(Max(), "price"))
     items = [Event(Offer(time, "x", time * 3), "a", time) for time in (1, 5, 12)]
-    found = [(r.start, read_names(r.value)) for r in run(program, end_sources(items)).values]
+    found = [(r.start, read_names(r.value)) for r in run(program, end_channels(items)).values]
     assert found == [(0, {"top": 15}), (10, {"top": 36})]
 
 
@@ -221,7 +221,7 @@ def test_a_stored_state_knows_the_windows_it_was_made_by():
     others = [
         print_of(Tumbling(11), n=Count()),
         print_of(Windowing(Tumbling(10), lateness=1), n=Count()),
-        print_of(Windowing(Tumbling(10), AtFrontier()), n=Count()),
+        print_of(Windowing(Tumbling(10), AfterWatermark()), n=Count()),
         print_of(Windowing(Tumbling(10), closing="always"), n=Count()),
         print_of(Tumbling(10), n=Count(), at="when", delay=0),
         print_of(Tumbling(10), n=Count(), at="when", delay=1),

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch import Event, Heartbeat
-from anabranch.eventtime.channels import end_sources
+from anabranch.eventtime.channels import end_channels
 from anabranch.eventtime.windows.calendar_windows import Calendar
 from anabranch.eventtime.windows.window_types import Global, Sessions, Sliding, Tumbling
 from anabranch.query import Matched, window_join
@@ -29,7 +29,7 @@ def test_oracle_all_pairs_of_all_windows_and_when_each_is_said(window, items, ho
     assert answer.state == {}
 
 
-def test_a_window_speaks_when_the_frontier_has_reached_its_last_time():
+def test_a_window_speaks_when_the_watermark_has_reached_its_last_time():
     program = window_join(Show, Click, on="ad", window=Tumbling(10))
     items = [Event(Show(3, 1), "s", 0), Event(Click(9, 1), "s", 1)]
     assert run(program, [*items, Heartbeat(8, "s", 2)]).values == []
@@ -48,7 +48,7 @@ def test_events_of_both_sides_hold_a_session_open():
     program = window_join(Show, Click, on="ad", window=Sessions(5), how="full")
     items = [Event(Show(0, 1), "s", 0), Event(Click(4, 1), "s", 1), Event(Show(8, 1), "s", 2),
              Event(Show(13, 1), "s", 3)]  # fmt: skip
-    answer = run(program, end_sources(items))
+    answer = run(program, end_channels(items))
     assert [(o.event.time, o.value) for o in answer.outputs] == [
         (12, Matched(Show(0, 1), Click(4, 1))),
         (12, Matched(Show(8, 1), Click(4, 1))),
@@ -62,4 +62,4 @@ def test_pairs_of_a_window_come_in_the_order_of_their_events():
     )
     items = [Event(Show(2, 1), "s", 0), Event(Show(1, 1), "r", 0), Event(Click(4, 1), "t", 0),
              Event(Click(3, 1), "u", 0)]  # fmt: skip
-    assert run(program, end_sources(items)).values == [(1, 3), (1, 4), (2, 3), (2, 4)]
+    assert run(program, end_channels(items)).values == [(1, 3), (1, 4), (2, 3), (2, 4)]

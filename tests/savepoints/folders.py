@@ -19,8 +19,8 @@ def describe(name: str = "one", **changes) -> Manifest:
         "program": "levels",
         "runtime": "reference",
         "fingerprint": {"events": "Reading(time)"},
-        "frontier": 7,
-        "frontiers": {"a": 7, "b": 9},
+        "watermark": 7,
+        "watermarks": {"a": 7, "b": 9},
         "standings": record_standings(standings),
         "ledger": LedgerRecord(*Ledger(3, 2, 0, 0, 0, 1)),
         "schema": {"version": 1},
@@ -38,7 +38,7 @@ def fill(draft) -> None:
     nested = pa.table({"key": [1, 2], "value": [[{"a": 1}], [{"a": 2}, {"a": 3}]]})
     draft.write_table("state/part-0.parquet", nested)
     draft.write_table("state/part-1.parquet", pa.table({"key": [3], "value": [[{"a": 4}]]}))
-    draft.write_table("pending/Reading/part-0.parquet", pa.table({"source": ["a"], "time": [9]}))
+    draft.write_table("pending/Reading/part-0.parquet", pa.table({"channel": ["a"], "time": [9]}))
 
 
 def list_tree(folder: Path) -> list[str]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from anabranch import Event, Map, Program, depends, on
 from anabranch.eventtime.channel_progress import Standing
-from anabranch.eventtime.channels import Source
+from anabranch.eventtime.channels import Channel
 from anabranch.eventtime.ledger import Ledger
 from anabranch.model.shapes import WrittenShape
 from anabranch.reference.sequential import run
@@ -32,7 +32,7 @@ class Order(NamedTuple):
 class Return(NamedTuple):
     time: int
     customer: str
-    source: str
+    channel: str
     seq: int | None = None
 
 
@@ -63,13 +63,13 @@ def buy(account, order):
 
 shop = Program(
     on(Order, update=buy, output=lambda a, e: (e.customer, a.orders)),
-    on(Return, update=lambda a, e: a._replace(orders=a.orders - 1), output=lambda a, e: e.source),
+    on(Return, update=lambda a, e: a._replace(orders=a.orders - 1), output=lambda a, e: e.channel),
     depends(Order, Order, Return, same="customer"),
     depends(Return, Return, same="customer"),
     state=MapOf(WrittenShape(Account()), by="customer"),
     name="shop",
 )
-SOURCES = [Source("web", lateness=5), Source("till", lateness=None)]
+CHANNELS = [Channel("web", lateness=5), Channel("till", lateness=None)]
 CUSTOMERS = ["ann", "bob", "zoë", ""]
 
 
@@ -87,11 +87,11 @@ def list_items(count=24):
 
 
 def take(count=24) -> Snapshot:
-    """Return a snapshot with entries, and with pending events of both tags."""
+    """Return a snapshot with entries, and with pending events of both event types."""
     from anabranch import Heartbeat
 
     items = [*list_items(count), Heartbeat(count // 2, "till", 0)]
-    return run(shop, items, SOURCES).snapshot()
+    return run(shop, items, CHANNELS).snapshot()
 
 
 FULL = Snapshot(

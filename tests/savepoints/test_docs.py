@@ -23,18 +23,20 @@ def test_the_page_shows_what_its_code_prints(tmp_path, monkeypatch):
     names = {"__name__": "page"}
     printed, shown = [], []
     for language, title, body in BLOCK.findall(PAGE.read_text(encoding="utf-8")):
-        said = io.StringIO()
+        emitted = io.StringIO()
         if title:
             Path(title).write_text(body, encoding="utf-8")
         elif language == "text":
             shown.append(body)
         elif language == "console":
-            with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-                assert run_command(shlex.split(body.partition("\n")[0])[2:]) == 0, said.getvalue()
+            with contextlib.redirect_stdout(emitted), contextlib.redirect_stderr(emitted):
+                assert run_command(shlex.split(body.partition("\n")[0])[2:]) == 0, (
+                    emitted.getvalue()
+                )
         elif language == "python":
-            with contextlib.redirect_stdout(said):
+            with contextlib.redirect_stdout(emitted):
                 exec(body, names)
-            printed += [said.getvalue()] if said.getvalue() else []
+            printed += [emitted.getvalue()] if emitted.getvalue() else []
     assert len(shown) == 3
     assert printed == shown
 
@@ -49,7 +51,7 @@ def test_its_code_for_spark_saves_restores_and_rescales(spark, tmp_path, monkeyp
     for title in ("morning.jsonl", "afternoon.jsonl"):
         text = next(body for _, name, body in blocks if name == title)
         rows = [json.loads(line) for line in text.splitlines()]
-        numbered = [json.dumps(row | {"seq": next(seqs[row["source"]])}) + "\n" for row in rows]
+        numbered = [json.dumps(row | {"seq": next(seqs[row["channel"]])}) + "\n" for row in rows]
         Path("in", title).write_text("".join(numbered))
     (code,) = [body for language, _, body in blocks if language == "py"]
     for name in ("in", "out", "checkpoint", "out-2", "checkpoint-2"):  # The JVM is elsewhere.

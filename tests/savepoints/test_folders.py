@@ -129,7 +129,7 @@ def test_several_processes_write_their_own_parts(tmp_path):
     assert list(savepoint.manifest.files) == ["state/part-0.parquet", "state/part-1.parquet"]
 
 
-def test_sources_keep_their_logs_as_they_are(tmp_path):
+def test_channels_keep_their_logs_as_they_are(tmp_path):
     (tmp_path / "log").write_text('v1\n{"batchId":0}\n')
     with begin_draft(tmp_path / "one") as draft:
         draft.add_file("sources/0/0", tmp_path / "log")

@@ -45,7 +45,7 @@ CHANGES = {
     "manifest_without_a_format": lambda page: {k: v for k, v in page.items() if k != "format"},
     "manifest_with_a_field_too_many": lambda page: page | {"more": 1},
     "manifest_without_a_ledger": lambda page: {k: v for k, v in page.items() if k != "ledger"},
-    "manifest_with_a_text_for_a_number": lambda page: page | {"frontier": "7"},
+    "manifest_with_a_text_for_a_number": lambda page: page | {"watermark": "7"},
     "manifest_with_a_large_number": lambda page: page | {"clock_ms": 1 << 63},
     "manifest_with_another_id": lambda page: page | {"id": "0" * 64},
     "manifest_that_was_changed": lambda page: page | {"program": "another"},
@@ -83,9 +83,9 @@ def named(path):
 
 
 CONTRADICTIONS = {
-    "frontiers_differ": lambda: sealed(frontiers={"a": 7}),
-    "frontier_is_not_the_least": lambda: sealed(frontier=9),
-    "frontier_of_nobody": lambda: sealed(standings={}, frontiers={}, frontier=9),
+    "watermarks_differ": lambda: sealed(watermarks={"a": 7}),
+    "watermark_is_not_the_least": lambda: sealed(watermark=9),
+    "watermark_of_nobody": lambda: sealed(standings={}, watermarks={}, watermark=9),
     "ledger_does_not_balance": lambda: sealed(ledger=LedgerRecord(*Ledger(3, 1))),
     "is_called_latest": lambda: sealed(name="latest"),
     "is_called_by_a_path": lambda: sealed(name="../up"),
@@ -109,13 +109,13 @@ def test_a_manifest_that_contradicts_itself_is_neither_written_nor_read(name, me
 
 def test_standings_are_recorded_by_name():
     (record,) = record_standings({"a": Standing()}).values()
-    assert (record.frontier, record.largest, record.waived) == (-(1 << 63), None, -(1 << 63))
+    assert (record.watermark, record.largest, record.waived) == (-(1 << 63), None, -(1 << 63))
 
 
-def test_where_a_source_joined_is_kept_and_a_manifest_without_it_has_the_id_of_before():
+def test_where_a_channel_joined_is_kept_and_a_manifest_without_it_has_the_id_of_before():
     standings = {"a": Standing(7, joined=4), "b": Standing(9)}
-    frontiers = {"a": 7, "b": 9}
-    manifest = sealed(standings=record_standings(standings), frontiers=frontiers, frontier=7)
+    watermarks = {"a": 7, "b": 9}
+    manifest = sealed(standings=record_standings(standings), watermarks=watermarks, watermark=7)
     assert read_manifest(write_manifest(manifest)).list_standings() == standings
     page = json.loads(write_manifest(manifest))
     assert page["standings"]["a"]["joined"] == 4

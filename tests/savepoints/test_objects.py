@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from anabranch import Event, Heartbeat, Program, depends, on
-from anabranch.eventtime import Source, Tumbling, Windowing
+from anabranch.eventtime import Channel, Tumbling, Windowing
 from anabranch.eventtime.channel_progress import Standing
 from anabranch.eventtime.ledger import Ledger
 from anabranch.model.shapes import WrittenShape
@@ -32,7 +32,7 @@ from anabranch.state.evolution.schemas import describe_snapshot
 from tests.microbatch.programs import Reading, levels
 from tests.reference.test_resuming import ALL, assert_goes_on, draw_cut
 from tests.savepoints.folders import list_tree
-from tests.savepoints.programs import FULL, SOURCES, Account, Order, list_items, shop, take
+from tests.savepoints.programs import CHANNELS, FULL, Account, Order, list_items, shop, take
 
 
 def assert_same(a: Snapshot, b: Snapshot) -> None:
@@ -45,7 +45,7 @@ def assert_same(a: Snapshot, b: Snapshot) -> None:
 @settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_run_goes_on_from_a_folder(name, data, tmp_path_factory):
     program = ALL[name]
-    sources, first, rest = data.draw(draw_cut(program))
+    channels, first, rest = data.draw(draw_cut(program))
 
     def carry(snapshot):
         path = tmp_path_factory.mktemp("savepoints") / "one"
@@ -53,9 +53,9 @@ def test_a_run_goes_on_from_a_folder(name, data, tmp_path_factory):
         return read_snapshot(path, program)
 
     if all(item.seq is not None for item in first):
-        assert_goes_on(program, sources, first, rest, carry)
+        assert_goes_on(program, channels, first, rest, carry)
     else:
-        snapshot = run(program, first, sources).snapshot()
+        snapshot = run(program, first, channels).snapshot()
         carried = carry(snapshot)
         assert repr(carried.state) == repr(snapshot.state)
         assert sorted(map(repr, carried.pending)) == sorted(map(repr, snapshot.pending))
@@ -82,10 +82,10 @@ def test_a_savepoint_is_made_of_plain_tables(tmp_path):
     assert state.column_names == ["key", *Account._fields]
     assert state["key"].to_pylist() == ["", "ann", "bob"]
     assert pa.types.is_decimal(state.schema.field("total").type)
-    # A field of the event's own that is called `source` keeps its name.
+    # A field of the event's own that is called `channel` keeps its name.
     returns = savepoint.read_table("pending/Return/part-00000.parquet")
-    assert returns.column_names == ["@source", "@seq", "time", "customer", "source", "seq"]
-    assert set(returns["@source"].to_pylist()) == {"web"}
+    assert returns.column_names == ["@channel", "@seq", "time", "customer", "channel", "seq"]
+    assert set(returns["@channel"].to_pylist()) == {"web"}
     assert savepoint.manifest.program == "shop"
     assert savepoint.manifest.runtime == "reference"
 
@@ -122,15 +122,15 @@ class Wider(NamedTuple):
 
 def test_a_program_with_another_bug_fixed_goes_on(tmp_path):
     items = list_items()
-    path = write_snapshot(run(shop, items[:12], SOURCES[:1]).snapshot(), shop, tmp_path / "one")
+    path = write_snapshot(run(shop, items[:12], CHANNELS[:1]).snapshot(), shop, tmp_path / "one")
     louder = Program(
         on(Order, update=shop.initial.handlers[Order].update, output=lambda a, e: "thank you"),
-        *[part for part in shop._parts if getattr(part, "tag", None) is not Order],
+        *[part for part in shop._parts if getattr(part, "event_type", None) is not Order],
         state=MapOf(WrittenShape(Account()), by="customer"),
         name="louder",
     )
-    answer = run(louder, items[12:], SOURCES[:1], start=read_snapshot(path, louder))
-    assert answer.state == run(shop, items, SOURCES[:1]).state
+    answer = run(louder, items[12:], CHANNELS[:1], start=read_snapshot(path, louder))
+    assert answer.state == run(shop, items, CHANNELS[:1]).state
     assert "thank you" in answer.values
 
 
@@ -156,7 +156,7 @@ def tally(record):
 
 def test_a_field_that_is_new_gets_its_default(tmp_path):
     items = [Event(Reading(n, n % 2, 1), "a", n) for n in range(6)]
-    snapshot = run(tally(Tally), items, [Source("a")]).snapshot()
+    snapshot = run(tally(Tally), items, [Channel("a")]).snapshot()
     path = write_snapshot(snapshot, tally(Tally), tmp_path / "one")
     carried = read_snapshot(path, tally(Tally2))
     assert dict(carried.state) == {0: Tally2(3, -1), 1: Tally2(2, -1)}
@@ -195,7 +195,9 @@ counting = Program(
 def write_wrongly(path, change, program=counting):
     """Write a savepoint of two keys and a pending event, and let `change` add to the draft."""
     items = [Event(Reading(1, 1, 1), "a", 0), Event(Reading(2, 2, 1), "a", 1)]
-    snapshot = run(program, [*items, Heartbeat(1, "a", 2)], [Source("a", lateness=None)]).snapshot()
+    snapshot = run(
+        program, [*items, Heartbeat(1, "a", 2)], [Channel("a", lateness=None)]
+    ).snapshot()
     schema = describe_snapshot(
         program, snapshot.state, {}, [event.data for event in snapshot.pending]
     )
@@ -209,12 +211,12 @@ def add(relative, **columns):
     return lambda draft: draft.write_table(relative, pa.table(columns))
 
 
-PENDING = {"source": ["a"], "seq": [1], "time": [2], "meter": [2], "amount": [1]}
+PENDING = {"channel": ["a"], "seq": [1], "time": [2], "meter": [2], "amount": [1]}
 WRONG = {
     "pending_is_missing": lambda draft: None,
-    "pending_of_nobody": add("pending/Reading/part-0.parquet", **PENDING | {"source": ["x"]}),
-    "pending_without_a_source": add(
-        "pending/Reading/part-0.parquet", **{n: c for n, c in PENDING.items() if n != "source"}
+    "pending_of_nobody": add("pending/Reading/part-0.parquet", **PENDING | {"channel": ["x"]}),
+    "pending_without_a_channel": add(
+        "pending/Reading/part-0.parquet", **{n: c for n, c in PENDING.items() if n != "channel"}
     ),
     "a_key_twice": add("state/part-1.parquet", key=[1], value=[9]),
     "a_column_more": add("state/part-1.parquet", key=[7], value=[9], more=[1]),

@@ -7,9 +7,9 @@ import pytest
 
 from anabranch import Event
 from anabranch.cli.main import run_command
-from anabranch.eventtime.channels import Source
+from anabranch.eventtime.channels import Channel
 from anabranch.eventtime.windows.panes import Windowing
-from anabranch.eventtime.windows.triggers import AtFrontier
+from anabranch.eventtime.windows.triggers import AfterWatermark
 from anabranch.eventtime.windows.window_types import Sessions, Sliding, Tumbling
 from anabranch.query import aggregate
 from anabranch.reference.sequential import run
@@ -19,7 +19,7 @@ from anabranch.savepoints.open_windows import judge_windows
 from anabranch.savepoints.program_fingerprint import fingerprint_program
 from anabranch.state import Count, Max, Mean, Min, Sum, TopK
 
-SOURCES = (Source("a"),)
+CHANNELS = (Channel("a"),)
 
 
 class Sale(NamedTuple):
@@ -42,12 +42,12 @@ def sell(*pairs, start=0):
 @pytest.mark.parametrize("window", [Tumbling(10), Sliding(10, every=5), Sessions(4)], ids=repr)
 def test_a_new_aggregate_begins_in_open_windows_with_what_comes(window, tmp_path):
     old, new = sales(window, n=Count()), sales(window, n=Count(), **MORE)
-    begun = run(old, sell((1, 70), (2, 80), (3, 5)), SOURCES)
+    begun = run(old, sell((1, 70), (2, 80), (3, 5)), CHANNELS)
     path = write_snapshot(begun.snapshot(), old, tmp_path / "one")
     resumed = run(
         new,
         sell((4, 6), (30, 1), (31, 2), (50, 0), start=3),
-        SOURCES,
+        CHANNELS,
         start=read_snapshot(path, new),
     )
     found = {(r.start, r.end): tuple(r.value) for r in (o.value for o in resumed.outputs)}
@@ -69,11 +69,20 @@ def test_a_new_aggregate_begins_in_open_windows_with_what_comes(window, tmp_path
         ({"n": Count(), "low": (Min(), "price")}, {"n": Count()}, "refused"),
         ({"n": (Max(), "price")}, {"n": (Min(), "price"), "k": Count()}, "refused"),
     ],
-    ids=["the same", "one more", "one more in front", "another feed", "one less", "another state"],
+    ids=[
+        "the same",
+        "one more",
+        "one more in front",
+        "another source",
+        "one less",
+        "another state",
+    ],
 )
 def test_state_diff_and_restore_give_one_verdict(before, after, status, tmp_path, capsys):
     old, new = sales(Tumbling(10), **before), sales(Tumbling(10), **after)
-    path = write_snapshot(run(old, sell((1, 7), (2, 8)), SOURCES).snapshot(), old, tmp_path / "one")
+    path = write_snapshot(
+        run(old, sell((1, 7), (2, 8)), CHANNELS).snapshot(), old, tmp_path / "one"
+    )
     told = [verdict.status for verdict in judge_windows(fingerprint_program(old), new)]
     assert told == [status]
     if status == "refused":
@@ -94,14 +103,14 @@ def test_state_diff_and_restore_give_one_verdict(before, after, status, tmp_path
         f"{', '.join(f'{name}={text}' for name, text in written.items())})\n"
     )
     code = run_command(["state", "diff", str(path), str(file), "--json"])
-    said = json.loads(capsys.readouterr().out)
-    assert (code, said["compatible"]) == ((1, False) if status == "refused" else (0, True))
-    assert status in {v["status"] for v in said["verdicts"] if v["place"].startswith("windows")}
+    emitted = json.loads(capsys.readouterr().out)
+    assert (code, emitted["compatible"]) == ((1, False) if status == "refused" else (0, True))
+    assert status in {v["status"] for v in emitted["verdicts"] if v["place"].startswith("windows")}
 
 
 def test_windows_that_take_back_or_are_kept_in_columns_take_no_more(tmp_path):
     def taking_back(**folds):
-        return sales(Windowing(Tumbling(10), AtFrontier(), accumulation="retracting"), **folds)
+        return sales(Windowing(Tumbling(10), AfterWatermark(), accumulation="retracting"), **folds)
 
     told = judge_windows(
         fingerprint_program(taking_back(n=Count())), taking_back(n=Count(), **MORE)

@@ -1,7 +1,7 @@
 """Every valid plan of every example gives the sequential answer, and so does every change of plan.
 
-The plans are all there are over the slices named here: each tag by source, by key where a key
-separates it, and one source in two lanes where its events are independent.
+The plans are all there are over the slices named here: each type by channel, by key where a key
+separates it, and one channel in two lanes where its events are independent.
 """
 
 import random
@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from anabranch import Event, Program, Shard, Slice, take
-from anabranch.eventtime.channels import end_sources
+from anabranch.eventtime.channels import end_channels
 from anabranch.plan.enumeration import enumerate_plans
 from anabranch.plan.pricing.rates import sample_rates
 from anabranch.plan.tree import Plan
@@ -42,15 +42,15 @@ class Case(NamedTuple):
 
 
 def sampled(module, program):
-    """Return the slices of the example's own events: tag by source and by key."""
+    """Return the slices of the example's own events: event type by channel and by key."""
     return [load.slice for load in sample_rates(program, module.events).loads]
 
 
-def in_lanes(slices, tag, source):
-    """Return the slices with those of one tag and source cut in two lanes."""
-    chosen = [part for part in slices if (part.tag, part.source) == (tag, source)]
+def in_lanes(slices, event_type, channel):
+    """Return the slices with those of one event type and channel cut in two lanes."""
+    chosen = [part for part in slices if (part.event_type, part.channel) == (event_type, channel)]
     halves = [
-        Slice(part.tag, tuple(sorted((*part.where, ("@lane", Shard(n, 2))))), part.source)
+        Slice(part.event_type, tuple(sorted((*part.where, ("@lane", Shard(n, 2))))), part.channel)
         for part in chosen
         for n in (0, 1)
     ]
@@ -74,9 +74,9 @@ CASES = {
         key_counter,
         key_counter.key_counter,
         [
-            *(take(tag, key=1) for tag in (key_counter.Read, key_counter.Inc)),
+            *(take(event_type, key=1) for event_type in (key_counter.Read, key_counter.Inc)),
             take(key_counter.Read, key=2),
-            *(take(key_counter.Inc, key=2, source=source) for source in "ab"),
+            *(take(key_counter.Inc, key=2, channel=channel) for channel in "ab"),
         ],
         45,
     ),
@@ -84,8 +84,8 @@ CASES = {
         busy_airports,
         busy_airports.busy_airports,
         [
-            take(tag, airport=name)
-            for tag in busy_airports.busy_airports.tags
+            take(event_type, airport=name)
+            for event_type in busy_airports.busy_airports.event_types
             for name in ("JFK", "LGA")
         ],
         10,
@@ -107,10 +107,10 @@ def test_every_plan_gives_the_sequential_answer(name):
     case = CASES[name]
     plans = list_plans(case)
     assert len(plans) == case.plans <= MOST
-    items = end_sources(case.module.events, case.module.sources)
+    items = end_channels(case.module.events, case.module.channels)
     for plan in plans:
         assert find_faults(case.program, plan) == []
-        trial = prepare(case.program, plan, items, case.module.sources)
+        trial = prepare(case.program, plan, items, case.module.channels)
         assert trial.answer.values == case.module.expected
         for seed in range(5):
             _, mismatch = trial.verify(seed)
@@ -122,12 +122,12 @@ def test_a_change_of_plan_in_mid_stream_does_not_show(name):
     """Change twice, between plans drawn at random, and see in the trace that it really happened."""
     case = CASES[name]
     plans = list_plans(case)
-    items = end_sources(case.module.events, case.module.sources)
+    items = end_channels(case.module.events, case.module.channels)
     rng = random.Random(name)
     moving = 0
     for _ in range(case.changes):
         first, second, third = (rng.choice(plans) for _ in range(3))
-        trial = prepare(case.program, first, items, case.module.sources, then=[second, third])
+        trial = prepare(case.program, first, items, case.module.channels, then=[second, third])
         moving += sum(bool(change.steps) for change, _ in trial.rehearsal.later)
         for seed in range(3):
             simulation, mismatch = trial.verify(seed, trace=True)
@@ -143,14 +143,14 @@ def test_a_change_of_plan_in_mid_stream_does_not_show(name):
 # Programs with something that no example has: levels, lanes, and types that fork unlike.
 
 
-def draw_events(*tags, seed, count=24):
-    """Return events of three sources with small fields and many equal times."""
+def draw_events(*event_types, seed, count=24):
+    """Return events of three channels with small fields and many equal times."""
     rng = random.Random(seed)
     events = []
     for seq in range(count):
-        tag = rng.choice(tags)
-        fields = [rng.randint(1, 3) for _ in tag._fields[1:]]
-        events.append(Event(tag(1 + seq // 2, *fields), rng.choice("abc"), seq))
+        event_type = rng.choice(event_types)
+        fields = [rng.randint(1, 3) for _ in event_type._fields[1:]]
+        events.append(Event(event_type(1 + seq // 2, *fields), rng.choice("abc"), seq))
     return events
 
 
@@ -178,7 +178,7 @@ EXTRA = {
     ),
     "typed": (
         programs.typed,
-        [take(programs.Month), *(take(programs.Reading, source=s) for s in "abc")],
+        [take(programs.Month), *(take(programs.Reading, channel=s) for s in "abc")],
         22,
     ),
 }
@@ -191,7 +191,7 @@ def test_every_plan_of_other_programs_gives_the_sequential_answer_also_when_it_c
     assert len(plans) == count
     rng = random.Random(name)
     for number, plan in enumerate(plans):
-        items = end_sources(draw_events(*program.tags, seed=number))
+        items = end_channels(draw_events(*program.event_types, seed=number))
         alone = prepare(program, plan, items)
         changing = prepare(program, plan, items, then=[rng.choice(plans)])
         for seed in range(2):

@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anabranch import Event, Program, Shard, Slices, depends, on, take
-from anabranch.eventtime.channels import end_sources
+from anabranch.eventtime.channels import end_channels
 from anabranch.model.values.hashing import hash_stably
 from anabranch.plan.optimizers import OPTIMIZERS
 from anabranch.plan.pricing.rates import Load, Rates
-from anabranch.plan.tree import Plan, Worker
+from anabranch.plan.tree import Plan, PlanNode
 from anabranch.plan.validity import find_faults
 from anabranch.reference.verification import prepare
 from examples.key_counter import Inc, Read, key_counter
@@ -53,12 +53,12 @@ class West(NamedTuple):
     number: int
 
 
-TAGS = (North, East, South, West)
+EVENT_TYPES = (North, East, South, West)
 FIELDS = ("x", "y")
 
 
 class Fact(NamedTuple):
-    tag: str
+    event_type: str
     number: int
     x: int | None
     y: int | None
@@ -77,7 +77,7 @@ def concerns(restrictions, fact, event):
 
 
 class Relation(NamedTuple):
-    """A dependence as a table, read by the handlers; and which tags take facts away."""
+    """A dependence as a table, read by the handlers; and which event types take facts away."""
 
     table: dict[tuple[str, str], tuple[tuple[str, ...], ...]]
     takers: frozenset[str]
@@ -87,16 +87,18 @@ class Relation(NamedTuple):
 
     def reads(self, state, event):
         name = type(event).__name__
-        return {fact for fact in state if concerns(self.between(name, fact.tag), fact, event)}
+        return {
+            fact for fact in state if concerns(self.between(name, fact.event_type), fact, event)
+        }
 
-    def may_take(self, taker, tag):
-        """Say whether whoever looks at facts of `tag` is sure to be in order with the taker."""
-        names = {a for a, b in self.table if b == tag}
+    def may_take(self, taker, event_type):
+        """Say whether whoever looks at facts of `type` is sure to be in order with the taker."""
+        names = {a for a, b in self.table if b == event_type}
         return taker in self.takers and all(
             any(set(s) <= set(looking) & set(taking) for s in self.between(name, taker))
             for name in names
-            for looking in self.between(name, tag)
-            for taking in self.between(taker, tag)
+            for looking in self.between(name, event_type)
+            for taking in self.between(taker, event_type)
         )
 
     def output(self, state, event):
@@ -104,116 +106,123 @@ class Relation(NamedTuple):
 
     def update(self, state, event):
         name = type(event).__name__
-        taken = {fact for fact in self.reads(state, event) if self.may_take(name, fact.tag)}
+        taken = {fact for fact in self.reads(state, event) if self.may_take(name, fact.event_type)}
         return state - taken | {fact_of(event)}
 
-    def asks(self, side, fact, tags):
+    def asks(self, side, fact, event_types):
         """Say whether a side of a fork may have events that depend on a fact."""
         return any(
-            side.has(tag, **{name: getattr(fact, name) for name in same})
-            for tag in tags
-            for same in self.between(tag.__name__, fact.tag)
+            side.has(event_type, **{name: getattr(fact, name) for name in same})
+            for event_type in event_types
+            for same in self.between(event_type.__name__, fact.event_type)
         )
 
-    def fork(self, tags):
+    def fork(self, event_types):
         def cut(state, left, right):
-            lefts = {fact for fact in state if self.asks(left, fact, tags)}
-            rights = {fact for fact in state if self.asks(right, fact, tags)}
+            lefts = {fact for fact in state if self.asks(left, fact, event_types)}
+            rights = {fact for fact in state if self.asks(right, fact, event_types)}
             return frozenset(lefts), frozenset(rights | (state - lefts))
 
         return cut
 
 
-def build_program(tags, pairs, takers=(), declared=None):
+def build_program(event_types, pairs, takers=(), declared=None):
     """Make a program of pairs `(a, b, same)`; `declared` are those it admits to."""
     table: dict[tuple[str, str], tuple[tuple[str, ...], ...]] = {}
     for a, b, same in pairs:
         for key in {(a.__name__, b.__name__), (b.__name__, a.__name__)}:
             table[key] = (*table.get(key, ()), same)
-    relation = Relation(table, frozenset(tag.__name__ for tag in takers))
+    relation = Relation(table, frozenset(event_type.__name__ for event_type in takers))
     return Program(
-        *(on(tag, output=relation.output, update=relation.update) for tag in tags),
+        *(
+            on(event_type, output=relation.output, update=relation.update)
+            for event_type in event_types
+        ),
         *(depends(a, b, same=same) for a, b, same in (pairs if declared is None else declared)),
         init=frozenset(),
         zero=frozenset(),
-        fork=relation.fork(tags),
+        fork=relation.fork(event_types),
         join=frozenset.union,
     )
 
 
 @st.composite
 def relations(draw):
-    tags = (
-        TAGS[-draw(st.integers(2, 4)) :] if draw(st.booleans()) else TAGS[: draw(st.integers(2, 4))]
+    event_types = (
+        EVENT_TYPES[-draw(st.integers(2, 4)) :]
+        if draw(st.booleans())
+        else EVENT_TYPES[: draw(st.integers(2, 4))]
     )
     pairs = []
-    for place, a in enumerate(tags):
-        for b in tags[place:]:
+    for place, a in enumerate(event_types):
+        for b in event_types[place:]:
             shared = [name for name in FIELDS if hasattr(a, name) and hasattr(b, name)]
             sames = [(), *((name,) for name in shared), *([tuple(shared)] if shared[1:] else [])]
             chosen = draw(st.lists(st.sampled_from(sames), max_size=2, unique=True))
             pairs += [(a, b, same) for same in chosen]
-    return build_program(tags, pairs, draw(st.lists(st.sampled_from(tags), unique=True)))
+    return build_program(
+        event_types, pairs, draw(st.lists(st.sampled_from(event_types), unique=True))
+    )
 
 
-SOURCES = ("p", "q", "r")
+CHANNELS = ("p", "q", "r")
 
 
 @st.composite
-def inputs(draw, tags):
-    """Draw events of a few sources, each in order; equal times are common."""
+def inputs(draw, event_types):
+    """Draw events of a few channels, each in order; equal times are common."""
     drawn = draw(
         st.lists(
             st.tuples(
-                st.sampled_from(tags), st.sampled_from(SOURCES), st.integers(0, 2),
+                st.sampled_from(event_types), st.sampled_from(CHANNELS), st.integers(0, 2),
                 st.integers(0, 2), st.integers(0, 2),
             ),
             min_size=4, max_size=18,
         )
     )  # fmt: skip
-    clock = dict.fromkeys(SOURCES, 1)
+    clock = dict.fromkeys(CHANNELS, 1)
     events = []
-    for number, (tag, source, step, x, y) in enumerate(drawn):
-        clock[source] += step
+    for number, (event_type, channel, step, x, y) in enumerate(drawn):
+        clock[channel] += step
         fields = {"x": x, "y": y}
-        own = {name: fields[name] for name in FIELDS if hasattr(tag, name)}
-        events.append(Event(tag(clock[source], number, **own), source, number))
+        own = {name: fields[name] for name in FIELDS if hasattr(event_type, name)}
+        events.append(Event(event_type(clock[channel], number, **own), channel, number))
     return events
 
 
 @st.composite
 def rates(draw, program, events):
-    """Cut each tag its own way: by source, by values or shards of its fields, or not at all."""
+    """Cut each event type its own way: by channel, by values or shards of its fields, or not at all."""
     loads = []
-    for tag in program.tags:
-        by_source = draw(st.booleans())
+    for event_type in program.event_types:
+        by_channel = draw(st.booleans())
         cuts = {
             name: draw(st.sampled_from(["whole", "value", "shard"]))
             for name in FIELDS
-            if hasattr(tag, name)
+            if hasattr(event_type, name)
         }
         for event in events:
-            if event.tag is not tag:
+            if event.event_type is not event_type:
                 continue
             fields = {}
             for name, cut in cuts.items():
                 value = getattr(event.data, name)
                 if cut != "whole":
                     fields[name] = value if cut == "value" else Shard(hash_stably(value) % 2, 2)
-            source = event.source if by_source else None
-            loads.append(Load(take(tag, source=source, **fields), 1, event.source))
+            channel = event.channel if by_channel else None
+            loads.append(Load(take(event_type, channel=channel, **fields), 1, event.channel))
     scale = draw(st.sampled_from([1, 1000, 400_000]))
-    weights = {tag: draw(st.sampled_from([1, 2, 50])) for tag in program.tags}
-    return Rates(Load(x.slice, scale * weights[x.slice.tag], x.machine) for x in loads)
+    weights = {event_type: draw(st.sampled_from([1, 2, 50])) for event_type in program.event_types}
+    return Rates(Load(x.slice, scale * weights[x.slice.event_type], x.machine) for x in loads)
 
 
 @settings(max_examples=60)
 @given(st.data())
 def test_every_optimizer_makes_a_valid_plan_that_gives_the_sequential_answer(data):
     program = data.draw(relations())
-    events = data.draw(inputs(program.tags))
+    events = data.draw(inputs(program.event_types))
     arriving = data.draw(rates(program, events))
-    items = end_sources(events)
+    items = end_channels(events)
     plans = {name: make(program, arriving, ()) for name, make in OPTIMIZERS.items()}
     for name, plan in plans.items():
         assert find_faults(program, plan) == []
@@ -227,12 +236,12 @@ def test_every_optimizer_makes_a_valid_plan_that_gives_the_sequential_answer(dat
 @given(st.data())
 def test_a_change_from_any_optimizer_to_any_other_does_not_show(data):
     program = data.draw(relations())
-    events = data.draw(inputs(program.tags))
+    events = data.draw(inputs(program.event_types))
     plans = [
         make(program, data.draw(rates(program, events)), ())
         for make in data.draw(st.permutations([*OPTIMIZERS.values()]))
     ][:3]
-    trial = prepare(program, plans[0], end_sources(events), then=plans[1:])
+    trial = prepare(program, plans[0], end_channels(events), then=plans[1:])
     for seed in range(4):
         simulation, mismatch = trial.verify(seed, trace=True)
         assert mismatch is None
@@ -244,20 +253,20 @@ def test_a_change_from_any_optimizer_to_any_other_does_not_show(data):
 def test_a_slice_moved_beside_one_that_it_must_not_leave_is_noticed(data):
     """Take a valid plan and put beside a slice itself, or one that depends on it."""
     program = data.draw(relations())
-    events = data.draw(inputs(program.tags))
+    events = data.draw(inputs(program.event_types))
     arriving = data.draw(rates(program, events))
     plan = OPTIMIZERS[data.draw(st.sampled_from(["greedy", "keyed", "best"]))](
         program, arriving, ()
     )
-    inner = [(path, worker) for path, worker in plan.root.walk() if worker.children]
+    inner = [(path, node) for path, node in plan.root.walk() if node.children]
     if not inner:
         return
-    path, worker = data.draw(st.sampled_from(inner))
+    path, node = data.draw(st.sampled_from(inner))
     side = data.draw(st.sampled_from([0, 1]))
-    here = data.draw(st.sampled_from(list(worker.children[side].subtree())))
+    here = data.draw(st.sampled_from(list(node.children[side].subtree())))
     near = [part for part in plan.root.subtree() if program.dependence.depend(part, here)]
     moved = data.draw(st.sampled_from([here, *near]))
-    others = dict(worker.children[1 - side].walk(f"{path}.{1 - side}"))
+    others = dict(node.children[1 - side].walk(f"{path}.{1 - side}"))
     target = data.draw(st.sampled_from(list(others)))
     torn = Plan(add_slice(plan.root, "0", target, moved))
     faults = find_faults(program, torn)
@@ -268,20 +277,19 @@ def test_a_slice_moved_beside_one_that_it_must_not_leave_is_noticed(data):
     assert any(str(moved) in fault.reason and str(here) in fault.reason for fault in faults)
 
 
-def add_slice(worker, path, target, part):
-    own = [*worker.slices, part] if path == target else list(worker.slices)
+def add_slice(node, path, target, part):
+    own = [*node.slices, part] if path == target else list(node.slices)
     children = [
-        add_slice(child, f"{path}.{side}", target, part)
-        for side, child in enumerate(worker.children)
+        add_slice(child, f"{path}.{side}", target, part) for side, child in enumerate(node.children)
     ]
-    return Worker(*own, children=children, state=worker.state, machine=worker.machine)
+    return PlanNode(*own, children=children, state=node.state, machine=node.machine)
 
 
 @pytest.mark.parametrize(
     ("pairs", "left", "right"),
     [
         ([(North, East, ())], take(North), take(East)),
-        ([(North, North, ("x",))], take(North, source="p"), take(North, source="q")),
+        ([(North, North, ("x",))], take(North, channel="p"), take(North, channel="q")),
         ([(North, South, ("x",))], take(North, x=1), take(South)),
     ],
 )
@@ -289,48 +297,58 @@ def test_a_dependence_that_is_not_admitted_shows(pairs, left, right):
     """The programs above can tell: the handlers depend, the declaration does not say so."""
     rng = random.Random(1)
     events = [
-        Event(tag(t, 10 * t + n, *([1, 1] if tag is North else [1] * (len(tag._fields) - 2))), s, t)
+        Event(
+            event_type(
+                t,
+                10 * t + n,
+                *([1, 1] if event_type is North else [1] * (len(event_type._fields) - 2)),
+            ),
+            s,
+            t,
+        )
         for t in range(1, 9)
-        for n, (tag, s) in enumerate([(rng.choice((pairs[0][0], pairs[0][1])), s) for s in "pq"])
+        for n, (event_type, s) in enumerate(
+            [(rng.choice((pairs[0][0], pairs[0][1])), s) for s in "pq"]
+        )
     ]
     program = build_program((North, East, South), pairs, declared=[])
     trial = prepare(
-        program, Plan(Worker(children=(Worker(left), Worker(right)))), end_sources(events)
+        program, Plan(PlanNode(children=(PlanNode(left), PlanNode(right)))), end_channels(events)
     )
     assert any(trial.verify(seed)[1] is not None for seed in range(20))
 
 
-# A thousand implementation tags.
+# A thousand implementation event types.
 
 MANY = {
-    "a thousand sources below a barrier": (
+    "a thousand channels below a barrier": (
         value_barrier,
         [
             Load(take(Barrier), 1),
-            *(Load(take(Value, source=f"s{n}"), 100 + n, f"m{n % 10}") for n in range(999)),
+            *(Load(take(Value, channel=f"s{n}"), 100 + n, f"m{n % 10}") for n in range(999)),
         ],
     ),
     "barriers as frequent as values": (
         value_barrier,
         [
-            Load(take(tag, source=f"s{n}"), 1 + n % 7)
+            Load(take(event_type, channel=f"s{n}"), 1 + n % 7)
             for n in range(500)
-            for tag in (Value, Barrier)
+            for event_type in (Value, Barrier)
         ],
     ),
-    "250 keys from three sources": (
+    "250 keys from three channels": (
         key_counter,
         [
             *(Load(take(Read, key=k), 1 + k % 3, "reads") for k in range(250)),
-            *(Load(take(Inc, key=k, source=s), 99 + k, s) for k in range(250) for s in "abc"),
+            *(Load(take(Inc, key=k, channel=s), 99 + k, s) for k in range(250) for s in "abc"),
         ],
     ),
-    "250 shards from three sources": (
+    "250 shards from three channels": (
         key_counter,
         [
             *(Load(take(Read, key=Shard(k, 250)), 1) for k in range(250)),
             *(
-                Load(take(Inc, key=Shard(k, 250), source=s), 9, s)
+                Load(take(Inc, key=Shard(k, 250), channel=s), 9, s)
                 for k in range(250)
                 for s in "abc"
             ),
@@ -349,7 +367,7 @@ MANY = {
         [
             Load(take(Minute), 1),
             Load(take(Pressure), 100),
-            *(Load(take(Temp, source=f"t{n}"), 1000, f"m{n % 4}") for n in range(998)),
+            *(Load(take(Temp, channel=f"t{n}"), 1000, f"m{n % 4}") for n in range(998)),
         ],
     ),
 }
@@ -365,5 +383,5 @@ def test_a_thousand_slices_have_a_valid_plan_whatever_the_optimizer(name):
         assert find_faults(program, plans[how]) == []
     assert plans["greedy"].root.subtree() == Slices(load.slice for load in loads)
     # The hybrid is the greedy tree on one machine, and is as valid.
-    shape = [(path, worker.slices) for path, worker in plans["hybrid"].root.walk()]
-    assert shape == [(path, worker.slices) for path, worker in plans["greedy"].root.walk()]
+    shape = [(path, node.slices) for path, node in plans["hybrid"].root.walk()]
+    assert shape == [(path, node.slices) for path, node in plans["greedy"].root.walk()]

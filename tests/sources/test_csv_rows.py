@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from anabranch import Event, Heartbeat, Malformed, Program, depends, on
 from anabranch.errors import InputError
-from anabranch.eventtime.channels import Source, describe_stranger, find_fault
+from anabranch.eventtime.channels import Channel, describe_stranger, find_fault
 from anabranch.microbatch.ingest.file_rows import list_columns, number_rows
 from anabranch.microbatch.ingest.row_reader import Reading, read_row
 from anabranch.microbatch.job.job import Job
@@ -42,14 +42,16 @@ class Note(NamedTuple):
     price: Decimal = Decimal(0)
 
 
-def make_job(tag):
-    program = Program(on(tag, update=lambda n, e: n + 1), depends(tag, tag), state=Count())
-    return Job(program, choose_layout(program, 2), {"s": Source("s")}, make_codec(program))
+def make_job(event_type):
+    program = Program(
+        on(event_type, update=lambda n, e: n + 1), depends(event_type, event_type), state=Count()
+    )
+    return Job(program, choose_layout(program, 2), {"s": Channel("s")}, make_codec(program))
 
 
 job = make_job(Put)
 program = job.program
-READING = Reading(tag="Put", source="s", heartbeat="heartbeat")
+READING = Reading(event_type="Put", channel="s", heartbeat="heartbeat")
 HEADER = "time,text,price,flag,heartbeat"
 
 
@@ -87,7 +89,7 @@ def simplify(item):
 def expect(file):
     """Return what the reference makes of a file; a fault is found there only when it is folded."""
     for item in read_items(program, [str(file)]):
-        good = not isinstance(item, Event) or find_fault(item, program.tags) is None
+        good = not isinstance(item, Event) or find_fault(item, program.event_types) is None
         yield simplify(item) if good else "malformed"
 
 
@@ -218,10 +220,10 @@ def test_a_column_that_stands_twice_is_read_as_the_reference_reads_it(tmp_path):
 
 
 @pytest.mark.parametrize("cell", ["", "x"])
-def test_a_sequence_and_a_tag_may_stand_in_columns(tmp_path, cell):
-    reading = Reading(tag_column="tag", source_column="from", seq="seq", heartbeat="heartbeat")
+def test_a_sequence_and_a_event_type_may_stand_in_columns(tmp_path, cell):
+    reading = Reading(type_column="type", channel_column="from", seq="seq", heartbeat="heartbeat")
     rows = ["Put,s,7,1,a,1,true,", ",s,8,,,,,4", f"Put,s,{cell},1,a,1,true,", "Put,t,9,1,a,1,true,"]
-    write(tmp_path, "\n".join([f"tag,from,seq,{HEADER}", *rows]))
+    write(tmp_path, "\n".join([f"type,from,seq,{HEADER}", *rows]))
     items, by_line = read_all(tmp_path, reading)
     assert by_line == bool(cell)
     assert items[:2] == [Event(Put(1, "a", 1.0, True), "s", 7), Heartbeat(4, "s", 8)]
@@ -232,7 +234,7 @@ def test_a_sequence_and_a_tag_may_stand_in_columns(tmp_path, cell):
 def test_fields_of_other_types_are_read_line_by_line(tmp_path):
     file = write(tmp_path, "time,day,size,price\n1,2026-01-01,,0.10\n2,x,3,\n3,2026-01-02,3,\n")
     other = make_job(Note)
-    items, by_line = read_all(tmp_path, Reading(tag="Note", source="s"), other)
+    items, by_line = read_all(tmp_path, Reading(event_type="Note", channel="s"), other)
     assert by_line
     assert items == [
         Event(Note(1, date(2026, 1, 1), None, Decimal("0.10")), "s", 0),

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from anabranch import Event, Heartbeat, Malformed, Program, depends, on
-from anabranch.eventtime.channels import Source, find_fault
+from anabranch.eventtime.channels import Channel, find_fault
 from anabranch.kernels.column_layouts import read_record
 from anabranch.microbatch.columns.event_tables import read_columns
 from anabranch.microbatch.exchange.envelope_kinds import Kind
@@ -39,10 +39,10 @@ program = Program(
     depends(Put, Put, same="text"),
     state=MapOf(Count(), by="text"),
 )
-wiring = choose_layout(program, 2)
-SOURCES = {"s": Source("s", lateness=None)}
-PLAN = plan_columns(program, wiring, SOURCES, numbered=True)
-READING = Reading(tag="Put", source="s", heartbeat="heartbeat")
+layout = choose_layout(program, 2)
+CHANNELS = {"s": Channel("s", lateness=None)}
+PLAN = plan_columns(program, layout, CHANNELS, numbered=True)
+READING = Reading(event_type="Put", channel="s", heartbeat="heartbeat")
 GOOD = {"time": 1, "text": "a", "price": 0.5, "flag": True}
 
 
@@ -57,7 +57,7 @@ class Result(NamedTuple):
 def read_as_reference(file, reading=READING):
     events, rejected, promised = {}, {}, None
     for item in read_items(program, [str(file)]):
-        fault = find_fault(item, program.tags) if isinstance(item, Event) else None
+        fault = find_fault(item, program.event_types) if isinstance(item, Event) else None
         if isinstance(item, Heartbeat):
             promised = item.time if promised is None else max(promised, item.time)
         elif isinstance(item, Malformed) or fault:
@@ -77,7 +77,7 @@ def show(raw):
 
 
 def read_as_task(folder, form, *, columns, reading=READING):
-    job = Job(program, wiring, SOURCES, make_codec(program), columns=PLAN if columns else None)
+    job = Job(program, layout, CHANNELS, make_codec(program), columns=PLAN if columns else None)
     files = Folder(Files(folder, format=form), reading)
     envelopes = [
         envelope
@@ -94,7 +94,7 @@ def read_as_task(folder, form, *, columns, reading=READING):
             ]
             promised = max([*beats, *([] if promised is None else [promised])], default=None)
         elif kind == "events":
-            carried = unpack_events(job.codec, program.tags, payload)
+            carried = unpack_events(job.codec, program.event_types, payload)
             events |= {one.event.seq: repr(one.event.data) for one in carried}
         elif kind in (Kind.TABLE, Kind.LATE_TABLE):
             table = read_columns(lambda _: read_record(Put), payload)
@@ -152,7 +152,7 @@ LINES = {
     "spread": '{ "time" : 1 ,\t"text":"a" , "price" :0.5, "flag": true }  ', "space before": "  " + line(),
     "missing time": line().replace('"time"', '"when"'), "missing text": line().replace('"text"', '"words"'),
     "beat": '{"heartbeat": 4}', "beat and event": line(heartbeat=4), "no beat": line(heartbeat=None),
-    "long": line(text="x" * 2_000), "form feed": "\x0c" + line(), "vertical tab": line() + "\x0b",
+    "long": line(text="x" * 2_000), "form source": "\x0c" + line(), "vertical tab": line() + "\x0b",
     "name in a text": line(text='"time"'), "empty name": line()[:-1] + ', "": 1}',
     "name with a quote": line()[:-1] + ', "a\\"b": 1}', "name é": line(é=1), "no-break space": "\u00a0" + line(),
     "lone return": line().replace(" ", "\r", 1), "return in a text": line()[:-1] + ', "x": "a\rb"}',
@@ -362,7 +362,7 @@ def test_broken_lines_leave_the_others_on_the_columnar_path(tmp_path):
     (tmp_path / "s.json").write_text("\n".join(lines))
     rows = [csv_row(0, str(n)) if n % 50 else f"{n},a" for n in range(1, 1000)]
     (tmp_path / "s.csv").write_text("\n".join([HEADER, *rows]))
-    job = Job(program, wiring, SOURCES, make_codec(program), columns=PLAN)
+    job = Job(program, layout, CHANNELS, make_codec(program), columns=PLAN)
     for form in ("json", "csv"):
         files = Files(tmp_path, format=form)
         (found,) = (f for f in list_files(files, Taken()) if f.name.endswith(form))
@@ -386,7 +386,7 @@ def test_floats_come_back_to_the_bit(tmp_path):
     ]
     (tmp_path / "s.json").write_text("\n".join(raw_line(price=cell) for cell in spelled))
     compare(tmp_path, "json", tmp_path / "s.json")
-    job = Job(program, wiring, SOURCES, make_codec(program), columns=PLAN)
+    job = Job(program, layout, CHANNELS, make_codec(program), columns=PLAN)
     files = Files(tmp_path, format="json")
     (batch,) = read_file(files, list_files(files, Taken())[0], list_columns(job, READING))
     bits = [struct.pack("d", value) for value in batch.column("price").to_pylist()]

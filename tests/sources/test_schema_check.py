@@ -29,10 +29,10 @@ class Close(NamedTuple):
 COLUMNS = {"time": pa.int64(), "account": pa.string(), "amount": pa.float64()}
 
 
-def misfits(changes, tags=(Txn,), names=ColumnNames()):  # noqa: B008 - a constant
+def misfits(changes, event_types=(Txn,), names=ColumnNames()):  # noqa: B008 - a constant
     columns = {name: kind for name, kind in (COLUMNS | changes).items() if kind is not None}
     schema = pa.schema(list(columns.items()))
-    return [(one.column, one.found) for one in find_misfits(schema, list(tags), names)]
+    return [(one.column, one.found) for one in find_misfits(schema, list(event_types), names)]
 
 
 def test_a_schema_that_fits_has_no_misfits():
@@ -99,7 +99,7 @@ def test_a_column_that_fits_no_event_type_is_a_misfit_though_another_type_has_no
 
 
 def test_what_stands_beside_an_event_has_a_type_too():
-    names = ColumnNames(seq="offset", heartbeat="beat", tag="type")
+    names = ColumnNames(seq="offset", heartbeat="beat", event_type="type")
     good = {"offset": pa.int64(), "beat": pa.timestamp("us"), "type": pa.string()}
     assert misfits(good, names=names) == []
     bad = {"offset": pa.timestamp("us"), "beat": pa.string(), "type": pa.int64()}
@@ -115,9 +115,9 @@ def test_texts_may_spell_what_has_a_spelling():
         price: Decimal
         day: date
         at: datetime
-        tags: tuple[str, ...]
+        event_types: tuple[str, ...]
 
-    columns = {name: pa.string() for name in ("price", "day", "at", "tags")}
+    columns = {name: pa.string() for name in ("price", "day", "at", "event_types")}
     assert misfits(columns, (Spelled,)) == []
     assert misfits(columns | {"price": pa.float64()}, (Spelled,)) == [("price", "double")]
 

@@ -40,10 +40,13 @@ def test_every_metric_is_explained_on_the_page():
 
 def test_the_line_of_the_page_is_what_is_printed_of_such_a_batch():
     from anabranch.eventtime.ledger import Ledger
-    from anabranch.spark.sinks.directory import Frontiers
+    from anabranch.spark.sinks.directory import Watermarks
     from anabranch.spark.sinks.progress import Batch, describe_batch
 
-    ledger, frontiers = Ledger(96_000, 94_998, 2, 1, 0, 999), Frontiers(4, {"north": 9, "south": 4})
-    line = describe_batch(Batch(7, 12_000, 8_000.0, 42, 3_000_000, ledger, frontiers))
+    ledger, watermarks = (
+        Ledger(96_000, 94_998, 2, 1, 0, 999),
+        Watermarks(4, {"north": 9, "south": 4}),
+    )
+    line = describe_batch(Batch(7, 12_000, 8_000.0, 42, 3_000_000, ledger, watermarks))
     assert ledger.balanced
     assert line in PAGE.read_text(encoding="utf-8").splitlines()

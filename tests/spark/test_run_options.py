@@ -10,9 +10,9 @@ from anabranch.spark.run_options import RunKeywords, RunOptions, read_options
 
 def test_the_keywords_of_a_call_are_the_fields_of_the_options():
     assert list(RunKeywords.__annotations__) == [field.name for field in fields(RunOptions)]
-    options = RunOptions(shards=3, hot=["a"], mode="speculative")
+    options = RunOptions(shards=3, hot_keys=["a"], mode="speculative")
     assert read_options(options.keywords()) == options
-    assert options.hot == ("a",)
+    assert options.hot_keys == ("a",)
     with pytest.raises(FrozenInstanceError):
         options.shards = 4
 

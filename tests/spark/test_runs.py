@@ -62,7 +62,7 @@ def test_a_restart_with_another_number_of_shards_is_refused(spark, tmp_path):
     for shards, count in ((2, 1), (3, 2)):
         story.write(tmp_path / "in", story.cut(random.Random(0), most=2)[:count])
         frame = spark.readStream.schema(story.schema).option("maxFilesPerTrigger", 1)
-        result = run(story.program, story.feed(frame.json(str(tmp_path / "in"))), shards=shards)
+        result = run(story.program, story.source(frame.json(str(tmp_path / "in"))), shards=shards)
         if shards == 2:
             write_directory(
                 result,
@@ -84,21 +84,21 @@ def test_late_and_bad_rows_come_out_beside_the_outputs(spark):
     from anabranch.spark.runs import run
 
     story = Story("key_counter")
-    row = {"source": story.sources[0].name, "tag": "Inc", "key": 1}
+    row = {"channel": story.channels[0].name, "type": "Inc", "key": 1}
     rows = [
         row | {"seq": 0, "time": 10},
         row | {"seq": 1, "time": 3},
         row | {"seq": 2, "time": None},
-        row | {"seq": 3, "time": 11, "tag": "Dec"},
+        row | {"seq": 3, "time": 11, "type": "Dec"},
     ]
     frame = spark.createDataFrame(rows, story.schema).coalesce(1)
-    said = run(story.program, story.feed(frame), shards=2).rows.collect()
-    reasons = {(r.kind, r.seq): r.reason for r in said if r.kind in ("late", "rejected")}
-    frontier = 10 if story.sources[0].strict else 9
+    emitted = run(story.program, story.source(frame), shards=2).rows.collect()
+    reasons = {(r.kind, r.seq): r.reason for r in emitted if r.kind in ("late", "rejected")}
+    watermark = 10 if story.channels[0].unique_times else 9
     assert reasons == {
-        ("late", 1): f"{frontier - 3} behind its source's frontier",
+        ("late", 1): f"{watermark - 3} behind its channel's watermark",
         ("rejected", 2): "time 'time' is null or missing",
-        ("rejected", 3): "unknown tag 'Dec'",
+        ("rejected", 3): "unknown event type 'Dec'",
     }
 
 
@@ -108,11 +108,14 @@ def test_a_column_that_is_not_there_is_named_with_those_that_are(spark):
     story = Story("key_counter")
     frame = spark.createDataFrame([], story.schema)
     with pytest.raises(InputError, match="column 'offset' is not found"):
-        run(story.program, [Frame(frame, source="s", tag="Inc", seq="offset")])
+        run(story.program, [Frame(frame, channel="s", event_type="Inc", seq="offset")])
     with pytest.raises(InputError, match="column 'line' is not found"):
-        run(story.program, [Frame(frame, source="s", tag="Inc", seq="offset", json_column="line")])
+        run(
+            story.program,
+            [Frame(frame, channel="s", event_type="Inc", seq="offset", json_column="line")],
+        )
     with pytest.raises(InputError, match="a run has no option 'shard'"):
-        run(story.program, Frame(frame, tag="Inc"), shard=2)
+        run(story.program, Frame(frame, event_type="Inc"), shard=2)
 
 
 def test_a_run_that_said_nothing_can_still_be_read(spark, tmp_path):

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from anabranch.eventtime.channels import Source, end_sources
+from anabranch.eventtime.channels import Channel, end_channels
 from anabranch.microbatch.exchange.result_rows import encode_json, identify
 from anabranch.reference.sequential import run as fold
 from anabranch.spark.sinks.directory import find_last_batch, read_ledger
@@ -20,21 +20,21 @@ def test_a_query_in_two_lives_says_what_the_fold_says(name, spark, tmp_path):
     from anabranch.spark import run as run_query
     from anabranch.spark import write_directory
 
-    program, sources = PROGRAMS[name], tuple(Source(name) for name in "abc")
-    items = end_sources(draw_items(random.Random(3), program, 25), sources)
-    stream = Stream(program, sources, items)
+    program, channels = PROGRAMS[name], tuple(Channel(name) for name in "abc")
+    items = end_channels(draw_items(random.Random(3), program, 25), channels)
+    stream = Stream(program, channels, items)
     parts = stream.cut(random.Random(1), most=4)
     session = spark.newSession()
     session.conf.set("spark.sql.shuffle.partitions", "2")
     for count in (2, len(parts)):
         stream.write(tmp_path / "in", parts[:count])
         files = session.readStream.schema(stream.schema).option("maxFilesPerTrigger", 1)
-        frame = run_query(program, stream.feed(files.json(str(tmp_path / "in"))), shards=3)
+        frame = run_query(program, stream.source(files.json(str(tmp_path / "in"))), shards=3)
         write_directory(
             frame, output=tmp_path / "out", checkpoint=tmp_path / "checkpoint", available_now=True
         ).awaitTermination()
     rows = read_published(tmp_path / "out", program)
-    answer = fold(program, items, sources)
+    answer = fold(program, items, channels)
     assert outputs_of(rows) == sorted(
         (f"{identify(o.key)}#{o.index}", encode_json(o.value)) for o in answer.outputs
     )

@@ -3,25 +3,25 @@ import pytest
 from anabranch import Event
 from anabranch.errors import InputError
 from anabranch.speculation.barrier import Barrier, hold_back
-from anabranch.speculation.spoken import Spoken
+from anabranch.speculation.output_changes import OutputChange
 from tests.speculation.test_programs import Report
 
 
-def said(op, time, value, index=0):
-    return Spoken(op, ((time, 0, "s", time), index), value, Event(Report(time), "s", time))
+def emitted(op, time, value, index=0):
+    return OutputChange(op, ((time, 0, "s", time), index), value, Event(Report(time), "s", time))
 
 
 def settle(moments):
-    """Return the settled outputs of a whole run: of what was said, and the frontier after it."""
+    """Return the settled outputs of a whole run: of what was said, and the watermark after it."""
     barrier = Barrier()
-    return [row for rows, frontier in moments for row in hold_back(barrier, rows, frontier)]
+    return [row for rows, watermark in moments for row in hold_back(barrier, rows, watermark)]
 
 
 def test_what_is_taken_back_is_never_seen_and_the_rest_comes_in_order():
     moments = [
-        ([said(1, 5, "e"), said(1, 2, "wrong"), said(1, 9, "i")], 1),
-        ([said(-1, 2, "wrong"), said(1, 2, "b"), said(1, 2, "b too", index=1)], 2),
-        ([said(1, 3, "c")], 2),
+        ([emitted(1, 5, "e"), emitted(1, 2, "wrong"), emitted(1, 9, "i")], 1),
+        ([emitted(-1, 2, "wrong"), emitted(1, 2, "b"), emitted(1, 2, "b too", index=1)], 2),
+        ([emitted(1, 3, "c")], 2),
         ([], 8),
     ]
     assert [(row.id[0][0], row.value) for row in settle(moments)] == [
@@ -29,8 +29,8 @@ def test_what_is_taken_back_is_never_seen_and_the_rest_comes_in_order():
     ]  # fmt: skip
 
 
-def test_an_output_at_the_frontier_is_settled_and_the_next_is_not():
-    assert settle([([said(1, 4, "at"), said(1, 5, "after")], 4)]) == [said(1, 4, "at")]
+def test_an_output_at_the_watermark_is_settled_and_the_next_is_not():
+    assert settle([([emitted(1, 4, "at"), emitted(1, 5, "after")], 4)]) == [emitted(1, 4, "at")]
 
 
 def test_a_replay_of_what_was_released_is_dropped():

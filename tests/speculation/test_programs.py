@@ -14,8 +14,8 @@ from anabranch.reference.sequential import fold
 from anabranch.reference.speculative import find_leaves
 from anabranch.speculation.barrier import Barrier, hold_back
 from anabranch.speculation.event_rules import NO_LEAVES, Leaves
+from anabranch.speculation.output_changes import Amount, is_alike, measure
 from anabranch.speculation.programs import Speculation
-from anabranch.speculation.spoken import Amount, is_alike, measure
 from anabranch.state import MapOf, Sum
 from anabranch.state.durable.codec import make_codec
 from tests.microbatch.programs import PROGRAMS
@@ -32,13 +32,13 @@ ALL = {
 
 
 def draw_events(rng, program, count, *, numbered=True):
-    """Draw events of every tag, with times that often coincide."""
-    first, *others = program.tags
+    """Draw events of every event type, with times that often coincide."""
+    first, *others = program.event_types
     events = []
     for seq in range(count):
-        tag = rng.choice(others) if others and rng.random() < 0.2 else first
-        values = [rng.randint(0, 3) for _ in tag._fields[1:]]
-        data = tag(rng.randint(0, count // 2), *values)
+        event_type = rng.choice(others) if others and rng.random() < 0.2 else first
+        values = [rng.randint(0, 3) for _ in event_type._fields[1:]]
+        data = event_type(rng.randint(0, count // 2), *values)
         events.append(Event(data, rng.choice("abc"), seq if numbered else None))
     return events
 
@@ -60,7 +60,7 @@ def add_up(standing, rows):
 
 
 def deal(rng, events):
-    """Deal events out in any order, in batches; after each, how far the frontier may have come."""
+    """Deal events out in any order, in batches; after each, how far the watermark may have come."""
     events = list(events)
     rng.shuffle(events)
     while events:
@@ -79,11 +79,11 @@ def test_oracle_what_stands_is_what_the_fold_says_of_the_events_so_far(name, lea
         found = find_leaves(program) if leaves else NO_LEAVES
         speculation, standing, seen, faults = Speculation(program, found), {}, [], []
         processed = 0
-        for batch, frontier in deal(rng, draw_events(rng, program, 40, numbered=seed % 3 > 0)):
+        for batch, watermark in deal(rng, draw_events(rng, program, 40, numbered=seed % 3 > 0)):
             seen += batch
             add_up(standing, speculation.take(batch))
             assert standing == say_from_scratch(program, seen)[0], f"seed {seed}"
-            settled = speculation.settle(frontier)
+            settled = speculation.settle(watermark)
             processed += settled.processed
             faults += settled.faults
         _, state, expected = say_from_scratch(program, seen)
@@ -101,18 +101,18 @@ def test_oracle_a_restart_at_any_moment_changes_nothing_and_repeats_nothing(name
         leaves = find_leaves(program)
         speculation, barrier, standing, seen = Speculation(program, leaves), Barrier(), {}, []
         settled = []
-        for batch, frontier in deal(rng, draw_events(rng, program, 30, numbered=seed % 2 > 0)):
+        for batch, watermark in deal(rng, draw_events(rng, program, 30, numbered=seed % 2 > 0)):
             seen += batch
             rows = speculation.take(batch)
             add_up(standing, rows)
-            speculation.settle(frontier)
-            settled += hold_back(barrier, rows, frontier)
+            speculation.settle(watermark)
+            settled += hold_back(barrier, rows, watermark)
             data = codec.encode((speculation.dump(), barrier.dump()))
             kept, held = codec.decode(data)
             speculation = Speculation.load(program, kept, leaves)
             barrier = Barrier(*held)
             # What has been released is known to have been: a replay of it is dropped.
-            assert hold_back(barrier, [row._replace(op=1) for row in settled], frontier) == []
+            assert hold_back(barrier, [row._replace(op=1) for row in settled], watermark) == []
         expected, state, _ = say_from_scratch(program, seen)
         assert standing == expected
         assert [(row.id, row.value) for row in settled] == sorted(expected.items())
@@ -210,7 +210,7 @@ def test_what_has_settled_is_not_kept():
 
 def test_an_output_that_comes_out_as_before_is_not_said_again():
     program = load("examples/max_temperature.py")
-    temp, report = program.tag("Temp"), program.tag("Report")
+    temp, report = program.event_type("Temp"), program.event_type("Report")
     speculation = Speculation(program, find_leaves(program))
     rows = speculation.take([Event(temp(1, 20), "a", 0), Event(report(5), "b", 0)])
     assert [(row.op, row.value) for row in rows] == [(1, 20)]
@@ -254,9 +254,9 @@ def test_a_fault_that_a_later_arrival_mends_is_never_reported():
 
 
 def test_a_leaf_that_can_not_speak_of_its_state_is_not_in_the_delta_either():
-    program = PROGRAMS["speaking"].changed()
+    program = PROGRAMS["deferring"].changed()
     handlers = program.initial.handlers
-    reading, limit = program.tags
+    reading, limit = program.event_types
     program = Program(
         on(
             reading,
@@ -296,6 +296,6 @@ def test_values_that_are_equal_but_not_alike_are_told_apart():
 def test_the_amount_counts_retractions_and_what_stands():
     assert measure([]) == Amount(0, 0)
     assert Amount().ratio == 1.0
-    amount = Amount(said=12, valid=8)
+    amount = Amount(emitted=12, valid=8)
     assert (amount.ratio, amount.extra) == (1.5, 0.5)
     assert str(amount) == "12 said for 8 that stand, 50.0% extra"

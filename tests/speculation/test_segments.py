@@ -7,8 +7,8 @@ import pytest
 from anabranch.microbatch.store import page_sizes
 from anabranch.microbatch.store.ordered_pages import OrderedPages
 from anabranch.microbatch.store.state_store import MemoryStore
+from anabranch.speculation.output_changes import OutputChange, compare
 from anabranch.speculation.segments import TAIL, Segments, SortedMap, run_again
-from anabranch.speculation.spoken import Spoken, compare
 from anabranch.state.durable.codec import Codec
 
 
@@ -144,7 +144,7 @@ def test_what_has_changed_is_run_and_what_follows_until_a_state_is_what_it_was(c
 
 def test_only_rows_that_differ_are_taken_back_or_said():
     def row(index, value, op=1):
-        return Spoken(op, ((index,), 0), value, None)
+        return OutputChange(op, ((index,), 0), value, None)
 
     before = {one.id: one for one in (row(1, "a"), row(3, "gone"), row(2, "also"), row(4, 1))}
     assert compare(before, [row(1, "a"), row(4, 1.0), row(5, "new")]) == [

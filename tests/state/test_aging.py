@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pytest
 
 from anabranch import FOREVER, Event, Heartbeat, Map, Program, depends, on, take
-from anabranch.eventtime.channels import Source, end_sources
+from anabranch.eventtime.channels import Channel, end_channels
 from anabranch.laws import check
 from anabranch.laws.proving.proof import prove
 from anabranch.model.order import sort_events
@@ -20,7 +20,7 @@ from anabranch.reference.simulator import rehearse
 from anabranch.spark.run_explanation import explain_run
 from anabranch.state import Count, MapOf, Sum
 from anabranch.state.aging import Aged, Aging
-from tests.microbatch.test_microbatches import Engine, cut, expected_rows, said_rows
+from tests.microbatch.test_microbatches import Engine, cut, emitted_rows, expected_rows
 
 
 class Click(NamedTuple):
@@ -68,53 +68,53 @@ def whole(ttl, refresh="writes"):
     return Program(*KEYED, *WHOLE, state=MapOf(Count(), by="user", ttl=ttl, refresh=refresh))
 
 
-def numbered(*data, source="s"):
-    return [Event(one, source, n) for n, one in enumerate(data)]
+def numbered(*data, channel="s"):
+    return [Event(one, channel, n) for n, one in enumerate(data)]
 
 
 def look_up(events, ttl, refresh):
     """Say what a plain dict of (value, time of the last refresh) says, and what is left of it."""
-    users, said = {}, []
+    users, emitted = {}, []
     for event in events:
         time = event.time
         alive = {u: n for u, (n, refreshed) in users.items() if refreshed > time - ttl}
         if isinstance(event, Click):
-            said.append(("click", event.user, alive.get(event.user, 0)))
+            emitted.append(("click", event.user, alive.get(event.user, 0)))
             users[event.user] = (alive.get(event.user, 0) + 1, time)
         elif isinstance(event, Look):
-            said.append(("look", event.user, alive.get(event.user, 0)))
+            emitted.append(("look", event.user, alive.get(event.user, 0)))
             if refresh == "reads":
                 users[event.user] = (alive.get(event.user, 0), time)
         elif isinstance(event, Report):
-            said.append(("report", sorted(alive.items())))
+            emitted.append(("report", sorted(alive.items())))
         else:
             for user, n in alive.items():
                 if n % 2:
                     users[user] = (n - 1, time)
-    return said, users
+    return emitted, users
 
 
-def draw(rng, tags, sources, count=40):
+def draw(rng, event_types, channels, count=40):
     """Draw events whose gaps are often just the time to live, out of order within a lateness."""
     items = []
-    for source in sources:
+    for channel in channels:
         time = 0
-        for seq in range(count // len(sources)):
+        for seq in range(count // len(channels)):
             time += rng.choice((0, 1, 1, 2, 3, 7))
-            tag = rng.choice(tags)
-            at = max(0, time - rng.randint(0, source.lateness))
-            fields = () if tag in (Report, Halve) else (rng.choice("abc"),)
-            items.append(Event(tag(at, *fields), source.name, seq))
+            event_type = rng.choice(event_types)
+            at = max(0, time - rng.randint(0, channel.lateness))
+            fields = () if event_type in (Report, Halve) else (rng.choice("abc"),)
+            items.append(Event(event_type(at, *fields), channel.name, seq))
     return items
 
 
-SOURCES = (Source("x", lateness=3), Source("y", lateness=6))
+CHANNELS = (Channel("x", lateness=3), Channel("y", lateness=6))
 CASES = [
-    (make, tags, refresh)
-    for make, tags in ((keyed, (Click, Look)), (whole, (Click, Click, Look, Report, Halve)))
+    (make, event_types, refresh)
+    for make, event_types in ((keyed, (Click, Look)), (whole, (Click, Click, Look, Report, Halve)))
     for refresh in ("writes", "reads")
 ]
-every_case = pytest.mark.parametrize(("make", "tags", "refresh"), CASES)
+every_case = pytest.mark.parametrize(("make", "event_types", "refresh"), CASES)
 
 
 def order(program, answer, items):
@@ -125,38 +125,38 @@ def order(program, answer, items):
 
 
 @every_case
-def test_oracle_a_dict_with_times_says_the_same(make, tags, refresh):
+def test_oracle_a_dict_with_times_says_the_same(make, event_types, refresh):
     expired = 0
     for seed in range(60):
         rng = random.Random(seed)
         ttl = rng.choice((1, 2, 3, 5, 8))
         program = make(ttl, refresh)
-        items = draw(rng, tags, SOURCES)
-        frontier = rng.randint(0, 60)
-        beats = [Heartbeat(frontier, source.name, 99) for source in SOURCES]
-        answer = run(program, [*items, *beats], SOURCES)
-        said, users = look_up(order(program, answer, items), ttl, refresh)
-        assert answer.values == said, seed
+        items = draw(rng, event_types, CHANNELS)
+        watermark = rng.randint(0, 60)
+        beats = [Heartbeat(watermark, channel.name, 99) for channel in CHANNELS]
+        answer = run(program, [*items, *beats], CHANNELS)
+        emitted, users = look_up(order(program, answer, items), ttl, refresh)
+        assert answer.values == emitted, seed
         # What is left is what an event at the next time there is would see.
-        alive = {u: n for u, (n, at) in users.items() if at > answer.frontier + 1 - ttl}
+        alive = {u: n for u, (n, at) in users.items() if at > answer.watermark + 1 - ttl}
         assert {u: entry.state for u, entry in answer.state.items()} == alive
         expired += len(users) - len(alive)
     assert expired
 
 
 @every_case
-def test_oracle_any_cut_into_batches_and_shards_says_the_same(make, tags, refresh):
+def test_oracle_any_cut_into_batches_and_shards_says_the_same(make, event_types, refresh):
     for seed in range(12):
         rng = random.Random(seed)
         ttl = rng.choice((1, 3, 5, 8))
         program = make(ttl, refresh)
-        items = end_sources(draw(rng, tags, SOURCES), SOURCES)
-        answer = run(program, items, SOURCES)
+        items = end_channels(draw(rng, event_types, CHANNELS), CHANNELS)
+        answer = run(program, items, CHANNELS)
         assert answer.values == look_up(order(program, answer, items), ttl, refresh)[0]
-        engine = Engine(program, SOURCES, rng.choice((1, 2, 5)))
+        engine = Engine(program, CHANNELS, rng.choice((1, 2, 5)))
         for batch in cut(rng, items):
             engine.batch(batch)
-        assert said_rows(engine) == expected_rows(answer), seed
+        assert emitted_rows(engine) == expected_rows(answer), seed
         assert engine.ledger == answer.ledger
         # Nothing stays behind: no entry, and nobody to be woken.
         for store in engine.stores:
@@ -165,17 +165,19 @@ def test_oracle_any_cut_into_batches_and_shards_says_the_same(make, tags, refres
 
 @pytest.mark.parametrize("optimizer", sorted(OPTIMIZERS))
 @every_case
-def test_differential_every_plan_says_what_the_fold_says(make, tags, refresh, optimizer):
+def test_differential_every_plan_says_what_the_fold_says(make, event_types, refresh, optimizer):
     for seed in range(4):
         rng = random.Random(seed)
         program = make(rng.choice((1, 3, 5)), refresh)
-        items = end_sources(draw(rng, tags, SOURCES), SOURCES)
-        answer = run(program, items, SOURCES)
-        cut_by = [tag for tag in program.tags if "user" in tag._fields]
-        loads = [Load(take(tag, user=user)) for tag in cut_by for user in "abc"]
-        loads += [Load(take(tag)) for tag in program.tags if tag not in cut_by]
+        items = end_channels(draw(rng, event_types, CHANNELS), CHANNELS)
+        answer = run(program, items, CHANNELS)
+        cut_by = [event_type for event_type in program.event_types if "user" in event_type._fields]
+        loads = [Load(take(event_type, user=user)) for event_type in cut_by for user in "abc"]
+        loads += [
+            Load(take(event_type)) for event_type in program.event_types if event_type not in cut_by
+        ]
         plan = OPTIMIZERS[optimizer](program, Rates(loads))
-        simulation = rehearse(program, plan, items, SOURCES).run(seed)
+        simulation = rehearse(program, plan, items, CHANNELS).run(seed)
         assert sorted((o.id, o.value) for o in simulation.outputs) == sorted(
             (o.id, o.value) for o in answer.outputs
         )
@@ -183,7 +185,7 @@ def test_differential_every_plan_says_what_the_fold_says(make, tags, refresh, op
 
 
 @every_case
-def test_the_laws_are_kept(make, tags, refresh):
+def test_the_laws_are_kept(make, event_types, refresh):
     report = check(make(4, refresh), cases=60, seed=3)
     assert report.ok, str(report)
 
@@ -195,14 +197,14 @@ def test_nothing_is_proved_of_what_expires():
 
 def test_what_was_refreshed_exactly_so_long_ago_is_gone():
     at = [Click(0, "a"), Look(9, "a"), Look(10, "a"), Click(20, "a"), Click(29, "a"), Look(38, "a")]
-    answer = run(keyed(10), end_sources(numbered(*at)))
+    answer = run(keyed(10), end_channels(numbered(*at)))
     assert [n for _, _, n in answer.values] == [0, 1, 0, 0, 1, 2]
 
 
 def test_reads_refresh_only_if_they_are_asked_to():
     at = [Click(0, "a"), Look(8, "a"), Look(12, "a")]
-    assert run(keyed(10), end_sources(numbered(*at))).values[-1] == ("look", "a", 0)
-    assert run(keyed(10, "reads"), end_sources(numbered(*at))).values[-1] == ("look", "a", 1)
+    assert run(keyed(10), end_channels(numbered(*at))).values[-1] == ("look", "a", 0)
+    assert run(keyed(10, "reads"), end_channels(numbered(*at))).values[-1] == ("look", "a", 1)
 
 
 def test_a_look_at_nothing_leaves_nothing():
@@ -216,13 +218,13 @@ def test_an_event_that_fails_does_not_refresh():
         depends(Click, Click, same="user"),
         state=MapOf(Count(), by="user", ttl=10),
     )
-    answer = run(program, end_sources(numbered(*(Click(t, "a") for t in (1, 5, 12)))))
+    answer = run(program, end_channels(numbered(*(Click(t, "a") for t in (1, 5, 12)))))
     assert answer.values == [0, 0]
     assert answer.ledger.rejected == 1
 
 
 def test_an_entry_asks_for_one_wake_at_a_time_however_often_it_is_refreshed():
-    engine = Engine(keyed(1000), (Source("s"),), 1)
+    engine = Engine(keyed(1000), (Channel("s"),), 1)
     rows = numbered(*(Click(t, "a") for t in range(500)))
     for batch in cut(random.Random(1), rows):
         engine.batch(batch)
@@ -259,11 +261,11 @@ def test_entries_within_entries_expire_one_by_one_and_leave_no_empty_map():
     answer = run(program, [*items, Heartbeat(14, "s", 9)])
     assert answer.values == [{"x": 1, "y": 1}, {"y": 1}, {}]
     assert answer.state == {}
-    ended = end_sources(items)
-    engine = Engine(program, (Source("s"),), 3)
+    ended = end_channels(items)
+    engine = Engine(program, (Channel("s"),), 3)
     for batch in cut(random.Random(0), ended):
         engine.batch(batch)
-    assert said_rows(engine) == expected_rows(run(program, ended))
+    assert emitted_rows(engine) == expected_rows(run(program, ended))
     assert check(program, cases=60, seed=1).ok
 
 
@@ -274,9 +276,9 @@ def test_a_timer_of_the_users_own_sees_the_state_and_comes_before_the_end():
         depends(Click, Click, same="user"),
         state=MapOf(WrittenShape(0), by="user", ttl=10),
     )
-    assert run(program, end_sources(numbered(Click(5, "a")))).values == [(14, 5)]
+    assert run(program, end_channels(numbered(Click(5, "a")))).values == [(14, 5)]
     late = program.changed(state=MapOf(WrittenShape(0), by="user", ttl=9))
-    assert run(late, end_sources(numbered(Click(5, "a")))).values == []
+    assert run(late, end_channels(numbered(Click(5, "a")))).values == []
 
 
 def test_a_timer_above_the_entries_sees_their_states():
@@ -286,7 +288,7 @@ def test_a_timer_above_the_entries_sees_their_states():
         depends(Click, Click, same="user"),
         state=MapOf(Count(), by="user", ttl=10),
     )
-    assert run(program, end_sources(numbered(Click(5, "a")))).values == [{"a": 1}]
+    assert run(program, end_channels(numbered(Click(5, "a")))).values == [{"a": 1}]
 
 
 def test_what_is_as_it_began_is_not_kept_where_the_map_is_sparse():
@@ -301,7 +303,7 @@ def test_what_is_as_it_began_is_not_kept_where_the_map_is_sparse():
 
 
 def test_an_end_beyond_all_time_is_the_end_of_time():
-    answer = run(keyed(FOREVER - 1), end_sources(numbered(Click(5, "a"), Look(FOREVER - 1, "a"))))
+    answer = run(keyed(FOREVER - 1), end_channels(numbered(Click(5, "a"), Look(FOREVER - 1, "a"))))
     assert answer.values == [("click", "a", 0), ("look", "a", 1)]
     assert answer.state == {}
 

@@ -29,7 +29,9 @@ class Report(NamedTuple):
 integers = st.integers(-5, 5)
 shards = st.integers(1, 3).flatmap(lambda n: st.builds(Shard, st.integers(0, n - 1), st.just(n)))
 slices = st.builds(
-    lambda tag, key, source: take(tag, source=source, **({} if key is None else {"key": key})),
+    lambda event_type, key, channel: take(
+        event_type, channel=channel, **({} if key is None else {"key": key})
+    ),
     st.sampled_from([Inc, Read]),
     st.none() | st.integers(0, 4) | shards,
     st.sampled_from([None, "a", "b"]),
@@ -122,7 +124,7 @@ def test_a_key_of_neither_side_stays_on_the_right():
 
 
 def test_a_key_of_both_sides_is_forked_itself():
-    both = Slices([take(Inc, source="a")]), Slices([take(Inc, source="b")])
+    both = Slices([take(Inc, channel="a")]), Slices([take(Inc, channel="b")])
     assert MapOf(Sum(), by="key").fork(Map({1: 10}), *both) == (Map({1: 10}), Map({1: 0}))
     assert MapOf(Replicated(), by="key").fork(Map({1: "x"}), *both) == (
         Map({1: "x"}),
@@ -131,7 +133,7 @@ def test_a_key_of_both_sides_is_forked_itself():
 
 
 def test_an_entry_that_can_not_be_forked_goes_to_one_side():
-    both = Slices([take(Inc, source="a")]), Slices([take(Inc, source="b")])
+    both = Slices([take(Inc, channel="a")]), Slices([take(Inc, channel="b")])
     uncut = MapOf(WrittenShape(init=0), by="key")
     assert uncut.fork(Map({1: 10}), *both) == (Map({1: 10}), Map())
 

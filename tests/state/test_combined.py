@@ -92,8 +92,8 @@ def test_it_folds_windows():
     held = take(
         windowing, WindowState(), Elements(tuple((sale.time, sale) for sale in bought))
     ).state
-    said = take(windowing, held, End()).panes
-    assert [(tuple(pane.window), tuple(pane.value)) for pane in said] == [
+    emitted = take(windowing, held, End()).panes
+    assert [(tuple(pane.window), tuple(pane.value)) for pane in emitted] == [
         ((1, 9), (2, 40)),
         ((20, 25), (1, 200)),
     ]

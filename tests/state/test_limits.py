@@ -6,7 +6,7 @@ import pytest
 
 from anabranch import Event, Map, Program, depends, on
 from anabranch.errors import StateTooLargeError
-from anabranch.eventtime.channels import end_sources
+from anabranch.eventtime.channels import end_channels
 from anabranch.model.shapes import MISSING, Shape
 from anabranch.reference.sequential import run
 from anabranch.state import (
@@ -36,7 +36,7 @@ class Reset(NamedTuple):
 
 
 def notes(*texts):
-    return end_sources([Event(Note(n, "a", text), "s", n) for n, text in enumerate(texts)])
+    return end_channels([Event(Note(n, "a", text), "s", n) for n, text in enumerate(texts)])
 
 
 def per_key(entry, update):
@@ -130,7 +130,7 @@ def test_an_event_that_sees_all_entries_can_not_make_one_too_large():
         Event(Reset(2, 3), "s", 2),
         Event(Reset(3, 2), "s", 3),
     ]
-    answer = run(program, end_sources(items))
+    answer = run(program, end_channels(items))
     assert answer.state == Map({"a": ("", ""), "b": ("", "")})
     assert [r.reason for r in answer.rejected] == [
         "on Reset: StateTooLargeError: the state of 'a' would grow to 3 items; its limit is 2"

@@ -36,7 +36,7 @@ def test_the_oracle_is_the_reference_on_the_whole_stream(events):
     expected = compute_answer(events)
     assert agrees_with_reference(sample.answer, expected, whole=True)
     assert sample.answer.ledger == Ledger(20_048, 20_021, 15, 12, 0, 0)
-    places = {(row.item.source, row.item.seq) for row in sample.answer.rejected}
+    places = {(row.item.channel, row.item.seq) for row in sample.answer.rejected}
     assert places == expected.rejected
     assert expected.events == 20_048
     assert list(expected.hours) == list(range(HOUR_S, 2 * DAY_S + 1, HOUR_S))
@@ -53,7 +53,7 @@ def test_the_oracle_is_the_reference_on_the_start_of_the_stream(events):
     assert not agrees_with_reference(sample.answer, expected._replace(hours=wrong))
 
 
-def test_a_tip_is_late_behind_its_sources_lateness_and_broken_rows_promise_nothing():
+def test_a_tip_is_late_behind_its_channels_lateness_and_broken_rows_promise_nothing():
     times = np.array([100, 50, 49, 900, 130, 129])
     broken = np.array([False, False, False, True, False, False])
     rows = OfficeRows(times, times, times, broken, times)
@@ -67,8 +67,8 @@ def test_a_tip_is_late_behind_its_sources_lateness_and_broken_rows_promise_nothi
 def test_the_traffic_has_what_real_input_has(events):
     expected = compute_answer(events)
     assert 0.75 < expected.hot_share < 0.85
-    assert {source for source, _ in expected.late} == {"airport"}
-    assert {source for source, _ in expected.rejected} == {"city", "suburb", "airport"}
+    assert {channel for channel, _ in expected.late} == {"airport"}
+    assert {channel for channel, _ in expected.rejected} == {"city", "suburb", "airport"}
     times = np.concatenate([rows.time for rows in read_office(events / "city")])
     assert (np.diff(times) >= 0).all()
     assert len(times) == 10_000
@@ -139,8 +139,12 @@ def test_published_rows_are_read_by_kind(tmp_path):
 
     columns = {
         "output": {"time": [7200, 3600], "value": ["[1,2,3]", "[4,5,6]"]},
-        "late": {"source": ["airport"], "seq": [9], "reason": ["17 behind its source's frontier"]},
-        "rejected": {"source": ["city"], "seq": [3]},
+        "late": {
+            "channel": ["airport"],
+            "seq": [9],
+            "reason": ["17 behind its channel's watermark"],
+        },
+        "rejected": {"channel": ["city"], "seq": [3]},
     }
     for kind, rows in columns.items():
         folder = tmp_path / "batch=0" / f"kind={kind}"

@@ -6,7 +6,7 @@ from rich.console import Console
 
 from anabranch.eventtime.ledger import Ledger
 from anabranch.model.events import FOREVER
-from anabranch.spark.sinks.directory import Frontiers
+from anabranch.spark.sinks.directory import Watermarks
 from anabranch.tour.fold_tasks import Shares
 from anabranch.tour.summary import Flow, draw_rates
 from anabranch.tour.traffic import DAY_S, HOUR_S
@@ -14,30 +14,30 @@ from anabranch.tour.view import (
     Hour,
     LiveView,
     Step,
+    draw_channels,
     draw_hours,
-    draw_sources,
     format_header,
     format_row,
 )
 
-FRONTIERS = Frontiers(
+WATERMARKS = Watermarks(
     236_520, {"airport": 330_420, "city": 332_580, "clock": 331_199, "suburb": 236_520}
 )
-STEP = Step(4, 5_001_400, 1.25, Ledger(25_070_000, 18_377_000, 8600, 4, 0, 6_684_396), FRONTIERS)
+STEP = Step(4, 5_001_400, 1.25, Ledger(25_070_000, 18_377_000, 8600, 4, 0, 6_684_396), WATERMARKS)
 
 
 def test_a_batch_is_a_row_below_its_header():
     assert format_header().plain == (
-        "  batch     events     s   events/s   pending   late rejected  frontier  held by"
+        "  batch     events     s   events/s   pending   late rejected  watermark  held by"
     )
     assert format_row(STEP).plain == (
         "      4  5,001,400   1.2  4,001,120 6,684,396  8,600        4  Wed 17:42 suburb"
     )
 
 
-def test_no_source_holds_back_a_batch_that_ends_the_stream():
-    ended = Frontiers(FOREVER, dict.fromkeys(("city", "clock"), FOREVER))
-    assert format_row(STEP._replace(frontiers=ended)).plain.endswith("        4  ended")
+def test_no_channel_holds_back_a_batch_that_ends_the_stream():
+    ended = Watermarks(FOREVER, dict.fromkeys(("city", "clock"), FOREVER))
+    assert format_row(STEP._replace(watermarks=ended)).plain.endswith("        4  ended")
 
 
 def test_a_batch_that_is_not_published_yet_has_a_row():
@@ -45,8 +45,8 @@ def test_a_batch_that_is_not_published_yet_has_a_row():
     assert row == "      4          0   0.0          0"
 
 
-def test_sources_are_drawn_as_far_as_they_have_come():
-    lines = [line.plain for line in draw_sources(FRONTIERS, 7 * DAY_S)]
+def test_channels_are_drawn_as_far_as_they_have_come():
+    lines = [line.plain for line in draw_channels(WATERMARKS, 7 * DAY_S)]
     assert lines == [
         "    airport  ███████████████████▋                  Thu 19:47",
         "    city     ███████████████████▊                  Thu 20:23",
@@ -84,7 +84,7 @@ def test_rates_are_drawn_with_what_was_special_about_a_batch():
     flow = Flow(before=steps[:2], after=steps[2:], shares=Shares(2, (0.5, 0.5)))
     assert [line.plain for line in draw_rates(flow)] == [
         "    0       ▉                                     100 k  Spark starts",
-        "    1       ██████████████████                    2.0 M  900 k wait for a source",
+        "    1       ██████████████████                    2.0 M  900 k wait for a channel",
         "    2       ███▋                                  400 k  killed, restarted, repeated",
         "    3       ████████████████████████████████████  4.0 M",
     ]

@@ -1,11 +1,11 @@
-"""Stories of sources: what each brings, batch by batch, and how far the program has come with it.
+"""Stories of channels: what each brings, batch by batch, and how far the program has come with it.
 
-A step `batch` says what the sources bring, in their own sequence: a number is an event at that time,
+A step `batch` says what the channels bring, in their own sequence: a number is an event at that time,
 `{beat: 9}` a heartbeat. With `after_s`, so many seconds lie between it and the batch before. A step
-`idle` says what is promised on behalf of silent sources: shards must decide so by the clock, and the
+`idle` says what is promised on behalf of silent channels: shards must decide so by the clock, and the
 reference and the simulator, which have none, are told. A step `expect` looks back on everything:
-`frontier`, `sources` (the frontier of each), `said` (the times of processed events, in order), `late`
-(source, time, distance), `pending` (how many), `delay` (of each), `held_back_by`.
+`watermark`, `channels` (the watermark of each), `said` (the times of processed events, in order), `late`
+(channel, time, distance), `pending` (how many), `delay` (of each), `held_back_by`.
 """
 
 import json
@@ -13,18 +13,18 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from anabranch import Event, Heartbeat, Program, depends, on
-from anabranch.eventtime.channels import NEVER, Source, end_sources
+from anabranch.eventtime.channels import NEVER, Channel, end_channels
 from anabranch.eventtime.disorder import Estimated
-from anabranch.eventtime.held_back import Stand, find_holders
+from anabranch.eventtime.held_back import ChannelStatus, find_holders
 from anabranch.eventtime.idleness import record
 from anabranch.microbatch.ingest.channel_verdicts import describe_standings
-from anabranch.plan.tree import Plan, Worker
+from anabranch.plan.tree import Plan, PlanNode
 from anabranch.reference.sequential import run
 from anabranch.reference.simulator import simulate
 from tests.microbatch.test_microbatches import Engine, to_row
 from tests.transcripts.stories import FOLDER, StoryError, read_stories
 
-STORIES = list(read_stories(FOLDER / "frontiers.yaml"))
+STORIES = list(read_stories(FOLDER / "watermarks.yaml"))
 
 
 class Tick(NamedTuple):
@@ -41,25 +41,25 @@ PROGRAM = Program(
 Facts = dict[str, Any]
 
 
-def read_sources(story: Mapping[str, Any]) -> list[Source]:
-    """Return the sources of a story, each as it is declared."""
+def read_channels(story: Mapping[str, Any]) -> list[Channel]:
+    """Return the channels of a story, each as it is declared."""
 
-    def read(name: str, told: dict[str, Any]) -> Source:
+    def read(name: str, told: dict[str, Any]) -> Channel:
         options = dict(told)
         if "estimated" in options:
             options["lateness"] = Estimated(**options.pop("estimated"))
-        return Source(name, **options)
+        return Channel(name, **options)
 
-    return [read(name, told or {}) for name, told in story["sources"].items()]
+    return [read(name, told or {}) for name, told in story["channels"].items()]
 
 
 class Log:
-    """What the sources have brought so far, and what was promised on their behalf."""
+    """What the channels have brought so far, and what was promised on their behalf."""
 
     def __init__(self, story: Mapping[str, Any]) -> None:
-        self.sources = read_sources(story)
+        self.channels = read_channels(story)
         self.items: list[Any] = []
-        self.counts = dict.fromkeys((source.name for source in self.sources), 0)
+        self.counts = dict.fromkeys((channel.name for channel in self.channels), 0)
 
     def bring(self, told: Mapping[str, list[Any]]) -> list[Any]:
         """Number what a batch brings, and return it."""
@@ -90,12 +90,12 @@ def tell_by_reference(story: Mapping[str, Any]) -> list[Facts]:
         elif "idle" in step:
             log.waive(step["idle"])
         else:
-            answer = run(PROGRAM, log.items, log.sources)
+            answer = run(PROGRAM, log.items, log.channels)
             facts.append({
-                "frontier": answer.frontier,
-                "sources": answer.frontiers,
-                "said": answer.values,
-                "late": [[x.event.source, x.event.time, x.distance] for x in answer.late],
+                "watermark": answer.watermark,
+                "channels": answer.watermarks,
+                "emitted": answer.values,
+                "late": [[x.event.channel, x.event.time, x.distance] for x in answer.late],
                 "pending": answer.ledger.pending,
             })  # fmt: skip
     return facts
@@ -113,20 +113,20 @@ def tell_by_simulator(story: Mapping[str, Any], seed: int) -> list[Facts]:
         elif "idle" in step:
             log.waive(step["idle"])
         else:
-            bounded = end_sources(log.items, log.sources)
-            done = simulate(PROGRAM, Plan(Worker(Tick)), bounded, log.sources, seed=seed)
-            answer = run(PROGRAM, bounded, log.sources)
-            said = [output.value for output in sorted(done.outputs, key=lambda o: o.key)]
-            if (said, done.ledger) != (answer.values, answer.ledger):
-                raise StoryError(f"The simulator says {said}, and the fold {answer.values}")
-            facts.append({"late": [[x.event.source, x.event.time, x.distance] for x in done.late]})
+            bounded = end_channels(log.items, log.channels)
+            done = simulate(PROGRAM, Plan(PlanNode(Tick)), bounded, log.channels, seed=seed)
+            answer = run(PROGRAM, bounded, log.channels)
+            emitted = [output.value for output in sorted(done.outputs, key=lambda o: o.key)]
+            if (emitted, done.ledger) != (answer.values, answer.ledger):
+                raise StoryError(f"The simulator says {emitted}, and the fold {answer.values}")
+            facts.append({"late": [[x.event.channel, x.event.time, x.distance] for x in done.late]})
     return facts
 
 
 def tell_by_shards(story: Mapping[str, Any], *, columns: bool) -> list[Facts]:
     """Return what a shard says at each place where a story looks back; check who it says is idle."""
     log, facts = Log(story), []
-    engine = Engine(PROGRAM, log.sources, 1, columns=columns)
+    engine = Engine(PROGRAM, log.channels, 1, columns=columns)
     clock_ms = 0
     waived: dict[str, int] = {}
     for step in story["steps"]:
@@ -151,19 +151,22 @@ def _list_waived(engine: Engine) -> dict[str, int]:
 
 
 def _look_at(engine: Engine, log: Log) -> Facts:
-    about = describe_standings({s.name: s for s in log.sources}, engine.standings)
-    stands = {
-        name: Stand(standing.frontier, **about[name]) for name, standing in engine.standings.items()
+    about = describe_standings({s.name: s for s in log.channels}, engine.standings)
+    statuses = {
+        name: ChannelStatus(standing.watermark, **about[name])
+        for name, standing in engine.standings.items()
     }
-    late = [said for said in engine.said if said.kind == "late"]
+    late = [emitted for emitted in engine.emitted if emitted.kind == "late"]
     return {
-        "frontier": engine.frontier,
-        "sources": {name: stand.frontier for name, stand in stands.items()},
-        "said": [json.loads(said.value) for said in engine.said if said.kind == "output"],
-        "late": [[s.source, s.time, int(s.reason.split()[0])] for s in late],
+        "watermark": engine.watermark,
+        "channels": {name: status.watermark for name, status in statuses.items()},
+        "emitted": [
+            json.loads(emitted.value) for emitted in engine.emitted if emitted.kind == "output"
+        ],
+        "late": [[s.channel, s.time, int(s.reason.split()[0])] for s in late],
         "pending": engine.ledger.pending,
-        "delay": {name: stand.delay for name, stand in stands.items()},
-        "held_back_by": find_holders(engine.frontier, stands),
+        "delay": {name: status.delay for name, status in statuses.items()},
+        "held_back_by": find_holders(engine.watermark, statuses),
     }
 
 

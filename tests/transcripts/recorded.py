@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from anabranch import Event, Program, depends, on
-from anabranch.eventtime.channels import Source, end_sources
+from anabranch.eventtime.channels import Channel, end_channels
 from anabranch.eventtime.windows.panes import (
     RECORDS,
     Dropped,
@@ -27,7 +27,7 @@ from anabranch.state import MapOf
 from tests.eventtime.windows.recorded_log import Step, take
 from tests.transcripts.stories import read_log, read_step, read_stories, read_windowing
 
-SOURCES = tuple(Source(name) for name in ("north", "south", "west"))
+CHANNELS = tuple(Channel(name) for name in ("north", "south", "west"))
 
 
 class Told(NamedTuple):
@@ -62,13 +62,13 @@ def take_told(state: WindowState, told: Told) -> StepOutcome:
 
 def say_told(state: WindowState, told: Told) -> dict[str, Any]:
     """Say all that a story may ask after: panes, what was dropped, and what is kept."""
-    said = take_told(state, told)
+    emitted = take_told(state, told)
     return {
         "story": told.story,
         "step": told.time,
-        "panes": said.panes,
-        "dropped": said.dropped,
-        "kept": [(held.window, held.finished) for held in said.state.windows],
+        "panes": emitted.panes,
+        "dropped": emitted.dropped,
+        "kept": [(held.window, held.finished) for held in emitted.state.windows],
     }
 
 
@@ -81,17 +81,17 @@ recorded = Program(
 
 
 def tell(stories: Iterable[dict[str, Any]]) -> list[Item]:
-    """Return the logs of stories as what three sources bring, side by side, ended."""
+    """Return the logs of stories as what three channels bring, side by side, ended."""
     told = [
         (number, Told(step, story["name"], kind, json.dumps(what)))
         for number, story in enumerate(stories)
         for step, (kind, what) in enumerate(read_log(story))
     ]
     items: list[Item] = []
-    for place, source in enumerate(SOURCES):
-        mine = sorted(one for number, one in told if number % len(SOURCES) == place)
-        items += [Event(one, source.name, seq) for seq, one in enumerate(mine)]
-    return end_sources(items, SOURCES)
+    for place, channel in enumerate(CHANNELS):
+        mine = sorted(one for number, one in told if number % len(CHANNELS) == place)
+        items += [Event(one, channel.name, seq) for seq, one in enumerate(mine)]
+    return end_channels(items, CHANNELS)
 
 
 def read_answers(rows: Iterable[Any]) -> dict[str, list[StepOutcome]]:
@@ -104,8 +104,8 @@ def read_answers(rows: Iterable[Any]) -> dict[str, list[StepOutcome]]:
             WindowEntry(Window(**window), None, (), finished=finished)
             for window, finished in row["kept"]
         )
-        said = StepOutcome(WindowState(windows=kept), panes, dropped)
-        found.setdefault(row["story"], {})[row["step"]] = said
+        emitted = StepOutcome(WindowState(windows=kept), panes, dropped)
+        found.setdefault(row["story"], {})[row["step"]] = emitted
     return {story: [steps[n] for n in sorted(steps)] for story, steps in found.items()}
 
 

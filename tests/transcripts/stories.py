@@ -1,7 +1,7 @@
 """Stories: a windowing, a log of steps, and what must have been said after each.
 
 A story is a YAML document. Its steps are `elements` (a bundle; a number is both time and value, a
-pair is time and value), `frontier`, `clock`, `end`, and three that look back: `expect` (all panes
+pair is time and value), `watermark`, `clock`, `end`, and three that look back: `expect` (all panes
 since the last step, in any order, each by the fields it names), `dropped` (all that was dropped),
 and `state` (which windows the key keeps). A time may be written as a date with its shift from UTC.
 
@@ -19,7 +19,7 @@ import yaml
 from anabranch.eventtime.windows import calendar_windows, triggers, window_types
 from anabranch.eventtime.windows.panes import Fold, Pane, StepOutcome, Windowing, WindowState
 from anabranch.state import Count, Max, Sum
-from tests.eventtime.windows.recorded_log import Clock, Elements, End, Frontier, Step, replay
+from tests.eventtime.windows.recorded_log import Clock, Elements, End, Step, Watermark, replay
 
 FOLDER = Path(__file__).parent
 
@@ -28,8 +28,8 @@ NAMES: dict[str, Callable[..., Any]] = {
     for module, names in (
         (window_types, "Tumbling Sliding Sessions Global CountTumbling CountSliding"),
         (calendar_windows, "Calendar"),
-        (triggers, "Default Always Never AfterCount AfterProcessingTime AtFrontier Repeatedly"),
-        (triggers, "AnyOf AllOf InTurn OrFinally"),
+        (triggers, "Default Always Never AfterCount AfterProcessingTime AfterWatermark Repeatedly"),
+        (triggers, "AfterAny AfterAll AfterEach OrFinally"),
     )
     for name in names.split()
 } | {
@@ -50,7 +50,7 @@ class StoryError(AssertionError):
 def read_stories(*files: Path) -> Iterator[dict[str, Any]]:
     """Yield the stories of some files, or all stories of windows beside this one."""
     for file in files or sorted(FOLDER.glob("*.yaml")):
-        if files or file.name != "frontiers.yaml":  # Its stories are of sources; see promises.py.
+        if files or file.name != "watermarks.yaml":  # Its stories are of sources; see promises.py.
             yield from yaml.safe_load_all(file.read_text(encoding="utf-8"))
 
 
@@ -100,25 +100,25 @@ def check_story(story: dict[str, Any], answers: Iterable[StepOutcome] | None = N
     if answers is None:
         answers = replay(read_windowing(story), [read_step(*step) for step in read_log(story)])
     answers = iter(answers)
-    said = StepOutcome(WindowState())
+    emitted = StepOutcome(WindowState())
     for step in story["steps"]:
         ((kind, told),) = step.items()
         if kind == "state":
-            _check_state(said.state, told)
+            _check_state(emitted.state, told)
         elif kind == "expect":
-            panes = list(said.panes)
+            panes = list(emitted.panes)
             for wanted in told:
                 _strike_out("pane", wanted, panes, _describe_pane)
-            said = _check_over(said._replace(panes=tuple(panes)), kind="expect")
+            emitted = _check_over(emitted._replace(panes=tuple(panes)), kind="expect")
         elif kind == "dropped":
-            lost = list(said.dropped)
+            lost = list(emitted.dropped)
             for wanted in told:
                 _strike_out("dropped", wanted, lost, _describe_dropped)
-            said = said._replace(dropped=tuple(lost))
+            emitted = emitted._replace(dropped=tuple(lost))
         else:
-            _check_over(said, kind)
-            said = next(answers)
-    _check_over(said, "the end of the story")
+            _check_over(emitted, kind)
+            emitted = next(answers)
+    _check_over(emitted, "the end of the story")
 
 
 def read_step(kind: str, told: Any) -> Step:
@@ -127,8 +127,8 @@ def read_step(kind: str, told: Any) -> Step:
         case "elements":
             pairs = (one if isinstance(one, list) else (one, one) for one in told)
             return Elements(tuple((read_time(time), read_time(value)) for time, value in pairs))
-        case "frontier":
-            return Frontier(read_time(told))
+        case "watermark":
+            return Watermark(read_time(told))
         case "clock":
             return Clock(read_time(told))
         case "end":
@@ -143,12 +143,12 @@ def read_time(told: Any) -> Any:
     return told
 
 
-def _check_over(said: StepOutcome, kind: str) -> StepOutcome:
-    if said.panes:
-        raise StoryError(f"Unexpected pane before {kind}: {_describe_pane(said.panes[0])}")
-    if said.dropped and kind != "expect":
-        raise StoryError(f"Unexpected drop before {kind}: {_describe_dropped(said.dropped[0])}")
-    return said
+def _check_over(emitted: StepOutcome, kind: str) -> StepOutcome:
+    if emitted.panes:
+        raise StoryError(f"Unexpected pane before {kind}: {_describe_pane(emitted.panes[0])}")
+    if emitted.dropped and kind != "expect":
+        raise StoryError(f"Unexpected drop before {kind}: {_describe_dropped(emitted.dropped[0])}")
+    return emitted
 
 
 def _strike_out(

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from anabranch import FOREVER, Event, Heartbeat, Program
-from anabranch.eventtime.channels import Source
+from anabranch.eventtime.channels import Channel
 from anabranch.query import asof_join, band_join, interval_join, window_join
 from anabranch.reference.sequential import run
 from tests.transcripts.stories import NAMES, StoryError, read_expression, read_stories
@@ -41,14 +41,14 @@ def check_join(story: dict[str, Any]) -> None:
         ((kind, told),) = step.items()
         if kind in ("show", "click"):
             items.append(Event((Show if kind == "show" else Click)(*told), "s", len(items)))
-        elif kind in ("frontier", "end"):
+        elif kind in ("watermark", "end"):
             items.append(Heartbeat(FOREVER if kind == "end" else told, "s", len(items)))
-            answer = run(program, items, [Source("s", lateness=None)])
+            answer = run(program, items, [Channel("s", lateness=None)])
         elif kind == "expect":
-            said = list(map(describe, answer.outputs[told_of:]))
-            if said != told:
-                raise StoryError(f"said {said}, not {told}")
-            told_of += len(said)
+            emitted = list(map(describe, answer.outputs[told_of:]))
+            if emitted != told:
+                raise StoryError(f"said {emitted}, not {told}")
+            told_of += len(emitted)
         elif kind == "kept":
             kept = sorted(event.time for event in list_events(answer.state))
             if kept != told:

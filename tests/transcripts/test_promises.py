@@ -1,4 +1,4 @@
-"""Every story of sources holds, on every runtime; and a story that tells an untruth is rejected."""
+"""Every story of channels holds, on every runtime; and a story that tells an untruth is rejected."""
 
 import copy
 
@@ -36,13 +36,13 @@ def test_a_shard_says_what_happened(story, columns):
 def test_an_untrue_story_is_rejected():
     story = copy.deepcopy(STORIES[0])
     place = next(step["expect"] for step in story["steps"] if "expect" in step)
-    place["frontier"] += 1
-    with pytest.raises(StoryError, match="At place 1, frontier is"):
+    place["watermark"] += 1
+    with pytest.raises(StoryError, match="At place 1, watermark is"):
         check_story(story, tell_by_reference(story))
 
 
-def test_a_story_that_is_silent_on_an_idle_source_is_rejected():
-    story = next(s for s in STORIES if s["name"] == "a_silent_source_is_no_longer_waited_for")
+def test_a_story_that_is_silent_on_an_idle_channel_is_rejected():
+    story = next(s for s in STORIES if s["name"] == "a_silent_channel_is_no_longer_waited_for")
     untold = {**story, "steps": [step for step in story["steps"] if "idle" not in step]}
     with pytest.raises(StoryError, match="Nobody tells that idle are"):
         tell_by_shards(untold, columns=False)

@@ -13,7 +13,7 @@ from anabranch.reference.sequential import run
 from anabranch.reference.verification import prepare
 from tests.runtimes.inputs import cut_one_by_one, cut_rows, run_batches
 from tests.runtimes.runtimes import Place, SparkStreaming, sum_up
-from tests.transcripts.recorded import SOURCES, read_answers, recorded, tell
+from tests.transcripts.recorded import CHANNELS, read_answers, recorded, tell
 from tests.transcripts.stories import StoryError, check_story, read_log, read_stories
 from tests.vectors.flumina import Vector
 
@@ -31,12 +31,12 @@ def check_all(rows):
     answers = read_answers(rows)
     assert set(answers) == {story["name"] for story in STORIES}
     for story in STORIES:
-        said = answers[story["name"]]
+        emitted = answers[story["name"]]
         if "error" in story:
             with pytest.raises(StoryError, match=story["error"]):
-                check_story(story, said)
+                check_story(story, emitted)
         else:
-            check_story(story, said)
+            check_story(story, emitted)
 
 
 def check_outcome(outcome):
@@ -45,7 +45,7 @@ def check_outcome(outcome):
 
 
 def test_the_reference_tells_every_story():
-    answer = run(recorded, tell(STORIES), SOURCES)
+    answer = run(recorded, tell(STORIES), CHANNELS)
     assert answer.rejected == []
     check_all(encode_value(value) for value in answer.values)
 
@@ -54,9 +54,11 @@ def test_the_reference_tells_every_story():
 def test_every_plan_tells_every_story(optimizer):
     items = tell(STORIES)
     names = [story["name"] for story in STORIES]
-    loads = [Load(take(tag, story=name)) for tag in recorded.tags for name in names]
+    loads = [
+        Load(take(event_type, story=name)) for event_type in recorded.event_types for name in names
+    ]
     plan = OPTIMIZERS[optimizer](recorded, Rates(loads), ())
-    trial = prepare(recorded, plan, items, SOURCES)
+    trial = prepare(recorded, plan, items, CHANNELS)
     for seed in range(3):
         simulation, mismatch = trial.verify(seed)
         assert mismatch is None, mismatch
@@ -68,19 +70,19 @@ def test_shards_tell_every_story_however_batches_are_cut(shards):
     items = tell(STORIES)
     for seed, size in enumerate((2, 9, 1000)):
         batches = cut_rows(random.Random(seed), items, size)
-        check_outcome(run_batches(recorded, SOURCES, batches, shards))
+        check_outcome(run_batches(recorded, CHANNELS, batches, shards))
 
 
 def test_shards_tell_every_story_step_by_step():
     batches = cut_one_by_one(random.Random(7), tell(STORIES))
-    check_outcome(run_batches(recorded, SOURCES, batches, shards=2))
+    check_outcome(run_batches(recorded, CHANNELS, batches, shards=2))
 
 
 @pytest.mark.spark
 def test_spark_tells_every_story(place):
     items = tell(STORIES)
-    story = Vector(recorded, lambda: items, SOURCES, [], {})
+    story = Vector(recorded, lambda: items, CHANNELS, [], {})
     # What a story keeps changes its type as the story goes on.
     (outcome,) = SparkStreaming("stories", shards=5, columns=False).run(story, place)
     check_outcome(outcome)
-    assert outcome == sum_up(run(recorded, items, SOURCES))
+    assert outcome == sum_up(run(recorded, items, CHANNELS))

@@ -11,14 +11,14 @@ from random import Random
 from typing import Any, NamedTuple
 
 from anabranch import Event, Program, Shard, depends, on, take
-from anabranch.eventtime.channels import Source, end_sources
+from anabranch.eventtime.channels import Channel, end_channels
 from anabranch.model.events import Item
-from anabranch.plan.tree import Plan, Worker
+from anabranch.plan.tree import Plan, PlanNode
 from anabranch.state import MapOf, Replicated
 from tests.vectors.flumina import Vector
 
-PATIENT = (Source("input", lateness=100),)
-"""A source that may bring its events in any order."""
+PATIENT = (Channel("input", lateness=100),)
+"""A channel that may bring its events in any order."""
 
 
 class Number(NamedTuple):
@@ -75,22 +75,24 @@ drifting_sum = Program(
     init=0,
 )
 
-in_sequence = {"sequential": Plan(Worker(Number))}
+in_sequence = {"sequential": Plan(PlanNode(Number))}
 by_parity = {
     **in_sequence,
     "by parity": Plan(
-        Worker(children=(Worker(take(Number, parity="odd")), Worker(take(Number, parity="even"))))
+        PlanNode(
+            children=(PlanNode(take(Number, parity="odd")), PlanNode(take(Number, parity="even")))
+        )
     ),
     "by hash of parity": Plan(
-        Worker(children=[Worker(take(Number, parity=Shard(n, 2))) for n in (0, 1)])
+        PlanNode(children=[PlanNode(take(Number, parity=Shard(n, 2))) for n in (0, 1)])
     ),
 }
-pairs_in_sequence = {"sequential": Plan(Worker(Front, Derived))}
+pairs_in_sequence = {"sequential": Plan(PlanNode(Front, Derived))}
 
 
 def bring(*data: Any) -> list[Item]:
     """Bring events without a sequence, which is how FlameStream's inputs are."""
-    return end_sources([Event(fields) for fields in data], PATIENT)
+    return end_channels([Event(fields) for fields in data], PATIENT)
 
 
 def number(*values: int) -> list[Number]:
@@ -108,7 +110,7 @@ def patient(
 
 
 def derive_twice() -> list[Item]:
-    return end_sources(
+    return end_channels(
         [
             Event(Front(2, "x5"), "front", 1),
             Event(Derived(2, "x5State"), "cycle", 1),
@@ -128,7 +130,7 @@ def drift_far() -> list[Item]:
         Event(Number(time, "any", value), f"front {time % 4}", time // 4)
         for time, value in enumerate(DRIFT)
     ]
-    ended = end_sources(items)
+    ended = end_channels(items)
     Random(7).shuffle(ended)
     return ended
 
@@ -158,7 +160,7 @@ VECTORS: dict[str, Vector] = {
     "derivatives of derivatives": Vector(
         pairs,
         derive_twice,
-        (Source("front"), Source("cycle")),
+        (Channel("front"), Channel("cycle")),
         [("x0",), ("x0", "x0State"), ("x0State", "x5"), ("x5", "x5State"), ("x5State", "theState")],
         pairs_in_sequence,
     ),
@@ -168,7 +170,7 @@ VECTORS: dict[str, Vector] = {
     "drifting sum of five thousand": Vector(
         drifting_sum,
         drift_far,
-        tuple(Source(f"front {n}") for n in range(4)),
+        tuple(Channel(f"front {n}") for n in range(4)),
         list(accumulate(DRIFT)),
         in_sequence,
     ),

@@ -17,11 +17,11 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from anabranch import Event, Heartbeat, Map, Program, Shard, Slice, depends, on, take
-from anabranch.eventtime.channels import Source, end_sources
-from anabranch.model.events import Item, Tag
+from anabranch.eventtime.channels import Channel, end_channels
+from anabranch.model.events import EventType, Item
 from anabranch.model.shapes import MISSING
 from anabranch.model.targets import load_module
-from anabranch.plan.tree import Plan, Worker
+from anabranch.plan.tree import Plan, PlanNode
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -35,7 +35,7 @@ class Vector:
 
     program: Program
     make: Callable[[], Sequence[Item]]
-    sources: tuple[Source, ...]
+    channels: tuple[Channel, ...]
     expected: list[Any]
     plans: dict[str, Plan] = field(default_factory=dict)
     state: Any = MISSING
@@ -60,45 +60,45 @@ def example(name: str) -> ModuleType:
 
 
 def vector_of(module: ModuleType, program: Program, state: Any = MISSING) -> Vector:
-    items = end_sources(module.events, module.sources)
+    items = end_channels(module.events, module.channels)
     return Vector(
-        program, lambda: items, module.sources, module.expected, module.plans, state=state
+        program, lambda: items, module.channels, module.expected, module.plans, state=state
     )
 
 
-def brought(source: str, data: Iterable[Any], start: int = 0) -> list[Item]:
-    """Number what one source brings."""
-    return [Event(fields, source, n) for n, fields in enumerate(data, start)]
+def brought(channel: str, data: Iterable[Any], start: int = 0) -> list[Item]:
+    """Number what one channel brings."""
+    return [Event(fields, channel, n) for n, fields in enumerate(data, start)]
 
 
-def balance(slices: Sequence[Slice], *own: Tag) -> Worker:
+def balance(slices: Sequence[Slice], *own: EventType) -> PlanNode:
     """Build a balanced tree over slices, under the markers."""
     if len(slices) == 1:
-        return Worker(slices[0], *own)
+        return PlanNode(slices[0], *own)
     half = len(slices) // 2
-    return Worker(*own, children=(balance(slices[:half]), balance(slices[half:])))
+    return PlanNode(*own, children=(balance(slices[:half]), balance(slices[half:])))
 
 
-def lean(slices: Sequence[Slice], *own: Tag) -> Worker:
+def lean(slices: Sequence[Slice], *own: EventType) -> PlanNode:
     """Build a tree over slices that leans to the right, as deep as there are slices."""
     if len(slices) == 1:
-        return Worker(slices[0], *own)
-    return Worker(*own, children=(Worker(slices[0]), lean(slices[1:])))
+        return PlanNode(slices[0], *own)
+    return PlanNode(*own, children=(PlanNode(slices[0]), lean(slices[1:])))
 
 
-def plan_markers(marker: Tag, tag: Tag, names: Sequence[str]) -> dict[str, Plan]:
-    """Return plans for one tag under one marker: by source, by lane, balanced, leaning."""
-    by_source = [take(tag, source=name) for name in names]
-    by_lane = [take(tag, lane=Shard(n, 3)) for n in range(3)]
+def plan_markers(marker: EventType, event_type: EventType, names: Sequence[str]) -> dict[str, Plan]:
+    """Return plans for one event type under one marker: by channel, by lane, balanced, leaning."""
+    by_channel = [take(event_type, channel=name) for name in names]
+    by_lane = [take(event_type, lane=Shard(n, 3)) for n in range(3)]
     last = names[-1]
-    tail = [*by_source[:-1], *(take(tag, source=last, lane=Shard(n, 2)) for n in (0, 1))]
+    tail = [*by_channel[:-1], *(take(event_type, channel=last, lane=Shard(n, 2)) for n in (0, 1))]
     return {
-        "sequential": Plan(Worker(marker, tag)),
-        "by source": Plan(balance(by_source, marker)),
+        "sequential": Plan(PlanNode(marker, event_type)),
+        "by channel": Plan(balance(by_channel, marker)),
         "by lane, leaning": Plan(lean(by_lane, marker)),
-        "by source and lane": Plan(balance(tail, marker)),
+        "by channel and lane": Plan(balance(tail, marker)),
         "root works too": Plan(
-            Worker(marker, by_source[0], children=(lean(tail[1:-1]), Worker(tail[-1])))
+            PlanNode(marker, by_channel[0], children=(lean(tail[1:-1]), PlanNode(tail[-1])))
         ),
     }
 
@@ -111,7 +111,7 @@ Inc, Read, key_counter = counter.Inc, counter.Read, counter.key_counter
 
 def read_count_read() -> list[Item]:
     incs = [Event(Inc(t, 1), s, n) for t, s, n in [(2, "a", 0), (3, "b", 0), (4, "a", 1)]]
-    return end_sources([*incs, *brought("reads", [Read(1, 1), Read(5, 1)])], counter.sources)
+    return end_channels([*incs, *brought("reads", [Read(1, 1), Read(5, 1)])], counter.channels)
 
 
 KEY_COUNTER = {
@@ -119,7 +119,7 @@ KEY_COUNTER = {
     "key counter, read first": Vector(
         key_counter,
         read_count_read,
-        counter.sources,
+        counter.channels,
         [(1, 0), (1, 3)],
         counter.plans,
         state=Map({1: 0}),
@@ -148,8 +148,8 @@ def name_streams(count: int) -> tuple[str, ...]:
     return tuple(f"a{n}" for n in range(1, count + 1))
 
 
-def declare(count: int) -> tuple[Source, ...]:
-    return tuple(Source(name, strict=True) for name in (*name_streams(count), "b"))
+def declare(count: int) -> tuple[Channel, ...]:
+    return tuple(Channel(name, unique_times=True) for name in (*name_streams(count), "b"))
 
 
 def split_in_two() -> list[Item]:
@@ -171,7 +171,7 @@ def count_odd_numbers(streams: int, last: int) -> list[Item]:
         for name in name_streams(streams)
         for item in brought(name, (Value(t, t) for t in range(1, last, 2)))
     ]
-    return end_sources([*items, *brought("b", map(Barrier, range(1000, last + 1, 1000)))])
+    return end_channels([*items, *brought("b", map(Barrier, range(1000, last + 1, 1000)))])
 
 
 def count_to_a_hundred() -> list[Item]:
@@ -181,7 +181,7 @@ def count_to_a_hundred() -> list[Item]:
         for name in name_streams(3)
         for item in brought(name, [Value(t, t + 1) for t in range(100)])
     ]
-    return end_sources([*items, *brought("b", [Barrier(t) for t in range(9, 100, 10)])])
+    return end_channels([*items, *brought("b", [Barrier(t) for t in range(9, 100, 10)])])
 
 
 def tell_of_sums() -> list[Item]:
@@ -191,7 +191,7 @@ def tell_of_sums() -> list[Item]:
     odd = [Value(t, v) for t, v in data if v is not None and t % 2]
     even = [Value(t, v) for t, v in data if v is not None and not t % 2]
     barriers = [Barrier(t) for t, v in data if v is None]
-    return end_sources([*brought("a1", odd), *brought("a2", even), *brought("b", barriers)])
+    return end_channels([*brought("a1", odd), *brought("a2", even), *brought("b", barriers)])
 
 
 two, three, four = (plan_markers(Barrier, Value, name_streams(n)) for n in (2, 3, 4))
@@ -236,7 +236,7 @@ def trade_twelve_times() -> list[Item]:
     """Bring t + 1 at t = 0..11 on two streams, and a rule at 5 and 11."""
     txns = [fraud.Txn(t, t + 1) for t in range(12)]
     rules = brought("rules", [fraud.Rule(5), fraud.Rule(11)])
-    return end_sources([*brought("north", txns), *brought("south", txns), *rules])
+    return end_channels([*brought("north", txns), *brought("south", txns), *rules])
 
 
 class Watched(NamedTuple):
@@ -266,7 +266,7 @@ modulo = Program(
 def count_to_forty() -> list[Item]:
     values = [Value(t, t) for t in range(1, 41)]
     barriers = brought("b", [Barrier(t) for t in (10, 20, 30, 40)])
-    return end_sources([*brought("a1", values), *brought("a2", values), *barriers])
+    return end_channels([*brought("a1", values), *brought("a2", values), *barriers])
 
 
 FRAUD = {
@@ -274,7 +274,7 @@ FRAUD = {
     "fraud, previous sum, twelve": Vector(
         fraud.fraud,
         trade_twelve_times,
-        fraud.sources,
+        fraud.channels,
         [("rule", 30), ("rule", 102)],
         fraud.plans,
         state=fraud.Totals(102, 24),
@@ -309,7 +309,7 @@ def tell_taxi_tips() -> list[Item]:
 OTHERS = {
     "page view": vector_of(page_view, page_view.page_view, state=Map({1: 10003, 2: 10002})),
     "taxi tips": Vector(
-        taxi.taxi_tips, tell_taxi_tips, taxi.sources, taxi.expected, taxi.plans, state=Map()
+        taxi.taxi_tips, tell_taxi_tips, taxi.channels, taxi.expected, taxi.plans, state=Map()
     ),
     "max temperature": vector_of(temps, temps.max_temperature, state=0),
     "increment and decrement": vector_of(inc_dec, inc_dec.inc_dec, state=inc_dec.Level()),
@@ -321,10 +321,10 @@ OTHERS = {
 
 # --- progress ---------------------------------------------------------------------------------
 
-only_heartbeats = tuple(Source(name, lateness=None) for name in ("a1", "b"))
+only_heartbeats = tuple(Channel(name, lateness=None) for name in ("a1", "b"))
 one_value: list[Item] = [Event(Value(1, 5), "a1", 0), Event(Barrier(2), "b", 0)]
 one_stream = {
-    "sequential": Plan(Worker(Value, Barrier)),
+    "sequential": Plan(PlanNode(Value, Barrier)),
     "by lane": Plan(balance([take(Value, lane=Shard(n, 2)) for n in (0, 1)], Barrier)),
 }
 
@@ -362,7 +362,7 @@ broken_fork = Program(
 
 def count_to_twelve() -> list[Item]:
     a1 = brought("a1", [Value(1, 1), Value(3, 5)])
-    return end_sources(
+    return end_channels(
         [*a1, *brought("a2", [Value(2, 6)]), *brought("b", [Barrier(4), Barrier(5)])]
     )
 
@@ -372,50 +372,56 @@ BROKEN_FORK = Vector(
 )
 """A fork that breaks C2. Only the sequential plan gives the answer."""
 
-BROKEN_FORK_PLAN = two["by source"]
+BROKEN_FORK_PLAN = two["by channel"]
 BROKEN_FORK_IN_PARALLEL = [12, 24]
-"""What the broken fork makes of it on two workers."""
+"""What the broken fork makes of it on two nodes."""
 
 INVALID: dict[str, Invalid] = {
     "increment beside read of one key": Invalid(
         key_counter,
-        Plan(Worker(children=(Worker(take(Inc, key=1)), Worker(take(Read, key=1))))),
-        ["V2 at worker 0.0: Inc[key=1] depends on Read[key=1] with 0.1"],
+        Plan(PlanNode(children=(PlanNode(take(Inc, key=1)), PlanNode(take(Read, key=1))))),
+        ["V2 at node 0.0: Inc[key=1] depends on Read[key=1] with 0.1"],
     ),
-    "one tag on two siblings": Invalid(
+    "one event type on two siblings": Invalid(
         key_counter,
-        Plan(Worker(Read, children=(Worker(take(Inc, key=1)), Worker(Inc)))),
-        ["V2 at worker 0.0: Inc[key=1] is also with 0.1 as Inc"],
+        Plan(PlanNode(Read, children=(PlanNode(take(Inc, key=1)), PlanNode(Inc)))),
+        ["V2 at node 0.0: Inc[key=1] is also with 0.1 as Inc"],
     ),
-    "a tag that the state does not handle": Invalid(
+    "an event type that the state does not handle": Invalid(
         home.smart_home,
         Plan(
-            Worker(
+            PlanNode(
                 home.Minute,
                 state="home",
-                children=(Worker(home.Pressure, state="rooms"), Worker(home.Temp, state="gauge")),
+                children=(
+                    PlanNode(home.Pressure, state="rooms"),
+                    PlanNode(home.Temp, state="gauge"),
+                ),
             )
         ),
         [
-            "V1 at worker 0.0: state type 'rooms' does not handle Pressure",
-            "V1 at worker 0.1: state type 'gauge' does not handle Temp",
+            "V1 at node 0.0: state type 'rooms' does not handle Pressure",
+            "V1 at node 0.1: state type 'gauge' does not handle Temp",
         ],
     ),
     "a fork that there is not": Invalid(
         home.smart_home,
         Plan(
-            Worker(
+            PlanNode(
                 home.Minute,
                 state="home",
-                children=(Worker(home.Pressure, state="gauge"), Worker(home.Temp, state="rooms")),
+                children=(
+                    PlanNode(home.Pressure, state="gauge"),
+                    PlanNode(home.Temp, state="rooms"),
+                ),
             )
         ),
-        ["V1 at worker 0: there is no fork home -> gauge, rooms"],
+        ["V1 at node 0: there is no fork home -> gauge, rooms"],
     ),
     "a root of the wrong type": Invalid(
         home.smart_home,
-        Plan(Worker(home.Temp, state="rooms")),
-        ["V1 at worker 0: the root's state type is 'rooms', not 'home'"],
+        Plan(PlanNode(home.Temp, state="rooms")),
+        ["V1 at node 0: the root's state type is 'rooms', not 'home'"],
     ),
 }
 
@@ -425,22 +431,22 @@ OPTIMIZER_RATES: dict[tuple[Slice, str], int] = {
     (take(Read, key=2), "E0"): 10,
     (take(Read, key=1), "E1"): 15,
     (take(Inc, key=1), "E1"): 100,
-    (take(Inc, key=2, source="a"), "E2"): 200,
-    (take(Inc, key=2, source="b"), "E3"): 300,
+    (take(Inc, key=2, channel="a"), "E2"): 200,
+    (take(Inc, key=2, channel="b"), "E3"): 300,
 }
 """Events per second of each slice on each machine."""
 
 OPTIMIZER_PLAN = Plan(
-    Worker(
+    PlanNode(
         machine="E0",
         children=(
-            Worker(take(Read, key=1), take(Inc, key=1), machine="E1"),
-            Worker(
+            PlanNode(take(Read, key=1), take(Inc, key=1), machine="E1"),
+            PlanNode(
                 take(Read, key=2),
                 machine="E0",
                 children=(
-                    Worker(take(Inc, key=2, source="a"), machine="E2"),
-                    Worker(take(Inc, key=2, source="b"), machine="E3"),
+                    PlanNode(take(Inc, key=2, channel="a"), machine="E2"),
+                    PlanNode(take(Inc, key=2, channel="b"), machine="E3"),
                 ),
             ),
         ),

@@ -23,7 +23,7 @@ def part(vector):
 def test_every_order_of_arrival_gives_the_same_answer(vector):
     events, ends = part(vector)
     for order in permutations(events):
-        assert run(vector.program, [*order, *ends], vector.sources).values == vector.expected
+        assert run(vector.program, [*order, *ends], vector.channels).values == vector.expected
 
 
 @pytest.mark.parametrize("vector", MANY.values(), ids=list(MANY))
@@ -31,4 +31,4 @@ def test_every_order_of_arrival_gives_the_same_answer(vector):
 def test_random_orders_of_arrival_give_the_same_answer(vector, seed):
     events, ends = part(vector)
     Random(seed).shuffle(events)
-    assert run(vector.program, [*events, *ends], vector.sources).values == vector.expected
+    assert run(vector.program, [*events, *ends], vector.channels).values == vector.expected

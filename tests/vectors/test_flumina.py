@@ -30,8 +30,8 @@ small = {name: vector for name, vector in VECTORS.items() if vector.cut is None}
 def test_arrival_order_does_not_show(vector: Vector, seed: int):
     shuffled = list(vector.items)
     random.Random(seed).shuffle(shuffled)
-    in_order = run(vector.program, vector.items, vector.sources)
-    answer = run(vector.program, shuffled, vector.sources)
+    in_order = run(vector.program, vector.items, vector.channels)
+    answer = run(vector.program, shuffled, vector.channels)
     assert answer.values == vector.expected
     assert answer.state == in_order.state
     assert answer.ledger == in_order.ledger
@@ -51,24 +51,24 @@ def test_a_vector_has_plans_that_differ(vector: Vector):
 
 def test_without_a_heartbeat_the_barrier_is_pending():
     vector = VECTORS["progress, nothing without a heartbeat"]
-    answer = run(vector.program, vector.items, vector.sources)
+    answer = run(vector.program, vector.items, vector.channels)
     assert str(answer.ledger) == "2 input, 1 processed, 1 pending"
-    assert [event.source for event in answer.pending] == ["b"]
+    assert [event.channel for event in answer.pending] == ["b"]
 
 
 def test_where_only_heartbeats_count_everything_is_pending():
     vector = VECTORS["progress, nothing where only heartbeats count"]
-    answer = run(vector.program, vector.items, vector.sources)
+    answer = run(vector.program, vector.items, vector.channels)
     assert str(answer.ledger) == "2 input, 2 pending"
 
 
 def test_a_broken_fork_does_not_show_in_sequence():
-    answer = run(BROKEN_FORK.program, BROKEN_FORK.items, BROKEN_FORK.sources)
+    answer = run(BROKEN_FORK.program, BROKEN_FORK.items, BROKEN_FORK.channels)
     assert answer.values == [12, 12]
 
 
 def test_a_plan_is_valid_even_if_the_fork_is_broken():
-    # Validity is about tags and types; that the fork lies is for the laws to find.
+    # Validity is about event types and types; that the fork lies is for the laws to find.
     assert find_faults(BROKEN_FORK.program, BROKEN_FORK_PLAN) == []
 
 

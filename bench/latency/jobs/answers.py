@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Task:
-    """How to run, where the sources are, the file that says they have ended, and where to write."""
+    """How to run, where the channels are, the file that says they have ended, and where to write."""
 
     how: str
     ports: list[int]
@@ -33,7 +33,7 @@ def wait_for_end(task: Task) -> None:
     time.sleep(2)
 
 
-def keep(task: Task, said: Iterable[tuple[int, int, float]]) -> None:
+def keep(task: Task, emitted: Iterable[tuple[int, int, float]]) -> None:
     """Write the time of each barrier, its total, and when it was said."""
-    rows = [(int(when), int(total), float(moment)) for when, total, moment in said]
+    rows = [(int(when), int(total), float(moment)) for when, total, moment in emitted]
     task.answer.write_text(json.dumps(rows), encoding="utf-8")

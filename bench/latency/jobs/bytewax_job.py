@@ -43,7 +43,7 @@ class Part(StatefulSourcePartition):
 
 
 class Sockets(FixedPartitionedSource):
-    """All sources."""
+    """All channels."""
 
     def __init__(self, ports: list[int]) -> None:
         self.ports = ports
@@ -56,7 +56,7 @@ class Sockets(FixedPartitionedSource):
 
 
 class Merge(StatefulBatchLogic):
-    """Merge the sources by time."""
+    """Merge the channels by time."""
 
     def __init__(self, resume: None) -> None:
         self.queues: list[deque[tuple[int, int]]] = [deque(), deque(), deque()]
@@ -68,46 +68,46 @@ class Merge(StatefulBatchLogic):
         for number, when, value in values:
             self.queues[number].append((when, value))
             self.last[number] = when
-        marks, said = self.queues[2], []
+        marks, emitted = self.queues[2], []
         while marks and marks[0][0] <= min(self.last[:2]):
             until, _ = marks.popleft()
             for queue in self.queues[:2]:
                 while queue and queue[0][0] < until:
                     self.total += queue.popleft()[1]
-            said.append((until, self.total))
+            emitted.append((until, self.total))
             self.total = 0
-        return said, False
+        return emitted, False
 
     def snapshot(self) -> None:
         return None
 
 
 class Kept(StatelessSinkPartition):
-    def __init__(self, said: list[Any]) -> None:
-        self.said = said
+    def __init__(self, emitted: list[Any]) -> None:
+        self.emitted = emitted
 
     def write_batch(self, items: list[Any]) -> None:
         moment = time.time()
-        self.said.extend((when, total, moment) for _, (when, total) in items)
+        self.emitted.extend((when, total, moment) for _, (when, total) in items)
 
 
 class KeptSink(DynamicSink):
-    def __init__(self, said: list[Any]) -> None:
-        self.said = said
+    def __init__(self, emitted: list[Any]) -> None:
+        self.emitted = emitted
 
     def build(self, step_id: str, worker_index: int, worker_count: int) -> Kept:
-        return Kept(self.said)
+        return Kept(self.emitted)
 
 
 def main() -> None:
-    """Run until the sources have ended."""
+    """Run until the channels have ended."""
     task = read_task()
-    said: list[Any] = []
+    emitted: list[Any] = []
     flow = Dataflow("latency")
     stream = op.input("in", flow, Sockets(task.ports))
-    op.output("out", op.stateful_batch("merge", stream, Merge), KeptSink(said))
+    op.output("out", op.stateful_batch("merge", stream, Merge), KeptSink(emitted))
     cluster_main(flow, [], 0, worker_count_per_proc=1)
-    keep(task, said)
+    keep(task, emitted)
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ def open_tables(task: Task) -> Any:
 def run_sql(task: Task) -> Iterator[tuple[int, int, float]]:
     """Yield what the query wrote."""
     tables = open_tables(task)
-    folder = task.scratch / "said"
+    folder = task.scratch / "emitted"
     tables.execute_sql(
         "CREATE TABLE said (t BIGINT, total BIGINT, moment STRING) WITH ("
         f"'connector'='filesystem', 'path'='{folder.as_uri()}', 'format'='csv')"

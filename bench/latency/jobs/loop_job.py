@@ -9,12 +9,12 @@ from answers import keep, read_task
 
 
 def main() -> None:
-    """Read until all sources have ended."""
+    """Read until all channels have ended."""
     task = read_task()
     selector = selectors.DefaultSelector()
     queues: list[deque[tuple[int, int]]] = [deque() for _ in task.ports]
     last, rests = [-1] * len(task.ports), [b""] * len(task.ports)
-    said: list[tuple[int, int, float]] = []
+    emitted: list[tuple[int, int, float]] = []
     total = 0
     for number, port in enumerate(task.ports):
         reader = socket.create_connection(("127.0.0.1", port))
@@ -35,9 +35,9 @@ def main() -> None:
             for queue in queues[:2]:
                 while queue and queue[0][0] < until:
                     total += queue.popleft()[1]
-            said.append((until, total, time.time()))
+            emitted.append((until, total, time.time()))
             total = 0
-    keep(task, said)
+    keep(task, emitted)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""On Spark, from its socket source: `anabranch` from frames, and `tws`, transformWithStateInPandas."""
+"""On Spark, from its socket channel: `anabranch` from frames, and `tws`, transformWithStateInPandas."""
 
 import json
 import pickle
@@ -15,14 +15,14 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from anabranch.spark import Frame, for_each_batch, run
 from anabranch.spark.session.startup import start_session
-from bench.latency.producer import SOURCES
+from bench.latency.producer import CHANNELS
 from bench.peers.programs import value_barrier
 
-Said = list[tuple[int, int, float]]
+Emitted = list[tuple[int, int, float]]
 
 
 def read_socket(spark: Any, port: int) -> Any:
-    """Return a source as a frame in one part: Spark deals the lines of a socket out to several."""
+    """Return a channel as a frame in one part: Spark deals the lines of a socket out to several."""
     lines = spark.readStream.format("socket").options(host="127.0.0.1", port=port).load()
     parts = [
         f"CAST(split(value, ',')[{i}] AS LONG) AS {n}"
@@ -32,7 +32,7 @@ def read_socket(spark: Any, port: int) -> Any:
 
 
 class Barriers(StatefulProcessor):
-    """Merge the three sources with a frontier."""
+    """Merge the three channels with a watermark."""
 
     def init(self, handle: Any) -> None:
         """Find the state."""
@@ -42,9 +42,10 @@ class Barriers(StatefulProcessor):
         """Take in a batch."""
         merge = pickle.loads(self.state.get()[0]) if self.state.exists() else begin()  # noqa: S301 - our own state
         frame = pd.concat(rows)
-        source, when, value = (frame[name].to_numpy() for name in ("source", "time", "value"))
+        channel, when, value = (frame[name].to_numpy() for name in ("channel", "time", "value"))
         parts = [
-            (int(s), sort_chunk(when[source == s], value[source == s])) for s in np.unique(source)
+            (int(s), sort_chunk(when[channel == s], value[channel == s]))
+            for s in np.unique(channel)
         ]
         merge, closed = advance(merge, parts)
         self.state.update((pickle.dumps(merge),))
@@ -56,36 +57,36 @@ class Barriers(StatefulProcessor):
         """Have nothing to close."""
 
 
-def start_anabranch(spark: Any, task: Task, said: Said) -> Any:
+def start_anabranch(spark: Any, task: Task, emitted: Emitted) -> Any:
     """Start the program of W2."""
-    feeds = [
+    sources = [
         Frame(
             read_socket(spark, port),
-            source=name,
-            tag="Barrier" if name == "barriers" else "Value",
+            channel=name,
+            event_type="Barrier" if name == "barriers" else "Value",
             seq="seq",
-            strict=True,
+            unique_times=True,
         )
-        for name, port in zip(SOURCES, task.ports, strict=True)
+        for name, port in zip(CHANNELS, task.ports, strict=True)
     ]
 
     def take(batch: Any, number: int) -> None:
         rows = batch.outputs.select("time", "value").collect()
-        said.extend((row.time, json.loads(row.value), time.time()) for row in rows)
+        emitted.extend((row.time, json.loads(row.value), time.time()) for row in rows)
 
     trigger = {"processingTime": "0 seconds"}
     return for_each_batch(
-        run(value_barrier, feeds, shards=1),
+        run(value_barrier, sources, shards=1),
         take,
         checkpoint=task.scratch / "checkpoint",
         trigger=trigger,
     )
 
 
-def start_tws(spark: Any, task: Task, said: Said) -> Any:
+def start_tws(spark: Any, task: Task, emitted: Emitted) -> Any:
     """Start the same with Spark alone."""
     frames = [
-        read_socket(spark, port).selectExpr("time", "value", f"{number} AS source", "0 AS key")
+        read_socket(spark, port).selectExpr("time", "value", f"{number} AS channel", "0 AS key")
         for number, port in enumerate(task.ports)
     ]
     rows = reduce(lambda a, b: a.unionByName(b), frames).groupBy("key")
@@ -93,7 +94,7 @@ def start_tws(spark: Any, task: Task, said: Said) -> Any:
 
     def take(frame: Any, batch: int) -> None:
         found = frame.collect()
-        said.extend((row.time, row.total, time.time()) for row in found)
+        emitted.extend((row.time, row.total, time.time()) for row in found)
 
     writer = result.writeStream.option("checkpointLocation", str(task.scratch / "checkpoint"))
     return writer.foreachBatch(take).start()
@@ -103,11 +104,11 @@ def main() -> None:
     """Run until the producer has ended."""
     task = read_task()
     spark = start_session("latency", ui=False, **{"spark.driver.memory": "4g"})
-    said: Said = []
-    query = (start_anabranch if task.how == "anabranch" else start_tws)(spark, task, said)
+    emitted: Emitted = []
+    query = (start_anabranch if task.how == "anabranch" else start_tws)(spark, task, emitted)
     wait_for_end(task)
     query.stop()
-    keep(task, said)
+    keep(task, emitted)
     spark.stop()
 
 

@@ -1,4 +1,4 @@
-"""Anabranch: `frame` from plain streaming frames of Spark, `fused` from a source that reads columns."""
+"""Anabranch: `frame` from plain streaming frames of Spark, `fused` from a channel that reads columns."""
 
 import json
 import time
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from batches import Clock, follow, open_session, read_source
+from batches import Clock, follow, open_session, read_channel
 from protocol import Task, keep_answer, keep_pages, keep_sampled, read_task
 
 from anabranch import Program
@@ -27,22 +27,22 @@ SHARDS = 4
 
 
 def run_program(task: Task, read: Callable[..., Any], *, fused: bool = False) -> Any:
-    """Return what the program says of its sources, each read with `read`."""
+    """Return what the program says of its channels, each read with `read`."""
     windows = task.kind == "windows"
-    program, tags = PROGRAMS[task.manifest["workload"] if windows else task.kind]
-    names = [*task.sources, "asks"] if "asks" in tags else task.sources
-    feeds = [
+    program, event_types = PROGRAMS[task.manifest["workload"] if windows else task.kind]
+    names = [*task.channels, "asks"] if "asks" in event_types else task.channels
+    sources = [
         read(
             name,
-            source=name,
-            tag=tags[name.partition("-")[0]],
+            channel=name,
+            event_type=event_types[name.partition("-")[0]],
             seq=None if fused else "seq",  # Files have a sequence of their own.
             strict=not windows,  # Several bids have one time.
             heartbeat="heartbeat" if name == "asks" else None,
         )
         for name in names
     ]
-    return run(program, feeds, shards=choose_shards(task.kind, fused=fused))
+    return run(program, sources, shards=choose_shards(task.kind, fused=fused))
 
 
 def choose_shards(kind: str, *, fused: bool) -> int | None:
@@ -56,9 +56,9 @@ def choose_shards(kind: str, *, fused: bool) -> int | None:
 
 
 def run_from_frames(spark: Any, task: Task) -> Any:
-    """Run on a plain streaming frame for each source."""
+    """Run on a plain streaming frame for each channel."""
     return run_program(
-        task, lambda name, **options: Frame(read_source(spark, task, name), **options)
+        task, lambda name, **options: Frame(read_channel(spark, task, name), **options)
     )
 
 
@@ -74,7 +74,7 @@ def run_from_files(spark: Any, task: Task) -> Any:
 
 def keep_outputs(spark: Any, task: Task) -> None:
     """Write the answer: windows have columns of their own, other outputs are JSON."""
-    rows = read_outputs(spark, task.scratch / "said")
+    rows = read_outputs(spark, task.scratch / "emitted")
     if task.kind == "windows":
         keep_windows(task, rows)
         return
@@ -89,7 +89,7 @@ def keep_outputs(spark: Any, task: Task) -> None:
         return
     # A key that was asked for but never read has nothing to say: it is in the state it started from.
     start = 0 if task.kind == "fold" else None
-    known = [place for place, said in enumerate(columns[-1]) if said != start]
+    known = [place for place, emitted in enumerate(columns[-1]) if emitted != start]
     columns = [[column[place] for place in known] for column in columns]
     names = ("key", "top", "seen") if task.kind == "fold" else ("key", "average")
     keep_sampled(task, **dict(zip(names, columns, strict=True)))
@@ -109,11 +109,11 @@ def main() -> None:
     ready = time.time()
     result = {"frame": run_from_frames, "fused": run_from_files}[task.how](spark, task)
     clock = Clock(task, ready)
-    said = task.scratch / "said"
+    emitted = task.scratch / "emitted"
     query = write_directory(
-        result, output=said, checkpoint=task.scratch / "checkpoint", available_now=True
+        result, output=emitted, checkpoint=task.scratch / "checkpoint", available_now=True
     )
-    while query.isActive and not (said / "batch=0").exists():
+    while query.isActive and not (emitted / "batch=0").exists():
         time.sleep(0.01)
     clock.note()
     follow(clock, query)

@@ -1,6 +1,6 @@
 """Micro-batches: what every contender on Spark shares, so that none has a setting of its own.
 
-Two cores, two partitions, state in RocksDB with a changelog, one file of each source per batch (four, of
+Two cores, two partitions, state in RocksDB with a changelog, one file of each channel per batch (four, of
 those whom that makes faster), results written as Parquet. Steady is batches 2 to n: the first one warms Spark up.
 """
 
@@ -33,11 +33,11 @@ def open_session() -> Any:
     return spark
 
 
-def read_source(spark: Any, task: Task, source: str) -> Any:
-    """Return a source as a stream that brings its slices batch by batch."""
-    reader = spark.readStream.schema(SCHEMAS[source.partition("-")[0]])
+def read_channel(spark: Any, task: Task, channel: str) -> Any:
+    """Return a channel as a stream that brings its slices batch by batch."""
+    reader = spark.readStream.schema(SCHEMAS[channel.partition("-")[0]])
     reader = reader.option("maxFilesPerTrigger", task.per_batch)
-    return reader.parquet(str(task.folder / "parquet" / source))
+    return reader.parquet(str(task.folder / "parquet" / channel))
 
 
 class Clock:
@@ -120,7 +120,7 @@ def run_query(
 
     def write(frame: Any, batch: int) -> None:
         if take is None:
-            frame.write.parquet(str(task.scratch / "said" / f"batch={batch}"))
+            frame.write.parquet(str(task.scratch / "emitted" / f"batch={batch}"))
         else:
             take(frame, batch)
         clock.note()
@@ -135,6 +135,6 @@ def run_query(
     follow(clock, query)
 
 
-def read_said(spark: Any, task: Task) -> Any:
+def read_emitted(spark: Any, task: Task) -> Any:
     """Return everything that was written, with the number of its batch."""
-    return spark.read.parquet(str(task.scratch / "said")).toPandas()
+    return spark.read.parquet(str(task.scratch / "emitted")).toPandas()

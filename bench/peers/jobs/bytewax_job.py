@@ -1,9 +1,9 @@
 """Bytewax: `event` takes one event at a time, `arrays` takes NumPy arrays as items.
 
 Two workers in one process. Recovery is on, with an epoch per second, except for `arrays-bare`. Order by
-event time across sources is the user's to make: values and barriers, and page views, are merged with a
-frontier, and so are the panes of bids in arrays; for the moving average, and for Bytewax's own windows,
-one source merges the files of a slice before it hands them on.
+event time across channels is the user's to make: values and barriers, and page views, are merged with a
+watermark, and so are the panes of bids in arrays; for the moving average, and for Bytewax's own windows,
+one channel merges the files of a slice before it hands them on.
 """
 
 import time
@@ -34,22 +34,22 @@ TABLES = {"fold": 0, "ewma": 1}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def read_tables(task: Task, source: str) -> Iterator[pa.Table]:
-    """Yield a source slice by slice; `merged` is both sources of readings, or bids, in order."""
-    if source != "merged":
-        for file in task.list_files(source):
+def read_tables(task: Task, channel: str) -> Iterator[pa.Table]:
+    """Yield a channel slice by slice; `merged` is both channels of readings, or bids, in order."""
+    if channel != "merged":
+        for file in task.list_files(channel):
             yield pq.read_table(file, use_threads=False)
         return
-    for files in zip(*(task.list_files(name) for name in task.sources), strict=True):
+    for files in zip(*(task.list_files(name) for name in task.channels), strict=True):
         yield pa.concat_tables([pq.read_table(file) for file in files]).sort_by("time")
 
 
 class Part(StatefulSourcePartition):
-    """A source: how many batches it has handed on is all that recovery needs to know."""
+    """A channel: how many batches it has handed on is all that recovery needs to know."""
 
-    def __init__(self, task: Task, source: str, done: int | None) -> None:
-        self.task, self.source = task, source
-        self.number = task.sources.index(source) if source in task.sources else 0
+    def __init__(self, task: Task, channel: str, done: int | None) -> None:
+        self.task, self.channel = task, channel
+        self.number = task.channels.index(channel) if channel in task.channels else 0
         self.done = done or 0
         self.batches = self.list_batches()
         for _ in range(self.done):
@@ -59,7 +59,7 @@ class Part(StatefulSourcePartition):
         """Yield lists of items."""
         arrays = self.task.how != "event"
         size = EVENTS_PER_ARRAY if arrays else EVENTS_PER_ITEM_LIST
-        for table in read_tables(self.task, self.source):
+        for table in read_tables(self.task, self.channel):
             for batch in table.drop_columns("seq").to_batches(max_chunksize=size):
                 if arrays:
                     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
@@ -79,14 +79,14 @@ class Part(StatefulSourcePartition):
 
 
 class Files(FixedPartitionedSource):
-    """All sources of the input."""
+    """All channels of the input."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
 
     def list_parts(self) -> list[str]:
         merged = self.task.kind == "ewma" or (self.task.kind, self.task.how) == ("windows", "event")
-        return ["merged"] if merged else self.task.sources
+        return ["merged"] if merged else self.task.channels
 
     def build_part(self, step_id: str, for_part: str, resume_state: int | None) -> Part:
         return Part(self.task, for_part, resume_state)
@@ -99,7 +99,7 @@ class Kept:
         self.kind = kind
         self.first: float | None = None
         self.last: dict[str, Any] = {}
-        self.said: list[Any] = []
+        self.emitted: list[Any] = []
 
     def write(self, items: list[Any]) -> None:
         """Take what comes out."""
@@ -108,7 +108,7 @@ class Kept:
         if self.kind in TABLES:
             self.last.update(items)
         else:
-            self.said.extend(items)
+            self.emitted.extend(items)
 
 
 class KeptPart(StatelessSinkPartition):
@@ -140,7 +140,7 @@ def smooth_event(state: Any, value: float) -> tuple[Any, Any]:
 
 
 class MergeEvents(StatefulBatchLogic):
-    """Merge three sources event by event: values of two, and markers."""
+    """Merge three channels event by event: values of two, and markers."""
 
     def __init__(self, resume: Any) -> None:
         self.total, self.version, queues, self.last = resume or (0, -1, ([], [], []), [-1, -1, -1])
@@ -151,22 +151,22 @@ class MergeEvents(StatefulBatchLogic):
         for event in values:
             self.queues[event[0]].append(event)
             self.last[event[0]] = event[1]
-        frontier = min(self.last)
+        watermark = min(self.last)
         marks = self.queues[2]
         place = 0
-        said = []
-        while place < len(marks) and marks[place][1] <= frontier:
+        emitted = []
+        while place < len(marks) and marks[place][1] <= watermark:
             _, until, version = marks[place]
             self.total += self.add_up(0, until) + self.add_up(1, until)
-            said.append((until, self.version, self.total))
+            emitted.append((until, self.version, self.total))
             self.total, self.version = 0, version
             place += 1
         del marks[:place]
-        return said, False
+        return emitted, False
 
-    def add_up(self, source: int, until: int) -> int:
-        """Take a source's values before a marker."""
-        queue, total, place = self.queues[source], 0, 0
+    def add_up(self, channel: int, until: int) -> int:
+        """Take a channel's values before a marker."""
+        queue, total, place = self.queues[channel], 0, 0
         for _, when, value in queue:
             if when > until:
                 break
@@ -181,7 +181,7 @@ class MergeEvents(StatefulBatchLogic):
 
 
 class MergeArrays(StatefulBatchLogic):
-    """Merge three sources, array by array."""
+    """Merge three channels, array by array."""
 
     def __init__(self, resume: Any) -> None:
         self.merge = resume or begin()
@@ -223,7 +223,7 @@ class HopArrays(StatefulBatchLogic):
         self.panes, self.last = resume or (panes.begin(keys), [0, 0])
 
     def on_batch(self, values: list[Any]) -> tuple[list[Any], bool]:
-        """Take in arrays, each with the last time of its source; say the windows that are complete."""
+        """Take in arrays, each with the last time of its channel; say the windows that are complete."""
         for number, last, _ in values:
             self.last[number] = last
         bids = [np.concatenate(columns) for columns in zip(*(v[2] for v in values), strict=True)]
@@ -327,14 +327,14 @@ class KeptArrays(Kept):
             self.top[touched], self.seen[touched] = top, seen
 
 
-def keep_windows(task: Task, said: list[Any]) -> None:
+def keep_windows(task: Task, emitted: list[Any]) -> None:
     """Write what each window said: one after the other, or as arrays by place."""
     if task.how == "event":
         size, every = task.manifest["size"], task.manifest["every"]
-        rows = [(int(key), number * every + size, *held) for key, (number, held) in said]
+        rows = [(int(key), number * every + size, *held) for key, (number, held) in emitted]
         columns = list(zip(*rows, strict=True))
     else:
-        parts = [(c.key * WORKERS + int(shard), *c[1:]) for shard, c in said]
+        parts = [(c.key * WORKERS + int(shard), *c[1:]) for shard, c in emitted]
         columns = [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
     keep_answer(task, **dict(zip(("auction", "end", "total", "seen"), columns, strict=True)))
 
@@ -351,13 +351,13 @@ def keep(task: Task, kept: Kept) -> None:
         keys = [int(key) for key in kept.last]
         keep_sampled(task, key=keys, average=list(kept.last.values()))
     elif task.kind == "windows":
-        keep_windows(task, kept.said)
+        keep_windows(task, kept.emitted)
     elif task.kind == "barrier":
-        said = [segment for _, segment in kept.said]
-        keep_answer(task, time=[s[0] for s in said], total=[s[2] for s in said])
+        emitted = [segment for _, segment in kept.emitted]
+        keep_answer(task, time=[s[0] for s in emitted], total=[s[2] for s in emitted])
     else:
-        said = [(int(page), *segment) for page, segment in kept.said]
-        keep_pages(task, [s[0] for s in said], [s[2] for s in said], [s[3] for s in said])
+        emitted = [(int(page), *segment) for page, segment in kept.emitted]
+        keep_pages(task, [s[0] for s in emitted], [s[2] for s in emitted], [s[3] for s in emitted])
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """Flink: `sql`, which runs in the JVM alone, and `python`, functions of PyFlink's DataStream API.
 
-Parallelism 2, a checkpoint every 5 s, state on the heap. Each source has its own watermark, so Flink
+Parallelism 2, a checkpoint every 5 s, state on the heap. Each channel has its own watermark, so Flink
 orders by event time itself. A result that changes (W1, W3 and W6 in SQL) goes to a sink that drops it
 while the clock runs; a second run, without a clock, writes it to files to be checked.
 """
@@ -67,7 +67,7 @@ QUERIES = {
 
 
 def open_environment(task: Task) -> tuple[Any, Any]:
-    """Return Flink's two environments, of streams and of tables, with every source as a table."""
+    """Return Flink's two environments, of streams and of tables, with every channel as a table."""
     settings = Configuration()
     checkpoints = (task.scratch / "checkpoints").as_uri()
     for name, value in {
@@ -84,11 +84,11 @@ def open_environment(task: Task) -> tuple[Any, Any]:
     tables = StreamTableEnvironment.create(streams)
     timed = task.kind != "fold"
     groups: dict[str, list[str]] = {}
-    for source in task.sources:
-        name = source.partition("-")[0]
-        table = source.replace("-", "_")
+    for channel in task.channels:
+        name = channel.partition("-")[0]
+        table = channel.replace("-", "_")
         key = ", PRIMARY KEY (page) NOT ENFORCED" if name == "updates" else ""
-        place = (task.folder / "csv" / source).as_uri()
+        place = (task.folder / "csv" / channel).as_uri()
         tables.execute_sql(
             f"CREATE TABLE `s_{table}` ({COLUMNS[name]}{EVENT_TIME if timed else ''}{key}) WITH "
             f"('connector'='filesystem', 'path'='{place}', 'format'='csv')"
@@ -107,7 +107,7 @@ def run_sql(task: Task) -> None:
     streams, tables = open_environment(task)
     ready = time.time()
     changes = task.kind in ("fold", "pages")
-    folder = task.scratch / "said"
+    folder = task.scratch / "emitted"
     connector = (
         "'connector'='blackhole'"
         if changes
@@ -318,11 +318,11 @@ def run_python(task: Task) -> None:
     result = build(task, rows.key_by(lambda row: row[0], Types.LONG()), str(note))
     started = time.time()
     first = None
-    said = []
+    emitted = []
     with result.execute_and_collect() as collected:
         for row in collected:
             first = first or time.time()
-            said.append(tuple(row))
+            emitted.append(tuple(row))
     ended = time.time()
     arrived = float(note.read_text(encoding="utf-8"))
     tell(
@@ -333,7 +333,7 @@ def run_python(task: Task) -> None:
         ready=ready,
         first=first,
     )
-    keep_said(task, said)
+    keep_emitted(task, emitted)
 
 
 def keep_windows(task: Task, rows: Any) -> None:
@@ -342,16 +342,16 @@ def keep_windows(task: Task, rows: Any) -> None:
     keep_answer(task, **{name: rows[:, place] for place, name in enumerate(names)})
 
 
-def keep_said(task: Task, said: list[tuple[Any, ...]]) -> None:
+def keep_emitted(task: Task, emitted: list[tuple[Any, ...]]) -> None:
     """Write the answer."""
     if task.kind == "barrier":
-        keep_answer(task, time=[row[1] for row in said], total=[row[3] for row in said])
+        keep_answer(task, time=[row[1] for row in emitted], total=[row[3] for row in emitted])
     elif task.kind == "pages":
-        keep_pages(task, *([row[place] for row in said] for place in (0, 2, 3)))
+        keep_pages(task, *([row[place] for row in emitted] for place in (0, 2, 3)))
     elif task.kind == "windows":
-        keep_windows(task, np.array(said, np.int64))
+        keep_windows(task, np.array(emitted, np.int64))
     else:
-        columns = list(zip(*{row[0]: row for row in said}.values(), strict=True))
+        columns = list(zip(*{row[0]: row for row in emitted}.values(), strict=True))
         names = ("key", "top", "seen") if task.kind == "fold" else ("key", "average")
         keep_sampled(task, **dict(zip(names, columns, strict=True)))
 

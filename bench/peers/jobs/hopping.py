@@ -22,7 +22,7 @@ class Hopping:
         self.current: dict[int, tuple[int, int]] = {}
         self.past: deque[dict[int, tuple[int, int]]] = deque()
         self.held: dict[int, tuple[int, int]] = {}
-        self.said: list[tuple[int, int, int, int]] = []
+        self.emitted: list[tuple[int, int, int, int]] = []
 
     def take(self, events: Iterable[Any]) -> None:
         """Take in bids by time."""
@@ -51,7 +51,7 @@ class Hopping:
         self.past.append(self.current)
         self.current = {}
         end = (self.pane + 1) * self.every
-        self.said += [(auction, end, total, seen) for auction, (total, seen) in held.items()]
+        self.emitted += [(auction, end, total, seen) for auction, (total, seen) in held.items()]
         if len(self.past) == self.width:
             for auction, (total, seen) in self.past.popleft().items():
                 so_far = held[auction]
@@ -68,19 +68,19 @@ def hop_plain(state: dict[Any, Any], events: Iterable[Any]) -> None:
 
 def keep_hops(task: Task, state: dict[Any, Any]) -> None:
     """Write what the windows said."""
-    columns = zip(*state["windows"].said, strict=True)
+    columns = zip(*state["windows"].emitted, strict=True)
     keep_answer(task, **dict(zip(("auction", "end", "total", "seen"), columns, strict=True)))
 
 
 @njit
-def hop_limit(a: Any, b: Any, every: int, pane: int, rings: Any, held: Any, said: Any) -> Any:
-    """Take two sources into panes, merged by time; return the pane that is open, and the rows said.
+def hop_limit(a: Any, b: Any, every: int, pane: int, rings: Any, held: Any, emitted: Any) -> Any:
+    """Take two channels into panes, merged by time; return the pane that is open, and the rows said.
 
     `rings` has sums and counts by pane and auction, as many panes as a window; `held` is what they hold.
     """
     (a_time, a_key, a_price), (b_time, b_key, b_price) = a, b
     (total, seen), (held_total, held_seen) = rings, held
-    auction, end, said_total, said_seen = said
+    auction, end, said_total, said_seen = emitted
     i = j = rows = 0
     last = max(a_time[-1], b_time[-1]) // every
     while True:
@@ -118,7 +118,7 @@ def begin_hops(task: Task) -> dict[str, Any]:
         "pane": None,
         "rings": (np.zeros(shape, np.int64), np.zeros(shape, np.int64)),
         "held": (np.zeros(keys, np.int64), np.zeros(keys, np.int64)),
-        "said": [],
+        "emitted": [],
     }
 
 
@@ -128,12 +128,12 @@ def step_hops(state: dict[str, Any], parts: list[list[Any]]) -> None:
     every, held = state["every"], state["held"]
     pane = min(a[0][0], b[0][0]) // every if state["pane"] is None else state["pane"]
     most = (max(a[0][-1], b[0][-1]) // every - pane) * len(held[0])
-    said = tuple(np.empty(most, np.int64) for _ in range(4))
-    state["pane"], rows = hop_limit(a, b, every, pane, state["rings"], held, said)
-    state["said"].append([column[:rows] for column in said])
+    emitted = tuple(np.empty(most, np.int64) for _ in range(4))
+    state["pane"], rows = hop_limit(a, b, every, pane, state["rings"], held, emitted)
+    state["emitted"].append([column[:rows] for column in emitted])
 
 
-def keep_said(task: Task, state: dict[str, Any]) -> None:
+def keep_emitted(task: Task, state: dict[str, Any]) -> None:
     """Write what the windows said."""
-    columns = [np.concatenate(parts) for parts in zip(*state["said"], strict=True)]
+    columns = [np.concatenate(parts) for parts in zip(*state["emitted"], strict=True)]
     keep_answer(task, **dict(zip(("auction", "end", "total", "seen"), columns, strict=True)))

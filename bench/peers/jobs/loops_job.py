@@ -1,7 +1,7 @@
 """Without an engine: a loop in plain Python, and the limit, a Numba loop that reads the same files.
 
 Both are one process and keep no state. `plain` reads columns, makes tuples of them and merges the
-sources with `heapq`; `limit` reads columns and merges them in the loop. Steady leaves out the load of a
+channels with `heapq`; `limit` reads columns and merges them in the loop. Steady leaves out the load of a
 growing state; the limit is compiled before the clock starts.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
-from hopping import Hopping, begin_hops, hop_plain, keep_hops, keep_said, step_hops
+from hopping import Hopping, begin_hops, hop_plain, keep_emitted, keep_hops, step_hops
 from numba import njit
 from protocol import Task, keep_answer, keep_pages, keep_sampled, read_task, tell
 
@@ -36,23 +36,25 @@ def read_columns(file: Path, kind: str) -> list[Any]:
     return [table[name].to_numpy() for name in names]
 
 
-def read_events(task: Task, source: str, number: int) -> Iterator[tuple[Any, ...]]:
-    """Yield a source's events of one slice, each with the number of its source after its time."""
+def read_events(task: Task, channel: str, number: int) -> Iterator[tuple[Any, ...]]:
+    """Yield a channel's events of one slice, each with the number of its channel after its time."""
     columns = [
-        column.tolist() for column in read_columns(task.list_files(source)[number], task.kind)
+        column.tolist() for column in read_columns(task.list_files(channel)[number], task.kind)
     ]
-    marks = [number_of(task, source)] * len(columns[0])
+    marks = [number_of(task, channel)] * len(columns[0])
     return zip(columns[0], marks, *columns[1:], strict=True)
 
 
-def number_of(task: Task, source: str) -> int:
+def number_of(task: Task, channel: str) -> int:
     """Return 0 for values, views, readings and bids, and 1 for what marks them."""
-    return int(source in ("barriers", "updates"))
+    return int(channel in ("barriers", "updates"))
 
 
 def run_plain(task: Task) -> None:
-    """Fold slice by slice, all sources merged by time."""
-    read_columns(task.list_files(task.sources[0])[0], task.kind)  # Arrow loads its parts when used.
+    """Fold slice by slice, all channels merged by time."""
+    read_columns(
+        task.list_files(task.channels[0])[0], task.kind
+    )  # Arrow loads its parts when used.
     started = time.time()
     slices = len(task.manifest["slices"])
     fold, keep = PLAIN[task.kind]
@@ -61,7 +63,7 @@ def run_plain(task: Task) -> None:
         state["windows"] = Hopping(task.manifest["size"], task.manifest["every"])
     loaded = started
     for number in range(slices):
-        parts = [read_events(task, source, number) for source in task.sources]
+        parts = [read_events(task, channel, number) for channel in task.channels]
         fold(state, heapq.merge(*parts))
         if number == 0:
             loaded = time.time()
@@ -162,7 +164,7 @@ def fold_limit(key: Any, value: Any, top: Any, seen: Any) -> None:
 def smooth_limit(
     a: Any, a_key: Any, a_value: Any, b: Any, b_key: Any, b_value: Any, average: Any
 ) -> None:
-    """Keep the moving average of each key, two sources merged by time."""
+    """Keep the moving average of each key, two channels merged by time."""
     i = j = 0
     while i < len(a) or j < len(b):
         if j >= len(b) or (i < len(a) and a[i] < b[j]):
@@ -177,7 +179,7 @@ def smooth_limit(
 
 @njit
 def sum_limit(a: Any, a_value: Any, b: Any, b_value: Any, marks: Any, sums: Any, total: int) -> int:
-    """Sum the values before each mark, two sources merged by time; return what is open."""
+    """Sum the values before each mark, two channels merged by time; return what is open."""
     i = j = 0
     for place in range(len(marks)):
         while i < len(a) and a[i] < marks[place]:
@@ -199,18 +201,18 @@ def sum_limit(a: Any, a_value: Any, b: Any, b_value: Any, marks: Any, sums: Any,
 
 @njit
 def count_limit(views: Any, pages: Any, marks: Any, versions: Any, seen: Any) -> None:
-    """Count the views of each version of a page, sources merged by time."""
+    """Count the views of each version of a page, channels merged by time."""
     changed, page, version = marks
     places = [0, 0]
     for place in range(len(changed) + 1):
         until = changed[place] if place < len(changed) else np.int64(1 << 62)
-        for source in range(2):
-            time_, page_ = views[source], pages[source]
-            i = places[source]
+        for channel in range(2):
+            time_, page_ = views[channel], pages[channel]
+            i = places[channel]
             while i < len(time_) and time_[i] < until:
                 seen[page_[i], versions[page_[i]]] += 1
                 i += 1
-            places[source] = i
+            places[channel] = i
         if place < len(changed):
             versions[page[place]] = version[place]
 
@@ -222,7 +224,7 @@ def run_limit(task: Task, *, says: bool = True, slices: int | None = None) -> No
     state = begin_limit(task)
     loaded = started
     for number in range(last):
-        parts = [read_columns(task.list_files(s)[number], task.kind) for s in task.sources]
+        parts = [read_columns(task.list_files(s)[number], task.kind) for s in task.channels]
         step_limit(task.kind, state, parts)
         if number == 0:
             loaded = time.time()
@@ -280,7 +282,7 @@ def keep_limit(task: Task, state: dict[str, Any]) -> None:
         times, totals = np.concatenate(state["time"]), np.concatenate(state["total"])
         keep_answer(task, time=times, total=totals)
     elif task.kind == "windows":
-        keep_said(task, state)
+        keep_emitted(task, state)
     else:
         page, version = np.nonzero(state["seen"])
         keep_pages(task, page, version, state["seen"][page, version])

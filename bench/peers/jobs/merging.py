@@ -1,7 +1,7 @@
-"""Merge sources by event time, as a user of an engine that leaves this to him has to.
+"""Merge channels by event time, as a user of an engine that leaves this to him has to.
 
-A frontier, the least of the last times seen of each source, says what is complete. Events are arrays
-that are sorted by time; only those at or before the frontier are touched. For values and barriers, and
+A watermark, the least of the last times seen of each channel, says what is complete. Events are arrays
+that are sorted by time; only those at or before the watermark are touched. For values and barriers, and
 for page views, which are the same but for what is added up.
 """
 
@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-SOURCES = 3
+CHANNELS = 3
 """Two that bring values, and one that brings markers, which is the last."""
 
 
 class Chunk(NamedTuple):
-    """Events of one source in order. A marker's value is what it sets."""
+    """Events of one channel in order. A marker's value is what it sets."""
 
     time: Any
     value: Any
@@ -39,18 +39,18 @@ class Closed(NamedTuple):
 
 def begin() -> Merge:
     """Return the state of a key that has not been heard of."""
-    return Merge(0, -1, [-1] * SOURCES, [[] for _ in range(SOURCES)])
+    return Merge(0, -1, [-1] * CHANNELS, [[] for _ in range(CHANNELS)])
 
 
 def advance(merge: Merge, arrived: list[tuple[int, Chunk]]) -> tuple[Merge, list[Closed]]:
-    """Take in chunks, each with the number of its source; return what became complete."""
+    """Take in chunks, each with the number of its channel; return what became complete."""
     last, waiting = list(merge.last), [list(chunks) for chunks in merge.waiting]
-    for source, chunk in arrived:
+    for channel, chunk in arrived:
         if len(chunk.time):
-            waiting[source].append(chunk)
-            last[source] = max(last[source], int(chunk.time[-1]))
-    frontier = min(last)
-    taken = [_take(chunks, frontier) for chunks in waiting]
+            waiting[channel].append(chunk)
+            last[channel] = max(last[channel], int(chunk.time[-1]))
+    watermark = min(last)
+    taken = [_take(chunks, watermark) for chunks in waiting]
     time, value = (np.concatenate([chunk[i] for chunk in taken[:-1]]) for i in (0, 1))
     # Times are unique, and only sums are asked for: which values lie before which marker is enough.
     marks = taken[-1]
@@ -67,17 +67,17 @@ def advance(merge: Merge, arrived: list[tuple[int, Chunk]]) -> tuple[Merge, list
 
 
 def sort_chunk(time: Any, value: Any) -> Chunk:
-    """Put the rows of one source in order."""
+    """Put the rows of one channel in order."""
     order = np.argsort(time, kind="stable")
     return Chunk(time[order], value[order])
 
 
-def _take(chunks: list[Chunk], frontier: int) -> Chunk:
+def _take(chunks: list[Chunk], watermark: int) -> Chunk:
     """Take what is complete out of what waits."""
     ready: list[Chunk] = []
-    while chunks and chunks[0].time[0] <= frontier:
+    while chunks and chunks[0].time[0] <= watermark:
         chunk = chunks[0]
-        place = int(np.searchsorted(chunk.time, frontier, side="right"))
+        place = int(np.searchsorted(chunk.time, watermark, side="right"))
         ready.append(Chunk(chunk.time[:place], chunk.value[:place]))
         if place < len(chunk.time):
             chunks[0] = Chunk(chunk.time[place:], chunk.value[place:])

@@ -59,10 +59,10 @@ def add(panes: Panes, hop: Hop, time: Any, key: Any, price: Any) -> Panes:
     return Panes(start, total, seen)
 
 
-def close(panes: Panes, hop: Hop, frontier: int) -> tuple[Panes, Closed]:
-    """Close the windows that end at or before the frontier; return what they say."""
+def close(panes: Panes, hop: Hop, watermark: int) -> tuple[Panes, Closed]:
+    """Close the windows that end at or before the watermark; return what they say."""
     kept = len(panes.seen)
-    closing = min(max(0, frontier // hop.every - hop.width - panes.start + 1), kept)
+    closing = min(max(0, watermark // hop.every - hop.width - panes.start + 1), kept)
     if not closing:
         return panes, Closed(*[np.zeros(0, np.int64)] * 4)
     total, seen = (_slide(rows, closing, hop.width) for rows in (panes.total, panes.seen))

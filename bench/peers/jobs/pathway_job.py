@@ -17,10 +17,10 @@ TYPES = {
 }
 
 
-def read_sources(task: Task, name: str) -> Any:
-    """Return all sources of a kind as one table."""
+def read_channels(task: Task, name: str) -> Any:
+    """Return all channels of a kind as one table."""
     schema = pw.schema_from_types(**TYPES[name])
-    folders = [source for source in task.sources if source.startswith(name)]
+    folders = [channel for channel in task.channels if channel.startswith(name)]
     tables = [
         pw.io.csv.read(str(task.folder / "csv-header" / folder), schema=schema, mode="static")
         for folder in folders
@@ -39,7 +39,7 @@ def smooth(state: Any, rows: Any) -> Any:
 def build(task: Task) -> Any:
     """Return the table that answers."""
     if task.kind in ("fold", "ewma"):
-        readings = read_sources(task, "readings")
+        readings = read_channels(task, "readings")
         grouped = readings.groupby(readings.key)
         if task.kind == "fold":
             return grouped.reduce(
@@ -48,7 +48,7 @@ def build(task: Task) -> Any:
         average = pw.reducers.stateful_many(smooth)
         return grouped.reduce(readings.key, average=average(readings.time, readings.value))
     if task.kind == "windows":
-        bids = read_sources(task, "bids")
+        bids = read_channels(task, "bids")
         window = pw.temporal.sliding(hop=task.manifest["every"], duration=task.manifest["size"])
         return bids.windowby(bids.time, window=window, instance=bids.auction).reduce(
             auction=pw.this._pw_instance,
@@ -57,7 +57,7 @@ def build(task: Task) -> Any:
             seen=pw.reducers.count(),
         )
     if task.kind == "barrier":
-        values, barriers = read_sources(task, "values"), read_sources(task, "barriers")
+        values, barriers = read_channels(task, "values"), read_channels(task, "barriers")
         joined = values.asof_join(
             barriers,
             values.time,
@@ -66,7 +66,7 @@ def build(task: Task) -> Any:
             direction=pw.temporal.Direction.FORWARD,
         ).select(time=barriers.time, value=values.value)
         return joined.groupby(joined.time).reduce(joined.time, total=pw.reducers.sum(joined.value))
-    views, updates = read_sources(task, "views"), read_sources(task, "updates")
+    views, updates = read_channels(task, "views"), read_channels(task, "updates")
     joined = views.asof_join(
         updates, views.time, updates.time, views.page == updates.page, how=pw.JoinMode.LEFT
     ).select(page=views.page, version=updates.version)
@@ -93,18 +93,18 @@ def main() -> None:
     started = now()
     pw.run(monitoring_level=pw.MonitoringLevel.NONE)
     tell(task, total_s=now() - started, ready=started, first=noted[0] if noted else None)
-    said = list(rows.values())
+    emitted = list(rows.values())
     if task.kind == "barrier":
-        said = [row for row in said if row["time"] is not None]
-        keep_answer(task, **{name: [row[name] for row in said] for name in ("time", "total")})
+        emitted = [row for row in emitted if row["time"] is not None]
+        keep_answer(task, **{name: [row[name] for row in emitted] for name in ("time", "total")})
     elif task.kind == "pages":
-        keep_pages(task, *([row[name] for row in said] for name in ("page", "version", "seen")))
+        keep_pages(task, *([row[name] for row in emitted] for name in ("page", "version", "seen")))
     elif task.kind == "windows":
         names = ("auction", "end", "total", "seen")
-        keep_answer(task, **{name: [row[name] for row in said] for name in names})
+        keep_answer(task, **{name: [row[name] for row in emitted] for name in names})
     else:
         names = ("key", "top", "seen") if task.kind == "fold" else ("key", "average")
-        keep_sampled(task, **{name: [row[name] for row in said] for name in names})
+        keep_sampled(task, **{name: [row[name] for row in emitted] for name in names})
 
 
 def now() -> float:

@@ -35,9 +35,9 @@ class Task:
         return str(self.manifest["kind"])
 
     @property
-    def sources(self) -> list[str]:
-        """Return the sources that every contender reads, markers last."""
-        return list(self.manifest["sources"])
+    def channels(self) -> list[str]:
+        """Return the channels that every contender reads, markers last."""
+        return list(self.manifest["channels"])
 
     @property
     def events(self) -> int:
@@ -58,9 +58,9 @@ class Task:
         """Return how many slices a micro-batch takes: those who are fast with many take more."""
         return max(1, min(4, len(self.manifest["slices"]) // 4)) if self.how in LARGE else 1
 
-    def list_files(self, source: str) -> list[Path]:
-        """Return a source's Parquet files in the order of its sequence."""
-        return sorted((self.folder / "parquet" / source).glob("*.parquet"))
+    def list_files(self, channel: str) -> list[Path]:
+        """Return a channel's Parquet files in the order of its sequence."""
+        return sorted((self.folder / "parquet" / channel).glob("*.parquet"))
 
 
 def read_task(arguments: Sequence[str] = sys.argv) -> Task:

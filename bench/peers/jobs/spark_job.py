@@ -2,7 +2,7 @@
 
 Values and barriers, and page views, have no streaming operator in Spark: `native` does them with SQL
 window functions in `foreachBatch`, and carries on the driver what a batch leaves open. That is right
-because all sources of a slice come in one batch, and it is lost on a restart.
+because all channels of a slice come in one batch, and it is lost on a restart.
 """
 
 import pickle
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from batches import Clock, open_session, read_said, read_source, run_query
+from batches import Clock, open_session, read_channel, read_emitted, run_query
 from merging import Merge, advance, begin, sort_chunk
 from panes import Hop
 from protocol import Task, keep_answer, keep_pages, keep_sampled, read_task
@@ -46,9 +46,9 @@ def smooth_values(state: Any, times: Any, values: Any) -> tuple[float]:
 def merge_rows(merge: Merge, frames: list[pd.DataFrame]) -> tuple[Merge, pd.DataFrame]:
     """Take in the rows of a key; return the segments that were closed."""
     rows = pd.concat(frames)
-    source, time_, value = (rows[name].to_numpy() for name in ("source", "time", "value"))
+    channel, time_, value = (rows[name].to_numpy() for name in ("channel", "time", "value"))
     parts = [
-        (int(s), sort_chunk(time_[source == s], value[source == s])) for s in np.unique(source)
+        (int(s), sort_chunk(time_[channel == s], value[channel == s])) for s in np.unique(channel)
     ]
     merge, closed = advance(merge, parts)
     return merge, pd.DataFrame(closed, columns=["time", "version", "total"]).astype("int64")
@@ -170,7 +170,7 @@ GROUPS = {
 
 
 def read_input(spark: Any, task: Task) -> Any:
-    """Return all sources as one stream: key, time, value, and the number of the source."""
+    """Return all channels as one stream: key, time, value, and the number of the channel."""
     expressions = {
         "readings": ("key", "value"),
         "values": ("0L AS key", "value"),
@@ -180,10 +180,10 @@ def read_input(spark: Any, task: Task) -> Any:
         "bids": ("auction AS key", "price AS value"),
     }
     frames = [
-        read_source(spark, task, name).selectExpr(
-            "time", *expressions[name.partition("-")[0]], f"{number} AS source"
+        read_channel(spark, task, name).selectExpr(
+            "time", *expressions[name.partition("-")[0]], f"{number} AS channel"
         )
-        for number, name in enumerate(task.sources)
+        for number, name in enumerate(task.channels)
     ]
     return reduce(lambda a, b: a.unionByName(b), frames)
 
@@ -195,19 +195,19 @@ class Carry:
         self.kind = kind
         self.open = 0
         self.versions: dict[int, int] = {}
-        self.said: list[pd.DataFrame] = []
+        self.emitted: list[pd.DataFrame] = []
 
     def take(self, frame: Any, batch: int) -> None:
         """Work on a batch with SQL."""
-        self.said.append(self.sum_up(frame) if self.kind == "barrier" else self.count(frame))
+        self.emitted.append(self.sum_up(frame) if self.kind == "barrier" else self.count(frame))
 
     def sum_up(self, frame: Any) -> pd.DataFrame:
         """Sum the values before each barrier of the batch."""
-        marker = F.when(F.col("source") == 2, F.col("time"))
+        marker = F.when(F.col("channel") == 2, F.col("time"))
         # Backwards: Spark works a frame that only grows out once, and one that shrinks for each row.
         backwards = Window.partitionBy("key").orderBy(F.col("time").desc())
         ahead = backwards.rowsBetween(Window.unboundedPreceding, 0)
-        value = F.when(F.col("source") < 2, F.col("value")).otherwise(0)
+        value = F.when(F.col("channel") < 2, F.col("value")).otherwise(0)
         rows = (
             frame.withColumn("closing", F.min(marker).over(ahead))
             .groupBy("closing")
@@ -227,11 +227,11 @@ class Carry:
         """Count the views of each version within the batch."""
         behind = Window.partitionBy("key").orderBy("time")
         behind = behind.rowsBetween(Window.unboundedPreceding, 0)
-        version = F.last(F.when(F.col("source") == 2, F.col("value")), ignorenulls=True)
+        version = F.last(F.when(F.col("channel") == 2, F.col("value")), ignorenulls=True)
         rows = (
             frame.withColumn("version", version.over(behind))
             .groupBy("key", "version")
-            .agg(F.sum(F.when(F.col("source") < 2, 1).otherwise(0)).alias("seen"))
+            .agg(F.sum(F.when(F.col("channel") < 2, 1).otherwise(0)).alias("seen"))
             .toPandas()
         )
         known = rows["key"].map(self.versions)
@@ -249,15 +249,15 @@ def run_native(spark: Any, clock: Clock) -> None:
             F.max("value").alias("top"), F.count(F.lit(1)).alias("seen")
         )
         run_query(clock, folded, "update")
-        keep_last(task, read_said(spark, task))
+        keep_last(task, read_emitted(spark, task))
         return
     carry = Carry(task.kind)
     run_query(clock, rows, "append", carry.take)
-    said = pd.concat(carry.said)
+    emitted = pd.concat(carry.emitted)
     if task.kind == "barrier":
-        keep_answer(task, time=said["time"], total=said["total"])
+        keep_answer(task, time=emitted["time"], total=emitted["total"])
     else:
-        counts = said.groupby(["key", "version"])["seen"].sum().reset_index()
+        counts = emitted.groupby(["key", "version"])["seen"].sum().reset_index()
         keep_pages(task, counts["key"], counts["version"], counts["seen"])
 
 
@@ -277,13 +277,13 @@ def run_stateful(spark: Any, clock: Clock) -> None:
         )
         result = operator(processor(), schema, "update", "None")
     run_query(clock, result, "update")
-    said = read_said(spark, task)
+    emitted = read_emitted(spark, task)
     if task.kind == "barrier":
-        keep_answer(task, time=said["time"], total=said["total"])
+        keep_answer(task, time=emitted["time"], total=emitted["total"])
     elif task.kind == "pages":
-        keep_pages(task, said["key"], said["version"], said["total"])
+        keep_pages(task, emitted["key"], emitted["version"], emitted["total"])
     else:
-        keep_last(task, said)
+        keep_last(task, emitted)
 
 
 def run_windows(spark: Any, clock: Clock) -> None:
@@ -291,8 +291,8 @@ def run_windows(spark: Any, clock: Clock) -> None:
     task = clock.task
     hop = Hop(task.manifest["size"], task.manifest["every"])
     run_query(clock, WINDOWS[task.how](read_input(spark, task), hop), "append")
-    said = read_said(spark, task).rename(columns={"key": "auction"})
-    keep_answer(task, **{name: said[name] for name in ("auction", "end", "total", "seen")})
+    emitted = read_emitted(spark, task).rename(columns={"key": "auction"})
+    keep_answer(task, **{name: emitted[name] for name in ("auction", "end", "total", "seen")})
 
 
 def run_nothing(spark: Any, clock: Clock) -> None:
@@ -305,9 +305,9 @@ def run_nothing(spark: Any, clock: Clock) -> None:
     run_query(clock, rows.mapInArrow(lambda batches: batches, rows.schema), "append", pass_on)
 
 
-def keep_last(task: Task, said: pd.DataFrame) -> None:
+def keep_last(task: Task, emitted: pd.DataFrame) -> None:
     """Write what was last said of each key."""
-    last = said.sort_values("batch", kind="stable").drop_duplicates("key", keep="last")
+    last = emitted.sort_values("batch", kind="stable").drop_duplicates("key", keep="last")
     columns = ("key", "top", "seen") if task.kind == "fold" else ("key", "average")
     keep_sampled(task, **{name: last[name].to_numpy() for name in columns})
 

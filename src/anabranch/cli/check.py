@@ -138,7 +138,7 @@ def _show(
         screen.write(f"\nsee it again: {shlex.join(words)}")
     if not program.forks:
         screen.write(
-            "\nThere is no fork and join, so one worker does everything. To look for a pair:\n"
+            "\nThere is no fork and join, so one node does everything. To look for a pair:\n"
             f"  anabranch check {shlex.quote(target)} --synthesise"
         )
 

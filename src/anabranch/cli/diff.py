@@ -125,12 +125,12 @@ def _choose_order(program: Program | None, key: str | None, *, unordered: bool) 
         return RowOrder(f"up to the dependence of {program.name}", depend)
     if key is not None:
 
-        def key_of(said: OutputRow) -> str:
-            return _find_key(said.row, key)
+        def key_of(emitted: OutputRow) -> str:
+            return _find_key(emitted.row, key)
 
         return RowOrder(f"ordered by equal {key}", lambda a, b: key_of(a) == key_of(b), key_of)
     if unordered:
-        return RowOrder("in any order", depends_never, lambda said: said.text)
+        return RowOrder("in any order", depends_never, lambda emitted: emitted.text)
     return RowOrder("in the same order", depends_fully)
 
 

@@ -21,7 +21,7 @@ from anabranch.plan.explanation import (
     Rival,
     describe_cost,
     describe_levels,
-    describe_worker,
+    describe_node,
     rival_rows,
     write_comparison,
 )
@@ -32,11 +32,11 @@ from anabranch.plan.explanation import (
     explain as explain_plan,
 )
 from anabranch.plan.layout_reasons import draw_layout
-from anabranch.plan.pricing.duties import Duty, count_workers, name_rate, name_share
+from anabranch.plan.pricing.duties import Duty, count_nodes, name_rate, name_share
 from anabranch.plan.pricing.rates import Rates, assume_rates, read_rates, sample_rates
 from anabranch.spark.run_explanation import RunExplanation, describe_run
 
-RATES_HELP = """A JSON list of what arrives: {"tag": "Inc", "key": 1, "source": "a", "rate": 100, \
+RATES_HELP = """A JSON list of what arrives: {"type": "Inc", "key": 1, "channel": "a", "rate": 100, \
 "machine": "E1"}. Without it, rates are sampled from the list `events` beside the program."""
 
 
@@ -62,7 +62,7 @@ def explain(  # noqa: PLR0913 - one for each flag
     optimizer: Annotated[
         Literal["best", "greedy", "hybrid", "keyed", "sequential"] | None,
         Parameter(
-            help="How to plan for workers of your own: best, greedy, hybrid, keyed or sequential "
+            help="How to plan for nodes of your own: best, greedy, hybrid, keyed or sequential "
             "(default best)."
         ),
     ] = None,
@@ -70,7 +70,7 @@ def explain(  # noqa: PLR0913 - one for each flag
         tuple[str, ...],
         Parameter(
             consume_multiple=False,
-            help="A machine that workers may stand on, besides those of the rates; the first is "
+            help="A machine that nodes may stand on, besides those of the rates; the first is "
             "the central one. May be given more than once.",
         ),
     ] = (),
@@ -85,14 +85,14 @@ def explain(  # noqa: PLR0913 - one for each flag
 ) -> int:
     """Show what a program lets run apart, what follows from it on Spark and for other plans, and why.
 
-    Ends with 1 if a worker of the optimizer's plan can't keep up with what arrives.
+    Ends with 1 if a node of the optimizer's plan can't keep up with what arrives.
     """
     check_shards(shards)
     screen = Screen(quiet=json)
     material = load_material(target)
     found, origin = find_rates(material, rates, sample)
     explanation = explain_plan(material.program, found, optimizer or "best", machine)
-    spark = describe_run(material.program, material.sources, shards=shards)
+    spark = describe_run(material.program, material.channels, shards=shards)
     rivals = compare_optimizers(material.program, found, machine) if compare else []
     if svg is not None:
         shown = explanation.plan if optimizer else replace(spark.plan, name="Spark")
@@ -164,14 +164,15 @@ def _write_drawing(file: str, drawing: str) -> None:
 def _show(screen: Screen, explanation: Explanation, rivals: list[Rival], origin: str) -> None:
     """Show everything in colour."""
     structure, plan = explanation.structure, explanation.plan
-    screen.say(f"[bold]{explanation.program.name}[/]: {structure.kind}, {count_workers(plan)}\n")
-    tags = [tag.__name__ for tag in explanation.program.tags]
+    screen.say(f"[bold]{explanation.program.name}[/]: {structure.kind}, {count_nodes(plan)}\n")
+    event_types = [event_type.__name__ for event_type in explanation.program.event_types]
     rows = [[Text(row[0], style="bold"), *map(_colour, row[1:])]
             for row in explanation.dependence_rows()]  # fmt: skip
-    screen.show_table(["depends", *tags], rows)
+    screen.show_table(["depends", *event_types], rows)
     screen.say()
     screen.show_table(
-        ["tag", "its part"], [(role.tag.__name__, role.describe()) for role in structure.roles]
+        ["type", "its part"],
+        [(role.event_type.__name__, role.describe()) for role in structure.roles],
     )
     screen.say("\n[bold]cut[/]")
     for line in describe_levels(structure.levels):
@@ -183,7 +184,7 @@ def _show(screen: Screen, explanation: Explanation, rivals: list[Rival], origin:
         screen.write(f"  {line}")
     for title, texts in (
         ("reasons", explanation.reasons),
-        ("why one worker?", [obstacle.text for obstacle in explanation.obstacles]),
+        ("why one node?", [obstacle.text for obstacle in explanation.obstacles]),
     ):
         if texts:
             screen.say(f"\n[bold]{title}[/]")
@@ -216,8 +217,8 @@ def _colour(cell: str) -> Text:
 
 
 def _grow_tree(explanation: Explanation) -> Tree:
-    """Return the plan as a tree of workers."""
-    several = len({duty.worker.state for duty in explanation.duties}) > 1
+    """Return the plan as a tree of nodes."""
+    several = len({duty.node.state for duty in explanation.duties}) > 1
     branches: dict[str, Tree] = {}
     for duty in explanation.duties:
         label = _name_duty(duty, several=several)
@@ -227,12 +228,12 @@ def _grow_tree(explanation: Explanation) -> Tree:
 
 
 def _name_duty(duty: Duty, *, several: bool) -> Text:
-    style = "bold magenta" if duty.synchronises else "bold" if len(duty.worker.slices) else "dim"
-    label = Text(describe_worker(duty), style=style)
+    style = "bold magenta" if duty.synchronises else "bold" if len(duty.node.slices) else "dim"
+    label = Text(describe_node(duty), style=style)
     details = [name_rate(duty.rate)] if duty.loads else []
     details += [f"syncs {name_rate(duty.syncs)}"] if duty.syncs else []
     details += [f"{name_share(duty.busy)} busy"] if duty.busy else []
-    details += [duty.worker.state] if several else []
-    details += [f"at {duty.worker.machine}"] if duty.worker.machine else []
+    details += [duty.node.state] if several else []
+    details += [f"at {duty.node.machine}"] if duty.node.machine else []
     busy = "red" if duty.busy > 1 else "dim"
     return label.append(f"  {' · '.join(details)}" if details else "", style=busy)

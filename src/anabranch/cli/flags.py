@@ -29,14 +29,14 @@ Json = Annotated[bool, Parameter(help="Print one JSON document and nothing else.
 Lateness = Annotated[
     str | None,
     Parameter(
-        help="How far an event may lie behind the largest time of its source: '5 s' where times are "
+        help="How far an event may lie behind the largest time of its channel: '5 s' where times are "
         "datetimes, or an integer in the unit of your times; 0, the default, means in order. Or a share of events, such as 99%: then the "
         "distance is estimated from what came before."
     ),
 ]
 
 Strict = Annotated[
-    bool, Parameter(help="No two events of a source have one time, so each moves its frontier.")
+    bool, Parameter(help="No two events of a channel have one time, so each moves its watermark.")
 ]
 
 

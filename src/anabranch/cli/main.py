@@ -31,7 +31,7 @@ _VERBS = {
     "check": "Look for a case that breaks a program's laws.",
     "explain": "Show what a program lets run apart, the plan that follows, and why.",
     "run": "Run a program on files of events, one event after the other.",
-    "frontier": "Show how far each source has come, and who holds the others back.",
+    "watermark": "Show how far each channel has come, and who holds the others back.",
     "rescale": "Give a stopped query on Spark another number of shards or partitions.",
     "simulate": "Run a program's plans under many schedules, with crashes and repeats.",
     "checkpoint": "Say whether the files of a checkpoint are as they were left.",

@@ -25,7 +25,7 @@ def rescale(  # noqa: PLR0913 - one for each flag
         Literal["jsonl", "parquet"], Parameter(help="The format of the outputs; parquet.")
     ] = "parquet",
     lateness: Lateness = None,
-    strict: Strict = False,
+    unique_times: Strict = False,
     partitions: Partitions = None,
     place: RunPlace = HERE,
     json: Json = False,
@@ -40,13 +40,13 @@ def rescale(  # noqa: PLR0913 - one for each flag
     from anabranch.spark.savepoints.rescaling import rescale as rescale_query
 
     screen, material = Screen(quiet=json), load_material(target)
-    order = make_order(place, input, output, format, lateness, strict=strict)
+    order = make_order(place, input, output, format, lateness, unique_times=unique_times)
     check_flags(order)
     checkpoint = find_checkpoint(order, Path(order.output or output))
     check_rescale(order.output or output, checkpoint, partitions=partitions, format=order.format)
-    with open_run(screen, material, order) as (_, feeds), screen.wait("rescaling"):
+    with open_run(screen, material, order) as (_, sources), screen.wait("rescaling"):
         rescale_query(
-            material.program, feeds, output=order.output or output, checkpoint=checkpoint,
+            material.program, sources, output=order.output or output, checkpoint=checkpoint,
             shards=place.shards, columnar=place.columnar, partitions=partitions, format=order.format,
             max_record_bytes=place.max_record_bytes or MAX_RECORD_BYTES,
         )  # fmt: skip

@@ -16,15 +16,15 @@ from anabranch.cli.run_spark import run_on_spark
 from anabranch.cli.run_verdict import (
     RunVerdict,
     conclude,
-    find_raising_tags,
+    find_raising_event_types,
     make_sample,
     show_reasons,
 )
 from anabranch.cli.screen import Screen, count_things
 from anabranch.cli.spark_options import HERE, RunPlace, SparkRequest, refuse_flags
-from anabranch.cli.target_module import declare_sources, load_items, load_material
+from anabranch.cli.target_module import declare_channels, load_items, load_material
 from anabranch.errors import InputError
-from anabranch.eventtime.channels import Source, end_sources
+from anabranch.eventtime.channels import Channel, end_channels
 from anabranch.eventtime.disorder import read_lateness
 from anabranch.eventtime.held_back import name_time
 from anabranch.eventtime.hints import count_strangers, explain_strangers
@@ -38,15 +38,15 @@ from anabranch.eventtime.tolerance import (
 from anabranch.model.events import FOREVER
 from anabranch.model.values.fields import encode_value
 from anabranch.paths import strip_scheme
-from anabranch.reference.event_files import encode_item, encode_output, encode_spoken
+from anabranch.reference.event_files import encode_change, encode_item, encode_output
 from anabranch.reference.rows import STANDARD, check_output_name, write_rows
 from anabranch.reference.sequential import Answer
 from anabranch.reference.sequential import run as fold
 from anabranch.reference.speculative import Speech
-from anabranch.reference.speculative import run as speak
+from anabranch.reference.speculative import run as emit
 from anabranch.savepoints.drafts import check_is_free
 from anabranch.savepoints.objects import read_snapshot, write_snapshot
-from anabranch.speculation.spoken import Amount, Mode
+from anabranch.speculation.output_changes import Amount, Mode
 
 PAGE = 20
 """How many outputs are shown."""
@@ -73,9 +73,10 @@ def run(  # noqa: PLR0913 - one for each flag
         Parameter(help="The format of the output, if its name does not say; on Spark, parquet."),
     ] = None,
     lateness: Lateness = None,
-    strict: Strict = False,
+    unique_times: Strict = False,
     unbounded: Annotated[
-        bool, Parameter(help="The input has not ended: what lies after the frontier stays pending.")
+        bool,
+        Parameter(help="The input has not ended: what lies after the watermark stays pending."),
     ] = False,
     most_rejected: Annotated[
         str | None,
@@ -117,7 +118,9 @@ def run(  # noqa: PLR0913 - one for each flag
     check_inputs(input)
     kind: Literal["json", "parquet"] = "json" if format == "jsonl" else "parquet"
     delay = None if lateness is None else read_lateness(lateness)
-    order = SparkRequest(place, input, output, kind, delay, strict, unbounded, tolerance, mode)
+    order = SparkRequest(
+        place, input, output, kind, delay, unique_times, unbounded, tolerance, mode
+    )
     stops = _make_stops(start, savepoint)
     _check_stops(stops, order)
     _check_document(place, json=json)
@@ -219,21 +222,21 @@ def _run_here(
     standings = {} if start is None else start.standings
     read = {name: one.last for name, one in standings.items() if one.last is not None}
     items = load_items(material, order.inputs, read)
-    sources = declare_sources(
-        material, items, order.lateness, strict=order.strict, files=order.inputs
+    channels = declare_channels(
+        material, items, order.lateness, unique_times=order.unique_times, files=order.inputs
     )
-    silent = standings.keys() - {source.name for source in sources}
-    sources += tuple(map(Source, sorted(silent)))
+    silent = standings.keys() - {channel.name for channel in channels}
+    channels += tuple(map(Channel, sorted(silent)))
     unbounded = order.unbounded or stops.end is not None
-    whole = items if unbounded else end_sources(items, sources)
-    speech = speak(program, whole, sources) if order.mode == "speculative" else None
-    answer = fold(program, whole, sources, start) if speech is None else speech.answer
-    hint = explain_strangers(count_strangers(answer.rejected), [s.name for s in sources])
+    whole = items if unbounded else end_channels(items, channels)
+    speech = emit(program, whole, channels) if order.mode == "speculative" else None
+    answer = fold(program, whole, channels, start) if speech is None else speech.answer
+    hint = explain_strangers(count_strangers(answer.rejected), [s.name for s in channels])
     samples = [make_sample(entry) for entry in answer.rejected]
     document = describe(answer) | {"reasons": describe_samples(count_reasons(samples))}
     document |= {"hint": hint} if hint else {}
     if speech is not None:
-        document["outputs"] = [encode_spoken(row) for row in speech.rows]
+        document["outputs"] = [encode_change(row) for row in speech.rows]
         document |= describe_amount(speech.amount, order.mode)
     written = _write(document, output, kind) if output is not None else []
     if stops.end is not None:
@@ -248,7 +251,7 @@ def _run_here(
     if output is not None and not to_stdout:
         kept = f"{output}.rejected.jsonl"
     before = () if start is None else start.pending
-    raising = find_raising_tags(answer, (*before, *items))
+    raising = find_raising_event_types(answer, (*before, *items))
     verdict = RunVerdict(answer.ledger, order.most_rejected, samples, target, kept, raising)
     about = {"program": program.name, "files": written}
     return conclude(screen, verdict, {**document, **about} if json else None)
@@ -269,14 +272,14 @@ def _show_answer(
     else:
         rows = [(row.op, row.event, row.value) for row in speech.rows]
     table = [
-        (op, name_time(e.time, moments=moments), e.tag.__name__, e.source, repr(value))
+        (op, name_time(e.time, moments=moments), e.event_type.__name__, e.channel, repr(value))
         for op, e, value in rows[:PAGE]
     ]
     _show_rows(screen, table, len(rows), "FILE", None if speech is None else speech.amount)
     screen.say(f"\n[bold]ledger[/]    {explain_ledger(answer.ledger)}")
     _show_losses(screen, answer, samples)
     if unbounded:
-        _list_frontiers(screen, answer.frontiers, len(answer.pending), moments=moments)
+        _list_watermarks(screen, answer.watermarks, len(answer.pending), moments=moments)
     for file in written:
         screen.write(f"written   {file}")
 
@@ -291,8 +294,8 @@ def _run_on_spark(target: str, order: SparkRequest, start: str | None, *, json: 
     material = load_material(target)
     report = run_on_spark(screen, material, order, None if json else PAGE, start)
     written = [] if order.output is None else [order.output]
-    frontiers = {name: name_time(time) for name, time in report.frontiers.items()}
-    about = {"program": material.program.name, "files": written, "frontiers": frontiers}
+    watermarks = {name: name_time(time) for name, time in report.watermarks.items()}
+    about = {"program": material.program.name, "files": written, "watermarks": watermarks}
     if not json:
         show_report(screen, report)
         for file in written:
@@ -309,24 +312,25 @@ def _run_on_spark(target: str, order: SparkRequest, start: str | None, *, json: 
 def show_report(screen: Screen, report: RunReport) -> None:
     """Print what a run on Spark came to."""
     rows = [
-        (o.get("op", 1), o["time"], o["tag"], o["source"], repr(o["value"])) for o in report.outputs
+        (o.get("op", 1), o["time"], o["type"], o["channel"], repr(o["value"]))
+        for o in report.outputs
     ]
     amount = None if report.mode == "settled" else report.amount
-    _show_rows(screen, rows, report.amount.said, "DIR", amount)
+    _show_rows(screen, rows, report.amount.emitted, "DIR", amount)
     screen.say(f"\n[bold]ledger[/]    {explain_ledger(report.ledger)}")
     for late in report.late[:SAMPLE]:
         event = ", ".join(f"{name}={value!r}" for name, value in late["event"].items())
         screen.write(
-            f"late      {late['tag']}({event}) from {late['source']}, {late['distance']} behind"
+            f"late      {late['type']}({event}) from {late['channel']}, {late['distance']} behind"
         )
     _count_rest(screen, "late", report.ledger.late)
     show_reasons(screen, report.reasons)
-    wiring = report.wiring
-    screen.write(f"wired     {wiring.way}, {count_things(wiring.shards, 'shard')}")
-    for reason in wiring.reasons:
+    layout = report.layout
+    screen.write(f"wired     {layout.way}, {count_things(layout.shards, 'shard')}")
+    for reason in layout.reasons:
         screen.write(f"          {reason}", style="dim")
     if not report.ended:
-        _list_frontiers(screen, report.frontiers, report.ledger.pending)
+        _list_watermarks(screen, report.watermarks, report.ledger.pending)
 
 
 def describe(answer: Answer) -> dict[str, Any]:
@@ -338,7 +342,7 @@ def describe(answer: Answer) -> dict[str, Any]:
         "late": [{**encode_item(late.event), "distance": late.distance} for late in answer.late],
         "rejected": [_describe_rejected(entry) for entry in answer.rejected],
         "pending": [encode_item(event) for event in answer.pending],
-        "frontiers": {name: name_time(time) for name, time in answer.frontiers.items()},
+        "watermarks": {name: name_time(time) for name, time in answer.watermarks.items()},
     }
 
 
@@ -346,7 +350,7 @@ def _describe_rejected(entry: Any) -> dict[str, Any]:
     item = entry.item
     return {
         "reason": entry.reason,
-        "source": item.source,
+        "channel": item.channel,
         "seq": item.seq,
         "raw": encode_value(encode_item(item)),
     }
@@ -383,11 +387,11 @@ def _show_rows(
     if not rows:
         screen.say("The program said nothing.")
         return
-    names = (">time", "tag", "source", "output")
+    names = (">time", "type", "channel", "output")
     if amount is None:
         screen.show_table(names, [row[1:] for row in rows])
     else:
-        told = {1: Text("said"), -1: Text("taken back", style="yellow")}
+        told = {1: Text("emitted"), -1: Text("taken back", style="yellow")}
         screen.show_table(("", *names), [(told[op], *row) for op, *row in rows])
     if count > len(rows):
         screen.say(f"  … and {count - len(rows):,} more; --output {place} keeps them all")
@@ -398,7 +402,7 @@ def _show_rows(
 def _show_losses(screen: Screen, answer: Answer, samples: list[Sample]) -> None:
     for late in answer.late[:SAMPLE]:
         event = late.event
-        screen.write(f"late      {event.data!r} from {event.source}, {late.distance} behind")
+        screen.write(f"late      {event.data!r} from {event.channel}, {late.distance} behind")
     _count_rest(screen, "late", len(answer.late))
     show_reasons(screen, samples)
 
@@ -408,11 +412,11 @@ def _count_rest(screen: Screen, name: str, count: int) -> None:
         screen.write(f"          … and {count - SAMPLE:,} more {name}")
 
 
-def _list_frontiers(
-    screen: Screen, frontiers: Mapping[str, int], pending: int, *, moments: bool = False
+def _list_watermarks(
+    screen: Screen, watermarks: Mapping[str, int], pending: int, *, moments: bool = False
 ) -> None:
-    screen.say("\n[bold]frontier[/]")
-    least = min(frontiers.values(), default=FOREVER)
-    for name, time in sorted(frontiers.items(), key=lambda entry: entry[1]):
+    screen.say("\n[bold]watermark[/]")
+    least = min(watermarks.values(), default=FOREVER)
+    for name, time in sorted(watermarks.items(), key=lambda entry: entry[1]):
         after = f"   holds back {pending} pending" if pending and time == least else ""
         screen.write(f"  {name:<10} {name_time(time, moments=moments)}{after}")

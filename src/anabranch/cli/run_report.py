@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from anabranch.cli.spark_options import SparkRequest
-from anabranch.eventtime.channels import NEVER, Source
+from anabranch.eventtime.channels import NEVER, Channel
 from anabranch.eventtime.hints import STRANGER, explain_strangers
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.tolerance import Sample, find_raising
@@ -19,7 +19,7 @@ from anabranch.microbatch.speculative.row_barrier import read_id
 from anabranch.model.events import FOREVER
 from anabranch.model.program import Program
 from anabranch.plan.layouts import Layout
-from anabranch.speculation.spoken import Amount, Mode
+from anabranch.speculation.output_changes import Amount, Mode
 
 Frame = Any
 Session = Any
@@ -30,9 +30,9 @@ Session = Any
 class RunReport:
     """What Spark published: a page of each kind of row, and how many there are."""
 
-    wiring: Layout
+    layout: Layout
     ledger: Ledger
-    frontiers: dict[str, int]
+    watermarks: dict[str, int]
     outputs: list[dict[str, Any]]
     late: list[dict[str, Any]]
     rejected: list[dict[str, Any]]
@@ -53,11 +53,11 @@ class RunReport:
             "late": [_flatten(late) for late in self.late],
             "rejected": self.rejected,
             "reasons": describe_samples(self.reasons),
-            "frontiers": self.frontiers,
-            "wiring": {
-                "way": self.wiring.way,
-                "shards": self.wiring.shards,
-                "reasons": list(self.wiring.reasons),
+            "watermarks": self.watermarks,
+            "layout": {
+                "way": self.layout.way,
+                "shards": self.layout.shards,
+                "reasons": list(self.layout.reasons),
             },
             **({"hint": self.hint} if self.hint else {}),
         }
@@ -65,7 +65,7 @@ class RunReport:
 
 def describe_samples(samples: Iterable[Sample]) -> list[dict[str, Any]]:
     """Return the kinds of reasons as JSON: an example of each, its event type, and how many there are."""
-    return [{"reason": one.reason, "tag": one.tag, "count": one.times} for one in samples]
+    return [{"reason": one.reason, "type": one.event_type, "count": one.times} for one in samples]
 
 
 def describe_amount(amount: Amount, mode: Mode) -> dict[str, Any]:
@@ -79,21 +79,21 @@ def read_report(
     session: Session,
     order: SparkRequest,
     job: Job,
-    sources: tuple[Source, ...],
+    channels: tuple[Channel, ...],
     folder: Path,
     page: int | None,
 ) -> RunReport:
     """Read the first `page` rows of each kind that were published, or all."""
-    from anabranch.spark.sinks.directory import find_last_batch, read_frontiers, read_ledger
+    from anabranch.spark.sinks.directory import find_last_batch, read_ledger, read_watermarks
     from anabranch.spark.sinks.published import read_late, read_outputs, read_rejected
     from anabranch.spark.sinks.rejection_counts import sample_reasons
 
     last = find_last_batch(folder)
     ended = order.folder is None
-    frontiers = {} if last is None else read_frontiers(last).sources
+    watermarks = {} if last is None else read_watermarks(last).channels
     ledger = Ledger() if last is None else read_ledger(last)
     columns = OutputColumns(job.program.output_types)
-    said, late, rejected = [], [], []
+    emitted, late, rejected = [], [], []
     amount, hint = Amount(0, 0), None
     reasons: tuple[Sample, ...] = ()
     raising: dict[str, int] = {}
@@ -104,21 +104,21 @@ def read_report(
             "count(*) AS said", f"coalesce(sum(`{op}`), 0) AS valid"
         ).first()
         assert counts is not None
-        amount = Amount(counts.said, counts.valid)
+        amount = Amount(counts.emitted, counts.valid)
         found = _take_outputs(outputs, columns, page, order.mode)
-        said = [_read_output(row, columns, job.program, order.mode) for row in found]
+        emitted = [_read_output(row, columns, job.program, order.mode) for row in found]
         behind = read_late(session, folder)
         late = [_read_late(row) for row in _take(behind, page)]
         rejected = [_read_rejected(row) for row in _take(refused, page)]
         if ledger.rejected:
-            hint = _find_hint(refused, sources)
+            hint = _find_hint(refused, channels)
             reasons = tuple(sample_reasons(refused))
             raising = _find_raising(behind, refused, job, ledger)
     return RunReport(
-        job.wiring,
+        job.layout,
         ledger,
-        {s.name: FOREVER if ended else frontiers.get(s.name, NEVER) for s in sources},
-        said,
+        {s.name: FOREVER if ended else watermarks.get(s.name, NEVER) for s in channels},
+        emitted,
         late,
         rejected,
         amount,
@@ -140,10 +140,10 @@ def _find_raising(late: Frame, rejected: Frame, job: Job, ledger: Ledger) -> dic
     return find_raising(raised, processed)
 
 
-def _find_hint(rejected: Frame, sources: tuple[Source, ...]) -> str | None:
-    strangers = rejected.where(f"startswith(reason, '{STRANGER}')").groupBy("source").count()
-    counts = {row["source"]: row["count"] for row in strangers.collect()}
-    return explain_strangers(counts, [source.name for source in sources])
+def _find_hint(rejected: Frame, channels: tuple[Channel, ...]) -> str | None:
+    strangers = rejected.where(f"startswith(reason, '{STRANGER}')").groupBy("channel").count()
+    counts = {row["channel"]: row["count"] for row in strangers.collect()}
+    return explain_strangers(counts, [channel.name for channel in channels])
 
 
 def _take_outputs(
@@ -170,11 +170,11 @@ def _take_outputs(
 
 
 def _take(rows: Frame, page: int | None) -> list[Any]:
-    ordered = rows.orderBy("time", "source", "seq")
+    ordered = rows.orderBy("time", "channel", "seq")
     found = (ordered if page is None else ordered.limit(page)).collect()
-    # What was lost stands in its source's sequence.
+    # What was lost stands in its channel's sequence.
     return sorted(
-        found, key=lambda row: [row.source or "", -1 if row.seq is None else row.seq, row.id]
+        found, key=lambda row: [row.channel or "", -1 if row.seq is None else row.seq, row.id]
     )
 
 
@@ -182,12 +182,12 @@ def _read_output(
     row: dict[str, Any], columns: OutputColumns, program: Program, mode: Mode
 ) -> dict[str, Any]:
     name, time, op = columns.own
-    (_, rank, source, seq, *_), index = read_id(row[name])
+    (_, rank, channel, seq, *_), index = read_id(row[name])
     return {
         **({} if mode == "settled" else {"op": row[op]}),
         "time": row[time],
-        "tag": program.rank[rank].__name__,
-        "source": source,
+        "type": program.rank[rank].__name__,
+        "channel": channel,
         "seq": None if seq < 0 else seq,
         "index": index,
         "value": columns.describe(row),
@@ -196,8 +196,8 @@ def _read_output(
 
 def _read_late(row: Any) -> dict[str, Any]:
     return {
-        "tag": row.tag,
-        "source": row.source,
+        "type": row.type,
+        "channel": row.channel,
         "seq": row.seq,
         "event": json.loads(row.event),
         # The column ends at 2^63 - 1, the text does not.
@@ -208,15 +208,15 @@ def _read_late(row: Any) -> dict[str, Any]:
 def _flatten(late: dict[str, Any]) -> dict[str, Any]:
     """Return a late event as a row of a file of events, as the reference shows it."""
     fields = late["event"]
-    beside = {name: late[name] for name in ("tag", "source", "seq")}
+    beside = {name: late[name] for name in ("type", "channel", "seq")}
     clear = {f"@{name}" if name in fields else name: value for name, value in beside.items()}
     return {**fields, **clear, "distance": late["distance"]}
 
 
 def _read_rejected(row: Any) -> dict[str, Any]:
     # Of an event we know the fields; of a row that is none, only the text.
-    raw = row.raw if row.tag is None else _read_fields(row.raw)
-    return {"reason": row.reason, "source": row.source, "seq": row.seq, "raw": raw}
+    raw = row.raw if row.type is None else _read_fields(row.raw)
+    return {"reason": row.reason, "channel": row.channel, "seq": row.seq, "raw": raw}
 
 
 def _read_fields(text: str) -> Any:

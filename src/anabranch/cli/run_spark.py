@@ -17,7 +17,7 @@ from rich.text import Text
 
 from anabranch.cli.run_report import RunReport, read_report
 from anabranch.cli.screen import Screen
-from anabranch.cli.spark_inputs import list_sources, open_inputs
+from anabranch.cli.spark_inputs import list_channels, open_inputs
 from anabranch.cli.spark_options import (
     TRIGGER,
     SparkRequest,
@@ -62,23 +62,25 @@ def run_on_spark(
         scratch = Path(scope.enter_context(TemporaryDirectory(prefix="anabranch-run-")))
         # A JVM that was there before may have started elsewhere.
         folder = resolve_path(order.output or scratch / "published", "output")
-        channels = open_inputs(material, order, scratch)
+        folder_inputs = open_inputs(material, order, scratch)
         scope.enter_context(end_on_signals())
         with screen.wait("starting Spark"):
             session = start_session("anabranch", order.master)
-        feeds = [channel.make_feed(material.program) for channel in channels]
+        sources = [
+            folder_input.make_source_of_files(material.program) for folder_input in folder_inputs
+        ]
         if savepoint is not None:
-            restore_here(screen, material, order, savepoint, feeds)
+            restore_here(screen, material, order, savepoint, sources)
         options = RunOptions(
             shards=order.place.shards, columnar=order.place.columnar, mode=order.mode,
             max_record_bytes=find_most(order),
         )  # fmt: skip
-        job = make_job(material.program, feeds, options)
+        job = make_job(material.program, sources, options)
         if order.folder is None:
-            _run_batch(screen, job, feeds, order, folder)
+            _run_batch(screen, job, sources, order, folder)
         else:
-            _run_stream(screen, job, feeds, order, folder)
-        return read_report(session, order, job, list_sources(channels), folder, page)
+            _run_stream(screen, job, sources, order, folder)
+        return read_report(session, order, job, list_channels(folder_inputs), folder, page)
 
 
 def find_most(order: SparkRequest) -> int:
@@ -147,7 +149,7 @@ def restore_here(
     material: TargetModule,
     order: SparkRequest,
     savepoint: Savepoint,
-    feeds: list[Any],
+    sources: list[Any],
     partitions: int | None = None,
 ) -> None:
     """Make the checkpoint of a run out of a savepoint."""
@@ -158,7 +160,7 @@ def restore_here(
         restore_savepoint(
             savepoint.path,
             material.program,
-            feeds,
+            sources,
             output=order.output,
             checkpoint=find_checkpoint(order, Path(order.output)),
             shards=order.place.shards,
@@ -170,14 +172,14 @@ def restore_here(
 
 
 def _run_batch(
-    screen: Screen, job: Any, feeds: list[Any], order: SparkRequest, folder: Path
+    screen: Screen, job: Any, sources: list[Any], order: SparkRequest, folder: Path
 ) -> None:
     from anabranch.spark.runs import run_job
     from anabranch.spark.sinks.directory import publish
     from anabranch.spark.sinks.progress import explain_failure, keep_trace
 
     folder.mkdir(parents=True, exist_ok=True)
-    result = run_job(job, feeds, find_most(order))
+    result = run_job(job, sources, find_most(order))
     try:
         with screen.wait("running on Spark"):
             publish(result, 0, folder, order.format)
@@ -188,13 +190,13 @@ def _run_batch(
 
 
 def _run_stream(
-    screen: Screen, job: Any, feeds: list[Any], order: SparkRequest, folder: Path
+    screen: Screen, job: Any, sources: list[Any], order: SparkRequest, folder: Path
 ) -> None:
     from anabranch.spark.runs import run_job
     from anabranch.spark.sinks.directory import write_directory
     from anabranch.spark.sinks.progress import follow
 
-    result = run_job(job, feeds, find_most(order))
+    result = run_job(job, sources, find_most(order))
     # Without a folder nothing is kept that a user could look at; then it is judged at the end.
     tolerance = None if order.output is None else order.most_rejected
     checkpoint = find_checkpoint(order, folder)
@@ -217,16 +219,19 @@ def _run_stream(
 def open_run(
     screen: Screen, material: TargetModule, order: SparkRequest
 ) -> Iterator[tuple[Session, list[Any]]]:
-    """Start Spark for a run that follows a folder; yield the session, and the feeds of the folder."""
+    """Start Spark for a run that follows a folder; yield the session, and the sources of the folder."""
     check_flags(order)
     from anabranch.spark.session.signals import end_on_signals
     from anabranch.spark.session.startup import start_session
 
     with TemporaryDirectory(prefix="anabranch-run-") as scratch, end_on_signals():
-        channels = open_inputs(material, order, Path(scratch))
+        folder_inputs = open_inputs(material, order, Path(scratch))
         with screen.wait("starting Spark"):
             session = start_session("anabranch", order.master)
-        yield session, [channel.make_feed(material.program) for channel in channels]
+        yield (
+            session,
+            [folder_input.make_source_of_files(material.program) for folder_input in folder_inputs],
+        )
 
 
 def _note(screen: Screen, line: str, order: SparkRequest) -> None:

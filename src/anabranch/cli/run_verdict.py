@@ -87,25 +87,27 @@ def _find_failure(verdict: RunVerdict) -> RejectionError | None:
 def make_sample(entry: Rejected) -> Sample:
     """Return a rejected event as a sample of its reason."""
     item = entry.item
-    tag = item.tag.__name__ if isinstance(item, Event) else None
-    return Sample(entry.reason, str(encode_item(item)), tag=tag)
+    event_type = item.event_type.__name__ if isinstance(item, Event) else None
+    return Sample(entry.reason, str(encode_item(item)), event_type=event_type)
 
 
-def find_raising_tags(answer: Answer, items: Iterable[Item]) -> dict[str, int]:
+def find_raising_event_types(answer: Answer, items: Iterable[Item]) -> dict[str, int]:
     """Return the event types of which no event was processed because functions raised."""
     raised = Counter(
-        sample.tag
+        sample.event_type
         for sample in map(make_sample, answer.rejected)
-        if sample.tag is not None and was_raised(sample.reason, sample.tag)
+        if sample.event_type is not None and was_raised(sample.reason, sample.event_type)
     )
-    brought = Counter(item.tag.__name__ for item in items if isinstance(item, Event))
+    brought = Counter(item.event_type.__name__ for item in items if isinstance(item, Event))
     others = (late.event for late in answer.late)
     refused = (entry.item for entry in answer.rejected)
     for item in (*others, *refused, *answer.pending):
         if isinstance(item, Event):
-            brought[item.tag.__name__] -= 1
-    # No source brings a timer, so that there is no telling how many were handled.
-    return find_raising({tag: n for tag, n in raised.items() if tag in brought}, brought)
+            brought[item.event_type.__name__] -= 1
+    # No channel brings a timer, so that there is no telling how many were handled.
+    return find_raising(
+        {event_type: n for event_type, n in raised.items() if event_type in brought}, brought
+    )
 
 
 def show_reasons(screen: Screen, samples: Iterable[Sample]) -> None:

@@ -58,13 +58,13 @@ def show_list(
         return FOUND if broken else GOOD
     if found:
         screen.show_table(
-            ("savepoint", "made", "program", "frontier", ">rows", ">bytes"),
+            ("savepoint", "made", "program", "watermark", ">rows", ">bytes"),
             [
                 (
                     one.path.name,
                     _name_date(one),
                     one.manifest.program,
-                    name_time(one.manifest.frontier),
+                    name_time(one.manifest.watermark),
                     f"{_count_rows(one):,}",
                     f"{_count_bytes(one):,}",
                 )
@@ -92,13 +92,13 @@ def show(place: Place, /, *, json: Json = False) -> int:
     )
     screen.write(f"program   {manifest.program}, run by {manifest.runtime}")
     screen.write(f"id        {manifest.id[:16]}")
-    screen.write(f"frontier  {name_time(manifest.frontier)}")
+    screen.write(f"watermark  {name_time(manifest.watermark)}")
     screen.write(f"ledger    {explain_ledger(manifest.list_ledger())}\n")
     if manifest.standings:
         screen.show_table(
-            ("source", ">frontier", ">largest time", ">last number"),
+            ("channel", ">watermark", ">largest time", ">last number"),
             [
-                (name, name_time(one.frontier), _or_nothing(one.largest), _or_nothing(one.last))
+                (name, name_time(one.watermark), _or_nothing(one.largest), _or_nothing(one.last))
                 for name, one in manifest.standings.items()
             ],
         )
@@ -235,7 +235,7 @@ def _summarize(savepoint: Savepoint) -> dict[str, Any]:
         "made_at": manifest.made_at,
         "program": manifest.program,
         "runtime": manifest.runtime,
-        "frontier": name_time(manifest.frontier),
+        "watermark": name_time(manifest.watermark),
         "rows": _count_rows(savepoint),
         "bytes": _count_bytes(savepoint),
     }

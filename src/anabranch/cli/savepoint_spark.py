@@ -45,7 +45,7 @@ def create(
         int | None, Parameter(help="Of which committed batch; the last, if nobody says.")
     ] = None,
     at: Annotated[
-        int | None, Parameter(help="Of the first batch whose frontier has reached this time.")
+        int | None, Parameter(help="Of the first batch whose watermark has reached this time.")
     ] = None,
     wait_s: Annotated[
         float, Parameter(help="How many seconds to wait for --at to be reached; 0.")
@@ -107,7 +107,7 @@ def restore(  # noqa: PLR0913 - one for each flag
         Literal["jsonl", "parquet"], Parameter(help="The format of the outputs; parquet.")
     ] = "parquet",
     lateness: Lateness = None,
-    strict: Strict = False,
+    unique_times: Strict = False,
     partitions: Partitions = None,
     place: RunPlace = HERE,
     json: Json = False,
@@ -118,10 +118,10 @@ def restore(  # noqa: PLR0913 - one for each flag
     """
     screen, material = Screen(quiet=json), load_material(target)
     opened = open_savepoint(find_savepoint(savepoint), verify=False)
-    order = make_order(place, input, output, format, lateness, strict=strict)
+    order = make_order(place, input, output, format, lateness, unique_times=unique_times)
     order = prepare_restore(material, order, opened, partitions)
-    with open_run(screen, material, order) as (_, feeds):
-        restore_here(screen, material, order, opened, feeds, partitions)
+    with open_run(screen, material, order) as (_, sources):
+        restore_here(screen, material, order, opened, sources, partitions)
     checkpoint = find_checkpoint(order, Path(order.output or output))
     shards = read_begin(checkpoint).shards
     if json:
@@ -150,7 +150,7 @@ def _name_next(target: str, order: SparkRequest, lateness: str | None) -> str:
     }
     for flag, value in more.items():
         words += [] if value is None else [flag, str(value)]
-    return shlex.join([*words, *(["--strict"] if order.strict else [])])
+    return shlex.join([*words, *(["--unique-times"] if order.unique_times else [])])
 
 
 def make_order(
@@ -160,7 +160,7 @@ def make_order(
     format: Literal["jsonl", "parquet"],  # noqa: A002 - the flag's name
     lateness: str | None,
     *,
-    strict: bool,
+    unique_times: bool,
 ) -> SparkRequest:
     """Return what a user asked for, if the input is a folder."""
     if not Path(strip_scheme(input, "input")).is_dir():
@@ -171,7 +171,7 @@ def make_order(
         )
     delay = None if lateness is None else read_lateness(lateness)
     kind: Literal["json", "parquet"] = "json" if format == "jsonl" else "parquet"
-    return SparkRequest(place, (input,), output, kind, delay, strict)
+    return SparkRequest(place, (input,), output, kind, delay, unique_times)
 
 
 def _check_is_apart(checkpoint: Path, target: Path) -> None:
@@ -192,11 +192,11 @@ def _show(screen: Screen, target: Path, *, json: bool) -> int:
     if json:
         screen.print_json({
             "savepoint": str(target), "id": manifest.id, "batch": manifest.batch,
-            "frontier": manifest.frontier, "bytes": size,
+            "watermark": manifest.watermark, "bytes": size,
         })  # fmt: skip
         return GOOD
     screen.write(
         f"savepoint {target}: batch {manifest.batch} of {manifest.program}, {size:,} bytes"
     )
-    screen.write(f"frontier  {name_time(manifest.frontier)}")
+    screen.write(f"watermark  {name_time(manifest.watermark)}")
     return GOOD

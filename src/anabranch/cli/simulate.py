@@ -19,9 +19,9 @@ from cyclopts import Parameter
 from anabranch.cli.explain import check_shards
 from anabranch.cli.flags import Inputs, Json, Target
 from anabranch.cli.screen import FOUND, GOOD, Progress, Screen, count_things
-from anabranch.cli.target_module import TargetModule, declare_sources, load_items, load_material
+from anabranch.cli.target_module import TargetModule, declare_channels, load_items, load_material
 from anabranch.errors import InputError
-from anabranch.eventtime.channels import end_sources
+from anabranch.eventtime.channels import end_channels
 from anabranch.model.events import Event, Item
 from anabranch.model.program import Program
 from anabranch.plan.implied_forks import add_copies
@@ -29,7 +29,7 @@ from anabranch.plan.layout_plans import plan_layout
 from anabranch.plan.layouts import choose_layout
 from anabranch.plan.optimizers.greedy import plan_greedily
 from anabranch.plan.pricing.rates import sample_rates
-from anabranch.plan.tree import Plan, Worker
+from anabranch.plan.tree import Plan, PlanNode
 from anabranch.reference.rows import STANDARD
 from anabranch.reference.simulator import Counts, Simulation
 from anabranch.reference.verification import Mismatch, PlanTrial, prepare
@@ -114,10 +114,10 @@ def _prepare(
     material: TargetModule, only: str | None, files: tuple[str, ...], shards: int
 ) -> dict[str, PlanTrial]:
     items = load_items(material, files)
-    sources = declare_sources(material, items, None, strict=False, files=files)
-    bounded = end_sources(items, sources)
+    channels = declare_channels(material, items, None, unique_times=False, files=files)
+    bounded = end_channels(items, channels)
     plans = _choose_plans(material, items, only, shards)
-    return {name: prepare(program, p, bounded, sources) for name, (program, p) in plans.items()}
+    return {name: prepare(program, p, bounded, channels) for name, (program, p) in plans.items()}
 
 
 def _choose_plans(
@@ -144,9 +144,9 @@ def _choose_plans(
 
 
 def _make_plans(program: Program, items: Iterable[Item]) -> dict[str, Plan]:
-    """Return plans for a program that brings none: one worker, and as many as its events allow."""
+    """Return plans for a program that brings none: one node, and as many as its events allow."""
     events = [item for item in items if isinstance(item, Event)]
-    made = [Plan(Worker(*program.tags, state=program.initial.name), "sequential")]
+    made = [Plan(PlanNode(*program.event_types, state=program.initial.name), "sequential")]
     if program.forks and events:
         made.append(replace(plan_greedily(program, sample_rates(program, events)), name="greedy"))
     return {plan.name: plan for plan in made}

@@ -1,4 +1,4 @@
-"""Inputs of a run on Spark: files and folders of events, as feeds of `Files`.
+"""Inputs of a run on Spark: files and folders of events, as sources of `Files`.
 
 A folder is a stream of files. Files given singly, standard input and the events beside a program are one bounded
 input: a manifest names the files, and they are read as one batch. Both take the same road into Spark.
@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 from anabranch.cli.spark_options import SparkRequest
 from anabranch.cli.target_module import TargetModule
 from anabranch.errors import InputError
-from anabranch.eventtime.channels import Source
+from anabranch.eventtime.channels import Channel
 from anabranch.model.events import Item
 from anabranch.model.program import Program
 from anabranch.paths import check_folder, resolve_path
 from anabranch.reference.event_files import encode_item, name_channel
 from anabranch.reference.rows import STANDARD, Format, find_format, list_inputs, write_rows
-from anabranch.sources.feeds import name_columns
+from anabranch.sources.source_options import name_columns
 
 if TYPE_CHECKING:
     from anabranch.sources.files import FileFormat, Files
@@ -39,82 +39,87 @@ _FORMATS: dict[Format, FileFormat] = {
 
 
 @dataclass(frozen=True)
-class Channel:
-    """Files that are read as one feed: the name of their channel, unless rows name theirs."""
+class InputFolder:
+    """Files that are read as one source: the name of their channel, unless rows name theirs."""
 
     files: Files
     name: str
     columns: frozenset[str]
-    sources: tuple[Source, ...] = ()
+    channels: tuple[Channel, ...] = ()
 
-    def make_feed(self, program: Program) -> Files:
-        """Return the feed of these files."""
+    def make_source_of_files(self, program: Program) -> Files:
+        """Return the source of these files."""
         names = name_columns(program)
         has = {name: column for name, column in names.items() if column in self.columns}
         only = program.inputs[0] if len(program.inputs) == 1 else None
-        named = "source" in has
-        promised = {} if named else _describe(self.sources[0])
+        named = "channel" in has
+        promised = {} if named else _describe(self.channels[0])
         return replace(
             self.files,
-            source=None if named else self.name,
-            tag=only,
-            tag_column=has.get("tag") if only is not None else names["tag"],
+            channel=None if named else self.name,
+            event_type=only,
+            type_column=has.get("type") if only is not None else names["type"],
             seq=has.get("seq"),
             heartbeat=has.get("heartbeat"),
-            source_column=has.get("source"),
-            sources=self.sources if named else (),
+            channel_column=has.get("channel"),
+            channels=self.channels if named else (),
             **promised,
         )
 
 
-def _describe(source: Source) -> dict[str, Any]:
-    names = ("lateness", "strict", "ahead", "idle_after_s", "in_turn")
-    return {name: getattr(source, name) for name in names}
+def _describe(channel: Channel) -> dict[str, Any]:
+    names = ("lateness", "unique_times", "max_ahead", "idle_after_s", "order")
+    return {name: getattr(channel, name) for name in names}
 
 
-def open_inputs(material: TargetModule, order: SparkRequest, scratch: Path) -> list[Channel]:
-    """Return the channels of a run, each with its sources; refuse input that can't be read."""
-    channels = list(_find_channels(material, order, scratch))
-    declared = declare_inputs(material, order, channels)
-    return [replace(channel, sources=tuple(declared[n])) for n, channel in enumerate(channels)]
+def open_inputs(material: TargetModule, order: SparkRequest, scratch: Path) -> list[InputFolder]:
+    """Return the channels of a run, each with its channels; refuse input that can't be read."""
+    folder_inputs = list(_find_channels(material, order, scratch))
+    declared = declare_inputs(material, order, folder_inputs)
+    return [
+        replace(folder_input, channels=tuple(declared[n]))
+        for n, folder_input in enumerate(folder_inputs)
+    ]
 
 
 def declare_inputs(
-    material: TargetModule, order: SparkRequest, channels: list[Channel]
-) -> list[list[Source]]:
-    """Return the sources of each channel, as declared beside the program or by flags."""
-    column = name_columns(material.program)["source"]
+    material: TargetModule, order: SparkRequest, folder_inputs: list[InputFolder]
+) -> list[list[Channel]]:
+    """Return the channels of each channel, as declared beside the program or by flags."""
+    column = name_columns(material.program)["channel"]
     idle = order.place.idle_after_s
-    found: list[list[Source]] = []
-    flagged = order.lateness is not None or order.strict
-    for channel in channels:
-        named = column in channel.columns
-        known = {} if flagged else {source.name: source for source in material.sources}
-        names = [channel.name]
+    found: list[list[Channel]] = []
+    flagged = order.lateness is not None or order.unique_times
+    for folder_input in folder_inputs:
+        named = column in folder_input.columns
+        known = {} if flagged else {channel.name: channel for channel in material.channels}
+        names = [folder_input.name]
         if named and known:
-            # A source of a folder that is silent so far may still bring something.
+            # A channel of a folder that is silent so far may still bring something.
             bounded = order.folder is None and bool(order.inputs)
-            brought = _read_names(channel.files, column) if bounded else known.keys()
+            brought = _read_names(folder_input.files, column) if bounded else known.keys()
             names = [name for name in known if name in brought] or list(known)
         elif named:
-            names = sorted(_read_names(channel.files, column))
-        usual = Source("", order.lateness or 0, strict=order.strict)
+            names = sorted(_read_names(folder_input.files, column))
+        usual = Channel("", order.lateness or 0, unique_times=order.unique_times)
         mine = [known.get(name, replace(usual, name=name)) for name in names]
         if idle is not None:
-            mine = [replace(source, idle_after_s=idle) for source in mine]
-        found.append(mine or [Source(channel.name)])
+            mine = [replace(channel, idle_after_s=idle) for channel in mine]
+        found.append(mine or [Channel(folder_input.name)])
     return found
 
 
-def _find_channels(material: TargetModule, order: SparkRequest, scratch: Path) -> Iterator[Channel]:
+def _find_channels(
+    material: TargetModule, order: SparkRequest, scratch: Path
+) -> Iterator[InputFolder]:
     from anabranch.sources.files import Files
 
-    column = name_columns(material.program)["source"]
+    column = name_columns(material.program)["channel"]
     if order.folder is not None:
         folder = check_folder(order.folder)
         paths = list_inputs(str(folder))
         files = Files(folder, format=_find_format(paths), files_per_batch=order.files_per_batch)
-        yield Channel(files, name_channel(order.folder), _peek(paths))
+        yield InputFolder(files, name_channel(order.folder), _peek(paths))
         return
     paths = [str(resolve_path(path, "input")) for path in _list_files(material, order, scratch)]
     groups: dict[tuple[str, str], list[str]] = {}
@@ -126,7 +131,7 @@ def _find_channels(material: TargetModule, order: SparkRequest, scratch: Path) -
         place.mkdir()
         (place / _MANIFEST).write_text("".join(f"{path}\n" for path in mine), encoding="utf-8")
         files = Files(place, format=_find_format(mine), manifest=_MANIFEST, ended=True)
-        yield Channel(files, name, _peek(mine))
+        yield InputFolder(files, name, _peek(mine))
 
 
 def _list_files(material: TargetModule, order: SparkRequest, scratch: Path) -> list[str]:
@@ -212,12 +217,12 @@ def _peek_parquet(file: str) -> set[str]:
 def _peek_arrow(file: str) -> set[str]:
     import pyarrow as pa
 
-    with pa.OSFile(file) as source:
+    with pa.OSFile(file) as channel:
         try:
-            return {*pa.ipc.open_file(source).schema.names}
+            return {*pa.ipc.open_file(channel).schema.names}
         except pa.ArrowInvalid:
-            source.seek(0)
-            return {*pa.ipc.open_stream(source).schema.names}
+            channel.seek(0)
+            return {*pa.ipc.open_stream(channel).schema.names}
 
 
 _LOOKS = {
@@ -226,7 +231,7 @@ _LOOKS = {
 
 
 def _read_names(files: Files, column: str) -> set[str]:
-    """Return the sources that rows of files name."""
+    """Return the channels that rows of files name."""
     from anabranch.sources.files import Taken, list_files, read_file
     from anabranch.sources.raw_rows import LINE
 
@@ -251,6 +256,6 @@ def _read_lines(lines: Iterable[bytes], column: str) -> Iterator[str]:
             yield row[column]
 
 
-def list_sources(channels: Iterable[Channel]) -> tuple[Source, ...]:
-    """Return the sources of all channels."""
-    return tuple(source for channel in channels for source in channel.sources)
+def list_channels(folder_inputs: Iterable[InputFolder]) -> tuple[Channel, ...]:
+    """Return the channels of all channels."""
+    return tuple(channel for folder_input in folder_inputs for channel in folder_input.channels)

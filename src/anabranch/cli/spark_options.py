@@ -15,7 +15,7 @@ from anabranch.eventtime.tolerance import Tolerance
 from anabranch.microbatch.job.path_choice import Columnar
 from anabranch.paths import check_output_apart, strip_scheme
 from anabranch.reference.rows import STANDARD
-from anabranch.speculation.spoken import Mode
+from anabranch.speculation.output_changes import Mode
 
 TRIGGER = "1 second"
 """How often a followed folder is listed. Spark's own default would list it a hundred times a second."""
@@ -68,8 +68,8 @@ class RunPlace:
     idle_after_s: Annotated[
         float | None,
         Parameter(
-            help="On Spark: how many seconds a silent source of a followed folder is waited for. For "
-            "ever, unless a source says otherwise."
+            help="On Spark: how many seconds a silent channel of a followed folder is waited for. For "
+            "ever, unless a channel says otherwise."
         ),
     ] = None
 
@@ -108,7 +108,7 @@ class SparkRequest:
     output: str | None = None
     format: Literal["json", "parquet"] = "parquet"
     lateness: int | Estimated | None = None
-    strict: bool = False
+    unique_times: bool = False
     unbounded: bool = False
     most_rejected: Tolerance | None = None
     mode: Mode = "settled"

@@ -25,7 +25,7 @@ def query(
     checkpoint: Checkpoint,
     sql: Annotated[
         str,
-        Parameter(help="A query of Spark SQL on the tables state, sources, ledger and pending."),
+        Parameter(help="A query of Spark SQL on the tables state, channels, ledger and pending."),
     ] = "select * from state",
     /,
     *,
@@ -48,14 +48,16 @@ def query(
         view = StateView.open(checkpoint, batch, _start(master))
         columns, rows = ask(view, sql, limit)
     shown, more = rows[:limit], len(rows) > limit
-    frontier = view.frontier
+    watermark = view.watermark
     if json:
         named = [dict(zip(columns, row, strict=True)) for row in shown]
-        screen.print_json({"batch": view.batch, "frontier": frontier, "rows": named, "more": more})
+        screen.print_json(
+            {"batch": view.batch, "watermark": watermark, "rows": named, "more": more}
+        )
         return GOOD
     screen.show_table(_align(columns, shown), [[_show(cell) for cell in row] for row in shown])
     count = f"the first {limit:,} rows" if more else count_things(len(shown), "row")
-    screen.write(f"\n  {count}, at batch {view.batch}, frontier {name_time(frontier)}")
+    screen.write(f"\n  {count}, at batch {view.batch}, watermark {name_time(watermark)}")
     return GOOD
 
 
@@ -85,9 +87,9 @@ def history(
     if json:
         screen.print_json(
             [
-                {"batch": batch, "frontier": frontier}
+                {"batch": batch, "watermark": watermark}
                 | ({"removed": True} if value is MISSING else {"value": encode_value(value)})
-                for batch, frontier, value in changes
+                for batch, watermark, value in changes
             ]
         )
         return GOOD
@@ -95,10 +97,10 @@ def history(
         screen.write(f"  {key} has no entry in the batches that are kept")
         return GOOD
     rows = [
-        (c.batch, name_time(c.frontier), "removed" if c.value is MISSING else _show(c.value))
+        (c.batch, name_time(c.watermark), "removed" if c.value is MISSING else _show(c.value))
         for c in changes
     ]
-    screen.show_table((">batch", ">frontier", "value"), rows)
+    screen.show_table((">batch", ">watermark", "value"), rows)
     return GOOD
 
 

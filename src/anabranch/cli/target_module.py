@@ -1,6 +1,6 @@
 """Material: what the module of a target holds besides its program.
 
-By convention a module may have `events` (or `items`), `sources` and `plans` beside its program, as
+By convention a module may have `events` (or `items`), `channels` and `plans` beside its program, as
 the examples do, so that a program can be tried without any file. A function `strategies` says with
 Hypothesis which events can come, where types can't: `{Inc: builds(Inc, amount=integers(0))}`.
 """
@@ -16,7 +16,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 from anabranch.errors import AnabranchError, InputError, Location, TargetError
-from anabranch.eventtime.channels import Source
+from anabranch.eventtime.channels import Channel
 from anabranch.eventtime.disorder import Estimated
 from anabranch.model.events import Event, Heartbeat, Item, Malformed
 from anabranch.model.program import Program
@@ -32,7 +32,7 @@ class TargetModule:
     program: Program
     module: ModuleType
     items: tuple[Item, ...]
-    sources: tuple[Source, ...]
+    channels: tuple[Channel, ...]
     plans: Mapping[str, Plan]
 
 
@@ -58,7 +58,7 @@ def load_program(target: str) -> Program:
 
 
 def load_material(target: str) -> TargetModule:
-    """Return the program of a target, with its module's events, sources and plans."""
+    """Return the program of a target, with its module's events, channels and plans."""
     program = load_program(target)
     module = load_module(target.partition(":")[0])
     plans = getattr(module, "plans", {})
@@ -67,8 +67,8 @@ def load_material(target: str) -> TargetModule:
         for name, plan in (plans.items() if isinstance(plans, Mapping) else ())
         if isinstance(plan, Plan)
     }
-    sources = tuple(s for s in getattr(module, "sources", ()) if isinstance(s, Source))
-    return TargetModule(target, program, module, _read_events(module), sources, named)
+    channels = tuple(s for s in getattr(module, "channels", ()) if isinstance(s, Channel))
+    return TargetModule(target, program, module, _read_events(module), channels, named)
 
 
 def _read_events(module: ModuleType) -> tuple[Item, ...]:
@@ -83,7 +83,7 @@ def _read_events(module: ModuleType) -> tuple[Item, ...]:
     if len(items) < len(found):
         other = next(item for item in found if not isinstance(item, Event | Heartbeat | Malformed))
         raise InputError(
-            "`events` holds something that no source brings",
+            "`events` holds something that no channel brings",
             where=getattr(module, "__file__", None),
             expected="Event, Heartbeat and Malformed, or else the program's own event types only",
             got=repr(other),
@@ -92,7 +92,7 @@ def _read_events(module: ModuleType) -> tuple[Item, ...]:
 
 
 def load_strategies(target: str) -> dict[Any, Any] | None:
-    """Return the events to try, tag by tag, if the target's module has `strategies`."""
+    """Return the events to try, event type by event type, if the target's module has `strategies`."""
     found: Any = getattr(load_module(target.partition(":")[0]), "strategies", None)
     try:
         made = found() if callable(found) else found
@@ -123,35 +123,37 @@ def load_items(
             expected="--input FILE, or a list `events` beside the program",
             got="neither",
             cure="--input events.jsonl, one event a line: "
-            f'{{"tag": "{material.program.inputs[0].__name__}", "time": 1, ...}}',
+            f'{{"type": "{material.program.inputs[0].__name__}", "time": 1, ...}}',
         )
     return material.items
 
 
-def declare_sources(
+def declare_channels(
     material: TargetModule,
     items: tuple[Item, ...],
     lateness: int | Estimated | None,
     *,
-    strict: bool,
+    unique_times: bool,
     files: tuple[str, ...] = (),
-) -> tuple[Source, ...]:
-    """Return the sources of a run: as declared beside the program, or as the flags say.
+) -> tuple[Channel, ...]:
+    """Return the channels of a run: as declared beside the program, or as the flags say.
 
-    A file whose rows name no source is one by itself, under its own name, and needs no declaration.
+    A file whose rows name no channel is one by itself, under its own name, and needs no declaration.
     """
-    brought = {item.source for item in items}
-    if lateness is not None or strict:
-        return tuple(Source(name, lateness or 0, strict=strict) for name in sorted(brought))
+    brought = {item.channel for item in items}
+    if lateness is not None or unique_times:
+        return tuple(
+            Channel(name, lateness or 0, unique_times=unique_times) for name in sorted(brought)
+        )
     if items is material.items:
-        return material.sources
-    # A source that was declared for other events, and brings none of these, would hold the
-    # frontier back for ever. If none of them brings any, all names are wrong, and the run shows it.
-    bringing = tuple(source for source in material.sources if source.name in brought)
-    if material.sources:
-        known = {source.name for source in bringing}
-        bringing += tuple(Source(name) for name in _name_channels(files) & brought - known)
-    return bringing or material.sources
+        return material.channels
+    # A channel that was declared for other events, and brings none of these, would hold the
+    # watermark back for ever. If none of them brings any, all names are wrong, and the run shows it.
+    bringing = tuple(channel for channel in material.channels if channel.name in brought)
+    if material.channels:
+        known = {channel.name for channel in bringing}
+        bringing += tuple(Channel(name) for name in _name_channels(files) & brought - known)
+    return bringing or material.channels
 
 
 def _name_channels(files: tuple[str, ...]) -> set[str]:

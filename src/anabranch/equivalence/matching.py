@@ -53,8 +53,8 @@ class Matcher(Generic[T]):
     context: how many of the last items of each side a difference shows.
 
     >>> matcher = Matcher(depends_fully)
-    >>> matcher.feed(Side.LEFT, "a")
-    >>> matcher.feed(Side.RIGHT, "b").expected
+    >>> matcher.source(Side.LEFT, "a")
+    >>> matcher.source(Side.RIGHT, "b").expected
     (Arrival(side=<Side.LEFT: 'left'>, position=0, item='a'),)
     """
 
@@ -80,7 +80,7 @@ class Matcher(Generic[T]):
         """Count the unmatched items: left, right."""
         return len(self._unmatched[Side.LEFT]), len(self._unmatched[Side.RIGHT])
 
-    def feed(self, side: Side, item: T) -> Difference[T] | None:
+    def source(self, side: Side, item: T) -> Difference[T] | None:
         """Take the next item of one side; return the difference once there is one.
 
         After a verdict further items are ignored and the same difference is returned.
@@ -191,7 +191,7 @@ def compare(
     """
     matcher = Matcher(depends, same=same, bucket=bucket, context=context)
     for side, item in _alternate(left, right):
-        difference = matcher.feed(side, item)
+        difference = matcher.source(side, item)
         if difference is not None:
             return difference
     return matcher.finish()

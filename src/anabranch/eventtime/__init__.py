@@ -1,18 +1,18 @@
-"""Event time: frontiers, lateness, windows and triggers, and the ledger of every event."""
+"""Event time: watermarks, lateness, windows and triggers, and the ledger of every event."""
 
-from anabranch.eventtime.channels import Source
+from anabranch.eventtime.channels import Channel
 from anabranch.eventtime.clocks import Tick, make_ticks
 from anabranch.eventtime.windows.calendar_windows import Calendar
 from anabranch.eventtime.windows.panes import Fold, Windowing
 from anabranch.eventtime.windows.triggers import (
+    AfterAll,
+    AfterAny,
     AfterCount,
+    AfterEach,
     AfterProcessingTime,
-    AllOf,
+    AfterWatermark,
     Always,
-    AnyOf,
-    AtFrontier,
-    Default,
-    InTurn,
+    DefaultTrigger,
     Never,
     OrFinally,
     Repeatedly,
@@ -28,26 +28,26 @@ from anabranch.eventtime.windows.window_types import (
 )
 
 __all__ = [
+    "AfterAll",
+    "AfterAny",
     "AfterCount",
+    "AfterEach",
     "AfterProcessingTime",
-    "AllOf",
+    "AfterWatermark",
     "Always",
-    "AnyOf",
-    "AtFrontier",
     "Calendar",
+    "Channel",
     "CountSliding",
     "CountTumbling",
     "Custom",
-    "Default",
+    "DefaultTrigger",
     "Fold",
     "Global",
-    "InTurn",
     "Never",
     "OrFinally",
     "Repeatedly",
     "Sessions",
     "Sliding",
-    "Source",
     "Tick",
     "Tumbling",
     "Windowing",

@@ -1,8 +1,8 @@
-"""Disorder: how far a source's events lie behind its largest time, and the delay that follows.
+"""Disorder: how far a channel's events lie behind its largest time, and the delay that follows.
 
-A source that does not know its lateness may have it estimated: the user states a confidence, and the
-delay is that percentile of the disorder seen so far. It is a function of the source's own sequence,
-in integers, so what is late is the same however the source is cut into batches.
+A channel that does not know its lateness may have it estimated: the user states a confidence, and the
+delay is that percentile of the disorder seen so far. It is a function of the channel's own sequence,
+in integers, so what is late is the same however the channel is cut into batches.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from anabranch.errors import InputError
 from anabranch.model.values.durations import SpanField, parse_duration
 
 WITHIN = 10_000
-"""Over how many events disorder is looked at, unless a source says otherwise."""
+"""Over how many events disorder is looked at, unless a channel says otherwise."""
 
 _FINE = 16
 """How many buckets lie between a power of two and the next: a delay is at most 1/16 too large."""
@@ -27,12 +27,12 @@ _BUCKETS = (64 - _SHIFT) * _FINE + 2 * _FINE
 
 @dataclass(frozen=True)
 class Estimated:
-    """A lateness that is learnt: `Source("a", lateness=Estimated(0.99))`.
+    """A lateness that is learnt: `Channel("a", lateness=Estimated(0.99))`.
 
     The delay is the least that would have covered the share `confidence` of the events looked at: at
     least the last `within`, at most twice as many, or with None all of them. It is never below
     `least` nor above `most`. Until 1 / (1 - confidence) events have come there is nothing to go by;
-    so long the delay is `most`, and without one the source promises nothing.
+    so long the delay is `most`, and without one the channel promises nothing.
     """
 
     confidence: float

@@ -1,6 +1,6 @@
-"""Who holds the program's frontier back, by how much, and why.
+"""Who holds the program's watermark back, by how much, and why.
 
-The program has come as far as the slowest of its sources. Here is what is known of each, as any
+The program has come as far as the slowest of its channels. Here is what is known of each, as any
 runtime can tell it, and the words for it.
 """
 
@@ -10,25 +10,25 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from anabranch.eventtime.channels import NEVER, Source
+from anabranch.eventtime.channels import NEVER, Channel
 from anabranch.eventtime.disorder import Estimated
 from anabranch.model.events import FOREVER
 from anabranch.model.values.event_times import to_moment
 
 MOST_NAMES = 5
-"""How many of the sources that hold others back are named in a metric."""
+"""How many of the channels that hold others back are named in a metric."""
 
 
-class Stand(NamedTuple):
-    """What is known of a source's time.
+class ChannelStatus(NamedTuple):
+    """What is known of a channel's time.
 
-    `rule` is what moves its frontier, in words, and `delay` how far that stays behind the largest time
+    `rule` is what moves its watermark, in words, and `delay` how far that stays behind the largest time
     now. `waived` is how far the others have gone on without it, and `silence_ms` for how long it has
     been silent by the query's clock. `heard` is the batch in which it was heard last. `joined` is the
-    frontier at which it joined a program that was under way, and `joined_in` the first batch with it.
+    watermark at which it joined a program that was under way, and `joined_in` the first batch with it.
     """
 
-    frontier: int
+    watermark: int
     largest: int | None = None
     last: int | None = None
     rule: str = "in order"
@@ -41,26 +41,26 @@ class Stand(NamedTuple):
     joined_in: int | None = None
 
     def describe(self) -> dict[str, Any]:
-        """Return all but the frontier, as JSON has it."""
-        return {name: value for name, value in self._asdict().items() if name != "frontier"}
+        """Return all but the watermark, as JSON has it."""
+        return {name: value for name, value in self._asdict().items() if name != "watermark"}
 
 
-def describe_rule(source: Source) -> str:
-    """Say what moves a source's frontier.
+def describe_rule(channel: Channel) -> str:
+    """Say what moves a channel's watermark.
 
-    >>> describe_rule(Source("a", lateness=5)), describe_rule(Source("a", lateness=Estimated(0.999)))
+    >>> describe_rule(Channel("a", lateness=5)), describe_rule(Channel("a", lateness=Estimated(0.999)))
     ('lateness 5', 'estimated for 99.9%')
     """
-    lateness = source.lateness
+    lateness = channel.lateness
     if isinstance(lateness, Estimated):
         return f"estimated for {name_share(lateness.confidence)}"
     if lateness is None:
         return "only heartbeats"
     if lateness:
         return f"lateness {lateness}"
-    if source.in_turn:
+    if channel.in_arrival_order:
         return "in turn"
-    return "in order, no time twice" if source.strict else "in order"
+    return "in order, no time twice" if channel.unique_times else "in order"
 
 
 def name_share(share: float) -> str:
@@ -74,7 +74,7 @@ def name_share(share: float) -> str:
 
 
 def name_time(time: int, *, moments: bool = False) -> int | str:
-    """Return a frontier as a person would call it; with `moments`, times are microseconds UTC.
+    """Return a watermark as a person would call it; with `moments`, times are microseconds UTC.
 
     >>> name_time(1_000_000), name_time(1_000_000, moments=True), name_time(FOREVER)
     (1000000, '1970-01-01T00:00:01+00:00', 'ended')
@@ -83,65 +83,65 @@ def name_time(time: int, *, moments: bool = False) -> int | str:
     return {FOREVER: "ended", NEVER: "nothing promised"}.get(time, shown)
 
 
-def find_holders(program: int, stands: Mapping[str, Stand]) -> list[str]:
-    """Return the sources that are not ahead of the program's frontier.
+def find_holders(program: int, statuses: Mapping[str, ChannelStatus]) -> list[str]:
+    """Return the channels that are not ahead of the program's watermark.
 
     One that the others have gone on without holds nobody back, unless there is nobody else.
     """
-    slow = [name for name, stand in sorted(stands.items()) if stand.frontier <= program]
-    return [name for name in slow if not stands[name].idle] or slow
+    slow = [name for name, status in sorted(statuses.items()) if status.watermark <= program]
+    return [name for name in slow if not statuses[name].idle] or slow
 
 
-def name_holders(program: int, stands: Mapping[str, Stand]) -> str:
-    """Return the names of the sources that hold others back, a few of them; empty if none is ahead.
+def name_holders(program: int, statuses: Mapping[str, ChannelStatus]) -> str:
+    """Return the names of the channels that hold others back, a few of them; empty if none is ahead.
 
-    >>> name_holders(4, {"a": Stand(4), "b": Stand(4), "c": Stand(5)})
+    >>> name_holders(4, {"a": ChannelStatus(4), "b": ChannelStatus(4), "c": ChannelStatus(5)})
     'a, b'
-    >>> name_holders(4, {"a": Stand(4)})
+    >>> name_holders(4, {"a": ChannelStatus(4)})
     ''
     """
-    holders = find_holders(program, stands)
-    if program == FOREVER or not stands.keys() - set(holders):
+    holders = find_holders(program, statuses)
+    if program == FOREVER or not statuses.keys() - set(holders):
         return ""
     more = len(holders) - MOST_NAMES
     return ", ".join(holders[:MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def measure_hold(stands: Mapping[str, Stand], holders: list[str]) -> int | None:
-    """Return how far the next source is ahead of those that hold it back; None if nobody can tell."""
-    held = [s.frontier for name, s in stands.items() if name not in holders and not s.idle]
-    least = min((stands[name].frontier for name in holders), default=NEVER)
-    ahead = min((frontier for frontier in held if frontier < FOREVER), default=None)
+def measure_hold(statuses: Mapping[str, ChannelStatus], holders: list[str]) -> int | None:
+    """Return how far the next channel is ahead of those that hold it back; None if nobody can tell."""
+    held = [s.watermark for name, s in statuses.items() if name not in holders and not s.idle]
+    least = min((statuses[name].watermark for name in holders), default=NEVER)
+    ahead = min((watermark for watermark in held if watermark < FOREVER), default=None)
     return None if ahead is None or least == NEVER else ahead - least
 
 
-def explain_hold(stand: Stand, batch: int | None = None) -> str:
-    """Say why a source is not further.
+def explain_hold(status: ChannelStatus, batch: int | None = None) -> str:
+    """Say why a channel is not further.
 
-    >>> explain_hold(Stand(4, 9, 7, "lateness 4", 4)), explain_hold(Stand(4, 5, heard=2), batch=7)
+    >>> explain_hold(ChannelStatus(4, 9, 7, "lateness 4", 4)), explain_hold(ChannelStatus(4, 5, heard=2), batch=7)
     ('lateness 4', 'silent since batch 2')
     """
-    if stand.frontier == NEVER and stand.largest is None:
+    if status.watermark == NEVER and status.largest is None:
         return "has brought nothing yet"
-    if stand.largest is None and stand.frontier == stand.joined:
+    if status.largest is None and status.watermark == status.joined:
         return "has brought nothing since it joined"
-    if stand.idle:
+    if status.idle:
         return "idle"
-    if batch is not None and stand.heard is not None and stand.heard < batch:
-        return f"silent since batch {stand.heard}"
-    if stand.rule.startswith("estimated"):
-        now = "too few events yet" if stand.delay is None else f"{stand.delay} now"
-        return f"{stand.rule}: {now}"
-    return stand.rule
+    if batch is not None and status.heard is not None and status.heard < batch:
+        return f"silent since batch {status.heard}"
+    if status.rule.startswith("estimated"):
+        now = "too few events yet" if status.delay is None else f"{status.delay} now"
+        return f"{status.rule}: {now}"
+    return status.rule
 
 
-def describe_joining(stand: Stand) -> str:
-    """Return since when a source takes part, if that is not from the beginning; else nothing.
+def describe_joining(status: ChannelStatus) -> str:
+    """Return since when a channel takes part, if that is not from the beginning; else nothing.
 
-    >>> describe_joining(Stand(9, joined=4, joined_in=7)), describe_joining(Stand(9, joined=NEVER))
+    >>> describe_joining(ChannelStatus(9, joined=4, joined_in=7)), describe_joining(ChannelStatus(9, joined=NEVER))
     ('joined at 4 in batch 7', 'joined with nothing promised')
     """
-    if stand.joined is None:
+    if status.joined is None:
         return ""
-    at = "with nothing promised" if stand.joined == NEVER else f"at {name_time(stand.joined)}"
-    return f"joined {at}" + ("" if stand.joined_in is None else f" in batch {stand.joined_in}")
+    at = "with nothing promised" if status.joined == NEVER else f"at {name_time(status.joined)}"
+    return f"joined {at}" + ("" if status.joined_in is None else f" in batch {status.joined_in}")

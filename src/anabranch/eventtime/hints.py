@@ -7,22 +7,22 @@ from collections.abc import Iterable, Mapping
 
 from anabranch.eventtime.channels import Rejected
 
-STRANGER = "unknown source "
-"""How the reason begins for which an event of an undeclared source is rejected."""
+STRANGER = "unknown channel "
+"""How the reason begins for which an event of an undeclared channel is rejected."""
 
 _MOST = 3
 
 
 def count_strangers(rejected: Iterable[Rejected]) -> dict[str, int]:
-    """Return how many events were rejected of each source that was not declared."""
-    return dict(Counter(one.item.source for one in rejected if one.reason.startswith(STRANGER)))
+    """Return how many events were rejected of each channel that was not declared."""
+    return dict(Counter(one.item.channel for one in rejected if one.reason.startswith(STRANGER)))
 
 
 def explain_strangers(counts: Mapping[str, int], declared: Iterable[str]) -> str | None:
-    """Return what to do about events of sources that were not declared, if there are any.
+    """Return what to do about events of channels that were not declared, if there are any.
 
     >>> explain_strangers({"phone": 2}, ["phones"])
-    "2 events rejected, of 1 undeclared source: 'phone' (2). Declared: 'phones'. Add Source('phone'), or correct the name"
+    "2 events rejected, of 1 undeclared channel: 'phone' (2). Declared: 'phones'. Add Channel('phone'), or correct the name"
     """
     if not counts:
         return None
@@ -32,7 +32,7 @@ def explain_strangers(counts: Mapping[str, int], declared: Iterable[str]) -> str
     total = sum(counts.values())
     return (
         f"{total:,} {'event' if total == 1 else 'events'} rejected, of {len(named):,} undeclared "
-        f"{'source' if len(named) == 1 else 'sources'}: {', '.join(shown)}. "
+        f"{'channel' if len(named) == 1 else 'channels'}: {', '.join(shown)}. "
         f"Declared: {', '.join(map(repr, declared))}. "
-        f"Add Source({named[0]!r}), or correct the name"
+        f"Add Channel({named[0]!r}), or correct the name"
     )

@@ -15,7 +15,7 @@ from typing import Any
 
 from anabranch.errors import AnabranchError
 from anabranch.eventtime.channels import NEVER
-from anabranch.model.events import FOREVER, Event, Item, Tag
+from anabranch.model.events import FOREVER, Event, EventType, Item
 from anabranch.model.failures import Failed, attempt
 from anabranch.model.handlers import Handler
 from anabranch.model.order import OrderKey, order_key
@@ -25,7 +25,7 @@ from anabranch.model.step import Outputs
 from anabranch.model.values.event_times import time_field, to_time, write_time
 
 TIMERS = "@timers"
-"""The source that timers seem to come from."""
+"""The channel that timers seem to come from."""
 
 MOST_WAKES = 1_000_000
 """How often one entry may be woken after the last event of an input that has ended.
@@ -53,7 +53,7 @@ class Timetable:
     """Put the wakes that states ask for in their places among events, while these are folded.
 
     Iterate it for what comes next, and fold by its `step`. `set_before` are wakes that an earlier fold
-    was left with; what this one is left with, because it lies after `frontier`, is in `left`.
+    was left with; what this one is left with, because it lies after `watermark`, is in `left`.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Timetable:
         program: Program,
         state: Any,
         events: Iterable[tuple[OrderKey, Event]],
-        frontier: int,
+        watermark: int,
         set_before: Iterable[Event] = (),
         *,
         timers: Iterable[Handler] | None = None,
@@ -70,9 +70,9 @@ class Timetable:
         self._program = program
         asked = program.timers if timers is None else timers
         self._timers = [(timer, _find_path(program, timer)) for timer in asked]
-        self._shown = {timer.tag: _find_shape(program, path) for timer, path in self._timers}
+        self._shown = {timer.event_type: _find_shape(program, path) for timer, path in self._timers}
         self._events = iter(events)
-        self._frontier = frontier
+        self._watermark = watermark
         self._heap: list[tuple[OrderKey, int, int, Event]] = []
         self._pushed = 0
         self._now = NEVER
@@ -94,7 +94,7 @@ class Timetable:
             if key == last or self._find_due(event) != due:
                 continue  # It has been woken, or has changed its mind.
             last = key
-            if waiting is None and self._frontier == FOREVER:
+            if waiting is None and self._watermark == FOREVER:
                 self._count(event)
             self._now = event.time
             yield key, event
@@ -113,19 +113,19 @@ class Timetable:
         self.state = self._program.initial.set_aside(self.state, event)
 
     def find_set(self) -> Iterator[Event]:
-        """Yield what the entries of the state ask for beyond the frontier."""
+        """Yield what the entries of the state ask for beyond the watermark."""
         for timer, path in self._timers:
             first = None if path else self._ask(timer, self._program.init)
             for values, entry in _list_entries(self.state, len(path)):
                 due = self._ask(timer, entry)
-                if due is not None and due > self._frontier and due != first:
-                    yield _make_wake(timer.tag, due, path, values)
+                if due is not None and due > self._watermark and due != first:
+                    yield _make_wake(timer.event_type, due, path, values)
 
     def _set(self, number: int, values: Values, due: int) -> None:
         timer, path = self._timers[number]
         # What is asked for too late comes at once.
-        event = _make_wake(timer.tag, max(due, self._now), path, values)
-        if event.time > self._frontier:
+        event = _make_wake(timer.event_type, max(due, self._now), path, values)
+        if event.time > self._watermark:
             self.left.append(event)
         else:
             self._push(due, event)
@@ -175,7 +175,7 @@ class Timetable:
         due = to_time(timer.due(entry))
         if due is not None and (type(due) is not int or not NEVER < due <= FOREVER):
             raise TimerError(
-                f"the due of {timer.tag.__name__} gave no time",
+                f"the due of {timer.event_type.__name__} gave no time",
                 where=timer.where,
                 expected="a datetime, an integer in the unit of your event times, or None",
                 got=repr(due),
@@ -185,7 +185,7 @@ class Timetable:
 
     def _show(self, timer: Handler, entry: Any) -> Any:
         """Return an entry as its handlers see it."""
-        shape = self._shown[timer.tag]
+        shape = self._shown[timer.event_type]
         if shape.by is None:
             return entry.state if hasattr(shape, "expire") else entry
         return shape.collapse(entry)
@@ -193,11 +193,11 @@ class Timetable:
     def _count(self, event: Event) -> None:
         """Stop what would never end: at the end of the input every timer comes."""
         data, timer = event.data, self._handler(event)
-        name = (timer.tag, *(getattr(data, f) for f in _find_path(self._program, timer)))
+        name = (timer.event_type, *(getattr(data, f) for f in _find_path(self._program, timer)))
         self._wakes[name] = self._wakes.get(name, 0) + 1
         if self._wakes[name] > MOST_WAKES:
             raise TimerError(
-                f"timer {timer.tag.__name__} goes on without end",
+                f"timer {timer.event_type.__name__} goes on without end",
                 where=timer.where,
                 expected="due to be None when there is nothing to wait for",
                 got=f"{MOST_WAKES:,} wakes after the last event, the last one {data!r}",
@@ -206,10 +206,10 @@ class Timetable:
 
 
 def find_wakes(
-    program: Program, stable: Iterable[tuple[OrderKey, Event]], frontier: int
+    program: Program, stable: Iterable[tuple[OrderKey, Event]], watermark: int
 ) -> list[tuple[OrderKey, Event]]:
-    """Return the wakes that the states of a sequential fold ask for, up to a frontier."""
-    timetable = Timetable(program, program.init, stable, frontier)
+    """Return the wakes that the states of a sequential fold ask for, up to a watermark."""
+    timetable = Timetable(program, program.init, stable, watermark)
     wakes: list[tuple[OrderKey, Event]] = []
     for key, event in timetable:
         if is_timer(program, event):
@@ -219,18 +219,20 @@ def find_wakes(
     return wakes
 
 
-def find_set(program: Program, state: Any, frontier: int) -> list[Event]:
-    """Return the wakes that a state is waiting for, after a fold up to a frontier.
+def find_set(program: Program, state: Any, watermark: int) -> list[Event]:
+    """Return the wakes that a state is waiting for, after a fold up to a watermark.
 
     Up to there every entry has been woken as often as it asked. A state that has no entries may name
     a time from the start, and is woken for it only once it has named another.
     """
-    return list(Timetable(program, state, (), frontier).find_set())
+    return list(Timetable(program, state, (), watermark).find_set())
 
 
-def _make_wake(tag: Tag, time: int, path: list[str], values: Values) -> Event:
+def _make_wake(event_type: EventType, time: int, path: list[str], values: Values) -> Event:
     fields = dict(zip(path, values, strict=True))
-    return Event(tag(**{time_field(tag): write_time(tag, time)}, **fields), TIMERS)
+    return Event(
+        event_type(**{time_field(event_type): write_time(event_type, time)}, **fields), TIMERS
+    )
 
 
 def _find_path(program: Program, timer: Handler) -> list[str]:

@@ -67,7 +67,7 @@ class Sample(NamedTuple):
     reason: str
     raw: str
     times: int = 1
-    tag: str | None = None
+    event_type: str | None = None
 
 
 def read_tolerance(value: float | str | Tolerance) -> Tolerance:
@@ -100,7 +100,7 @@ def explain_excess(
 ) -> RejectionError:
     """Return the error that stops a run: how many, why, an example of each, and where they are."""
     cure = (
-        f"look at {place}; then mend the source and start anew, or go on without these events: "
+        f"look at {place}; then mend the channel and start anew, or go on without these events: "
         f"a most_rejected of more than {tolerance}"
     )
     return RejectionError(
@@ -119,9 +119,9 @@ def explain_raising(
 
     `counts` has these types, each with the number of its events on which a function raised.
     """
-    names = " and ".join(f"every {tag}" for tag in counts)
-    many = " and ".join(f"{count:,} {tag}" for tag, count in counts.items())
-    mine = [s for s in samples if s.tag in counts and was_raised(s.reason, s.tag)]
+    names = " and ".join(f"every {event_type}" for event_type in counts)
+    many = " and ".join(f"{count:,} {event_type}" for event_type, count in counts.items())
+    mine = [s for s in samples if s.event_type in counts and was_raised(s.reason, s.event_type)]
     return RejectionError(
         f"{names} is rejected, because a function of the program raises: {many}",
         where=where,
@@ -137,7 +137,11 @@ def find_raising(raised: Mapping[str, int], processed: Mapping[str, int]) -> dic
     >>> find_raising({"Txn": 3, "Read": 1}, {"Read": 5})
     {'Txn': 3}
     """
-    return {tag: n for tag, n in raised.items() if n > 0 and processed.get(tag, 0) <= 0}
+    return {
+        event_type: n
+        for event_type, n in raised.items()
+        if n > 0 and processed.get(event_type, 0) <= 0
+    }
 
 
 def count_reasons(samples: Iterable[Sample]) -> list[Sample]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch.kernels.column_layouts import read_record
 from anabranch.kernels.numpy_columns import Columns, Strings, pack_or_keep
-from anabranch.model.events import Tag
+from anabranch.model.events import EventType
 from anabranch.model.failures import Failed
 
 if TYPE_CHECKING:
@@ -21,36 +21,38 @@ if TYPE_CHECKING:
 class EventBatch:
     """Events in the order in which they are to be folded.
 
-    `events` holds the fields, one `Columns` for each tag of the kernel. The event at position `i`
-    is row `rows[i]` of tag `tags[i]`, and folds into state `slots[i]`.
+    `events` holds the fields, one `Columns` for each event type of the kernel. The event at position `i`
+    is row `rows[i]` of event type `event types[i]`, and folds into state `slots[i]`.
     """
 
     events: tuple[Columns, ...]
-    tags: Array
+    event_types: Array
     rows: Array
     slots: Array
 
     def __len__(self) -> int:
-        return len(self.tags)
+        return len(self.event_types)
 
 
 def gather(
-    tags: Sequence[Tag], events: Iterable[tuple[int, Any]], strings: Strings | None = None
+    event_types: Sequence[EventType],
+    events: Iterable[tuple[int, Any]],
+    strings: Strings | None = None,
 ) -> EventBatch:
     """Make a batch of (slot, event) pairs, in their order."""
     import numpy as np
 
     strings = Strings() if strings is None else strings
-    numbers = {tag: number for number, tag in enumerate(tags)}
-    held: list[list[Any]] = [[] for _ in tags]
+    numbers = {event_type: number for number, event_type in enumerate(event_types)}
+    held: list[list[Any]] = [[] for _ in event_types]
     order: list[tuple[int, int, int]] = []
     for slot, event in events:
-        tag = numbers[type(event)]
-        order.append((tag, len(held[tag]), slot))
-        held[tag].append(event)
+        event_type = numbers[type(event)]
+        order.append((event_type, len(held[event_type]), slot))
+        held[event_type].append(event)
     columns = [
-        pack_or_keep(read_record(tag), values, strings)
-        for tag, values in zip(tags, held, strict=True)
+        pack_or_keep(read_record(event_type), values, strings)
+        for event_type, values in zip(event_types, held, strict=True)
     ]
     table = np.array(order, dtype=np.int64).reshape(-1, 3)
     return EventBatch(

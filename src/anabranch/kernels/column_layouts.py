@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any, NamedTuple, TypeAlias, Union, get_args, get_origin
 
-from anabranch.model.events import Tag, field_names, field_types
+from anabranch.model.events import EventType, field_names, field_types
 from anabranch.state.collections import make_struct_type
 
 INT, FLOAT, BOOL, STR, OBJECT = "int", "float", "bool", "str", "object"
@@ -136,7 +136,7 @@ def read_annotation(annotation: Any, depth: int = 0) -> ColumnLayout:
     return ANYTHING
 
 
-def read_record(cls: Tag, depth: int = 0) -> Fields:
+def read_record(cls: EventType, depth: int = 0) -> Fields:
     """Return the layout of an event type or another record, field by field."""
     return Fields(cls, tuple(read_annotation(t, depth) for t in field_types(cls).values()))
 
@@ -165,7 +165,7 @@ def read_value(value: Any) -> ColumnLayout:
     if type(value) is tuple:
         return Fields(tuple, tuple(read_value(part) for part in value))
     if is_record(type(value)):
-        cls: Tag = type(value)
+        cls: EventType = type(value)
         return Fields(cls, tuple(read_value(getattr(value, name)) for name in field_names(cls)))
     return ANYTHING
 

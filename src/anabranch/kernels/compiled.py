@@ -1,6 +1,6 @@
 """The compiled kernel: one loop of machine code over columns, and plain Python where it stops.
 
-The loop leaves an event alone that it can't do exactly: an overflow, an exception, a tag that was
+The loop leaves an event alone that it can't do exactly: an overflow, an exception, a type that was
 not translated. Up to there everything is done, and nothing of that event is; Python steps over it
 (that is where an exception is found, and the event set aside), and the loop goes on behind it.
 """
@@ -17,7 +17,7 @@ from anabranch.kernels.column_layouts import ANYTHING, STR, ColumnLayout, list_c
 from anabranch.kernels.interpreted import InterpretedKernel, Notes, pack_states, step_through
 from anabranch.kernels.numpy_columns import DTYPES, Columns, Strings, pack
 from anabranch.kernels.translate.loop_source import Blueprint
-from anabranch.model.events import Tag
+from anabranch.model.events import EventType
 from anabranch.model.failures import Failed, attempt
 from anabranch.model.handlers import Handler
 from anabranch.model.step import run
@@ -40,9 +40,9 @@ class CompiledKernel:
     blueprint: Blueprint
 
     @property
-    def tags(self) -> tuple[Tag, ...]:
-        """Return the tags, in the order that a batch numbers them."""
-        return tuple(handler.tag for handler in self.handlers)
+    def event_types(self) -> tuple[EventType, ...]:
+        """Return the event types, in the order that a batch numbers them."""
+        return tuple(handler.event_type for handler in self.handlers)
 
     @property
     def layout(self) -> ColumnLayout:
@@ -51,7 +51,7 @@ class CompiledKernel:
 
     @property
     def reasons(self) -> tuple[str | None, ...]:
-        """Return, for each tag, why it is interpreted all the same, or None."""
+        """Return, for each event type, why it is interpreted all the same, or None."""
         failure = code_cache.find_failure(self.blueprint.source)
         return tuple(reason or failure for reason in self.blueprint.reasons)
 
@@ -111,7 +111,7 @@ class _Run:
             strings.code("")  # Stands where there is no text.
         words = strings.codes(blueprint.words)
         self._reserve()
-        order = [np.ascontiguousarray(a) for a in (batch.tags, batch.rows, batch.slots)]
+        order = [np.ascontiguousarray(a) for a in (batch.event_types, batch.rows, batch.slots)]
         counts = [0] * (1 + len(blueprint.forms))
         place, end, held = 0, len(batch), None
         while True:
@@ -139,16 +139,18 @@ class _Run:
         """Make room for all that could be said; pages that are never written cost nothing."""
         import numpy as np
 
-        tags = self.batch.tags
+        event_types = self.batch.event_types
         forms = self.kernel.blueprint.forms
-        counts = {form.tag: int(np.count_nonzero(tags == form.tag)) for form in forms}
-        self.most = sum(form.sites * counts[form.tag] for form in forms)
+        counts = {
+            form.event_type: int(np.count_nonzero(event_types == form.event_type)) for form in forms
+        }
+        self.most = sum(form.sites * counts[form.event_type] for form in forms)
         self.places = np.empty(self.most, np.int64)
         self.indexes = np.empty(self.most, np.int32)
         self.forms = np.empty(self.most, np.uint8)
         self.values = [
             [
-                np.empty(form.sites * counts[form.tag], DTYPES[column.kind])
+                np.empty(form.sites * counts[form.event_type], DTYPES[column.kind])
                 for column in list_columns(form.layout)
             ]
             for form in forms
@@ -163,12 +165,14 @@ class _Run:
     def _step(self, place: int) -> list[Any] | None:
         """Let Python do one event; return all states as objects if one has outgrown its columns."""
         batch = self.batch
-        tag, row, slot = (int(column[place]) for column in (batch.tags, batch.rows, batch.slots))
+        event_type, row, slot = (
+            int(column[place]) for column in (batch.event_types, batch.rows, batch.slots)
+        )
         if row < 0 or slot < 0:
             raise IndexError(f"position {place} of a batch: row {row}, slot {slot}")
         self.stepped += 1
-        state, data = self.states.value(slot), batch.events[tag].value(row)
-        stepped = attempt(run, self.kernel.handlers[tag], state, data)
+        state, data = self.states.value(slot), batch.events[event_type].value(row)
+        stepped = attempt(run, self.kernel.handlers[event_type], state, data)
         if isinstance(stepped, Failed):
             self.notes.failures.append((place, stepped))
             return None
@@ -186,10 +190,10 @@ class _Run:
         """Put what Python's events said behind what the loop has said."""
         import numpy as np
 
-        said, notes = len(self.notes.places), self.notes
-        if not said:
+        emitted, notes = len(self.notes.places), self.notes
+        if not emitted:
             return
-        start, end = counts[0], counts[0] + said
+        start, end = counts[0], counts[0] + emitted
         # Machine code checks no bounds: what the loop may still say must have its room behind this.
         lacking = end + self.most - sum(counts[1:]) - len(self.places)
         if lacking > 0:
@@ -209,7 +213,7 @@ class _Run:
         import numpy as np
 
         states = self.states if held is None else pack_states(self.states.layout, held, self.states)
-        said = np.fromiter(self.notes.values, dtype=object, count=len(self.notes.values))
+        emitted = np.fromiter(self.notes.values, dtype=object, count=len(self.notes.values))
         forms = zip(self.kernel.blueprint.forms, self.values, counts[1:], strict=True)
         values = [
             Columns(form.layout, tuple(_cut(a, count) for a in arrays), count, states.strings)
@@ -220,7 +224,7 @@ class _Run:
             _cut(self.places, counts[0]),
             _cut(self.indexes, counts[0]),
             _cut(self.forms, counts[0]),
-            (*values, Columns(ANYTHING, (said,), len(said))),
+            (*values, Columns(ANYTHING, (emitted,), len(emitted))),
             tuple(self.notes.failures),
             stepped=self.stepped,
         )

@@ -9,7 +9,7 @@ from typing import Any
 from anabranch.kernels.batches import EventBatch, Folded
 from anabranch.kernels.column_layouts import ANYTHING, ColumnLayout
 from anabranch.kernels.numpy_columns import Columns, pack
-from anabranch.model.events import Tag
+from anabranch.model.events import EventType
 from anabranch.model.failures import Failed, attempt
 from anabranch.model.handlers import Handler
 from anabranch.model.step import Outputs, run
@@ -35,16 +35,16 @@ class Notes:
 
 @dataclass(frozen=True)
 class InterpretedKernel:
-    """Folds with the user's own functions. `reasons` says of each tag why nothing faster does."""
+    """Folds with the user's own functions. `reasons` says of each event type why nothing faster does."""
 
     handlers: tuple[Handler, ...]
     layout: ColumnLayout = ANYTHING
     reasons: tuple[str | None, ...] = ()
 
     @property
-    def tags(self) -> tuple[Tag, ...]:
-        """Return the tags, in the order that a batch numbers them."""
-        return tuple(handler.tag for handler in self.handlers)
+    def event_types(self) -> tuple[EventType, ...]:
+        """Return the event types, in the order that a batch numbers them."""
+        return tuple(handler.event_type for handler in self.handlers)
 
     def fold(self, states: Columns, batch: EventBatch) -> Folded:
         """Fold each event into the state of its slot, in order."""
@@ -52,13 +52,13 @@ class InterpretedKernel:
 
         notes = Notes()
         held = step_through(self.handlers, states.unpack(), batch, 0, notes)
-        said = np.fromiter(notes.values, dtype=object, count=len(notes.values))
+        emitted = np.fromiter(notes.values, dtype=object, count=len(notes.values))
         return Folded(
             pack_states(states.layout if self.layout == ANYTHING else self.layout, held, states),
             np.array(notes.places, dtype=np.int64),
             np.array(notes.indexes, dtype=np.int32),
             np.zeros(len(notes.places), dtype=np.uint8),
-            (Columns(ANYTHING, (said,), len(said)),),
+            (Columns(ANYTHING, (emitted,), len(emitted)),),
             tuple(notes.failures),
             stepped=len(batch),
         )
@@ -69,12 +69,12 @@ def step_through(
 ) -> list[Any]:
     """Fold the events from `start` on into states held as objects, which change in place."""
     events = [columns.unpack() for columns in batch.events]
-    columns = (batch.tags[start:], batch.rows[start:], batch.slots[start:])
+    columns = (batch.event_types[start:], batch.rows[start:], batch.slots[start:])
     order = zip(*(column.tolist() for column in columns), strict=True)
-    for place, (tag, row, slot) in enumerate(order, start):
+    for place, (event_type, row, slot) in enumerate(order, start):
         if row < 0 or slot < 0:
             raise IndexError(f"position {place} of a batch: row {row}, slot {slot}")
-        handler, state, data = handlers[tag], held[slot], events[tag][row]
+        handler, state, data = handlers[event_type], held[slot], events[event_type][row]
         stepped = attempt(run, handler, state, data)
         if isinstance(stepped, Failed):
             notes.failures.append((place, stepped))

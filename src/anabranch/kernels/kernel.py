@@ -18,7 +18,7 @@ from anabranch.kernels.compiled import CompiledKernel
 from anabranch.kernels.interpreted import InterpretedKernel
 from anabranch.kernels.numpy_columns import Columns
 from anabranch.kernels.translate.loop_source import draw
-from anabranch.model.events import Tag
+from anabranch.model.events import EventType
 from anabranch.model.handlers import Handler
 from anabranch.model.program import Program, StateType
 from anabranch.model.shapes import MISSING, AnyState, Shape
@@ -36,7 +36,7 @@ class Kernel(Protocol):
     @property
     def handlers(self) -> tuple[Handler, ...]: ...
     @property
-    def tags(self) -> tuple[Tag, ...]: ...
+    def event_types(self) -> tuple[EventType, ...]: ...
     @property
     def layout(self) -> ColumnLayout: ...
     @property
@@ -45,10 +45,10 @@ class Kernel(Protocol):
 
 
 class CompileVerdict(NamedTuple):
-    """Whether a tag's handler is compiled in one state type, and if not, why."""
+    """Whether an event type's handler is compiled in one state type, and if not, why."""
 
     state: str
-    tag: str
+    event_type: str
     reason: str | None
 
     def __str__(self) -> str:
@@ -88,19 +88,21 @@ def make_kernel(
 
 
 def explain_kernel(program: Program) -> tuple[CompileVerdict, ...]:
-    """Say, for each state type and tag of a program, whether it is compiled, and if not, why.
+    """Say, for each state type and event type of a program, whether it is compiled, and if not, why.
 
     Nothing is compiled for it: that Numba fails is known from the first fold on.
     """
     verdicts = []
     for state_type in program.state_types:
         kernel = make_kernel(state_type)
-        reasons = dict(zip(kernel.tags, kernel.reasons, strict=True))
-        for tag, handler in state_type.handlers.items():
+        reasons = dict(zip(kernel.event_types, kernel.reasons, strict=True))
+        for event_type, handler in state_type.handlers.items():
             reason = (
-                reasons[tag] if tag in reasons else f"{_line(handler)} sees all entries at once"
+                reasons[event_type]
+                if event_type in reasons
+                else f"{_line(handler)} sees all entries at once"
             )
-            verdicts.append(CompileVerdict(state_type.name, tag.__name__, reason))
+            verdicts.append(CompileVerdict(state_type.name, event_type.__name__, reason))
     return tuple(verdicts)
 
 

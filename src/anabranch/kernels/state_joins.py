@@ -1,6 +1,6 @@
 """Joins: a kernel that also joins what was folded elsewhere, in its turn among the events.
 
-To a kernel, a state that is to be joined is an event of one more tag, and its fields are the event's.
+To a kernel, a state that is to be joined is an event of one more event type, and its fields are the event's.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from anabranch.kernels.column_layouts import (
 )
 from anabranch.kernels.kernel import Kernel, make_kernel
 from anabranch.kernels.numpy_columns import Columns
-from anabranch.model.events import Tag
+from anabranch.model.events import EventType
 from anabranch.model.handlers import Handler
 from anabranch.model.shapes import MISSING, Shape
 
@@ -43,14 +43,14 @@ _WHOLES: dict[str, Any] = {INT: _WholeInt, FLOAT: _WholeFloat, BOOL: _WholeBool}
 
 
 def add_join(kernel: Kernel, shape: Shape) -> Kernel | None:
-    """Return a kernel with a join as its last tag; None if states do not lie in plain columns."""
+    """Return a kernel with a join as its last event type; None if states do not lie in plain columns."""
     layout = kernel.layout
-    tag = _find_record(layout)
-    if shape.join is None or shape.zero is MISSING or tag is None:
+    event_type = _find_record(layout)
+    if shape.join is None or shape.zero is MISSING or event_type is None:
         return None
     join = _free(shape.join)
     update = (lambda state, other: join(state, other.value)) if isinstance(layout, Leaf) else join
-    joining = make_kernel(([*kernel.handlers, Handler(tag, update)], shape))
+    joining = make_kernel(([*kernel.handlers, Handler(event_type, update)], shape))
     return joining if joining.layout == layout else None
 
 
@@ -66,11 +66,11 @@ def is_exact(shape: Shape, layout: ColumnLayout) -> bool:
 
 def as_events(states: Columns) -> Columns:
     """Return states as the events of a join."""
-    tag: Any = _find_record(states.layout)
-    return Columns(read_record(tag), states.arrays, states.length, states.strings)
+    event_type: Any = _find_record(states.layout)
+    return Columns(read_record(event_type), states.arrays, states.length, states.strings)
 
 
-def _find_record(layout: ColumnLayout) -> Tag | None:
+def _find_record(layout: ColumnLayout) -> EventType | None:
     if isinstance(layout, Leaf):
         return _WHOLES.get(layout.kind)
     if isinstance(layout, Fields) and layout.cls is not tuple and read_record(layout.cls) == layout:

@@ -30,7 +30,7 @@ UPDATE_PASSES_THROUGH_JOIN = Law(
     "C1",
     "join(update(s1, e), s2) == update(join(s1, s2), e), and output(s1, e) == output(join(s1, s2), e)",
     "A side that handles an event alone must change, and say, what the whole would have; so a "
-    "worker need not wait for the others.",
+    "node need not wait for the others.",
 )
 JOIN_UNDOES_FORK = Law(
     "join_undoes_fork",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from anabranch.errors import Location, ProgramError
-from anabranch.model.events import LANE, Event, Tag, field_names
+from anabranch.model.events import LANE, Event, EventType, field_names
 from anabranch.model.locations import locate_caller
 from anabranch.model.slices import Choice, Equals, Slice, choices_overlap, field_value
 
@@ -17,16 +17,16 @@ Same = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Depends:
-    """The statement that a tag depends on others. Made by `depends`."""
+    """The statement that an event type depends on others. Made by `depends`."""
 
-    tag: Tag
-    others: tuple[Tag, ...]
+    event_type: EventType
+    others: tuple[EventType, ...]
     same: Same = ()
     where: Location | None = None
 
 
-def depends(tag: Tag, *others: Tag, same: str | Iterable[str] = ()) -> Depends:
-    """State that events of `tag` depend on events of each of `others`, and these on them.
+def depends(event_type: EventType, *others: EventType, same: str | Iterable[str] = ()) -> Depends:
+    """State that events of `type` depend on events of each of `others`, and these on them.
 
     With `same`, only on those with equal fields: `depends(View, Update, same="page")`.
     """
@@ -34,43 +34,46 @@ def depends(tag: Tag, *others: Tag, same: str | Iterable[str] = ()) -> Depends:
     where = locate_caller()
     if not others:
         raise ProgramError(
-            "depends() names one tag and nothing that it depends on",
+            "depends() names one event type and nothing that it depends on",
             where=where,
-            expected="depends(Report, Temp, Report): a tag, then what it depends on",
-            got="one tag",
-            cure="if the tag depends on itself, name it twice: depends(Report, Report)",
+            expected="depends(Report, Temp, Report): an event type, then what it depends on",
+            got="one event type",
+            cure="if the event type depends on itself, name it twice: depends(Report, Report)",
         )
-    return Depends(tag, others, fields, where)
+    return Depends(event_type, others, fields, where)
 
 
 class Dependence:
-    """A symmetric relation on tags, each pair optionally restricted to equal fields."""
+    """A symmetric relation on event types, each pair optionally restricted to equal fields."""
 
-    __slots__ = ("_table", "lanes", "tags")
+    __slots__ = ("_table", "event_types", "lanes")
 
     def __init__(
-        self, tags: Iterable[Tag], statements: Iterable[Depends], lanes: int | None = None
+        self,
+        event_types: Iterable[EventType],
+        statements: Iterable[Depends],
+        lanes: int | None = None,
     ) -> None:
-        self.tags = tuple(tags)
+        self.event_types = tuple(event_types)
         self.lanes = lanes
-        table: dict[tuple[Tag, Tag], frozenset[Same]] = {}
+        table: dict[tuple[EventType, EventType], frozenset[Same]] = {}
         for statement in statements:
             for other in statement.others:
-                _check_pair(self.tags, statement, other)
-                for pair in ((statement.tag, other), (other, statement.tag)):
+                _check_pair(self.event_types, statement, other)
+                for pair in ((statement.event_type, other), (other, statement.event_type)):
                     table[pair] = _weaken(table.get(pair, frozenset()) | {statement.same})
         self._table = table
 
-    def restrictions(self, a: Tag, b: Tag) -> frozenset[Same]:
-        """Return under which equal fields two tags depend on each other; empty if never."""
+    def restrictions(self, a: EventType, b: EventType) -> frozenset[Same]:
+        """Return under which equal fields two event types depend on each other; empty if never."""
         return self._table.get((a, b), frozenset())
 
     def depend(self, a: Any, b: Any) -> bool:
-        """Say whether two events depend on each other, or two slices or tags may.
+        """Say whether two events depend on each other, or two slices or event types may.
 
-        Each side is an event, an event's data, a `Slice`, or a tag.
+        Each side is an event, an event's data, a `Slice`, or an event type.
         """
-        restrictions = self._table.get((_tag_of(a), _tag_of(b)))
+        restrictions = self._table.get((_event_type_of(a), _event_type_of(b)))
         if restrictions is None:
             return False
         return any(all(self._may_agree(field, a, b) for field in same) for same in restrictions)
@@ -79,16 +82,18 @@ class Dependence:
         """Say the opposite of `depend`."""
         return not self.depend(a, b)
 
-    def neighbours(self, tag: Tag) -> tuple[Tag, ...]:
-        """Return the tags that a tag depends on, itself included if it does."""
-        return tuple(other for other in self.tags if (tag, other) in self._table)
+    def neighbours(self, event_type: EventType) -> tuple[EventType, ...]:
+        """Return the event types that an event type depends on, itself included if it does."""
+        return tuple(other for other in self.event_types if (event_type, other) in self._table)
 
-    def components(self, parts: Iterable[Slice | Tag] | None = None) -> tuple[frozenset[Any], ...]:
-        """Return the connected components of the dependence graph on slices (default: the tags).
+    def components(
+        self, parts: Iterable[Slice | EventType] | None = None
+    ) -> tuple[frozenset[Any], ...]:
+        """Return the connected components of the dependence graph on slices (default: the event types).
 
         Nothing in one component depends on anything in another: they can run apart.
         """
-        left = list(self.tags if parts is None else parts)
+        left = list(self.event_types if parts is None else parts)
         found: list[frozenset[Any]] = []
         while left:
             component, queue = [left[0]], [left.pop(0)]
@@ -122,16 +127,16 @@ class Dependence:
     def __repr__(self) -> str:
         pairs = []
         for (a, b), restrictions in self._table.items():
-            if self.tags.index(a) <= self.tags.index(b):
+            if self.event_types.index(a) <= self.event_types.index(b):
                 for same in sorted(restrictions):
                     cut = f" same {', '.join(same)}" if same else ""
                     pairs.append(f"{a.__name__}–{b.__name__}{cut}")
         return f"Dependence({'; '.join(pairs) or 'none'})"
 
 
-def _tag_of(part: Any) -> Tag:
+def _event_type_of(part: Any) -> EventType:
     if isinstance(part, Slice):
-        return part.tag
+        return part.event_type
     if isinstance(part, Event):
         return type(part.data)
     return part if isinstance(part, type) else type(part)
@@ -144,29 +149,29 @@ def _weaken(restrictions: frozenset[Same]) -> frozenset[Same]:
     )
 
 
-def _check_pair(tags: tuple[Tag, ...], statement: Depends, other: Tag) -> None:
-    for tag in (statement.tag, other):
-        if tag not in tags:
+def _check_pair(event_types: tuple[EventType, ...], statement: Depends, other: EventType) -> None:
+    for event_type in (statement.event_type, other):
+        if event_type not in event_types:
             raise ProgramError(
-                f"a dependence names {getattr(tag, '__name__', tag)!r}, which the program "
+                f"a dependence names {getattr(event_type, '__name__', event_type)!r}, which the program "
                 "does not know",
                 where=statement.where,
-                expected=f"one of {', '.join(known.__name__ for known in tags)}",
-                got=str(getattr(tag, "__name__", tag)),
-                cure=f"add `on({getattr(tag, '__name__', tag)}, ...)`, or drop the dependence",
+                expected=f"one of {', '.join(known.__name__ for known in event_types)}",
+                got=str(getattr(event_type, "__name__", event_type)),
+                cure=f"add `on({getattr(event_type, '__name__', event_type)}, ...)`, or drop the dependence",
             )
         for field in statement.same:
-            if field != LANE and field not in field_names(tag):
+            if field != LANE and field not in field_names(event_type):
                 raise ProgramError(
-                    f"a dependence asks for equal `{field}`, which {tag.__name__} does not have",
+                    f"a dependence asks for equal `{field}`, which {event_type.__name__} does not have",
                     where=statement.where,
-                    expected=f"a field of both {statement.tag.__name__} and {other.__name__}",
-                    got=f"{tag.__name__} has {', '.join(field_names(tag))}",
-                    cure=f"add `{field}` to {tag.__name__}, or leave out `same`",
+                    expected=f"a field of both {statement.event_type.__name__} and {other.__name__}",
+                    got=f"{event_type.__name__} has {', '.join(field_names(event_type))}",
+                    cure=f"add `{field}` to {event_type.__name__}, or leave out `same`",
                 )
 
 
-def write_depends(a: Tag, b: Tag, *, same: Sequence[str] = ()) -> str:
+def write_depends(a: EventType, b: EventType, *, same: Sequence[str] = ()) -> str:
     """Return a statement of dependence as a user writes it."""
     told = ""
     if same:

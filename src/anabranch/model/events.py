@@ -1,7 +1,7 @@
-"""Events: what a source brings.
+"""Events: what a channel brings.
 
 An event type is the user's own `NamedTuple` or frozen dataclass with a field `time`, an `int` or a
-`datetime`, or another field marked as the time (`EventTime`); the class is the event's *tag*. Which source brought an event, and as which in its sequence, stands beside the
+`datetime`, or another field marked as the time (`EventTime`); the class is the event's *event type*. Which channel brought an event, and as which in its sequence, stands beside the
 fields, in `Event`, because no update may look at it.
 """
 
@@ -16,28 +16,28 @@ from typing import Any, NamedTuple, get_type_hints
 from anabranch.errors import Location, ProgramError
 from anabranch.model.values.event_times import list_time_fields, time_field, time_of
 
-Tag = type
-"""An event type. The class itself is the tag."""
+EventType = type
+"""An event type. The class itself is the event type."""
 
 FOREVER = (1 << 63) - 1
-"""The frontier of a source that has ended."""
+"""The watermark of a channel that has ended."""
 
 LANE = "@lane"
 """The pseudo-field by which independent events are spread; no event type can have it."""
 
-SOURCE = "@source"
-"""The pseudo-field that names the source of an event: states may have entries by it."""
+CHANNEL = "@channel"
+"""The pseudo-field that names the channel of an event: states may have entries by it."""
 
 
 class Event(NamedTuple):
-    """One event of one source: the user's fields, and where they came from.
+    """One event of one channel: the user's fields, and where they came from.
 
-    `seq` is the event's place in its source's own sequence (a row number, an offset). A source
+    `seq` is the event's place in its channel's own sequence (a row number, an offset). A channel
     without one leaves it None; ties are then broken by content, never by arrival.
     """
 
     data: Any
-    source: str = "input"
+    channel: str = "input"
     seq: int | None = None
 
     @property
@@ -46,16 +46,16 @@ class Event(NamedTuple):
         return time_of(self.data)
 
     @property
-    def tag(self) -> Tag:
+    def event_type(self) -> EventType:
         """Return the event's type."""
         return type(self.data)
 
 
 class Heartbeat(NamedTuple):
-    """A source's word that it brings nothing more at or before `time`."""
+    """A channel's word that it brings nothing more at or before `time`."""
 
     time: int
-    source: str = "input"
+    channel: str = "input"
     seq: int | None = None
 
 
@@ -64,17 +64,17 @@ class Malformed(NamedTuple):
 
     raw: Any
     reason: str
-    source: str = "input"
+    channel: str = "input"
     seq: int | None = None
 
 
 Item = Event | Heartbeat | Malformed
-"""Anything a source may bring."""
+"""Anything a channel may bring."""
 
 
 def spread(event: Event) -> int:
     """Return a number that spreads events evenly over lanes and depends on the event alone."""
-    base = zlib.crc32(event.source.encode())
+    base = zlib.crc32(event.channel.encode())
     if event.seq is None:
         return base + zlib.crc32(content_of(event).encode())
     return base + event.seq
@@ -86,70 +86,70 @@ def content_of(event: Event) -> str:
 
 
 @cache
-def field_names(tag: Tag) -> tuple[str, ...]:
+def field_names(event_type: EventType) -> tuple[str, ...]:
     """Return the field names of an event type, in order."""
-    if dataclasses.is_dataclass(tag):
-        return tuple(field.name for field in dataclasses.fields(tag))
-    return tuple(tag._fields)  # type: ignore[attr-defined]
+    if dataclasses.is_dataclass(event_type):
+        return tuple(field.name for field in dataclasses.fields(event_type))
+    return tuple(event_type._fields)  # type: ignore[attr-defined]
 
 
 @cache
-def field_types(tag: Tag) -> dict[str, Any]:
+def field_types(event_type: EventType) -> dict[str, Any]:
     """Return the annotated type of each field; Any where the annotation can't be read."""
     try:
-        hints = get_type_hints(tag)
+        hints = get_type_hints(event_type)
     except (NameError, TypeError):
         hints = {}
-    return {name: hints.get(name, Any) for name in field_names(tag)}
+    return {name: hints.get(name, Any) for name in field_names(event_type)}
 
 
-def check_event_type(tag: object, where: Location | None) -> None:
+def check_event_type(event_type: object, where: Location | None) -> None:
     """Refuse anything that can't be an event type."""
-    if not isinstance(tag, type):
+    if not isinstance(event_type, type):
         raise ProgramError(
-            f"{tag!r} is not an event type",
+            f"{event_type!r} is not an event type",
             where=where,
             expected="a class: a NamedTuple or a frozen dataclass with a field `time`",
-            got=f"a {type(tag).__name__}",
+            got=f"a {type(event_type).__name__}",
             cure="pass the class itself, not an instance or a string",
         )
-    named = issubclass(tag, tuple) and hasattr(tag, "_fields")
-    dataclass = dataclasses.is_dataclass(tag)
-    if not named and not (dataclass and tag.__dataclass_params__.frozen):  # type: ignore[attr-defined]
+    named = issubclass(event_type, tuple) and hasattr(event_type, "_fields")
+    dataclass = dataclasses.is_dataclass(event_type)
+    if not named and not (dataclass and event_type.__dataclass_params__.frozen):  # type: ignore[attr-defined]
         raise ProgramError(
-            f"event type {tag.__name__} can be changed after it was made",
+            f"event type {event_type.__name__} can be changed after it was made",
             where=where,
             expected="a NamedTuple or a frozen dataclass",
             got="a dataclass that is not frozen" if dataclass else "an ordinary class",
-            cure=f"write `class {tag.__name__}(NamedTuple):` or `@dataclass(frozen=True)`",
+            cure=f"write `class {event_type.__name__}(NamedTuple):` or `@dataclass(frozen=True)`",
         )
-    _check_time(tag, where)
+    _check_time(event_type, where)
 
 
-def _check_time(tag: Tag, where: Location | None) -> None:
-    marked = list_time_fields(tag)
+def _check_time(event_type: EventType, where: Location | None) -> None:
+    marked = list_time_fields(event_type)
     if len(marked) > 1:
         raise ProgramError(
-            f"event type {tag.__name__} has several times",
+            f"event type {event_type.__name__} has several times",
             where=where,
             expected="one field marked as EventTime",
             got=", ".join(marked),
             cure="mark the one that orders the events; the others are plain fields",
         )
-    name = time_field(tag)
-    if name not in field_names(tag):
+    name = time_field(event_type)
+    if name not in field_names(event_type):
         raise ProgramError(
-            f"event type {tag.__name__} has no time",
+            f"event type {event_type.__name__} has no time",
             where=where,
             expected="a field `time: datetime` or `time: int`",
-            got=f"fields {', '.join(field_names(tag)) or '(none)'}",
+            got=f"fields {', '.join(field_names(event_type)) or '(none)'}",
             cure="add `time: datetime`, or `time: int` for any integer you count in; "
             "or mark another field as the time, `at: EventTime[datetime]`",
         )
-    annotated = field_types(tag)[name]
+    annotated = field_types(event_type)[name]
     if annotated not in (int, datetime, Any):
         raise ProgramError(
-            f"the time of event type {tag.__name__} is neither a datetime nor an integer",
+            f"the time of event type {event_type.__name__} is neither a datetime nor an integer",
             where=where,
             expected=f"`{name}: datetime` or `{name}: int`",
             got=f"`{name}: {getattr(annotated, '__name__', annotated)}`",

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-from anabranch.model.events import Tag, field_types
+from anabranch.model.events import EventType, field_types
 from anabranch.model.handlers import Handler
 
 
@@ -22,8 +22,8 @@ def find_expiry(shape: Any, handlers: Iterable[Handler]) -> Handler | None:
         shape = shape.inner
     if not hasattr(shape, "expire"):
         return None
-    tags = [handler.tag for handler in handlers]
-    timer = make_expiry(tuple((name, _find_type(name, tags)) for name in fields))
+    event_types = [handler.event_type for handler in handlers]
+    timer = make_expiry(tuple((name, _find_type(name, event_types)) for name in fields))
     return Handler(timer, update=shape.expire, due=shape.find_due, expires=True)
 
 
@@ -38,6 +38,6 @@ def make_expiry(fields: tuple[tuple[str, Any], ...]) -> Any:
     return timer
 
 
-def _find_type(field: str, tags: Iterable[Tag]) -> Any:
-    kinds = (field_types(tag) for tag in tags)
+def _find_type(field: str, event_types: Iterable[EventType]) -> Any:
+    kinds = (field_types(event_type) for event_type in event_types)
     return next((kind[field] for kind in kinds if field in kind), Any)

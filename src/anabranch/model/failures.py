@@ -103,13 +103,13 @@ def _find_place(error: BaseException) -> str | None:
     return locate(error.__traceback__) or getattr(error, _WHERE, None) or _read_place(error)
 
 
-def was_raised(reason: str, tag: str | None) -> bool:
+def was_raised(reason: str, event_type: str | None) -> bool:
     """Return whether the reason of a rejected event of a type is that a function raised.
 
-    >>> was_raised("on Txn: KeyError: 7 (app.py:3)", "Txn"), was_raised("no such tag", "Txn")
+    >>> was_raised("on Txn: KeyError: 7 (app.py:3)", "Txn"), was_raised("no such event type", "Txn")
     (True, False)
     """
-    return tag is not None and reason.startswith(f"{RAISED}{tag}: ")
+    return event_type is not None and reason.startswith(f"{RAISED}{event_type}: ")
 
 
 def _read_place(error: BaseException) -> str | None:

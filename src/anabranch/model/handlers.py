@@ -1,4 +1,4 @@
-"""Handlers: what a program does on each tag."""
+"""Handlers: what a program does on each event type."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from anabranch.errors import Location, ProgramError
-from anabranch.model.events import Tag, check_event_type
+from anabranch.model.events import EventType, check_event_type
 from anabranch.model.locations import locate_caller, locate_function
 from anabranch.model.values.output_types import OutputCheck
 
@@ -20,14 +20,14 @@ Due = Callable[[Any], "int | None"]
 
 @dataclass(frozen=True)
 class Handler:
-    """What happens on events of one tag. Made by `on`.
+    """What happens on events of one event type. Made by `on`.
 
     `enters` names the fields and lanes by which the handler sees one entry only of its state. With
-    `due`, the tag is a timer: no source brings its events, the state itself asks for them. One that
+    `due`, the event type is a timer: no channel brings its events, the state itself asks for them. One that
     `expires` entries is given them with their times. `check` refuses outputs of another type than the program's.
     """
 
-    tag: Tag
+    event_type: EventType
     update: Update | None = None
     output: Output | None = None
     whole: bool = False
@@ -39,31 +39,31 @@ class Handler:
 
 
 def on(
-    tag: Tag,
+    event_type: EventType,
     *,
     update: Update | None = None,
     output: Output | None = None,
     whole: bool = False,
     due: Due | None = None,
 ) -> Handler:
-    """Say what an event of `tag` does: `update(state, event) -> state`, `output(state, event)`.
+    """Say what an event of `type` does: `update(state, event) -> state`, `output(state, event)`.
 
     The output sees the state *before* the update. It returns a list of outputs, or one output, or
     None for nothing. Without an update the state stays as it is. With `whole=True` the handler
     sees the whole state even where the state has one entry per key.
 
-    With `due` the tag is a timer, and no source brings its events. `due(state)` says when the state
-    (or the entry, if the tag has its field) wants to be woken next, or None. At that time, after all
-    events up to it, it is given an event of the tag; it is woken once for each time that it asks for.
+    With `due` the type is a timer, and no channel brings its events. `due(state)` says when the state
+    (or the entry, if the type has its field) wants to be woken next, or None. At that time, after all
+    events up to it, it is given an event of the type; it is woken once for each time that it asks for.
     """
     where = locate_caller()
-    check_event_type(tag, where)
+    check_event_type(event_type, where)
     for role, function in (("update", update), ("output", output)):
         if function is not None:
-            check_arity(f"the {role} of {tag.__name__}", function, ("state", "event"), where)
+            check_arity(f"the {role} of {event_type.__name__}", function, ("state", "event"), where)
     if due is not None:
-        check_arity(f"the due of {tag.__name__}", due, ("state",), where)
-    return Handler(tag, update, output, whole, where, due=due)
+        check_arity(f"the due of {event_type.__name__}", due, ("state",), where)
+    return Handler(event_type, update, output, whole, where, due=due)
 
 
 def reads_state(function: Callable[..., Any] | None) -> bool:

@@ -1,4 +1,4 @@
-"""Where in the user's source a part of a program was written."""
+"""Where in the user's channel a part of a program was written."""
 
 from __future__ import annotations
 

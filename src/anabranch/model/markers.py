@@ -1,4 +1,4 @@
-"""Markers, ranks and lanes: what a dependence relation says about each tag's part in it."""
+"""Markers, ranks and lanes: what a dependence relation says about each event type's part in it."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ from typing import Any
 
 from anabranch.errors import Location, ProgramError
 from anabranch.model.dependence import Dependence, Depends
-from anabranch.model.events import LANE, Tag, field_names
+from anabranch.model.events import LANE, EventType, field_names
 
 
-def is_marker(dependence: Dependence, tag: Tag) -> bool:
-    """Say whether a tag synchronises others: it orders events that are free among themselves.
+def is_marker(dependence: Dependence, event_type: EventType) -> bool:
+    """Say whether an event type synchronises others: it orders events that are free among themselves.
 
-    It depends on itself, and on another tag more strictly than that tag depends on itself. A
+    It depends on itself, and on another event type more strictly than that event type depends on itself. A
     taxi's positions depend on each other per taxi; the hour depends on all of them, so the hour
     is the marker.
     """
-    if not dependence.restrictions(tag, tag):
+    if not dependence.restrictions(event_type, event_type):
         return False
     return any(
-        other is not tag and _orders_more(dependence, tag, other)
-        for other in dependence.neighbours(tag)
+        other is not event_type and _orders_more(dependence, event_type, other)
+        for other in dependence.neighbours(event_type)
     )
 
 
-def _orders_more(dependence: Dependence, tag: Tag, other: Tag) -> bool:
-    across = dependence.restrictions(tag, other)
+def _orders_more(dependence: Dependence, event_type: EventType, other: EventType) -> bool:
+    across = dependence.restrictions(event_type, other)
     within = dependence.restrictions(other, other)
     return all(any(set(a) < set(w) for a in across) for w in within)
 
 
-def orders_itself(dependence: Dependence, tag: Tag) -> bool:
-    """Return whether events of a tag depend on each other, other than within a canonical lane."""
-    return any(LANE not in same for same in dependence.restrictions(tag, tag))
+def orders_itself(dependence: Dependence, event_type: EventType) -> bool:
+    """Return whether events of an event type depend on each other, other than within a canonical lane."""
+    return any(LANE not in same for same in dependence.restrictions(event_type, event_type))
 
 
-def ties(dependence: Dependence, a: Tag, b: Tag) -> bool:
-    """Return whether two tags order each other without either being a marker (inc and dec)."""
+def ties(dependence: Dependence, a: EventType, b: EventType) -> bool:
+    """Return whether two event types order each other without either being a marker (inc and dec)."""
     return (
         a is not b
         and bool(dependence.restrictions(a, b))
@@ -46,48 +46,67 @@ def ties(dependence: Dependence, a: Tag, b: Tag) -> bool:
     )
 
 
-def rank_tags(
+def rank_types(
     dependence: Dependence,
-    given: tuple[Tag, ...],
+    given: tuple[EventType, ...],
     where: Location | None,
-    timers: tuple[Tag, ...] = (),
-) -> tuple[Tag, ...]:
-    """Return the tags as they come at equal times: those given, then markers, the rest, and timers.
+    timers: tuple[EventType, ...] = (),
+) -> tuple[EventType, ...]:
+    """Return the event types as they come at equal times: those given, then markers, the rest, and timers.
 
-    Among markers, the one that more tags depend on comes first, and of two that are alike in that
+    Among markers, the one that more event types depend on comes first, and of two that are alike in that
     the one written first: a symmetric relation can't tell the month from the day.
     """
-    for tag in given:
-        if tag not in dependence.tags:
+    for event_type in given:
+        if event_type not in dependence.event_types:
             raise ProgramError(
-                f"rank names {getattr(tag, '__name__', tag)!r}, which the program does not know",
+                f"rank names {getattr(event_type, '__name__', event_type)!r}, which the program does not know",
                 where=where,
-                expected=f"some of {', '.join(known.__name__ for known in dependence.tags)}",
-                got=str(getattr(tag, "__name__", tag)),
+                expected=f"some of {', '.join(known.__name__ for known in dependence.event_types)}",
+                got=str(getattr(event_type, "__name__", event_type)),
             )
     if len(set(given)) < len(given):
-        raise ProgramError("rank names a tag twice", where=where)
-    rest = [tag for tag in dependence.tags if tag not in given and tag not in timers]
-    found = [tag for tag in rest if is_marker(dependence, tag)]
-    found.sort(key=lambda tag: -len(dependence.neighbours(tag)))
-    return (*given, *found, *(tag for tag in rest if tag not in found), *timers)
+        raise ProgramError("rank names an event type twice", where=where)
+    rest = [
+        event_type
+        for event_type in dependence.event_types
+        if event_type not in given and event_type not in timers
+    ]
+    found = [event_type for event_type in rest if is_marker(dependence, event_type)]
+    found.sort(key=lambda event_type: -len(dependence.neighbours(event_type)))
+    return (
+        *given,
+        *found,
+        *(event_type for event_type in rest if event_type not in found),
+        *timers,
+    )
 
 
-def laned_tags(dependence: Dependence) -> tuple[Tag, ...]:
-    """Return the tags whose events may be spread over lanes: independent even at equal fields."""
-    return tuple(tag for tag in dependence.tags if not dependence.restrictions(tag, tag))
+def laned_types(dependence: Dependence) -> tuple[EventType, ...]:
+    """Return the event types whose events may be spread over lanes: independent even at equal fields."""
+    return tuple(
+        event_type
+        for event_type in dependence.event_types
+        if not dependence.restrictions(event_type, event_type)
+    )
 
 
-def timer_statements(timers: Iterable[Any], shape: Any, tags: Iterable[Tag]) -> list[Depends]:
+def timer_statements(
+    timers: Iterable[Any], shape: Any, event_types: Iterable[EventType]
+) -> list[Depends]:
     """Return what timers add to the dependence: each is ordered with all that meets its entry."""
     keys: list[str] = []
     while shape.by is not None:
         keys.append(shape.by)
         shape = shape.inner
     return [
-        Depends(timer.tag, (tag,), tuple(key for key in keys if _both_have(key, timer.tag, tag)))
+        Depends(
+            timer.event_type,
+            (event_type,),
+            tuple(key for key in keys if _both_have(key, timer.event_type, event_type)),
+        )
         for timer in timers
-        for tag in tags
+        for event_type in event_types
     ]
 
 
@@ -100,15 +119,21 @@ def control_statements(shape: Any, handlers: Iterable[Any]) -> list[Depends]:
     if shape.by is None:
         return []
     handlers = [handler for handler in handlers if handler.due is None]
-    control = [h.tag for h in handlers if not h.whole and shape.by not in field_names(h.tag)]
+    control = [
+        h.event_type for h in handlers if not h.whole and shape.by not in field_names(h.event_type)
+    ]
     return [
-        Depends(tag, (h.tag,), tuple(key for key in keys if _both_have(key, tag, h.tag)))
-        for tag in control
+        Depends(
+            event_type,
+            (h.event_type,),
+            tuple(key for key in keys if _both_have(key, event_type, h.event_type)),
+        )
+        for event_type in control
         for h in handlers
     ]
 
 
-def lane_statements(declared: Iterable[Any], laned: tuple[Tag, ...]) -> list[Depends]:
+def lane_statements(declared: Iterable[Any], laned: tuple[EventType, ...]) -> list[Depends]:
     """Return what lanes add to the dependence: events of one lane keep their order.
 
     Where states are kept per key, lanes are per key too, and other keys stay independent.
@@ -126,5 +151,5 @@ def lane_statements(declared: Iterable[Any], laned: tuple[Tag, ...]) -> list[Dep
     ]
 
 
-def _both_have(field: str, a: Tag, b: Tag) -> bool:
+def _both_have(field: str, a: EventType, b: EventType) -> bool:
     return field in field_names(a) and field in field_names(b)

@@ -1,11 +1,11 @@
-"""The one total order on all events: `(time, rank of tag, source, sequence)`."""
+"""The one total order on all events: `(time, rank of event type, channel, sequence)`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from anabranch.model.events import Event, Tag, content_of
+from anabranch.model.events import Event, EventType, content_of
 from anabranch.model.values.event_times import time_of
 
 OrderKey = tuple[Any, ...]
@@ -14,12 +14,12 @@ OrderKey = tuple[Any, ...]
 _AFTER_EVERY_RANK = 1 << 30
 
 
-def order_key(event: Event, ranks: Mapping[Tag, int]) -> OrderKey:
+def order_key(event: Event, ranks: Mapping[EventType, int]) -> OrderKey:
     """Return the place of an event in the total order."""
-    data, source, seq = event
+    data, channel, seq = event
     if seq is None:
-        return (time_of(data), ranks[type(data)], source, -1, content_of(event))
-    return (time_of(data), ranks[type(data)], source, seq)
+        return (time_of(data), ranks[type(data)], channel, -1, content_of(event))
+    return (time_of(data), ranks[type(data)], channel, seq)
 
 
 def bound_after(time: int) -> OrderKey:
@@ -27,7 +27,9 @@ def bound_after(time: int) -> OrderKey:
     return (time, _AFTER_EVERY_RANK)
 
 
-def sort_events(ranks: Mapping[Tag, int], events: Iterable[Event]) -> list[tuple[OrderKey, Event]]:
+def sort_events(
+    ranks: Mapping[EventType, int], events: Iterable[Event]
+) -> list[tuple[OrderKey, Event]]:
     """Return events in the total order, each with a key of its own.
 
     Only events without a sequence can tie, and only if their content is equal: they are

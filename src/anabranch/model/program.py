@@ -14,7 +14,7 @@ from typing import Any
 from anabranch.errors import Location, ProgramError
 from anabranch.model import markers, refusals
 from anabranch.model.dependence import Dependence, Depends
-from anabranch.model.events import LANE, SOURCE, Event, Tag, field_names
+from anabranch.model.events import CHANNEL, LANE, Event, EventType, field_names
 from anabranch.model.expiry import find_expiry
 from anabranch.model.handlers import Handler, check_arity
 from anabranch.model.locations import locate_caller
@@ -28,23 +28,23 @@ from anabranch.model.values.output_types import OutputTypes, find_output_types, 
 
 @dataclass(frozen=True)
 class StateType:
-    """A type of state: how it starts, forks and joins, and the tags it may handle."""
+    """A type of state: how it starts, forks and joins, and the event types it may handle."""
 
     name: str
     shape: Shape = field(hash=False)
-    handlers: Mapping[Tag, Handler] = field(hash=False)
+    handlers: Mapping[EventType, Handler] = field(hash=False)
     where: Location | None = field(default=None, compare=False)
 
-    def handles(self, tags: Iterable[Tag]) -> bool:
-        """Say whether every one of these tags may be handled by this state type."""
-        return all(tag in self.handlers for tag in tags)
+    def handles(self, event_types: Iterable[EventType]) -> bool:
+        """Say whether every one of these event types may be handled by this state type."""
+        return all(event_type in self.handlers for event_type in event_types)
 
-    def list_shared_keys(self, *tags: Tag) -> tuple[str, ...]:
-        """Return the fields by which events of all these tags have entries of their own."""
+    def list_shared_keys(self, *event_types: EventType) -> tuple[str, ...]:
+        """Return the fields by which events of all these event types have entries of their own."""
         found: list[str] = []
         shape: Any = self.shape
-        while shape is not None and shape.by is not None and shape.by not in (LANE, SOURCE):
-            if not all(shape.by in self.handlers[tag].enters for tag in tags):
+        while shape is not None and shape.by is not None and shape.by not in (LANE, CHANNEL):
+            if not all(shape.by in self.handlers[event_type].enters for event_type in event_types):
                 break
             found.append(shape.by)
             shape = getattr(shape, "inner", None)
@@ -122,7 +122,7 @@ class Program:
 
     Give the state as `init` (with `fork`, `join`, `zero`, `same` as far as there are), or ready-made
     as `state=`. `lanes` fixes the number of logical lanes where float arithmetic needs it. `rank`
-    orders tags at equal times; by default markers come first. `outputs` is the type of the outputs, or a tuple of
+    orders event types at equal times; by default markers come first. `outputs` is the type of the outputs, or a tuple of
     several; without it, types are read from the annotations of output functions. `changes` say how state of an older program
     becomes state of this one: `Rename`, `Drop` and others of `anabranch.state`.
     """
@@ -131,12 +131,12 @@ class Program:
     state_types: tuple[StateType, ...]
     forks: tuple[ForkJoin, ...]
     dependence: Dependence
-    rank: tuple[Tag, ...]
+    rank: tuple[EventType, ...]
     lanes: int | None
     where: Location | None = field(compare=False)
     _parts: tuple[Any, ...] = field(repr=False, compare=False)
     _options: Mapping[str, Any] = field(repr=False, compare=False)
-    ranks: Mapping[Tag, int] = field(repr=False, compare=False)
+    ranks: Mapping[EventType, int] = field(repr=False, compare=False)
     output_types: OutputTypes = field(repr=False, compare=False)
 
     def __init__(  # noqa: PLR0913 - these are the words of the language
@@ -149,7 +149,7 @@ class Program:
         same: Callable[[AnyState, AnyState], bool] | None = None,
         state: Shape | None = None,
         lanes: int | None = None,
-        rank: Iterable[Tag] | Tag = (),
+        rank: Iterable[EventType] | EventType = (),
         changes: Iterable[Any] = (),
         outputs: Any = None,
         name: str = "program",
@@ -170,29 +170,31 @@ class Program:
             only.where = where
             declared = [only]
         declared = [_add_expiry(states) for states in declared]
-        tags = refusals.check_handlers(declared, where)
-        refusals.check_names(tags, where)
+        event_types = refusals.check_handlers(declared, where)
+        refusals.check_names(event_types, where)
         refusals.check_times(declared, where)
         refusals.check_timers(declared, lanes, rank, where)
         timers = tuple(handler for handler in declared[0].handlers if handler.due is not None)
-        statements += markers.timer_statements(timers, declared[0].shape, tags)
+        statements += markers.timer_statements(timers, declared[0].shape, event_types)
         statements += markers.control_statements(declared[0].shape, declared[0].handlers)
-        dependence = Dependence(tags, statements)
-        laned = markers.laned_tags(dependence)
+        dependence = Dependence(event_types, statements)
+        laned = markers.laned_types(dependence)
         if lanes is not None:
             refusals.check_lanes(lanes, declared, dependence, laned, where)
             dependence = Dependence(
-                tags, [*statements, *markers.lane_statements(declared, laned)], lanes
+                event_types, [*statements, *markers.lane_statements(declared, laned)], lanes
             )
-        said = [h.output for d in declared for h in d.handlers if h.output is not None]
-        output_types = find_output_types(outputs, said, where)
+        emitted = [h.output for d in declared for h in d.handlers if h.output is not None]
+        output_types = find_output_types(outputs, emitted, where)
         types = tuple(_build_type(d, lanes, laned, output_types) for d in declared)
         all_forks = (*forks, *_own_forks(types, forks))
         refusals.check_forks(types, all_forks)
         refusals.check_entries(types, where)
         refusals.check_copies(types, dependence)
         refusals.check_limits(types, forks)
-        ordered = markers.rank_tags(dependence, rank, where, tuple(timer.tag for timer in timers))
+        ordered = markers.rank_types(
+            dependence, rank, where, tuple(timer.event_type for timer in timers)
+        )
         options = {
             "init": init, "zero": zero, "fork": fork, "join": join, "same": same,
             "state": state, "lanes": lanes, "rank": rank, "changes": changes, "outputs": outputs,
@@ -202,7 +204,7 @@ class Program:
             "name": name, "state_types": types, "forks": all_forks, "dependence": dependence,
             "rank": ordered, "lanes": lanes, "where": where, "_parts": parts,
             "_options": MappingProxyType(options),
-            "ranks": MappingProxyType({tag: place for place, tag in enumerate(ordered)}),
+            "ranks": MappingProxyType({event_type: place for place, event_type in enumerate(ordered)}),
             "output_types": output_types,
         }  # fmt: skip
         for key, value in values.items():
@@ -220,9 +222,9 @@ class Program:
         return _rebuild, (self._parts, options, self.where)
 
     @property
-    def tags(self) -> tuple[Tag, ...]:
-        """Return every tag, in the order in which the program was written."""
-        return self.dependence.tags
+    def event_types(self) -> tuple[EventType, ...]:
+        """Return every event type, in the order in which the program was written."""
+        return self.dependence.event_types
 
     @property
     def changes(self) -> tuple[Any, ...]:
@@ -235,19 +237,21 @@ class Program:
         return tuple(h for h in self.initial.handlers.values() if h.due is not None)
 
     @property
-    def inputs(self) -> tuple[Tag, ...]:
-        """Return the tags that sources may bring: all but timers."""
+    def inputs(self) -> tuple[EventType, ...]:
+        """Return the event types that channels may bring: all but timers."""
         handlers = self.initial.handlers
-        return tuple(tag for tag in self.tags if handlers[tag].due is None)
+        return tuple(
+            event_type for event_type in self.event_types if handlers[event_type].due is None
+        )
 
     @property
     def timestamped(self) -> bool:
         """Return whether the times of its events are datetimes, and so microseconds UTC inside."""
-        return any(is_timestamped(tag) for tag in self.inputs)
+        return any(is_timestamped(event_type) for event_type in self.inputs)
 
     @property
     def initial(self) -> StateType:
-        """Return the state type that a run starts with; it handles every tag."""
+        """Return the state type that a run starts with; it handles every event type."""
         return self.state_types[0]
 
     @property
@@ -256,16 +260,18 @@ class Program:
         return self.initial.shape.init
 
     @property
-    def markers(self) -> tuple[Tag, ...]:
-        """Return the tags that synchronise others, in their order at equal times."""
-        return tuple(tag for tag in self.rank if markers.is_marker(self.dependence, tag))
+    def markers(self) -> tuple[EventType, ...]:
+        """Return the event types that synchronise others, in their order at equal times."""
+        return tuple(
+            event_type for event_type in self.rank if markers.is_marker(self.dependence, event_type)
+        )
 
-    def tag(self, name: str) -> Tag:
-        """Return the tag of that name."""
-        for tag in self.tags:
-            if tag.__name__ == name:
-                return tag
-        raise KeyError(f"{self.name} has no tag {name!r}; it has {_names(self.tags)}")
+    def event_type(self, name: str) -> EventType:
+        """Return the event type of that name."""
+        for event_type in self.event_types:
+            if event_type.__name__ == name:
+                return event_type
+        raise KeyError(f"{self.name} has no event type {name!r}; it has {_names(self.event_types)}")
 
     def state_type(self, name: str) -> StateType:
         """Return the state type of that name."""
@@ -301,8 +307,8 @@ class Program:
     def fork(
         self,
         state: AnyState,
-        left: Iterable[Slice | Tag],
-        right: Iterable[Slice | Tag],
+        left: Iterable[Slice | EventType],
+        right: Iterable[Slice | EventType],
         kind: str = "",
     ) -> tuple[AnyState, AnyState]:
         """Fork a state by the program's (first) fork of its type."""
@@ -319,7 +325,7 @@ class Program:
         raise ProgramError(f"{self.name} has no fork and join", where=self.where)
 
     def __str__(self) -> str:
-        return f"{self.name} ({_names(self.tags)})"
+        return f"{self.name} ({_names(self.event_types)})"
 
 
 def read_shape(
@@ -353,13 +359,13 @@ def _add_expiry(declared: State) -> State:
 
 
 def _build_type(
-    declared: State, lanes: int | None, laned: tuple[Tag, ...], outputs: OutputTypes
+    declared: State, lanes: int | None, laned: tuple[EventType, ...], outputs: OutputTypes
 ) -> StateType:
     shape = declared.shape
-    if lanes is not None and any(handler.tag in laned for handler in declared.handlers):
+    if lanes is not None and any(handler.event_type in laned for handler in declared.handlers):
         shape = _lane_innermost(shape, lanes)
     checked = [_add_check(handler, outputs) for handler in declared.handlers]
-    handlers = {h.tag: _mark_entries(h, shape, laned) for h in checked}
+    handlers = {h.event_type: _mark_entries(h, shape, laned) for h in checked}
     return StateType(declared.name, shape, MappingProxyType(handlers), declared.where)
 
 
@@ -376,17 +382,17 @@ def _lane_innermost(shape: Shape, lanes: int) -> Shape:
     return replace(shape, inner=inner)  # type: ignore[type-var]
 
 
-def _mark_entries(handler: Handler, shape: Shape, laned: tuple[Tag, ...]) -> Handler:
+def _mark_entries(handler: Handler, shape: Shape, laned: tuple[EventType, ...]) -> Handler:
     enters: set[str] = set()
     inner: Any = shape
     while inner is not None and inner.by is not None:
         if hasattr(inner, "find_part"):
             # Where keys share a part of the state, events without the key are about that part.
-            inner = inner.find_part(handler.tag)
+            inner = inner.find_part(handler.event_type)
             continue
         by = inner.by
-        named = by == SOURCE or by in field_names(handler.tag)
-        if handler.tag in laned if by == LANE else named:
+        named = by == CHANNEL or by in field_names(handler.event_type)
+        if handler.event_type in laned if by == LANE else named:
             enters.add(by)
         inner = getattr(inner, "inner", None)
     return replace(handler, enters=frozenset() if handler.whole else frozenset(enters))
@@ -409,5 +415,5 @@ def _rebuild(parts: tuple[Any, ...], options: dict[str, Any], where: Location | 
     return program
 
 
-def _names(tags: Iterable[Tag]) -> str:
-    return ", ".join(tag.__name__ for tag in tags)
+def _names(event_types: Iterable[EventType]) -> str:
+    return ", ".join(event_type.__name__ for event_type in event_types)

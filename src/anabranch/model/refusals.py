@@ -7,7 +7,7 @@ from typing import Any
 
 from anabranch.errors import Location, ProgramError
 from anabranch.model.dependence import Dependence
-from anabranch.model.events import LANE, SOURCE, Tag, field_names, field_types
+from anabranch.model.events import CHANNEL, LANE, EventType, field_names, field_types
 from anabranch.model.handlers import Handler, check_arity, reads_state
 from anabranch.model.shapes import MISSING, Shape
 from anabranch.model.step import find_limit
@@ -86,8 +86,8 @@ def check_shape(shape: Any, where: Location | None) -> None:
         )
 
 
-def check_handlers(declared: Sequence[Any], where: Location | None) -> tuple[Tag, ...]:
-    """Refuse state types that handle nothing, twice, or more than the first; return the tags."""
+def check_handlers(declared: Sequence[Any], where: Location | None) -> tuple[EventType, ...]:
+    """Refuse state types that handle nothing, twice, or more than the first; return the event types."""
     first = declared[0]
     if first.shape.init is MISSING:
         raise ProgramError(
@@ -102,24 +102,24 @@ def check_handlers(declared: Sequence[Any], where: Location | None) -> tuple[Tag
         raise ProgramError("two state types have one name", where=where, got=", ".join(names))
     for states in declared:
         _check_own_handlers(states, where)
-    tags = tuple(handler.tag for handler in first.handlers)
+    event_types = tuple(handler.event_type for handler in first.handlers)
     for states in declared[1:]:
         for handler in states.handlers:
-            if handler.tag not in tags:
+            if handler.event_type not in event_types:
                 raise ProgramError(
-                    f"state type {states.name!r} handles {handler.tag.__name__}, which the first "
+                    f"state type {states.name!r} handles {handler.event_type.__name__}, which the first "
                     f"state type {first.name!r} does not",
                     where=handler.where,
-                    expected=f"one of {', '.join(tag.__name__ for tag in tags)}",
-                    got=handler.tag.__name__,
-                    cure=f"add on({handler.tag.__name__}, ...) to {first.name!r}: every event "
+                    expected=f"one of {', '.join(event_type.__name__ for event_type in event_types)}",
+                    got=handler.event_type.__name__,
+                    cure=f"add on({handler.event_type.__name__}, ...) to {first.name!r}: every event "
                     "can reach the state that a run starts from",
                 )
-    return tags
+    return event_types
 
 
 def _check_own_handlers(states: Any, where: Location | None) -> None:
-    seen: dict[Tag, Handler] = {}
+    seen: dict[EventType, Handler] = {}
     for handler in states.handlers:
         if not isinstance(handler, Handler):
             raise ProgramError(
@@ -128,15 +128,15 @@ def _check_own_handlers(states: Any, where: Location | None) -> None:
                 expected="on(EventType, update=..., output=...)",
                 got=f"a {type(handler).__name__}",
             )
-        if handler.tag in seen:
+        if handler.event_type in seen:
             raise ProgramError(
-                f"{handler.tag.__name__} is handled twice by one state type",
+                f"{handler.event_type.__name__} is handled twice by one state type",
                 where=handler.where,
-                expected="one on(...) per tag",
-                got=f"another one at {seen[handler.tag].where}",
+                expected="one on(...) per event type",
+                got=f"another one at {seen[handler.event_type].where}",
                 cure="put update and output into one on(...)",
             )
-        seen[handler.tag] = handler
+        seen[handler.event_type] = handler
     if not seen:
         raise ProgramError(
             f"state type {states.name!r} handles nothing",
@@ -146,16 +146,19 @@ def _check_own_handlers(states: Any, where: Location | None) -> None:
         )
 
 
-def check_names(tags: Sequence[Tag], where: Location | None) -> None:
+def check_names(event_types: Sequence[EventType], where: Location | None) -> None:
     """Refuse two event types of one name: files of events tell them apart by name."""
-    names = [tag.__name__ for tag in tags]
+    names = [event_type.__name__ for event_type in event_types]
     for name in names:
         if names.count(name) > 1:
             raise ProgramError(
                 f"two event types are called {name}",
                 where=where,
                 expected="a name of its own for each event type",
-                got=", ".join(f"{tag.__module__}.{tag.__qualname__}" for tag in tags),
+                got=", ".join(
+                    f"{event_type.__module__}.{event_type.__qualname__}"
+                    for event_type in event_types
+                ),
             )
 
 
@@ -173,13 +176,17 @@ def check_forks(types: Sequence[Any], forks: Sequence[Any]) -> None:
                 )
         parent = known[fork.parent]
         for side in (fork.left, fork.right):
-            extra = [tag.__name__ for tag in known[side].handlers if tag not in parent.handlers]
+            extra = [
+                event_type.__name__
+                for event_type in known[side].handlers
+                if event_type not in parent.handlers
+            ]
             if extra:
                 raise ProgramError(
                     f"the fork {fork.parent} -> {fork.left}, {fork.right} does not fit: "
                     f"{side!r} handles what {fork.parent!r} can't take back",
                     where=fork.where,
-                    expected=f"{side!r} to handle only tags of {fork.parent!r}",
+                    expected=f"{side!r} to handle only event types of {fork.parent!r}",
                     got=", ".join(extra),
                     cure=f"add on({extra[0]}, ...) to {fork.parent!r}, or fork from another type",
                 )
@@ -198,7 +205,9 @@ def check_entries(types: Sequence[Any], where: Location | None) -> None:
         while shape.by is not None:
             by = shape.by
             if by != LANE and not any(by in h.enters for h in state_type.handlers.values()):
-                fields = sorted({name for tag in state_type.handlers for name in field_names(tag)})
+                fields = sorted(
+                    {name for event_type in state_type.handlers for name in field_names(event_type)}
+                )
                 raise ProgramError(
                     f"the state has one entry per {by!r}, and no event names one",
                     where=state_type.where or where,
@@ -224,13 +233,13 @@ def check_copies(types: Sequence[Any], dependence: Dependence) -> None:
         for handler in (h for h in seeing if h.update):
             for other in seeing:
                 entered = handler.enters & other.enters
-                restrictions = dependence.restrictions(handler.tag, other.tag)
+                restrictions = dependence.restrictions(handler.event_type, other.event_type)
                 if not any(set(same) <= entered for same in restrictions):
                     _refuse_copies(handler, other, sorted(entered))
 
 
 def _refuse_copies(handler: Handler, other: Handler, entered: list[str]) -> None:
-    name, seen = handler.tag.__name__, other.tag.__name__
+    name, seen = handler.event_type.__name__, other.event_type.__name__
     same = "".join(f", same={field!r}" for field in entered[:1])
     apart = f"{name} and {seen}" if name != seen else f"events of {name}"
     raise ProgramError(
@@ -260,13 +269,14 @@ def check_limits(types: Sequence[Any], forks: Sequence[Any]) -> None:
 def check_times(declared: Sequence[Any], where: Location | None) -> None:
     """Refuse times of two kinds in one program, and times to live in another unit than they have."""
     handlers = [handler for states in declared for handler in states.handlers]
-    inputs = [handler.tag for handler in handlers if handler.due is None]
-    moments = [tag for tag in inputs if is_timestamped(tag)]
+    inputs = [handler.event_type for handler in handlers if handler.due is None]
+    moments = [event_type for event_type in inputs if is_timestamped(event_type)]
     # What the library brings itself, such as the ticks of a clock, counts microseconds.
     counts = [
-        tag
-        for tag in inputs
-        if field_types(tag)[time_field(tag)] is int and not tag.__module__.startswith("anabranch.")
+        event_type
+        for event_type in inputs
+        if field_types(event_type)[time_field(event_type)] is int
+        and not event_type.__module__.startswith("anabranch.")
     ]
     if moments and counts:
         raise ProgramError(
@@ -276,7 +286,7 @@ def check_times(declared: Sequence[Any], where: Location | None) -> None:
             got=f"a datetime in {moments[0].__name__}, an integer in {counts[0].__name__}",
             cure=f"make the time of {counts[0].__name__} a datetime too",
         )
-    names = ", ".join(dict.fromkeys(tag.__name__ for tag in inputs))
+    names = ", ".join(dict.fromkeys(event_type.__name__ for event_type in inputs))
     for states in declared:
         check_spans(_list_ages(states.shape), timestamped=bool(moments), of=names, where=where)
 
@@ -290,7 +300,7 @@ def _list_ages(shape: Any) -> Iterator[tuple[str, int]]:
 
 
 def check_timers(
-    declared: Sequence[Any], lanes: int | None, rank: tuple[Tag, ...], where: Location | None
+    declared: Sequence[Any], lanes: int | None, rank: tuple[EventType, ...], where: Location | None
 ) -> None:
     """Refuse timers where nobody could tell whom to wake, or when."""
     timers = [h for states in declared for h in states.handlers if h.due is not None]
@@ -298,7 +308,7 @@ def check_timers(
         return
     if len(declared) > 1 or lanes is not None:
         first, cure = (
-            f"{timers[0].tag.__name__} is a timer",
+            f"{timers[0].event_type.__name__} is a timer",
             "keep the state per key: state=MapOf(..., by=...)",
         )
         if timers[0].expires:
@@ -318,34 +328,36 @@ def check_timers(
         keys.append(shape.by)
         shape = shape.inner
     for timer in timers:
-        fields = [name for name in field_names(timer.tag) if name != time_field(timer.tag)]
+        fields = [
+            name for name in field_names(timer.event_type) if name != time_field(timer.event_type)
+        ]
         if timer.whole or set(fields) != set(keys[: len(fields)]):
             raise ProgramError(
-                f"timer {timer.tag.__name__} can't name the entry that it wakes",
+                f"timer {timer.event_type.__name__} can't name the entry that it wakes",
                 where=timer.where,
                 expected=f"fields time{''.join(f', {key}' for key in keys)}",
                 got="whole=True" if timer.whole else f"time, {', '.join(fields)}".rstrip(", "),
                 cure="a timer has a time, and the fields by which the state has entries",
             )
-        if timer.tag in rank:
+        if timer.event_type in rank:
             raise ProgramError(
-                f"rank names timer {timer.tag.__name__}",
+                f"rank names timer {timer.event_type.__name__}",
                 where=where,
-                expected="tags that sources bring",
-                got=timer.tag.__name__,
+                expected="event types that channels bring",
+                got=timer.event_type.__name__,
                 cure="leave it out: at equal times, timers come last",
             )
 
 
 def _check_timers_of_entries(timers: Sequence[Handler], by: str) -> None:
     for timer in timers:
-        if by not in field_names(timer.tag):
+        if by not in field_names(timer.event_type):
             raise ProgramError(
-                f"timer {timer.tag.__name__} would wake the part that all keys share",
+                f"timer {timer.event_type.__name__} would wake the part that all keys share",
                 where=timer.where,
                 expected=f"a timer of an entry, with a field {by!r}",
-                got=f"fields {', '.join(field_names(timer.tag))}",
-                cure="let a source bring the events that change what all keys share",
+                got=f"fields {', '.join(field_names(timer.event_type))}",
+                cure="let a channel bring the events that change what all keys share",
             )
 
 
@@ -353,7 +365,7 @@ def check_lanes(
     lanes: Any,
     declared: Sequence[Any],
     dependence: Dependence,
-    laned: tuple[Tag, ...],
+    laned: tuple[EventType, ...],
     where: Location | None,
 ) -> None:
     """Refuse lanes where events can't be spread over them."""
@@ -370,34 +382,34 @@ def check_lanes(
         got = (
             f"{tied[0][0].__name__} and {tied[0][1].__name__} depend on each other"
             if tied
-            else "every tag depends on itself"
+            else "every event type depends on itself"
         )
         raise ProgramError(
             "no events can be spread over lanes",
             where=where,
-            expected="some tags whose events are all independent of each other",
+            expected="some event types whose events are all independent of each other",
             got=got,
             cure="leave out lanes=; this program folds in order anyway",
         )
-    for tag in dependence.tags:
-        apart = [other for other in laned if not dependence.restrictions(tag, other)]
-        if tag not in laned and apart:
+    for event_type in dependence.event_types:
+        apart = [other for other in laned if not dependence.restrictions(event_type, other)]
+        if event_type not in laned and apart:
             raise ProgramError(
-                f"{tag.__name__} sees all lanes, and yet is independent of {apart[0].__name__}",
+                f"{event_type.__name__} sees all lanes, and yet is independent of {apart[0].__name__}",
                 where=where,
-                expected=f"{tag.__name__} to depend on what is spread over lanes",
-                got=f"{tag.__name__} and {apart[0].__name__} independent",
-                cure=f"add depends({tag.__name__}, {apart[0].__name__}), or leave out lanes",
+                expected=f"{event_type.__name__} to depend on what is spread over lanes",
+                got=f"{event_type.__name__} and {apart[0].__name__} independent",
+                cure=f"add depends({event_type.__name__}, {apart[0].__name__}), or leave out lanes",
             )
     for states in declared:
         for handler in states.handlers:
-            if handler.tag in laned and (handler.update or handler.output):
+            if handler.event_type in laned and (handler.update or handler.output):
                 _check_spread(handler, states.shape)
                 _check_silent(handler)
         inner = states.shape
         while inner.by is not None:
             inner = inner.inner
-        if not any(h.tag in laned for h in states.handlers):
+        if not any(h.event_type in laned for h in states.handlers):
             continue
         if inner.fork is None or inner.zero is MISSING:
             raise ProgramError(
@@ -425,23 +437,23 @@ def _check_unshared(declared: Sequence[Any], lanes: int, where: Location | None)
 
 def _check_spread(handler: Handler, shape: Any) -> None:
     while not handler.whole and shape.by is not None:
-        if shape.by != SOURCE and shape.by not in field_names(handler.tag):
+        if shape.by != CHANNEL and shape.by not in field_names(handler.event_type):
             break
         shape = shape.inner
     if handler.whole or shape.by is not None:
         raise ProgramError(
-            f"{handler.tag.__name__} is spread over lanes, and yet sees all of them",
+            f"{handler.event_type.__name__} is spread over lanes, and yet sees all of them",
             where=handler.where,
-            expected="a handler that sees its own entry only, or a tag that depends on itself",
+            expected="a handler that sees its own entry only, or an event type that depends on itself",
             got="whole=True" if handler.whole else f"no field {shape.by!r}",
-            cure=f"add depends({handler.tag.__name__}, {handler.tag.__name__}), or leave out lanes",
+            cure=f"add depends({handler.event_type.__name__}, {handler.event_type.__name__}), or leave out lanes",
         )
 
 
 def _check_silent(handler: Handler) -> None:
     if handler.output is not None and reads_state(handler.output):
         raise ProgramError(
-            f"what {handler.tag.__name__} says depends on the state, of which lanes hold only parts",
+            f"what {handler.event_type.__name__} says depends on the state, of which lanes hold only parts",
             where=handler.where,
             expected="an output that looks at the event alone",
             got="an output that looks at the state",

@@ -91,7 +91,7 @@ class LanedShape:
 
     Each independent event changes one lane, chosen by the event alone, which starts from `zero`;
     whoever needs the whole sees the base and the lanes joined in order, and leaves a new base. So
-    float sums come out the same to the bit, however many workers share the lanes.
+    float sums come out the same to the bit, however many nodes share the lanes.
     """
 
     inner: Shape

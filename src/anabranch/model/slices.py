@@ -1,7 +1,7 @@
-"""Slices: parts of a tag, as a worker of a plan is made responsible for them.
+"""Slices: parts of an event type, as a node of a plan is made responsible for them.
 
-Flumina calls this an implementation tag. A tag may be cut by a field (`key` equal to 1, or in
-shard 2 of 8), by the source that brings it, and, if its events are independent, by lane.
+Flumina calls this an implementation event type. An event type may be cut by a field (`key` equal to 1, or in
+shard 2 of 8), by the channel that brings it, and, if its events are independent, by lane.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any
 
 from anabranch.errors import ProgramError
 from anabranch.model.events import (
+    CHANNEL,
     LANE,
-    SOURCE,
     Event,
-    Tag,
+    EventType,
     check_event_type,
     field_names,
     spread,
@@ -88,11 +88,11 @@ def admits(field: str, choice: Choice | None, value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Slice:
-    """A tag, cut down by fields, lane and source. Made by `take`."""
+    """An event type, cut down by fields, lane and channel. Made by `take`."""
 
-    tag: Tag
+    event_type: EventType
     where: tuple[tuple[str, Choice], ...] = ()
-    source: str | None = None
+    channel: str | None = None
 
     def choice(self, field: str) -> Choice | None:
         """Return how a field is restricted, or None."""
@@ -103,7 +103,7 @@ class Slice:
 
     def covers(self, event: Event, lanes: int | None = None) -> bool:
         """Say whether an event belongs to this slice."""
-        if type(event.data) is not self.tag or (self.source not in (None, event.source)):
+        if type(event.data) is not self.event_type or (self.channel not in (None, event.channel)):
             return False
         return all(
             admits(field, choice, field_value(event, field, lanes)) for field, choice in self.where
@@ -111,22 +111,22 @@ class Slice:
 
     def overlaps(self, other: Slice) -> bool:
         """Say whether an event could belong to both slices."""
-        if self.tag is not other.tag:
+        if self.event_type is not other.event_type:
             return False
-        if None not in (self.source, other.source) and self.source != other.source:
+        if None not in (self.channel, other.channel) and self.channel != other.channel:
             return False
         return all(choices_overlap(field, c, other.choice(field)) for field, c in self.where)
 
     def __str__(self) -> str:
         parts = [f"{field.lstrip('@')}{choice}" for field, choice in self.where]
         cut = f"[{', '.join(parts)}]" if parts else ""
-        return f"{self.tag.__name__}{cut}" + (f"@{self.source}" if self.source else "")
+        return f"{self.event_type.__name__}{cut}" + (f"@{self.channel}" if self.channel else "")
 
 
 def field_value(event: Event, field: str, lanes: int | None) -> Any:
     """Return the value of a field of an event; the lane is computed."""
-    if field == SOURCE:
-        return event.source
+    if field == CHANNEL:
+        return event.channel
     if field == LANE:
         number = spread(event)
         return number % lanes if lanes else number
@@ -134,32 +134,38 @@ def field_value(event: Event, field: str, lanes: int | None) -> Any:
 
 
 def _admits_value(part: Slice, field: str, value: Any) -> bool:
-    if field == SOURCE:
-        return part.source in (None, value)
+    if field == CHANNEL:
+        return part.channel in (None, value)
     return admits(field, part.choice(field), value)
 
 
 def take(
-    tag: Tag, *, source: str | None = None, lane: Shard | int | None = None, **fields: Any
+    event_type: EventType,
+    *,
+    channel: str | None = None,
+    lane: Shard | int | None = None,
+    **fields: Any,
 ) -> Slice:
-    """Return a slice of a tag: `take(Inc, key=1)`, `take(Temp, source="t1")`.
+    """Return a slice of an event type: `take(Inc, key=1)`, `take(Temp, channel="t1")`.
 
     A field is given a value, or a `Shard(index, count)` of the values by stable hash.
     """
-    if not isinstance(tag, type) or not (hasattr(tag, "_fields") or is_dataclass(tag)):
-        check_event_type(tag, locate_caller())
-    known = field_names(tag)
+    if not isinstance(event_type, type) or not (
+        hasattr(event_type, "_fields") or is_dataclass(event_type)
+    ):
+        check_event_type(event_type, locate_caller())
+    known = field_names(event_type)
     for name in fields:
         if name not in known:
             raise ProgramError(
-                f"{tag.__name__} can't be cut by `{name}`",
+                f"{event_type.__name__} can't be cut by `{name}`",
                 expected=f"one of its fields: {', '.join(known)}",
                 got=name,
             )
     if lane is not None:
         fields[LANE] = lane
     where = {name: v if isinstance(v, Equals | Shard) else Equals(v) for name, v in fields.items()}
-    return Slice(tag, tuple(sorted(where.items())), source)
+    return Slice(event_type, tuple(sorted(where.items())), channel)
 
 
 class Slices:
@@ -167,11 +173,11 @@ class Slices:
 
     __slots__ = ("_items",)
 
-    def __init__(self, items: Iterable[Slice | Tag] = ()) -> None:
+    def __init__(self, items: Iterable[Slice | EventType] = ()) -> None:
         self._items = frozenset(s if isinstance(s, Slice) else take(s) for s in items)
 
-    def has(self, tag: Tag, *, source: str | None = None, **fields: Any) -> bool:
-        """Say whether events of `tag` with these field values may come to this side.
+    def has(self, event_type: EventType, *, channel: str | None = None, **fields: Any) -> bool:
+        """Say whether events of `type` with these field values may come to this side.
 
         >>> from typing import NamedTuple
         >>> Inc = NamedTuple("Inc", [("time", int), ("key", int)])
@@ -179,15 +185,15 @@ class Slices:
         >>> left.has(Inc), left.has(Inc, key=1), left.has(Inc, key=2)
         (True, True, False)
         """
-        asked = take(tag, source=source, **fields)
+        asked = take(event_type, channel=channel, **fields)
         return any(asked.overlaps(own) for own in self._items)
 
     def has_value(self, field: str, value: Any) -> bool:
-        """Say whether events of any tag with this field value may come to this side."""
+        """Say whether events of any event type with this field value may come to this side."""
         return any(
             _admits_value(own, field, value)
             for own in self._items
-            if field in (LANE, SOURCE) or field in field_names(own.tag)
+            if field in (LANE, CHANNEL) or field in field_names(own.event_type)
         )
 
     def narrow(self, field: str, value: Any) -> Slices:
@@ -195,13 +201,13 @@ class Slices:
 
         >>> from typing import NamedTuple
         >>> Inc = NamedTuple("Inc", [("time", int), ("key", int)])
-        >>> Slices([take(Inc, key=1, source="a"), take(Inc, key=2)]).narrow("key", 1)
+        >>> Slices([take(Inc, key=1, channel="a"), take(Inc, key=2)]).narrow("key", 1)
         {Inc[key=1]@a}
         """
         return Slices(
             own
             for own in self._items
-            if (field == SOURCE or field in field_names(own.tag))
+            if (field == CHANNEL or field in field_names(own.event_type))
             and _admits_value(own, field, value)
         )
 
@@ -209,9 +215,9 @@ class Slices:
         """Say whether an event comes to this side."""
         return any(own.covers(event, lanes) for own in self._items)
 
-    def tags(self) -> frozenset[Tag]:
-        """Return the tags of which this side gets a part."""
-        return frozenset(own.tag for own in self._items)
+    def event_types(self) -> frozenset[EventType]:
+        """Return the event types of which this side gets a part."""
+        return frozenset(own.event_type for own in self._items)
 
     def __or__(self, other: Slices) -> Slices:
         return Slices(self._items | other._items)

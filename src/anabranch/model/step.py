@@ -157,14 +157,14 @@ def run(handler: Handler, state: AnyState, data: Any) -> tuple[AnyState, Outputs
     return state, outputs
 
 
-def collect(said: Any) -> Outputs:
+def collect(emitted: Any) -> Outputs:
     """Read what an output function returned: None is nothing, a list or generator is many.
 
     >>> collect(None), collect([1, 2]), collect((1, 2)), collect("ab")
     ((), (1, 2), ((1, 2),), ('ab',))
     """
-    if said is None:
+    if emitted is None:
         return ()
-    if isinstance(said, list | GeneratorType):
-        return tuple(said)
-    return (said,)
+    if isinstance(emitted, list | GeneratorType):
+        return tuple(emitted)
+    return (emitted,)

@@ -1,7 +1,7 @@
-"""Assembly: from a tree of tags to a typed binary tree of workers.
+"""Assembly: from a tree of event types to a typed binary tree of nodes.
 
 An optimizer says which slices stand above which. A program forks in two, and only between state
-types that fit, so a node with many children becomes several workers.
+types that fit, so a node with many children becomes several nodes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from anabranch.model.program import Program
 from anabranch.plan.pricing.rates import Load
-from anabranch.plan.tree import Worker, pair_up
+from anabranch.plan.tree import PlanNode, pair_up
 
 _LONGEST_LADDER = 64
 """More children than this are balanced: a ladder of a thousand rungs helps nobody."""
@@ -21,44 +21,44 @@ _MOST_TRIED = 7
 
 
 @dataclass(frozen=True)
-class TagNode:
+class TypeNode:
     """Some loads that stand together, and what stands below them."""
 
     loads: tuple[Load, ...] = ()
-    children: tuple[TagNode, ...] = ()
+    children: tuple[TypeNode, ...] = ()
     machine: str = ""
 
-    def tags(self) -> frozenset[type]:
-        """Return the tags of this node and all below."""
-        own = frozenset(load.slice.tag for load in self.loads)
-        return own.union(*(child.tags() for child in self.children))
+    def event_types(self) -> frozenset[type]:
+        """Return the event types of this node and all below."""
+        own = frozenset(load.slice.event_type for load in self.loads)
+        return own.union(*(child.event_types() for child in self.children))
 
 
-Known = dict[tuple[TagNode, str], Worker | None]
+Known = dict[tuple[TypeNode, str], PlanNode | None]
 """What has been assembled of a node in a state type."""
 
 
-def place_by_rate(node: TagNode, machines: Sequence[str]) -> TagNode:
+def place_by_rate(node: TypeNode, machines: Sequence[str]) -> TypeNode:
     """Put each node where most of its own events arrive; an empty one on the first machine."""
     arriving: dict[str, float] = {}
     for load in node.loads:
         arriving[load.machine] = arriving.get(load.machine, 0.0) + load.rate
     machine = max(arriving, key=lambda name: arriving[name]) if arriving else machines[0]
     children = tuple(place_by_rate(child, machines) for child in node.children)
-    return TagNode(node.loads, children, machine)
+    return TypeNode(node.loads, children, machine)
 
 
-def place_at(node: TagNode, machine: str) -> TagNode:
+def place_at(node: TypeNode, machine: str) -> TypeNode:
     """Put every node on one machine."""
-    return TagNode(node.loads, tuple(place_at(c, machine) for c in node.children), machine)
+    return TypeNode(node.loads, tuple(place_at(c, machine) for c in node.children), machine)
 
 
 def assemble_lowest(
-    program: Program, node: TagNode, state: str | None = None, known: Known | None = None
-) -> Worker | None:
-    """Return the lowest worker tree in which one child at a time is forked off, as Flumina does.
+    program: Program, node: TypeNode, state: str | None = None, known: Known | None = None
+) -> PlanNode | None:
+    """Return the lowest node tree in which one child at a time is forked off, as Flumina does.
 
-    None if no chain of the program's forks leads from the state type to the leaves' tags. What has
+    None if no chain of the program's forks leads from the state type to the leaves' event types. What has
     been assembled once is `known`: there are far more ways to get to a rest than there are rests.
     """
     state = state or program.initial.name
@@ -68,19 +68,19 @@ def assemble_lowest(
     return known[node, state]
 
 
-def _assemble_lowest(program: Program, node: TagNode, state: str, known: Known) -> Worker | None:
-    if not program.state_type(state).handles(node.tags()):
+def _assemble_lowest(program: Program, node: TypeNode, state: str, known: Known) -> PlanNode | None:
+    if not program.state_type(state).handles(node.event_types()):
         return None
     if not node.children:
-        return _worker(node, state, ())
+        return _plan_node(node, state, ())
     if len(node.children) == 1:
-        merged = TagNode(
+        merged = TypeNode(
             node.loads + node.children[0].loads, node.children[0].children, node.machine
         )
         return assemble_lowest(program, merged, state, known)
     if len(node.children) > _LONGEST_LADDER and program.find_fork(state, state, state):
         return assemble_balanced(program, node, state)
-    best: Worker | None = None
+    best: PlanNode | None = None
     for fork in program.forks:
         if fork.parent != state:
             continue
@@ -93,7 +93,7 @@ def _assemble_lowest(program: Program, node: TagNode, state: str, known: Known) 
                 b = assemble_lowest(program, right, fork.right, known) if a else None
                 if a and b:
                     found = True
-                    candidate = _worker(node, state, (a, b))
+                    candidate = _plan_node(node, state, (a, b))
                     if best is None or candidate.height < best.height:
                         best = candidate
             if alike and found:
@@ -101,67 +101,71 @@ def _assemble_lowest(program: Program, node: TagNode, state: str, known: Known) 
     return best
 
 
-def _choose_first(node: TagNode) -> list[tuple[TagNode, TagNode]]:
+def _choose_first(node: TypeNode) -> list[tuple[TypeNode, TypeNode]]:
     """Return ways to take one child and leave the rest together, the highest child first.
 
     Where both sides are of one type, that is best: the sides' heights are then as even as a
     one-by-one split allows. Of children that do not differ one is tried.
     """
-    ordered = sorted(node.children, key=_tag_height, reverse=True)
-    tried: list[tuple[TagNode, TagNode]] = []
+    ordered = sorted(node.children, key=_type_height, reverse=True)
+    tried: list[tuple[TypeNode, TypeNode]] = []
     seen: set[tuple[frozenset[type], bool]] = set()
     for place, child in enumerate(ordered):
-        signature = (child.tags(), not child.children)
+        signature = (child.event_types(), not child.children)
         if signature in seen:
             continue
         seen.add(signature)
         rest = ordered[:place] + ordered[place + 1 :]
-        together = rest[0] if len(rest) == 1 else TagNode((), tuple(rest), node.machine)
+        together = rest[0] if len(rest) == 1 else TypeNode((), tuple(rest), node.machine)
         tried.append((child, together))
         if len(ordered) > _MOST_TRIED and len(tried) > 1:
             break
     return tried
 
 
-def assemble_balanced(program: Program, node: TagNode, state: str | None = None) -> Worker | None:
-    """Return a worker tree whose forks are balanced, where the state type forks into its own kind.
+def assemble_balanced(
+    program: Program, node: TypeNode, state: str | None = None
+) -> PlanNode | None:
+    """Return a node tree whose forks are balanced, where the state type forks into its own kind.
 
     Children on one machine are put together first, so that their states meet before they travel.
     Where types differ, fall back to forking one child off at a time.
     """
     state = state or program.initial.name
-    if not program.state_type(state).handles(node.tags()):
+    if not program.state_type(state).handles(node.event_types()):
         return None
     if len(node.children) < 2 or program.find_fork(state, state, state) is None:
         return assemble_lowest(program, node, state)
     below = [assemble_balanced(program, child, state) for child in node.children]
-    workers = [worker for worker in below if worker is not None]
-    if len(workers) < len(below):
+    plan_nodes = [plan_node for plan_node in below if plan_node is not None]
+    if len(plan_nodes) < len(below):
         return assemble_lowest(program, node, state)
-    by_machine: dict[str | None, list[Worker]] = {}
-    for worker in workers:
-        by_machine.setdefault(worker.machine, []).append(worker)
+    by_machine: dict[str | None, list[PlanNode]] = {}
+    for plan_node in plan_nodes:
+        by_machine.setdefault(plan_node.machine, []).append(plan_node)
     if len(by_machine) > 1:
-        workers = [_merge(group, state, machine) for machine, group in by_machine.items()]
-    return _merge(workers, state, node.machine, node.loads)
+        plan_nodes = [_merge(group, state, machine) for machine, group in by_machine.items()]
+    return _merge(plan_nodes, state, node.machine, node.loads)
 
 
 def _merge(
-    workers: list[Worker], state: str, machine: str | None, loads: tuple[Load, ...] = ()
-) -> Worker:
-    """Return one worker above all of these, as low as it can be."""
-    children = pair_up(workers, state, machine)
+    plan_nodes: list[PlanNode], state: str, machine: str | None, loads: tuple[Load, ...] = ()
+) -> PlanNode:
+    """Return one node above all of these, as low as it can be."""
+    children = pair_up(plan_nodes, state, machine)
     if len(children) == 1 and not loads:
         return children[0]
-    return Worker(*(load.slice for load in loads), children=children, state=state, machine=machine)
+    return PlanNode(
+        *(load.slice for load in loads), children=children, state=state, machine=machine
+    )
 
 
-def _worker(node: TagNode, state: str, children: tuple[Worker, ...]) -> Worker:
+def _plan_node(node: TypeNode, state: str, children: tuple[PlanNode, ...]) -> PlanNode:
     slices = [load.slice for load in node.loads]
-    return Worker(*slices, children=children, state=state, machine=node.machine or None)
+    return PlanNode(*slices, children=children, state=state, machine=node.machine or None)
 
 
-def _tag_height(node: TagNode) -> int:
+def _type_height(node: TypeNode) -> int:
     # A node with many children becomes a ladder: each rung adds a level.
-    heights = sorted((_tag_height(child) for child in node.children), reverse=True)
+    heights = sorted((_type_height(child) for child in node.children), reverse=True)
     return 1 + max((place + height for place, height in enumerate(heights)), default=0)

@@ -8,13 +8,13 @@ from itertools import combinations
 from anabranch.model.program import Program
 from anabranch.model.slices import Slice
 from anabranch.plan.graph import connect
-from anabranch.plan.tree import Plan, Worker
+from anabranch.plan.tree import Plan, PlanNode
 
 
 def enumerate_plans(program: Program, slices: Sequence[Slice]) -> Iterator[Plan]:
     """Yield every valid plan over these slices, up to the order of sides that fork alike.
 
-    At each worker some slices stay; the others must fall into two groups that do not depend on
+    At each node some slices stay; the others must fall into two groups that do not depend on
     each other. The number of plans grows faster than exponentially: this is for small programs.
     """
     distinct = tuple(dict.fromkeys(slices))
@@ -22,11 +22,11 @@ def enumerate_plans(program: Program, slices: Sequence[Slice]) -> Iterator[Plan]
         yield Plan(root, f"plan {number}")
 
 
-def _enumerate(program: Program, slices: tuple[Slice, ...], state: str) -> Iterator[Worker]:
+def _enumerate(program: Program, slices: tuple[Slice, ...], state: str) -> Iterator[PlanNode]:
     kind = program.state_type(state)
-    if not kind.handles(part.tag for part in slices):
+    if not kind.handles(part.event_type for part in slices):
         return
-    yield Worker(*slices, state=state)
+    yield PlanNode(*slices, state=state)
     forks = [fork for fork in program.forks if fork.parent == state]
     for size in range(len(slices) - 1):
         for own in combinations(slices, size):
@@ -39,7 +39,7 @@ def _enumerate(program: Program, slices: tuple[Slice, ...], state: str) -> Itera
                     for a, b in pairs:
                         for x in _enumerate(program, a, fork.left):
                             for y in _enumerate(program, b, fork.right):
-                                yield Worker(*own, children=(x, y), state=state)
+                                yield PlanNode(*own, children=(x, y), state=state)
 
 
 def split(

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 from anabranch.errors import InputError, PlanError
 from anabranch.model.program import Program
 from anabranch.plan.implied_forks import add_copies
-from anabranch.plan.obstacles import Obstacle, ask_why_one_worker, note_plan
+from anabranch.plan.obstacles import Obstacle, ask_why_one_node, note_plan
 from anabranch.plan.optimizers import OPTIMIZERS
 from anabranch.plan.pricing.cost import Cost, price
 from anabranch.plan.pricing.duties import (
     Duty,
-    count_workers,
+    count_nodes,
     list_duties,
     name_duration,
     name_rate,
@@ -48,7 +48,7 @@ class Rival(NamedTuple):
         """Return it as plain data."""
         return {
             "optimizer": self.optimizer,
-            "workers": len(self.plan.workers()) if self.plan else None,
+            "nodes": len(self.plan.nodes()) if self.plan else None,
             "height": self.plan.height if self.plan else None,
             "cost": self.cost._asdict() if self.cost else None,
             "reason": self.reason or None,
@@ -59,7 +59,7 @@ class Rival(NamedTuple):
 class Explanation:
     """A program's dependence, structure and plan, with the reasons in words.
 
-    `obstacles` answers the question why everything is on one worker; it is empty if it is not.
+    `obstacles` answers the question why everything is on one node; it is empty if it is not.
     """
 
     program: Program
@@ -73,7 +73,7 @@ class Explanation:
 
     @property
     def keeps_up(self) -> bool:
-        """Say whether no worker has more to do than time to do it."""
+        """Say whether no node has more to do than time to do it."""
         return self.cost.busiest <= 1
 
     @property
@@ -82,36 +82,39 @@ class Explanation:
         return (*self.structure.reasons, *self.notes)
 
     def dependence_rows(self) -> list[list[str]]:
-        """Return the dependence as a table: a row per tag, its name first."""
+        """Return the dependence as a table: a row per event type, its name first."""
         return [
-            [a.__name__, *(describe_pair(self.program, a, b) for b in self.program.tags)]
-            for a in self.program.tags
+            [a.__name__, *(describe_pair(self.program, a, b) for b in self.program.event_types)]
+            for a in self.program.event_types
         ]
 
     def __str__(self) -> str:
         sections = [
-            f"{self.program.name}: {self.structure.kind}, {count_workers(self.plan)}",
-            _title("dependence", _align([["", *self._tags()], *self.dependence_rows()])),
-            _title("tags", _align([[r.tag.__name__, r.describe()] for r in self.structure.roles])),
+            f"{self.program.name}: {self.structure.kind}, {count_nodes(self.plan)}",
+            _title("dependence", _align([["", *self._types()], *self.dependence_rows()])),
+            _title(
+                "event_types",
+                _align([[r.event_type.__name__, r.describe()] for r in self.structure.roles]),
+            ),
             _title("cut", _number(describe_levels(self.structure.levels))),
             _title(f"plan, {self.plan.name}", _align(self.plan_rows(), right=(1, 2, 3))),
             _title("cost", describe_cost(self.cost)),
             _title("reasons", _itemise(self.reasons)),
-            _title("why one worker?", _itemise([o.text for o in self.obstacles])),
+            _title("why one node?", _itemise([o.text for o in self.obstacles])),
         ]
         return "\n\n".join(section for section in sections if section) + "\n"
 
     def plan_rows(self) -> list[list[str]]:
         """Return the plan as a table: the tree, then rate, syncs, time, and as needed more."""
-        several = len({duty.worker.state for duty in self.duties}) > 1
-        placed = any(duty.worker.machine for duty in self.duties)
-        head = ["worker", "events", "syncs", "busy"]
+        several = len({duty.node.state for duty in self.duties}) > 1
+        placed = any(duty.node.machine for duty in self.duties)
+        head = ["node", "events", "syncs", "busy"]
         rows = [[*head, *(["state"] if several else []), *(["machine"] if placed else [])]]
         for stem, duty in zip(_grow_stems(self.duties), self.duties, strict=True):
-            row = [stem + describe_worker(duty), name_rate(duty.rate) if duty.loads else ""]
-            row += [name_rate(duty.syncs) if duty.worker.children else "", name_share(duty.busy)]
-            row += [duty.worker.state] if several else []
-            rows.append(row + ([duty.worker.machine or ""] if placed else []))
+            row = [stem + describe_node(duty), name_rate(duty.rate) if duty.loads else ""]
+            row += [name_rate(duty.syncs) if duty.node.children else "", name_share(duty.busy)]
+            row += [duty.node.state] if several else []
+            rows.append(row + ([duty.node.machine or ""] if placed else []))
         return rows
 
     def to_json(self) -> dict[str, Any]:
@@ -119,14 +122,14 @@ class Explanation:
         return {
             "program": self.program.name,
             "kind": self.structure.kind,
-            "tags": {
-                role.tag.__name__: {
+            "event_types": {
+                role.event_type.__name__: {
                     "role": role.role,
                     "per": list(role.per),
                     "words": role.describe(),
                     "depends": {
-                        other.__name__: describe_pair(self.program, role.tag, other)
-                        for other in self.program.dependence.neighbours(role.tag)
+                        other.__name__: describe_pair(self.program, role.event_type, other)
+                        for other in self.program.dependence.neighbours(role.event_type)
                     },
                 }
                 for role in self.structure.roles
@@ -134,15 +137,15 @@ class Explanation:
             "levels": [
                 {
                     "keys": list(level.keys),
-                    "markers": [tag.__name__ for tag in level.markers],
-                    "below": [tag.__name__ for tag in level.below],
+                    "markers": [event_type.__name__ for event_type in level.markers],
+                    "below": [event_type.__name__ for event_type in level.below],
                 }
                 for level in self.structure.levels
             ],
             "plan": {
                 "name": self.plan.name,
                 "height": self.plan.height,
-                "workers": [_describe_duty(duty) for duty in self.duties],
+                "nodes": [_describe_duty(duty) for duty in self.duties],
             },
             "cost": self.cost._asdict(),
             "keeps_up": self.keeps_up,
@@ -150,8 +153,8 @@ class Explanation:
             "why_one_worker": [obstacle._asdict() for obstacle in self.obstacles],
         }
 
-    def _tags(self) -> list[str]:
-        return [tag.__name__ for tag in self.program.tags]
+    def _types(self) -> list[str]:
+        return [event_type.__name__ for event_type in self.program.event_types]
 
 
 def explain(
@@ -172,7 +175,7 @@ def explain(
     plan = OPTIMIZERS[optimizer](program, rates, machines)
     duties = list_duties(program, plan, rates)
     notes = note_plan(program, plan, rates, duties)
-    obstacles = ask_why_one_worker(program, structure, plan, rates) if len(duties) == 1 else ()
+    obstacles = ask_why_one_node(program, structure, plan, rates) if len(duties) == 1 else ()
     cost = price(program, plan, rates)
     return Explanation(
         program, rates, structure, plan, tuple(duties.values()), cost, notes, obstacles
@@ -197,13 +200,13 @@ def rival_rows(rivals: Iterable[Rival]) -> list[list[str]]:
     """Return a comparison as a table; the first row names the columns."""
     rivals = list(rivals)
     least = min((rival.cost.total for rival in rivals if rival.cost), default=0.0)
-    rows = [["optimizer", "workers", "height", "network", "rounds", "busiest", "cost", ""]]
+    rows = [["optimizer", "nodes", "height", "network", "rounds", "busiest", "cost", ""]]
     for name, plan, cost, reason in rivals:
         if plan is None or cost is None:
             rows.append([name, "–", "", "", "", "", "", reason])
             continue
         ratio = f"{cost.total / least:.3g}×" if least else ""
-        row = [name, str(len(plan.workers())), str(plan.height), f"{cost.network_bytes:,.0f} B/s"]
+        row = [name, str(len(plan.nodes())), str(plan.height), f"{cost.network_bytes:,.0f} B/s"]
         row += [name_rate(cost.rounds), name_share(cost.busiest), ratio]
         rows.append([*row, "can't keep up" if cost.busiest > 1 else ""])
     return rows
@@ -216,7 +219,7 @@ def write_comparison(rivals: Iterable[Rival]) -> str:
 
 
 def describe_pair(program: Program, a: type, b: type) -> str:
-    """Say when two tags depend on each other: `·`, `always`, `same key`."""
+    """Say when two event types depend on each other: `·`, `always`, `same key`."""
     restrictions = program.dependence.restrictions(a, b)
     if not restrictions:
         return APART
@@ -233,8 +236,8 @@ def describe_levels(levels: Iterable[Level]) -> list[str]:
         if level.keys:
             lines.append(f"by {', '.join(level.keys)}")
         if level.markers:
-            top = ", ".join(tag.__name__ for tag in level.markers)
-            below = ", ".join(tag.__name__ for tag in level.below)
+            top = ", ".join(event_type.__name__ for event_type in level.markers)
+            below = ", ".join(event_type.__name__ for event_type in level.below)
             inside = f" within each {', '.join(level.keys)}" if level.keys else ""
             lines.append(f"{top} above {below}{inside}" if below else f"{top}{inside}")
     return lines or ["nothing: the dependence holds everything together"]
@@ -249,13 +252,16 @@ def describe_cost(cost: Cost) -> list[str]:
     work = f"{name_duration(cost.total)} of work for each second of stream"
     return [
         f"{network} on the network, {rounds}",
-        f"busiest worker {name_share(cost.busiest)}, {work}",
+        f"busiest node {name_share(cost.busiest)}, {work}",
     ]
 
 
-def describe_worker(duty: Duty) -> str:
-    """Say what a worker answers for."""
-    named = [f"{tag} ({cut})" if cut else tag for tag, cut in name_slices(duty.worker.slices)]
+def describe_node(duty: Duty) -> str:
+    """Say what a node answers for."""
+    named = [
+        f"{event_type} ({cut})" if cut else event_type
+        for event_type, cut in name_slices(duty.node.slices)
+    ]
     if len(named) > 4:
         named[3:] = [f"+{len(named) - 3} more"]
     return "; ".join(named) or "(joins and forks)"
@@ -264,9 +270,9 @@ def describe_worker(duty: Duty) -> str:
 def _describe_duty(duty: Duty) -> dict[str, Any]:
     return {
         "path": duty.path,
-        "slices": [str(part) for part in duty.worker.slices],
-        "state": duty.worker.state,
-        "machine": duty.worker.machine,
+        "slices": [str(part) for part in duty.node.slices],
+        "state": duty.node.state,
+        "machine": duty.node.machine,
         "rate": duty.rate,
         "syncs": duty.syncs,
         "busy": duty.busy,
@@ -275,7 +281,7 @@ def _describe_duty(duty: Duty) -> dict[str, Any]:
 
 
 def _grow_stems(duties: Sequence[Duty]) -> list[str]:
-    """Return the lines of the tree that lead to each worker, in the order of a walk."""
+    """Return the lines of the tree that lead to each node, in the order of a walk."""
     stems = []
     for duty in duties:
         sides = duty.path.split(".")[1:]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from anabranch.model.events import Tag
+from anabranch.model.events import EventType
 from anabranch.model.handlers import reads_state
 from anabranch.model.markers import is_marker, orders_itself
 from anabranch.model.program import ForkJoin, Program
@@ -15,42 +15,44 @@ from anabranch.model.step import add_delta
 
 
 class Branch(NamedTuple):
-    """A fork from a state type to two smaller ones, and the tags that go left and right."""
+    """A fork from a state type to two smaller ones, and the event types that go left and right."""
 
     fork: ForkJoin
     left: Slices
     right: Slices
 
 
-def find_leaf_types(program: Program) -> dict[Tag, str]:
-    """Return the tags that leaves may fold from zero, each with the state type that does.
+def find_leaf_types(program: Program) -> dict[EventType, str]:
+    """Return the event types that leaves may fold from zero, each with the state type that does.
 
-    Such a tag is free: the law of zero (`join(s, update(zero, e)) == update(s, e)`) is promised of
-    tags that do not depend on themselves. Of two tags that depend on each other without being
+    Such an event type is free: the law of zero (`join(s, update(zero, e)) == update(s, e)`) is promised of
+    event types that do not depend on themselves. Of two event types that depend on each other without being
     markers (inc and dec), the one that the program names first is free of the other.
     """
     dependence = program.dependence
     types = _list_types(program, find_branches(program))
-    found: dict[Tag, str] = {}
-    for tag in program.tags:
-        tied = any(dependence.restrictions(tag, other) for other in found)
-        if tied or orders_itself(dependence, tag) or is_marker(dependence, tag):
+    found: dict[EventType, str] = {}
+    for event_type in program.event_types:
+        tied = any(dependence.restrictions(event_type, other) for other in found)
+        if tied or orders_itself(dependence, event_type) or is_marker(dependence, event_type):
             continue
-        name = next((name for name in types if tag in program.state_type(name).handlers), None)
+        name = next(
+            (name for name in types if event_type in program.state_type(name).handlers), None
+        )
         if name is not None:
-            found[tag] = name
+            found[event_type] = name
     return found
 
 
-def find_silent_leaves(program: Program) -> dict[Tag, str]:
+def find_silent_leaves(program: Program) -> dict[EventType, str]:
     """Return the leaves whose outputs, if any, do not read the state; none where lanes keep an order."""
     if program.lanes is not None:
         return {}
     handlers = program.initial.handlers
     return {
-        tag: name
-        for tag, name in find_leaf_types(program).items()
-        if handlers[tag].output is None or not reads_state(handlers[tag].output)
+        event_type: name
+        for event_type, name in find_leaf_types(program).items()
+        if handlers[event_type].output is None or not reads_state(handlers[event_type].output)
     }
 
 
@@ -107,7 +109,9 @@ def _read_branch(program: Program, fork: ForkJoin) -> Branch | None:
         return None
     if any(program.dependence.restrictions(a, b) for a in left for b in right):
         return None
-    return Branch(fork, *(Slices(Slice(tag) for tag in side) for side in (left, right)))
+    return Branch(
+        fork, *(Slices(Slice(event_type) for event_type in side) for side in (left, right))
+    )
 
 
 def _join_below(

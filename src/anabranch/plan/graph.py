@@ -1,8 +1,8 @@
 """The dependence graph on slices, kept as bundles so that a thousand slices stay cheap.
 
-A dependence between two tags connects many slices at once: everything on one side of it with
+A dependence between two event types connects many slices at once: everything on one side of it with
 everything on the other. Keeping such a bundle whole is linear where its edges are quadratic.
-Slices that share events are connected too: two workers side by side can't both answer for them.
+Slices that share events are connected too: two nodes side by side can't both answer for them.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ class Bundle:
 
 def bundle_up(dependence: Dependence, slices: Sequence[Slice]) -> list[Bundle]:
     """Return what must not run side by side, because it depends or overlaps, as bundles."""
-    by_tag: dict[type, list[int]] = {}
+    by_type: dict[type, list[int]] = {}
     for number, part in enumerate(slices):
-        by_tag.setdefault(part.tag, []).append(number)
+        by_type.setdefault(part.event_type, []).append(number)
     bundles: list[Bundle] = []
-    tags = list(by_tag)
-    for place, a in enumerate(tags):
-        for b in tags[place:]:
+    event_types = list(by_type)
+    for place, a in enumerate(event_types):
+        for b in event_types[place:]:
             for same in dependence.restrictions(a, b):
-                bundles += _bundle_pair(slices, by_tag[a], by_tag[b], same)
-        bundles += _bundle_overlaps(slices, by_tag[a])
+                bundles += _bundle_pair(slices, by_type[a], by_type[b], same)
+        bundles += _bundle_overlaps(slices, by_type[a])
     return bundles
 
 
@@ -73,17 +73,17 @@ def _find_even_shards(parts: Sequence[Slice], fields: Iterable[str]) -> set[str]
 
 
 def _bundle_overlaps(slices: Sequence[Slice], numbers: list[int]) -> list[Bundle]:
-    """Connect slices of one tag that share events; compare only those that might."""
+    """Connect slices of one event type that share events; compare only those that might."""
     parts = [slices[n] for n in numbers]
     fields = {name for part in parts for name, _ in part.where}
-    sourced = all(part.source is not None for part in parts)
+    sourced = all(part.channel is not None for part in parts)
     telling = _find_even_shards(parts, fields) | {
         name for name in fields if all(isinstance(part.choice(name), Equals) for part in parts)
     }
     near: dict[tuple[object, ...], list[int]] = {}
     for number, part in zip(numbers, parts, strict=True):
         cut = tuple(part.choice(name) for name in sorted(telling))
-        near.setdefault((part.source if sourced else None, *cut), []).append(number)
+        near.setdefault((part.channel if sourced else None, *cut), []).append(number)
     bundles = []
     for group in near.values():
         for place, number in enumerate(group):

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from anabranch.model.events import Tag
+from anabranch.model.events import EventType
 from anabranch.model.program import ForkJoin, Program
 from anabranch.model.slices import Slices
 
 
-def find_writers(program: Program) -> tuple[Tag, ...]:
-    """Return the tags that change the state."""
+def find_writers(program: Program) -> tuple[EventType, ...]:
+    """Return the event types that change the state."""
     handlers = program.initial.handlers
-    return tuple(tag for tag in program.tags if handlers[tag].update is not None)
+    return tuple(
+        event_type for event_type in program.event_types if handlers[event_type].update is not None
+    )
 
 
 def only_markers_write(program: Program) -> bool:

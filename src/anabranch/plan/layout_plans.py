@@ -1,6 +1,6 @@
-"""Layouts as plans: the tree of workers that a program laid over shards realises.
+"""Layouts as plans: the tree of nodes that a program laid over shards realises.
 
-A layout (`Layout`) says which shard an event goes to; a plan says which worker answers for it. This
+A layout (`Layout`) says which shard an event goes to; a plan says which node answers for it. This
 module writes the first as the second, so that one rule, `plan.validity`, decides whether either is
 right: every job is checked by it before it starts, `explain` draws this plan, and `simulate` runs it.
 
@@ -15,14 +15,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from anabranch.errors import PlanError
-from anabranch.model.events import LANE, Tag
+from anabranch.model.events import LANE, EventType
 from anabranch.model.program import Program
 from anabranch.model.slices import Equals, Shard, Slice
 from anabranch.model.values.hashing import hash_stably
 from anabranch.plan.foldable_leaves import find_branches
 from anabranch.plan.implied_forks import add_copies
 from anabranch.plan.layouts import Layout
-from anabranch.plan.tree import Plan, Worker
+from anabranch.plan.tree import Plan, PlanNode
 from anabranch.plan.validity import find_faults
 
 ROOT = "root"
@@ -31,35 +31,35 @@ ROOT = "root"
 EVERY_SHARD = "every shard"
 """The machine of markers that each shard follows itself."""
 
-Parts = Callable[[Tag, int], list[Slice]]
-"""Return the slices of a tag that a shard answers for."""
+Parts = Callable[[EventType, int], list[Slice]]
+"""Return the slices of an event type that a shard answers for."""
 
 
-def plan_layout(program: Program, wiring: Layout) -> tuple[Program, Plan]:
+def plan_layout(program: Program, layout: Layout) -> tuple[Program, Plan]:
     """Return the plan that a layout realises, and the program with the forks that it takes.
 
     The program is the one that was given, unless shards copy a state that declares no fork.
     """
-    name = f"on Spark, {wiring.shards} shard{'s' if wiring.shards > 1 else ''}"
-    if wiring.shards == 1:
-        alone = Worker(*program.tags, state=program.initial.name, machine=_name_shard(0))
+    name = f"on Spark, {layout.shards} shard{'s' if layout.shards > 1 else ''}"
+    if layout.shards == 1:
+        alone = PlanNode(*program.event_types, state=program.initial.name, machine=_name_shard(0))
         return program, Plan(alone, name)
-    if wiring.way == "replicated":
+    if layout.way == "replicated":
         program = add_copies(program)
-    grow = {"keyed": _grow_keyed, "forked": _grow_forked}.get(wiring.way, _grow_below_markers)
-    return program, Plan(grow(program, wiring), name)
+    grow = {"keyed": _grow_keyed, "forked": _grow_forked}.get(layout.way, _grow_below_markers)
+    return program, Plan(grow(program, layout), name)
 
 
-def check_layout(program: Program, wiring: Layout) -> None:
+def check_layout(program: Program, layout: Layout) -> None:
     """Refuse to run a layout whose plan is not valid: it could give another answer than the program.
 
     No program should get such a layout, so this is a defect of Anabranch and not of the program.
     """
-    forked, plan = plan_layout(program, wiring)
+    forked, plan = plan_layout(program, layout)
     faults = find_faults(forked, plan)
     if faults:
         raise PlanError(
-            f"{program.name} can't be laid over {wiring.shards} shards as {wiring.way}: this is a "
+            f"{program.name} can't be laid over {layout.shards} shards as {layout.way}: this is a "
             "defect of Anabranch, nothing was run",
             where=program.where,
             expected="V1 (state types fit) and V2 (shards side by side are independent)",
@@ -68,87 +68,91 @@ def check_layout(program: Program, wiring: Layout) -> None:
         )
 
 
-def _grow_keyed(program: Program, wiring: Layout) -> Worker:
-    """Return one worker per shard of keys, and beside them a tree of its own for each hot key."""
+def _grow_keyed(program: Program, layout: Layout) -> PlanNode:
+    """Return one node per shard of keys, and beside them a tree of its own for each hot key."""
     state = program.initial.name
-    (key,) = wiring.keys
+    (key,) = layout.keys
 
-    def cut(tag: Tag, number: int) -> list[Slice]:
-        return [_take(tag, {key: Shard(number, wiring.shards, wiring.hot)})]
+    def cut(event_type: EventType, number: int) -> list[Slice]:
+        return [_take(event_type, {key: Shard(number, layout.shards, layout.hot_keys)})]
 
-    shards = _make_leaves(wiring, program.tags, cut, state)
-    hot = [_grow_hot(program, wiring, key, value) for value in sorted(wiring.hot, key=repr)]
-    return _join([*shards, *hot], state, None)
+    shards = _make_leaves(layout, program.event_types, cut, state)
+    hot_keys = [
+        _grow_hot(program, layout, key, value) for value in sorted(layout.hot_keys, key=repr)
+    ]
+    return _join([*shards, *hot_keys], state, None)
 
 
-def _grow_hot(program: Program, wiring: Layout, key: str, value: Any) -> Worker:
+def _grow_hot(program: Program, layout: Layout, key: str, value: Any) -> PlanNode:
     """Return the tree of a hot key: its free events in every shard, the others at a root of its own."""
 
-    def cut(tag: Tag, number: int) -> list[Slice]:
-        return [_take(tag, {key: value, LANE: Shard(number, wiring.shards)})]
+    def cut(event_type: EventType, number: int) -> list[Slice]:
+        return [_take(event_type, {key: value, LANE: Shard(number, layout.shards)})]
 
-    machine = f"{ROOT} {hash_stably(value) % wiring.shards}"
-    others = [tag for tag in program.tags if tag not in wiring.leaves]
-    top = [_take(tag, {key: value}) for tag in others]
-    return _grow(program, wiring, program.initial.name, cut, machine, top)
+    machine = f"{ROOT} {hash_stably(value) % layout.shards}"
+    others = [event_type for event_type in program.event_types if event_type not in layout.leaves]
+    top = [_take(event_type, {key: value}) for event_type in others]
+    return _grow(program, layout, program.initial.name, cut, machine, top)
 
 
-def _grow_below_markers(program: Program, wiring: Layout) -> Worker:
-    """Return what all shards follow at the root, and below it one worker per shard."""
+def _grow_below_markers(program: Program, layout: Layout) -> PlanNode:
+    """Return what all shards follow at the root, and below it one node per shard."""
 
-    def cut(tag: Tag, number: int) -> list[Slice]:
-        field = wiring.keys[0] if wiring.keys else LANE
-        return [_take(tag, {field: Shard(number, wiring.shards)})]
+    def cut(event_type: EventType, number: int) -> list[Slice]:
+        field = layout.keys[0] if layout.keys else LANE
+        return [_take(event_type, {field: Shard(number, layout.shards)})]
 
-    others = [tag for tag in program.tags if tag not in wiring.cuts]
-    leaves = _make_leaves(wiring, others, cut, program.initial.name)
-    top = [Slice(tag) for tag in program.tags if tag in wiring.cuts]
+    others = [event_type for event_type in program.event_types if event_type not in layout.cuts]
+    leaves = _make_leaves(layout, others, cut, program.initial.name)
+    top = [Slice(event_type) for event_type in program.event_types if event_type in layout.cuts]
     return _join(leaves, program.initial.name, EVERY_SHARD, top)
 
 
-def _grow_forked(program: Program, wiring: Layout) -> Worker:
+def _grow_forked(program: Program, layout: Layout) -> PlanNode:
     """Return what the root operator runs, and below it the leaves, one per shard and state type."""
 
-    def cut(tag: Tag, number: int) -> list[Slice]:
-        lane = Shard(number, wiring.shards)
-        by = wiring.entries.get(tag)
-        if by is None or wiring.lanes is not None:
-            return [_take(tag, {LANE: lane})]
-        cold = _take(tag, {by: Shard(number, wiring.shards, wiring.hot)})
-        return [cold, *(_take(tag, {by: value, LANE: lane}) for value in wiring.hot)]
+    def cut(event_type: EventType, number: int) -> list[Slice]:
+        lane = Shard(number, layout.shards)
+        by = layout.entries.get(event_type)
+        if by is None or layout.lanes is not None:
+            return [_take(event_type, {LANE: lane})]
+        cold = _take(event_type, {by: Shard(number, layout.shards, layout.hot_keys)})
+        return [cold, *(_take(event_type, {by: value, LANE: lane}) for value in layout.hot_keys)]
 
-    others = [Slice(tag) for tag in program.tags if tag not in wiring.leaves]
-    return _grow(program, wiring, program.initial.name, cut, ROOT, others)
+    others = [
+        Slice(event_type) for event_type in program.event_types if event_type not in layout.leaves
+    ]
+    return _grow(program, layout, program.initial.name, cut, ROOT, others)
 
 
 def _grow(
     program: Program,
-    wiring: Layout,
+    layout: Layout,
     state: str,
     cut: Parts,
     machine: str,
     top: Sequence[Slice] = (),
-) -> Worker:
-    """Return a worker of a state type that runs `top` itself, above the leaves of its tags.
+) -> PlanNode:
+    """Return a node of a state type that runs `top` itself, above the leaves of its event types.
 
     Where leaves hold smaller state types, forks lead down to them. A side without leaves runs where its
     parent does, with the events that it answers for: they are independent of the other side.
     """
-    own = [tag for tag, name in wiring.leaves.items() if name == state]
+    own = [event_type for event_type, name in layout.leaves.items() if name == state]
     if own:
-        return _join(_make_leaves(wiring, own, cut, state), state, machine, top)
+        return _join(_make_leaves(layout, own, cut, state), state, machine, top)
     branch = find_branches(program)[state]
     taken: list[Slice] = []
-    children: list[Worker] = []
+    children: list[PlanNode] = []
     for name, side in ((branch.fork.left, branch.left), (branch.fork.right, branch.right)):
-        if any(_leads_to(program, name, leaf) for leaf in wiring.leaves.values()):
-            children.append(_grow(program, wiring, name, cut, machine))
+        if any(_leads_to(program, name, leaf) for leaf in layout.leaves.values()):
+            children.append(_grow(program, layout, name, cut, machine))
             continue
-        here = [part for part in top if part.tag in side.tags()] or [*side]
+        here = [part for part in top if part.event_type in side.event_types()] or [*side]
         taken += here
-        children.append(Worker(*here, state=name, machine=machine))
+        children.append(PlanNode(*here, state=name, machine=machine))
     rest = [part for part in top if part not in taken]
-    return Worker(*rest, children=children, state=state, machine=machine)
+    return PlanNode(*rest, children=children, state=state, machine=machine)
 
 
 def _leads_to(program: Program, name: str, leaf: str) -> bool:
@@ -159,33 +163,35 @@ def _leads_to(program: Program, name: str, leaf: str) -> bool:
     return any(_leads_to(program, side, leaf) for side in below)
 
 
-def _make_leaves(wiring: Layout, tags: Sequence[Tag], cut: Parts, state: str) -> list[Worker]:
+def _make_leaves(
+    layout: Layout, event_types: Sequence[EventType], cut: Parts, state: str
+) -> list[PlanNode]:
     return [
-        Worker(
-            *(part for tag in tags for part in cut(tag, number)),
+        PlanNode(
+            *(part for event_type in event_types for part in cut(event_type, number)),
             state=state,
             machine=_name_shard(number),
         )
-        for number in range(wiring.shards)
+        for number in range(layout.shards)
     ]
 
 
 def _join(
-    workers: Sequence[Worker], state: str, machine: str | None, top: Sequence[Slice] = ()
-) -> Worker:
-    """Return a worker above all of these, which stay in their order, in a tree as low as can be."""
-    half = len(workers) // 2
+    nodes: Sequence[PlanNode], state: str, machine: str | None, top: Sequence[Slice] = ()
+) -> PlanNode:
+    """Return a node above all of these, which stay in their order, in a tree as low as can be."""
+    half = len(nodes) // 2
     children = [
         side[0] if len(side) == 1 else _join(side, state, machine)
-        for side in (workers[:half], workers[half:])
+        for side in (nodes[:half], nodes[half:])
     ]
-    return Worker(*top, children=children, state=state, machine=machine)
+    return PlanNode(*top, children=children, state=state, machine=machine)
 
 
-def _take(tag: Tag, fields: dict[str, Any]) -> Slice:
+def _take(event_type: EventType, fields: dict[str, Any]) -> Slice:
     # Not by `take`, where a field of the user's may be called as an argument is.
     cuts = {name: v if isinstance(v, Shard) else Equals(v) for name, v in fields.items()}
-    return Slice(tag, tuple(sorted(cuts.items())))
+    return Slice(event_type, tuple(sorted(cuts.items())))
 
 
 def _name_shard(number: int) -> str:

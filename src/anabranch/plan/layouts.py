@@ -22,7 +22,7 @@ from itertools import combinations_with_replacement
 from typing import Any, Literal
 
 from anabranch.model.dependence import write_depends
-from anabranch.model.events import LANE, Event, Tag, field_names, spread
+from anabranch.model.events import LANE, Event, EventType, field_names, spread
 from anabranch.model.program import Program
 from anabranch.model.shapes import MISSING
 from anabranch.model.values.hashing import hash_stably
@@ -47,18 +47,18 @@ class Layout:
     way: Way
     shards: int
     keys: tuple[str, ...]
-    cuts: frozenset[Tag]
+    cuts: frozenset[EventType]
     reasons: tuple[str, ...]
-    leaves: Mapping[Tag, str] = field(default_factory=dict)
-    speaking: frozenset[Tag] = frozenset()
-    entries: Mapping[Tag, str] = field(default_factory=dict)
-    hot: frozenset[Any] = frozenset()
+    leaves: Mapping[EventType, str] = field(default_factory=dict)
+    deferring: frozenset[EventType] = frozenset()
+    entries: Mapping[EventType, str] = field(default_factory=dict)
+    hot_keys: frozenset[Any] = frozenset()
     lanes: int | None = None
 
     @property
     def has_root(self) -> bool:
         """Say whether shards hand deltas to a root."""
-        return self.way == "forked" or bool(self.hot)
+        return self.way == "forked" or bool(self.hot_keys)
 
     def route(self, event: Event) -> range:
         """Return the shards an event goes to."""
@@ -76,7 +76,7 @@ class Layout:
             return spread(event) % self.lanes % self.shards
         by = self.entries.get(type(event.data))
         value = None if by is None else plain_key(getattr(event.data, by))
-        if by is None or value in self.hot:
+        if by is None or value in self.hot_keys:
             return spread(event) % self.shards
         return hash_stably(value) % self.shards
 
@@ -93,7 +93,7 @@ class Layout:
 
     def is_hot(self, event: Event) -> bool:
         """Say whether an event is of a key that is spread."""
-        return bool(self.hot) and self.key(event) in self.hot
+        return bool(self.hot_keys) and self.key(event) in self.hot_keys
 
     def key(self, event: Event) -> Any:
         """Return what an event is routed by, where keys separate."""
@@ -110,27 +110,35 @@ class Layout:
         return hash_stably(self.key(event))
 
 
-def choose_layout(program: Program, shards: int, hot: Iterable[Any] = ()) -> Layout:
+def choose_layout(program: Program, shards: int, hot_keys: Iterable[Any] = ()) -> Layout:
     """Choose the best way for a program. `hot` are the values of its key that are spread."""
     structure = read_structure(program)
     refused: list[str] = []
     if hasattr(program.initial.shape, "find_part"):
-        found = _wire_shared(program, shards, frozenset(map(plain_key, hot)), refused)
+        found = _wire_shared(program, shards, frozenset(map(plain_key, hot_keys)), refused)
     elif program.timers:
         # Whom a timer wakes, and when, only the whole of its entry can tell.
-        refused.append(f"forked: {program.timers[0].tag.__name__} is a timer, and needs the state")
+        refused.append(
+            f"forked: {program.timers[0].event_type.__name__} is a timer, and needs the state"
+        )
         found = _wire_keyed(program, structure, shards, frozenset(), refused)
     else:
         found = (
             _wire_replicated(program, structure, shards, refused)
-            or _wire_forked(program, structure, shards, frozenset(map(plain_key, hot)), refused)
-            or _wire_keyed(program, structure, shards, frozenset(map(plain_key, hot)), refused)
+            or _wire_forked(
+                program, structure, shards, frozenset(map(plain_key, hot_keys)), refused
+            )
+            or _wire_keyed(program, structure, shards, frozenset(map(plain_key, hot_keys)), refused)
         )
     return found or Layout("sequential", 1, (), frozenset(), tuple(refused))
 
 
 def _wire_keyed(
-    program: Program, structure: Structure, shards: int, hot: frozenset[Any], refused: list[str]
+    program: Program,
+    structure: Structure,
+    shards: int,
+    hot_keys: frozenset[Any],
+    refused: list[str],
 ) -> Layout | None:
     keys = structure.keys
     shape = program.initial.shape
@@ -142,31 +150,42 @@ def _wire_keyed(
             f"keyed: the state is not kept per {keys[0]}; use MapOf(..., by={keys[0]!r})"
         )
         return None
-    whole = [h.tag.__name__ for h in program.initial.handlers.values() if shape.by not in h.enters]
+    whole = [
+        h.event_type.__name__ for h in program.initial.handlers.values() if shape.by not in h.enters
+    ]
     if whole:
         refused.append(f"keyed: {', '.join(whole)} sees the whole state")
         return None
     reasons = [f"different values of {shape.by} never meet"]
-    if not hot:
+    if not hot_keys:
         return Layout("keyed", shards, (shape.by,), frozenset(), tuple(reasons))
     leaves = find_leaf_types(program)
-    speaking = [tag.__name__ for tag in _find_speaking(structure) if tag in leaves]
-    if not leaves or speaking:
-        why = f"what {speaking[0]} says depends on it" if speaking else "no events are free in it"
+    deferring = [
+        event_type.__name__ for event_type in _find_deferring(structure) if event_type in leaves
+    ]
+    if not leaves or deferring:
+        why = f"what {deferring[0]} says depends on it" if deferring else "no events are free in it"
         reasons.append(f"a hot {shape.by} is not spread: {why}")
         return Layout("keyed", shards, (shape.by,), frozenset(), tuple(reasons))
-    names = ", ".join(tag.__name__ for tag in leaves)
+    names = ", ".join(event_type.__name__ for event_type in leaves)
     reasons.append(f"{names} of a hot {shape.by} folds apart, from zero")
     cuts = _find_cuts(program, leaves)
     return Layout(
-        "keyed", shards, (shape.by,), cuts, tuple(reasons), leaves, hot=hot, lanes=program.lanes
+        "keyed",
+        shards,
+        (shape.by,),
+        cuts,
+        tuple(reasons),
+        leaves,
+        hot_keys=hot_keys,
+        lanes=program.lanes,
     )
 
 
 def _explain_order(program: Program) -> str:
     """Say which events keep keys from being apart, and what would let them be."""
     restrictions = program.dependence.restrictions
-    for a, b in combinations_with_replacement(program.tags, 2):
+    for a, b in combinations_with_replacement(program.event_types, 2):
         keys = program.initial.list_shared_keys(a, b)
         if keys and () in restrictions(a, b):
             return (
@@ -177,30 +196,37 @@ def _explain_order(program: Program) -> str:
 
 
 def _wire_shared(
-    program: Program, shards: int, hot: frozenset[Any], refused: list[str]
+    program: Program, shards: int, hot_keys: frozenset[Any], refused: list[str]
 ) -> Layout | None:
     handlers, by = program.initial.handlers.values(), program.initial.shape.by
     assert by is not None
-    whole = [handler.tag.__name__ for handler in handlers if handler.whole]
+    whole = [handler.event_type.__name__ for handler in handlers if handler.whole]
     if whole:
         refused.append(f"shared: {', '.join(whole)} sees the whole state")
         return None
-    cuts = frozenset(handler.tag for handler in handlers if by not in handler.enters)
-    tied = find_tie(program, by, [tag for tag in program.tags if tag not in cuts])
+    cuts = frozenset(handler.event_type for handler in handlers if by not in handler.enters)
+    tied = find_tie(
+        program, by, [event_type for event_type in program.event_types if event_type not in cuts]
+    )
     if tied is not None:
         refused.append(f"shared: {tied} depend on each other at different values of {by} too")
         return None
-    names = " and ".join(tag.__name__ for tag in program.tags if tag in cuts) or "nothing"
+    names = (
+        " and ".join(
+            event_type.__name__ for event_type in program.event_types if event_type in cuts
+        )
+        or "nothing"
+    )
     reasons = [f"{names} changes what all see, in every shard; different values of {by} never meet"]
-    if hot:
+    if hot_keys:
         reasons.append(f"a hot {by} is not spread: its entry is changed in order")
     return Layout("shared", shards, (by,), cuts, tuple(reasons))
 
 
-def find_tie(program: Program, by: str, tags: Sequence[Tag]) -> str | None:
-    """Name two tags that depend on each other whatever the value of a field is, or return None."""
-    for place, a in enumerate(tags):
-        for b in tags[place:]:
+def find_tie(program: Program, by: str, event_types: Sequence[EventType]) -> str | None:
+    """Name two event types that depend on each other whatever the value of a field is, or return None."""
+    for place, a in enumerate(event_types):
+        for b in event_types[place:]:
             if any(by not in same for same in program.dependence.restrictions(a, b)):
                 return f"{a.__name__} and {b.__name__}"
     return None
@@ -216,34 +242,40 @@ def _wire_replicated(
     if any(role.role == "ordered" or role.tied for role in others):
         refused.append("replicated: some events that are no markers keep an order")
         return None
-    names = ", ".join(tag.__name__ for tag in find_writers(program))
+    names = ", ".join(event_type.__name__ for event_type in find_writers(program))
     reasons = (f"only {names} changes the state",)
     return Layout("replicated", shards, (), frozenset(program.markers), reasons)
 
 
 def _wire_forked(
-    program: Program, structure: Structure, shards: int, hot: frozenset[Any], refused: list[str]
+    program: Program,
+    structure: Structure,
+    shards: int,
+    hot_keys: frozenset[Any],
+    refused: list[str],
 ) -> Layout | None:
     if structure.keys:
         refused.append("forked: keys separate before any marker does")
         return None
     leaves = find_leaf_types(program)
-    speaking = {tag for tag in _find_speaking(structure) if tag in leaves}
+    deferring = {event_type for event_type in _find_deferring(structure) if event_type in leaves}
     # Whoever speaks of a large state would have to be told all of it after every marker.
-    silent = {tag for tag in speaking if not _is_small(program, leaves[tag])}
-    leaves = {tag: name for tag, name in leaves.items() if tag not in silent}
-    speaking -= silent
+    silent = {event_type for event_type in deferring if not _is_small(program, leaves[event_type])}
+    leaves = {event_type: name for event_type, name in leaves.items() if event_type not in silent}
+    deferring -= silent
     if not leaves:
         refused.append(_refuse_leaves(program, silent))
         return None
     cuts = _find_cuts(program, leaves)
-    rest = " and ".join(tag.__name__ for tag in program.tags if tag not in leaves)
-    names = " and ".join(tag.__name__ for tag in leaves)
+    rest = " and ".join(
+        event_type.__name__ for event_type in program.event_types if event_type not in leaves
+    )
+    names = " and ".join(event_type.__name__ for event_type in leaves)
     reasons = [f"apart, from zero: {names}; at the root: {rest or 'nothing'}"]
     reasons += [
-        f"what {tag.__name__} says depends on the state, so it speaks when the root has"
-        for tag in leaves
-        if tag in speaking
+        f"what {event_type.__name__} says depends on the state, so it speaks when the root has"
+        for event_type in leaves
+        if event_type in deferring
     ]
     return Layout(
         "forked",
@@ -252,29 +284,37 @@ def _wire_forked(
         cuts,
         tuple(reasons),
         leaves,
-        frozenset(speaking),
+        frozenset(deferring),
         _find_entries(program, leaves),
-        hot,
+        hot_keys,
         program.lanes,
     )
 
 
-def _find_speaking(structure: Structure) -> list[Tag]:
-    """Return the tags whose outputs look at the state: folded from zero, they would see too little."""
-    return [role.tag for role in structure.roles if role.speaks and role.reads_state]
+def _find_deferring(structure: Structure) -> list[EventType]:
+    """Return the event types whose outputs look at the state: folded from zero, they would see too little."""
+    return [role.event_type for role in structure.roles if role.emits and role.reads_state]
 
 
-def _find_cuts(program: Program, leaves: Mapping[Tag, str]) -> frozenset[Tag]:
-    """Return what a leaf's fold stops at: the tags that depend on what leaves fold."""
+def _find_cuts(program: Program, leaves: Mapping[EventType, str]) -> frozenset[EventType]:
+    """Return what a leaf's fold stops at: the event types that depend on what leaves fold."""
     restrictions = program.dependence.restrictions
-    others = [tag for tag in program.tags if tag not in leaves]
-    return frozenset(tag for tag in others if any(restrictions(tag, leaf) for leaf in leaves))
+    others = [event_type for event_type in program.event_types if event_type not in leaves]
+    return frozenset(
+        event_type
+        for event_type in others
+        if any(restrictions(event_type, leaf) for leaf in leaves)
+    )
 
 
-def _find_entries(program: Program, leaves: Mapping[Tag, str]) -> dict[Tag, str]:
-    shapes = {tag: program.state_type(name).shape for tag, name in leaves.items()}
+def _find_entries(program: Program, leaves: Mapping[EventType, str]) -> dict[EventType, str]:
+    shapes = {event_type: program.state_type(name).shape for event_type, name in leaves.items()}
     # An event without the field changes all entries, and has none that it could follow.
-    return {tag: shape.by for tag, shape in shapes.items() if shape.by in field_names(tag)}
+    return {
+        event_type: shape.by
+        for event_type, shape in shapes.items()
+        if shape.by in field_names(event_type)
+    }
 
 
 def _is_small(program: Program, name: str) -> bool:
@@ -282,9 +322,11 @@ def _is_small(program: Program, name: str) -> bool:
     return name == program.initial.name and shape.by in (None, LANE)
 
 
-def _refuse_leaves(program: Program, silent: set[Tag]) -> str:
+def _refuse_leaves(program: Program, silent: set[EventType]) -> str:
     if silent:
-        names = ", ".join(tag.__name__ for tag in program.tags if tag in silent)
+        names = ", ".join(
+            event_type.__name__ for event_type in program.event_types if event_type in silent
+        )
         return f"forked: what {names} says depends on a state with many entries"
     if all(state_type.shape.zero is MISSING for state_type in program.state_types):
         return "forked: the state has no fork, join and zero to fold deltas from"

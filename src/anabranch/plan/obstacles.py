@@ -1,6 +1,6 @@
-"""Obstacles: what stands between a program and a plan with more workers, with the cure.
+"""Obstacles: what stands between a program and a plan with more nodes, with the cure.
 
-The answer names a pair of tags and what is missing: their independence, a fork, or enough events.
+The answer names a pair of event types and what is missing: their independence, a fork, or enough events.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from anabranch.model.events import LANE, field_names
 from anabranch.model.program import Program
 from anabranch.model.shapes import MISSING
 from anabranch.model.values.event_times import time_field
-from anabranch.plan.assembly import TagNode
+from anabranch.plan.assembly import TypeNode
 from anabranch.plan.graph import connect
-from anabranch.plan.optimizers.greedy import grow_tag_tree, plan_greedily
+from anabranch.plan.optimizers.greedy import grow_type_tree, plan_greedily
 from anabranch.plan.pricing.cost import PRICES, price
 from anabranch.plan.pricing.duties import Duty, name_rate, name_share
 from anabranch.plan.pricing.rates import Load, Rates
@@ -26,17 +26,17 @@ from anabranch.plan.tree import Plan
 
 
 class Obstacle(NamedTuple):
-    """A reason for one worker: the tags that are kept together, and what would part them."""
+    """A reason for one node: the event types that are kept together, and what would part them."""
 
     pair: tuple[str, str]
     missing: Literal["independence", "fork", "events", "choice"]
     text: str
 
 
-def ask_why_one_worker(
+def ask_why_one_node(
     program: Program, structure: Structure, plan: Plan, rates: Rates
 ) -> tuple[Obstacle, ...]:
-    """Say why a plan has one worker only."""
+    """Say why a plan has one node only."""
     apart = _find_apart(program, structure)
     if apart is None:
         return (_explain_dependence(program),)
@@ -44,7 +44,7 @@ def ask_why_one_worker(
         return (_explain_missing_fork(program, apart),)
     if structure.kind == "sequential":
         return (_explain_dependence(program),)
-    node = grow_tag_tree(program, rates.loads)
+    node = grow_type_tree(program, rates.loads)
     if not node.children:
         return (_explain_rates(program, rates, apart),)
     pair = _pair_of(node)
@@ -58,8 +58,8 @@ def ask_why_one_worker(
 def _find_apart(
     program: Program, structure: Structure
 ) -> tuple[type, type, tuple[str, ...]] | None:
-    """Return two tags of which events may run apart, and the fields that must then differ."""
-    pairs = [(a, b) for n, a in enumerate(program.tags) for b in program.tags[n:]]
+    """Return two event types of which events may run apart, and the fields that must then differ."""
+    pairs = [(a, b) for n, a in enumerate(program.event_types) for b in program.event_types[n:]]
     for a, b in pairs:
         if not program.dependence.restrictions(a, b):
             return a, b, ()
@@ -67,8 +67,8 @@ def _find_apart(
 
 
 def _explain_dependence(program: Program) -> Obstacle:
-    """Name two tags of which every event depends on every other, and the statement that says so."""
-    pairs = [(a, b) for n, a in enumerate(program.tags) for b in program.tags[n:]]
+    """Name two event types of which every event depends on every other, and the statement that says so."""
+    pairs = [(a, b) for n, a in enumerate(program.event_types) for b in program.event_types[n:]]
     always = [(a, b) for a, b in pairs if () in program.dependence.restrictions(a, b)]
     own = [(a, b) for a, b in always if a is b and a not in program.markers]
     a, b = (own or always or pairs)[0]
@@ -89,8 +89,8 @@ def _explain_dependence(program: Program) -> Obstacle:
 def _find_statement(program: Program, a: type, b: type) -> str:
     for part in program._parts:
         if isinstance(part, Depends) and part.where is not None:
-            forwards = part.tag is a and b in part.others
-            if forwards or (part.tag is b and a in part.others):
+            forwards = part.event_type is a and b in part.others
+            if forwards or (part.event_type is b and a in part.others):
                 return f"{os.path.basename(part.where.file)}:{part.where.line}"
     return ""
 
@@ -125,21 +125,23 @@ def _explain_rates(
     program: Program, rates: Rates, apart: tuple[type, type, tuple[str, ...]]
 ) -> Obstacle:
     """Say why nothing falls apart at these rates: what orders is too frequent, or all is one."""
-    for tag in program.tags:
-        own = [load for load in rates.loads if load.slice.tag is tag]
+    for event_type in program.event_types:
+        own = [load for load in rates.loads if load.slice.event_type is event_type]
         if len(connect(program.dependence, [load.slice for load in own])) > 1:
-            others = [t.__name__ for t in program.dependence.neighbours(tag) if t is not tag]
+            others = [
+                t.__name__ for t in program.dependence.neighbours(event_type) if t is not event_type
+            ]
             text = (
-                f"{_name_pair(tag.__name__, tag.__name__)} could run apart, but at these rates "
+                f"{_name_pair(event_type.__name__, event_type.__name__)} could run apart, but at these rates "
                 f"{' and '.join(others)} {'are' if len(others) > 1 else 'is'} about as frequent, "
                 "and each calls for a join"
             )
-            return Obstacle((tag.__name__, tag.__name__), "events", text)
+            return Obstacle((event_type.__name__, event_type.__name__), "events", text)
     busiest = max(rates.loads, key=lambda load: load.rate)
     text = (
         f"the program could be cut, but at these rates there is nothing to part: {busiest.slice} "
-        f"comes as one slice of {name_rate(busiest.rate)}, and a worker can take "
-        f"{name_rate(PRICES.capacity)}. More sources, more keys or a higher rate would cut it"
+        f"comes as one slice of {name_rate(busiest.rate)}, and a node can take "
+        f"{name_rate(PRICES.capacity)}. More channels, more keys or a higher rate would cut it"
     )
     return Obstacle((apart[0].__name__, apart[1].__name__), "events", text)
 
@@ -157,39 +159,40 @@ def _explain_choice(
         text = f"{subject} could run apart, but the optimizer {plan.name!r} never parts them"
         return Obstacle(pair, "choice", text)
     text = (
-        f"{subject} could run apart, but not at these rates: one worker is busy "
-        f"{name_share(here.busiest)} of its time, and {len(cut.workers())} workers would cost "
+        f"{subject} could run apart, but not at these rates: one node is busy "
+        f"{name_share(here.busiest)} of its time, and {len(cut.nodes())} nodes would cost "
         f"{there.total / here.total:.3g} times as much, for {there.rounds:,.2g} rounds of "
         "synchronization a second"
     )
     return Obstacle(pair, "events", text)
 
 
-def _pair_of(node: TagNode) -> tuple[str, str]:
-    first, second = (sorted(tag.__name__ for tag in child.tags()) for child in node.children[:2])
+def _pair_of(node: TypeNode) -> tuple[str, str]:
+    first, second = (
+        sorted(event_type.__name__ for event_type in child.event_types())
+        for child in node.children[:2]
+    )
     return first[0], second[0]
 
 
 def note_plan(
     program: Program, plan: Plan, rates: Rates, duties: Mapping[str, Duty]
 ) -> tuple[str, ...]:
-    """Say what rates made of a plan: what was spread, what shares a worker, what is too much."""
+    """Say what rates made of a plan: what was spread, what shares a node, what is too much."""
     notes = [*_note_lanes(plan, rates)]
     for path, duty in duties.items():
         shared = _find_shared(program, duty)
         if shared and len(duties) > 1:
             notes.append(
-                f"worker {path} could be cut further ({shared}), but {name_rate(duty.rate)} keep "
+                f"node {path} could be cut further ({shared}), but {name_rate(duty.rate)} keep "
                 f"it busy for {name_share(duty.busy)} of its time: joining would cost more"
             )
         if duty.busy > 1:
             notes.append(
-                f"worker {path} can't keep up: it would need {name_share(duty.busy)} of its time"
+                f"node {path} can't keep up: it would need {name_share(duty.busy)} of its time"
             )
-    waits = [d for d in duties.values() if not d.worker.children and d.asked]
-    bare = {
-        d.worker.state for d in waits if program.state_type(d.worker.state).shape.zero is MISSING
-    }
+    waits = [d for d in duties.values() if not d.node.children and d.asked]
+    bare = {d.node.state for d in waits if program.state_type(d.node.state).shape.zero is MISSING}
     if bare:
         which = "" if len(program.state_types) == 1 else f" for {', '.join(sorted(bare))}"
         notes.append(
@@ -206,21 +209,21 @@ def _note_lanes(plan: Plan, rates: Rates) -> list[str]:
         lanes = sum(part.overlaps(load.slice) for part in laned)
         if lanes > 1 and load.slice.choice(LANE) is None:
             notes.append(
-                f"{load.slice} brings {name_rate(load.rate)}, more than one worker's "
+                f"{load.slice} brings {name_rate(load.rate)}, more than one node's "
                 f"{name_rate(PRICES.capacity)}: it is spread over {lanes} lanes"
             )
     return notes
 
 
 def _find_shared(program: Program, duty: Duty) -> str:
-    """Name slices of one leaf that could have had workers of their own."""
-    if duty.worker.children or len(duty.loads) < 2:
+    """Name slices of one leaf that could have had nodes of their own."""
+    if duty.node.children or len(duty.loads) < 2:
         return ""
-    below = grow_tag_tree(program, duty.loads).children
+    below = grow_type_tree(program, duty.loads).children
     return " | ".join(_name_loads(_all_loads(child)) for child in below[:3])
 
 
-def _all_loads(node: TagNode) -> list[Load]:
+def _all_loads(node: TypeNode) -> list[Load]:
     return [*node.loads, *(load for child in node.children for load in _all_loads(child))]
 
 

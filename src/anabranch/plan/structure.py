@@ -1,6 +1,6 @@
 """Structure: what a dependence relation lets run apart, read from the program alone.
 
-A level is what keys and markers do to the tags below them. The hour of a taxi program orders all
+A level is what keys and markers do to the event types below them. The hour of a taxi program orders all
 tips and positions; below it, each taxi stands for itself: two levels.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from anabranch.model.events import LANE, Tag
+from anabranch.model.events import LANE, EventType
 from anabranch.model.handlers import reads_state
 from anabranch.model.markers import is_marker, orders_itself, ties
 from anabranch.model.program import Program
@@ -20,13 +20,13 @@ Kind = Literal["stateless", "keyed", "forked", "mixed", "sequential"]
 
 @dataclass(frozen=True)
 class Role:
-    """A tag's part: it synchronises others, keeps an order of its own, or may come in any order."""
+    """An event type's part: it synchronises others, keeps an order of its own, or may come in any order."""
 
-    tag: Tag
+    event_type: EventType
     role: Literal["marker", "ordered", "free"]
     per: tuple[str, ...]
-    tied: tuple[Tag, ...]
-    speaks: bool
+    tied: tuple[EventType, ...]
+    emits: bool
     reads_state: bool
 
     def describe(self) -> str:
@@ -36,7 +36,7 @@ class Role:
             return f"marker{per}: waits for what it depends on"
         if self.role == "ordered":
             return f"ordered{per}"
-        others = ", ".join(tag.__name__ for tag in self.tied)
+        others = ", ".join(event_type.__name__ for event_type in self.tied)
         return f"free among its own, ordered with {others}" if others else "free: any order"
 
 
@@ -45,8 +45,8 @@ class Level:
     """One cut: the keys that separate, then the markers that stand above the rest."""
 
     keys: tuple[str, ...]
-    markers: tuple[Tag, ...]
-    below: tuple[Tag, ...]
+    markers: tuple[EventType, ...]
+    below: tuple[EventType, ...]
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Structure:
     kind: Kind
     levels: tuple[Level, ...]
     roles: tuple[Role, ...]
-    needs_forked_state: tuple[Tag, ...]
+    needs_forked_state: tuple[EventType, ...]
     reasons: tuple[str, ...]
 
     @property
@@ -67,92 +67,106 @@ class Structure:
 
 def read_structure(program: Program) -> Structure:
     """Classify a program by what its dependence, forks and states allow."""
-    levels = tuple(_cut(program, program.tags, ()))
-    roles = tuple(_describe_role(program, tag) for tag in program.tags)
+    levels = tuple(_cut(program, program.event_types, ()))
+    roles = tuple(_describe_role(program, event_type) for event_type in program.event_types)
     reasons: list[str] = []
     wanted = _classify(program, levels, roles, reasons)
     kind = _restrict(program, wanted, levels, reasons)
-    leaves = [role for role in roles if role.role != "marker" and role.speaks and role.reads_state]
+    leaves = [role for role in roles if role.role != "marker" and role.emits and role.reads_state]
     has_marker = any(level.markers for level in levels)
-    # Two tags that depend on each other cut each other's folds, even if neither is a marker.
+    # Two event types that depend on each other cut each other's folds, even if neither is a marker.
     needing = tuple(
-        role.tag for role in leaves if has_marker or _depends_on_others(program, role.tag)
+        role.event_type
+        for role in leaves
+        if has_marker or _depends_on_others(program, role.event_type)
     )
     reasons += [
-        f"{tag.__name__} says something that depends on the state, so its workers need their "
+        f"{event_type.__name__} says something that depends on the state, so its nodes need their "
         f"part of the state after each {'marker' if has_marker else 'event it depends on'}"
-        for tag in needing
+        for event_type in needing
     ]
     return Structure(kind, levels, roles, needing, tuple(reasons))
 
 
-def _depends_on_others(program: Program, tag: Tag) -> bool:
-    return any(program.dependence.restrictions(tag, t) for t in program.tags if t is not tag)
+def _depends_on_others(program: Program, event_type: EventType) -> bool:
+    return any(
+        program.dependence.restrictions(event_type, t)
+        for t in program.event_types
+        if t is not event_type
+    )
 
 
-def _cut(program: Program, tags: Sequence[Tag], known: tuple[str, ...]) -> list[Level]:
+def _cut(program: Program, event_types: Sequence[EventType], known: tuple[str, ...]) -> list[Level]:
     """Cut by the fields that all dependences share, then by markers, and again below them."""
-    pairs = _restrictions(program, tags)
+    pairs = _restrictions(program, event_types)
     common = set.intersection(*map(set, pairs)) - {LANE} if pairs else set()
     keys = tuple(sorted(common - set(known)))
-    found = [tag for tag in tags if is_marker(program.dependence, tag)]
-    top = [tag for tag in found if _orders(program, tag, tags, (*known, *keys))]
-    below = tuple(tag for tag in tags if tag not in top)
+    found = [event_type for event_type in event_types if is_marker(program.dependence, event_type)]
+    top = [
+        event_type
+        for event_type in found
+        if _orders(program, event_type, event_types, (*known, *keys))
+    ]
+    below = tuple(event_type for event_type in event_types if event_type not in top)
     if not keys and not top:
         return []
     level = Level(keys, tuple(top), below)
     return [level, *_cut(program, below, (*known, *keys))] if below else [level]
 
 
-def _orders(program: Program, tag: Tag, tags: Sequence[Tag], keys: tuple[str, ...]) -> bool:
+def _orders(
+    program: Program, event_type: EventType, event_types: Sequence[EventType], keys: tuple[str, ...]
+) -> bool:
     """Say whether a marker stands above the others here: equal keys are all that it asks for.
 
     A marker that stands above it in turn does not count: the month orders the days of each meter,
     which does not make a day order more than its own meter.
     """
     return any(
-        other is not tag
-        and not _stands_above(program, other, tag)
+        other is not event_type
+        and not _stands_above(program, other, event_type)
         and any(set(same) <= set(keys) for same in restrictions)
-        for other in tags
-        if (restrictions := program.dependence.restrictions(tag, other))
+        for other in event_types
+        if (restrictions := program.dependence.restrictions(event_type, other))
     )
 
 
-def _stands_above(program: Program, marker: Tag, tag: Tag) -> bool:
-    across = program.dependence.restrictions(marker, tag)
-    within = program.dependence.restrictions(tag, tag)
+def _stands_above(program: Program, marker: EventType, event_type: EventType) -> bool:
+    across = program.dependence.restrictions(marker, event_type)
+    within = program.dependence.restrictions(event_type, event_type)
     strictly = all(any(set(a) < set(w) for a in across) for w in within)
     return is_marker(program.dependence, marker) and bool(within) and strictly
 
 
-def _restrictions(program: Program, tags: Sequence[Tag]) -> list[tuple[str, ...]]:
+def _restrictions(program: Program, event_types: Sequence[EventType]) -> list[tuple[str, ...]]:
     return [
         same
-        for place, a in enumerate(tags)
-        for b in tags[place:]
+        for place, a in enumerate(event_types)
+        for b in event_types[place:]
         for same in program.dependence.restrictions(a, b)
     ]
 
 
-def _describe_role(program: Program, tag: Tag) -> Role:
-    handler, dependence = program.initial.handlers[tag], program.dependence
-    ordering = [same for same in dependence.restrictions(tag, tag) if LANE not in same]
+def _describe_role(program: Program, event_type: EventType) -> Role:
+    handler, dependence = program.initial.handlers[event_type], program.dependence
+    ordering = [
+        same for same in dependence.restrictions(event_type, event_type) if LANE not in same
+    ]
     per = tuple(sorted(set.intersection(*map(set, ordering)))) if ordering else ()
     role: Literal["marker", "ordered", "free"] = "free"
-    if is_marker(dependence, tag):
+    if is_marker(dependence, event_type):
         role = "marker"
-    elif orders_itself(dependence, tag):
+    elif orders_itself(dependence, event_type):
         role = "ordered"
-    tied = tuple(other for other in program.tags if ties(dependence, tag, other))
-    speaks = handler.output is not None
-    return Role(tag, role, per, tied, speaks, speaks and reads_state(handler.output))
+    tied = tuple(other for other in program.event_types if ties(dependence, event_type, other))
+    emits = handler.output is not None
+    return Role(event_type, role, per, tied, emits, emits and reads_state(handler.output))
 
 
 def _classify(
     program: Program, levels: tuple[Level, ...], roles: tuple[Role, ...], reasons: list[str]
 ) -> Kind:
-    if not _restrictions(program, program.tags):
+    if not _restrictions(program, program.event_types):
         handlers = program.initial.handlers.values()
         if all(handler.update is None for handler in handlers):
             reasons.append("no event changes the state: every event stands for itself")
@@ -163,17 +177,19 @@ def _classify(
         reasons += _describe_level(level)
     free = [role for role in roles if role.role == "free"]
     reasons += [
-        f"{role.tag.__name__} and {other.__name__} order each other: the rarer one "
+        f"{role.event_type.__name__} and {other.__name__} order each other: the rarer one "
         "stands at the root, and only the other runs apart"
         for role in free
         for other in role.tied
-        if role.tag.__name__ < other.__name__
+        if role.event_type.__name__ < other.__name__
     ]
-    rest = (levels[-1].below if levels else ()) or program.tags
+    rest = (levels[-1].below if levels else ()) or program.event_types
     apart = program.dependence.components(rest)
     if len(apart) > 1:
-        # Tags in the order in which the program names them.
-        groups = [" and ".join(t.__name__ for t in program.tags if t in group) for group in apart]
+        # Event types in the order in which the program names them.
+        groups = [
+            " and ".join(t.__name__ for t in program.event_types if t in group) for group in apart
+        ]
         reasons.append(f"these never meet: {'; '.join(groups)}")
     if not levels and not free and len(apart) == 1:
         reasons.append(_describe_tie(program, rest))
@@ -194,18 +210,18 @@ def _describe_level(level: Level) -> list[str]:
         keys = ", ".join(level.keys)
         reasons.append(f"every dependence asks for equal {keys}: different values never meet")
     if level.markers:
-        names = " and ".join(tag.__name__ for tag in level.markers)
+        names = " and ".join(event_type.__name__ for event_type in level.markers)
         verb = "synchronises" if len(level.markers) == 1 else "synchronise"
         reasons.append(f"{names} {verb} what lies between: markers stand at the root")
     return reasons
 
 
-def _describe_tie(program: Program, tags: Sequence[Tag]) -> str:
+def _describe_tie(program: Program, event_types: Sequence[EventType]) -> str:
     """Name the pair that keeps all in one order; or, if only several together do, these."""
     pairs = [
         (a, b, same)
-        for place, a in enumerate(tags)
-        for b in tags[place:]
+        for place, a in enumerate(event_types)
+        for b in event_types[place:]
         for same in sorted(program.dependence.restrictions(a, b))
     ]
     for a, b, same in pairs:
@@ -235,8 +251,8 @@ def _restrict(
 
 
 def _first_pair(program: Program) -> tuple[str, str]:
-    for a in program.tags:
-        for b in program.tags:
+    for a in program.event_types:
+        for b in program.event_types:
             if program.dependence.restrictions(a, b):
                 return a.__name__, b.__name__
-    return program.tags[0].__name__, program.tags[-1].__name__
+    return program.event_types[0].__name__, program.event_types[-1].__name__

@@ -12,20 +12,20 @@ from typing import Any, Literal
 
 from anabranch.model.program import Program
 from anabranch.model.slices import Shard, Slice, Slices
-from anabranch.plan.tree import Plan, Worker
+from anabranch.plan.tree import Plan, PlanNode
 from anabranch.plan.validity import check_plan
 
 
 @dataclass(frozen=True)
 class TransitionStep:
-    """A join of a worker's two children in the old plan, or a fork of a worker in the new one."""
+    """A join of a node's two children in the old plan, or a fork of a node in the new one."""
 
     action: Literal["join", "fork"]
     path: str
 
     def __str__(self) -> str:
         where = "old" if self.action == "join" else "new"
-        return f"{self.action} at {where} worker {self.path}"
+        return f"{self.action} at {where} node {self.path}"
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,9 @@ def transition(program: Program, old: Plan, new: Plan) -> Transition:
     _compare("0", old.root, "0", new.root, moved, kept)
     steps: list[TransitionStep] = []
     for old_path, new_path in moved:
-        a, b = old.workers()[old_path], new.workers()[new_path]
-        inner_old = [path for path, worker in a.walk(old_path) if worker.children]
-        inner_new = [path for path, worker in b.walk(new_path) if worker.children]
+        a, b = old.nodes()[old_path], new.nodes()[new_path]
+        inner_old = [path for path, node in a.walk(old_path) if node.children]
+        inner_new = [path for path, node in b.walk(new_path) if node.children]
         steps += [
             TransitionStep("join", path) for path in sorted(inner_old, key=_depth, reverse=True)
         ]
@@ -74,7 +74,7 @@ def carry(program: Program, change: Transition, states: Mapping[str, Any]) -> di
 
     All of them must be of one moment: after the same events.
     """
-    old, new = change.old.workers(), change.new.workers()
+    old, new = change.old.nodes(), change.new.nodes()
     carried = {new_path: states[old_path] for old_path, new_path in change.kept}
     gathered = dict(states)
     for step in change.steps:
@@ -85,18 +85,18 @@ def carry(program: Program, change: Transition, states: Mapping[str, Any]) -> di
         carried[new_path] = gathered[old_path]
     for step in change.steps:
         if step.action == "fork":
-            worker = new[step.path]
-            sides = [child.subtree() for child in worker.children]
-            halves = _fork_of(program, worker).fork(carried.pop(step.path), *sides)
+            node = new[step.path]
+            sides = [child.subtree() for child in node.children]
+            halves = _fork_of(program, node).fork(carried.pop(step.path), *sides)
             carried.update({f"{step.path}.{side}": half for side, half in enumerate(halves)})
     return carried
 
 
 def _compare(
     old_path: str,
-    old: Worker,
+    old: PlanNode,
     new_path: str,
-    new: Worker,
+    new: PlanNode,
     moved: list[tuple[str, str]],
     kept: list[tuple[str, str]],
 ) -> None:
@@ -111,7 +111,7 @@ def _compare(
         moved.append((old_path, new_path))
 
 
-def _sides_agree(old: Worker, new: Worker) -> bool:
+def _sides_agree(old: PlanNode, new: PlanNode) -> bool:
     return bool(old.children and new.children) and all(
         a.state == b.state and normalise(a.subtree()) == normalise(b.subtree())
         for a, b in zip(old.children, new.children, strict=True)
@@ -133,7 +133,7 @@ def _find_family(parts: Iterable[Slice]) -> tuple[Slice, set[Slice]] | None:
         for field, choice in part.where:
             if isinstance(choice, Shard) and not choice.but:
                 rest = tuple(entry for entry in part.where if entry[0] != field)
-                whole = Slice(part.tag, rest, part.source)
+                whole = Slice(part.event_type, rest, part.channel)
                 members = families.setdefault((whole, field, choice.count), set())
                 members.add(part)
                 if len(members) == choice.count:
@@ -141,9 +141,9 @@ def _find_family(parts: Iterable[Slice]) -> tuple[Slice, set[Slice]] | None:
     return None
 
 
-def _fork_of(program: Program, worker: Worker) -> Any:
-    left, right = worker.children
-    return program.find_fork(worker.state, left.state, right.state)
+def _fork_of(program: Program, node: PlanNode) -> Any:
+    left, right = node.children
+    return program.find_fork(node.state, left.state, right.state)
 
 
 def _depth(path: str) -> int:

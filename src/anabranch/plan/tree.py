@@ -1,4 +1,4 @@
-"""Plans as data: an immutable tree of workers."""
+"""Plans as data: an immutable tree of nodes."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from anabranch.errors import PlanError
-from anabranch.model.events import Tag
+from anabranch.model.events import EventType
 from anabranch.model.slices import Slice, Slices
 
 
 @dataclass(frozen=True, init=False)
-class Worker:
+class PlanNode:
     """A node of a plan: a state of one type, the slices it answers for, and none or two children.
 
-    `Worker(Barrier, children=(Worker(take(Value, source="a1")), Worker(take(Value, source="a2"))))`
+    `PlanNode(Barrier, children=(PlanNode(take(Value, channel="a1")), PlanNode(take(Value, channel="a2"))))`
     """
 
     slices: Slices
-    children: tuple[Worker, ...]
+    children: tuple[PlanNode, ...]
     state: str
     machine: str | None
 
     def __init__(
         self,
-        *slices: Slice | Tag,
-        children: Iterable[Worker] = (),
+        *slices: Slice | EventType,
+        children: Iterable[PlanNode] = (),
         state: str = "state",
         machine: str | None = None,
     ) -> None:
@@ -36,69 +36,69 @@ class Worker:
         object.__setattr__(self, "machine", machine)
         if len(self.children) not in (0, 2):
             raise PlanError(
-                f"worker {self.slices} has {len(self.children)} children",
+                f"node {self.slices} has {len(self.children)} children",
                 expected="none or two: a fork has two sides",
                 got=str(len(self.children)),
-                cure="nest workers with no slices of their own to fork more than once",
+                cure="nest nodes with no slices of their own to fork more than once",
             )
         if not self.children and not len(self.slices):
             raise PlanError(
-                "a worker without children has nothing to do",
-                expected="at least one slice: Worker(take(Value, source='a1'))",
+                "a node without children has nothing to do",
+                expected="at least one slice: PlanNode(take(Value, channel='a1'))",
                 got="no slices",
-                cure="leave the worker out and give its parent's state to the other side",
+                cure="leave the node out and give its parent's state to the other side",
             )
 
     def subtree(self) -> Slices:
-        """Return everything that this worker and those below it answer for."""
+        """Return everything that this node and those below it answer for."""
         everything = self.slices
         for child in self.children:
             everything |= child.subtree()
         return everything
 
-    def walk(self, path: str = "0") -> Iterator[tuple[str, Worker]]:
-        """Yield this worker and all below it, each with its path (0, 0.0, 0.1, 0.0.0)."""
+    def walk(self, path: str = "0") -> Iterator[tuple[str, PlanNode]]:
+        """Yield this node and all below it, each with its path (0, 0.0, 0.1, 0.0.0)."""
         yield path, self
         for side, child in enumerate(self.children):
             yield from child.walk(f"{path}.{side}")
 
     @property
     def height(self) -> int:
-        """Return the number of workers on the longest way down."""
+        """Return the number of nodes on the longest way down."""
         return 1 + max((child.height for child in self.children), default=0)
 
     def __repr__(self) -> str:
         inner = [str(own) for own in self.slices]
         if self.children:
             inner.append("[" + ", ".join(map(repr, self.children)) + "]")
-        return f"Worker({', '.join(inner)})"
+        return f"PlanNode({', '.join(inner)})"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A tree of workers. Whether it is valid is for a program to say: `plan.validity`."""
+    """A tree of nodes. Whether it is valid is for a program to say: `plan.validity`."""
 
-    root: Worker
+    root: PlanNode
     name: str = "plan"
 
-    def workers(self) -> dict[str, Worker]:
-        """Return every worker by its path."""
+    def nodes(self) -> dict[str, PlanNode]:
+        """Return every node by its path."""
         return dict(self.root.walk())
 
     @property
     def height(self) -> int:
-        """Return the number of workers on the longest way down."""
+        """Return the number of nodes on the longest way down."""
         return self.root.height
 
 
-def pair_up(workers: Sequence[Worker], state: str, machine: str | None) -> tuple[Worker, ...]:
+def pair_up(nodes: Sequence[PlanNode], state: str, machine: str | None) -> tuple[PlanNode, ...]:
     """Join the two lowest trees, again and again, until two are left: no pairing is lower."""
-    heap = [(worker.height, number, worker) for number, worker in enumerate(workers)]
+    heap = [(node.height, number, node) for number, node in enumerate(nodes)]
     heapq.heapify(heap)
     number = len(heap)
     while len(heap) > 2:
         (low, _, a), (high, _, b) = heapq.heappop(heap), heapq.heappop(heap)
-        joined = Worker(children=(a, b), state=state, machine=machine)
+        joined = PlanNode(children=(a, b), state=state, machine=machine)
         heapq.heappush(heap, (max(low, high) + 1, number, joined))
         number += 1
-    return tuple(worker for _, _, worker in sorted(heap, key=lambda entry: entry[1]))
+    return tuple(node for _, _, node in sorted(heap, key=lambda entry: entry[1]))

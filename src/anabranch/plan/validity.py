@@ -1,13 +1,13 @@
 """Validity: the two rules that make a plan right for a program. Part of the trusted kernel.
 
-**V1** (typing): a worker's state type exists and handles its tags; the root's is the type that a
-run starts from; a worker with children has a fork and join to their types.
+**V1** (typing): a node's state type exists and handles its event types; the root's is the type that a
+run starts from; a node with children has a fork and join to their types.
 
-**V2** (independence): workers that are not above one another answer for disjoint and independent
+**V2** (independence): nodes that are not above one another answer for disjoint and independent
 slices.
 
-Nothing else is needed. An event that no worker answers for goes to the root, which handles every
-tag and stands above every other worker, so V1 and V2 hold for it.
+Nothing else is needed. An event that no node answers for goes to the root, which handles every
+event type and stands above every other node, so V1 and V2 hold for it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from anabranch.errors import PlanError
 from anabranch.model.program import Program
 from anabranch.model.slices import Slice
 from anabranch.plan.graph import connect
-from anabranch.plan.tree import Plan, Worker
+from anabranch.plan.tree import Plan, PlanNode
 
 FEW_PAIRS = 4000
 """So many pairs of slices are compared one by one; of more, those that the graph connects."""
 
 Owned = tuple[str, Slice]
-"""A slice, and the path of the worker that answers for it."""
+"""A slice, and the path of the node that answers for it."""
 
 Pair = tuple[Owned, Owned]
 
@@ -36,18 +36,18 @@ class Fault:
     """A reason why a plan is not valid."""
 
     rule: str
-    worker: str
+    node: str
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.rule} at worker {self.worker}: {self.reason}"
+        return f"{self.rule} at node {self.node}: {self.reason}"
 
 
 def find_faults(program: Program, plan: Plan) -> list[Fault]:
     """Return every reason why a plan is not valid for a program; none if it is."""
     faults = [*_check_root(program, plan.root)]
-    for path, worker in plan.root.walk():
-        faults += _check_types(program, path, worker)
+    for path, node in plan.root.walk():
+        faults += _check_types(program, path, node)
     _check_independence(program, "0", plan.root, faults)
     return faults
 
@@ -59,45 +59,47 @@ def check_plan(program: Program, plan: Plan) -> Plan:
         raise PlanError(
             f"plan {plan.name!r} is not valid for {program.name}",
             where=program.where,
-            expected="V1 (state types fit) and V2 (workers side by side are independent)",
+            expected="V1 (state types fit) and V2 (nodes side by side are independent)",
             got="; ".join(map(str, faults)),
-            cure="move dependent slices to one worker, or to one above the other",
+            cure="move dependent slices to one node, or to one above the other",
         )
     return plan
 
 
-def _check_root(program: Program, root: Worker) -> Iterator[Fault]:
+def _check_root(program: Program, root: PlanNode) -> Iterator[Fault]:
     if root.state != program.initial.name:
         yield Fault(
             "V1", "0", f"the root's state type is {root.state!r}, not {program.initial.name!r}"
         )
 
 
-def _check_types(program: Program, path: str, worker: Worker) -> Iterator[Fault]:
-    if worker.state not in {known.name for known in program.state_types}:
-        yield Fault("V1", path, f"the program has no state type {worker.state!r}")
+def _check_types(program: Program, path: str, node: PlanNode) -> Iterator[Fault]:
+    if node.state not in {known.name for known in program.state_types}:
+        yield Fault("V1", path, f"the program has no state type {node.state!r}")
         return
-    handled = program.state_type(worker.state).handlers
-    for tag in sorted(worker.slices.tags(), key=lambda tag: tag.__name__):
-        if tag not in handled:
-            yield Fault("V1", path, f"state type {worker.state!r} does not handle {tag.__name__}")
-    if worker.children:
-        left, right = (child.state for child in worker.children)
-        if program.find_fork(worker.state, left, right) is None:
-            yield Fault("V1", path, f"there is no fork {worker.state} -> {left}, {right}")
+    handled = program.state_type(node.state).handlers
+    for event_type in sorted(node.slices.event_types(), key=lambda event_type: event_type.__name__):
+        if event_type not in handled:
+            yield Fault(
+                "V1", path, f"state type {node.state!r} does not handle {event_type.__name__}"
+            )
+    if node.children:
+        left, right = (child.state for child in node.children)
+        if program.find_fork(node.state, left, right) is None:
+            yield Fault("V1", path, f"there is no fork {node.state} -> {left}, {right}")
 
 
 def _check_independence(
-    program: Program, path: str, worker: Worker, faults: list[Fault]
+    program: Program, path: str, node: PlanNode, faults: list[Fault]
 ) -> list[Owned]:
     """Check a subtree from the leaves up; return all it answers for.
 
-    Two workers that are not above one another part ways at exactly one worker, and are compared
+    Two nodes that are not above one another part ways at exactly one node, and are compared
     there: everything on its left with everything on its right.
     """
     below = [
         _check_independence(program, f"{path}.{side}", child, faults)
-        for side, child in enumerate(worker.children)
+        for side, child in enumerate(node.children)
     ]
     if below:
         for (left_path, x), (right_path, y) in _list_pairs(program, *below):
@@ -105,7 +107,7 @@ def _check_independence(
                 faults.append(Fault("V2", left_path, f"{x} is also with {right_path} as {y}"))
             elif program.dependence.depend(x, y):
                 faults.append(Fault("V2", left_path, f"{x} depends on {y} with {right_path}"))
-    own = [(path, part) for part in worker.slices]
+    own = [(path, part) for part in node.slices]
     return own + [entry for side in below for entry in side]
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from anabranch.model.dependence import depends
-from anabranch.model.events import FOREVER, Tag
+from anabranch.model.events import FOREVER, EventType
 from anabranch.model.handlers import Handler
 from anabranch.model.handlers import on as handle
 from anabranch.model.locations import locate_caller
@@ -33,8 +33,8 @@ TIES = ("right_first", "left_first")
 
 
 def asof_join(
-    left: Tag,
-    right: Tag,
+    left: EventType,
+    right: EventType,
     /,
     *,
     on: str,
@@ -49,7 +49,7 @@ def asof_join(
     It is said when the left event comes: `Matched(left, right)`, or what `select(left, right)` returns, if
     that is not None. With how="left", a left event that finds nothing is said with None. At equal times
     the right event comes first and is found; with ties="left_first" it is not. Of several right events
-    of one time, the last in the order of sources and their sequences is found.
+    of one time, the last in the order of channels and their sequences is found.
 
     A right event is a marker of its key and left ones are free, so those of one key may run apart. With
     `within`, a right event is found for that long only, and then forgotten; the timer that does this

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from anabranch.errors import Location, ProgramError
 from anabranch.model.dependence import depends
-from anabranch.model.events import Tag
+from anabranch.model.events import EventType
 from anabranch.model.handlers import on as handle
 from anabranch.model.locations import locate_caller
 from anabranch.model.program import Program
@@ -53,8 +53,8 @@ class Shelves(NamedTuple):
 
 
 def band_join(  # noqa: PLR0913 - two intervals have four ends
-    left_type: Tag,
-    right_type: Tag,
+    left_type: EventType,
+    right_type: EventType,
     /,
     *,
     left: str,
@@ -72,7 +72,7 @@ def band_join(  # noqa: PLR0913 - two intervals have four ends
     `left` and `right` name the fields, `lower` and `upper` bound `right.time - left.time`. A pair is said
     when the later of the two comes: `Matched(left, right)`, or what `select(left, right)` returns, if that
     is not None. With how="left", "right" or "full", an event of that side, or of either, that finds no
-    partner is said with None in the other's place, once the frontier shows that none can come. Values of
+    partner is said with None in the other's place, once the watermark shows that none can come. Values of
     None, NaN or infinity match nothing, so such an event is said at once.
 
     Events that wait lie in the order of their values, so one that comes looks only at those near it.

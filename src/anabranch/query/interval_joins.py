@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from anabranch.model.dependence import depends
-from anabranch.model.events import Tag
+from anabranch.model.events import EventType
 from anabranch.model.handlers import on as handle
 from anabranch.model.locations import locate_caller
 from anabranch.model.program import Program
@@ -43,8 +43,8 @@ class Sides(NamedTuple):
 
 
 def interval_join(
-    left: Tag,
-    right: Tag,
+    left: EventType,
+    right: EventType,
     /,
     *,
     on: str,
@@ -58,7 +58,7 @@ def interval_join(
 
     A pair is said when the later of the two comes: `Matched(left, right)`, or what `select(left, right)`
     returns, if that is not None. With how="left", "right" or "full", an event of that side, or of
-    either, that finds no partner is said with None in the other's place, once the frontier shows that
+    either, that finds no partner is said with None in the other's place, once the watermark shows that
     none can come. An event is kept just as long as a partner may come.
     """
     where = locate_caller()

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from anabranch.errors import Location, ProgramError
-from anabranch.model.events import FOREVER, Tag, check_event_type, field_names, field_types
+from anabranch.model.events import FOREVER, EventType, check_event_type, field_names, field_types
 from anabranch.model.handlers import check_arity
 from anabranch.model.values.durations import SpanInput, check_spans, list_spans, read_span
 from anabranch.model.values.event_times import is_timestamped, time_field
@@ -53,8 +53,8 @@ class Pairing:
 
     def say(self, pairs: Iterable[Pair]) -> list[Any]:
         """Return what is said of some pairs."""
-        said = (self.select(left, right) for left, right in pairs)
-        return [one for one in said if one is not None]
+        emitted = (self.select(left, right) for left, right in pairs)
+        return [one for one in emitted if one is not None]
 
 
 def find_outputs(pairing: Pairing, left: ValueType, right: ValueType) -> ValueType | None:
@@ -92,12 +92,12 @@ class Interval:
 
 
 def read_interval(
-    join: str, lower: SpanInput, upper: SpanInput, tag: Tag, where: Location | None
+    join: str, lower: SpanInput, upper: SpanInput, event_type: EventType, where: Location | None
 ) -> Interval:
     """Return how far apart partners may be, or refuse it."""
     interval = Interval(
-        read_time_span(f"lower of {join}", lower, tag, where),
-        read_time_span(f"upper of {join}", upper, tag, where),
+        read_time_span(f"lower of {join}", lower, event_type, where),
+        read_time_span(f"upper of {join}", upper, event_type, where),
     )
     if interval.lower > interval.upper:
         raise ProgramError(
@@ -111,23 +111,30 @@ def read_interval(
 
 
 def read_time_span(
-    what: str, span: SpanInput, tag: Tag, where: Location | None, *, least: int | None = None
+    what: str,
+    span: SpanInput,
+    event_type: EventType,
+    where: Location | None,
+    *,
+    least: int | None = None,
 ) -> int:
     """Return a span in the unit of an event type's times, or refuse it."""
     found = read_span(what, span, least=least, where=where)
-    check_spans([(what, found)], timestamped=is_timestamped(tag), of=tag.__name__, where=where)
+    check_spans(
+        [(what, found)], timestamped=is_timestamped(event_type), of=event_type.__name__, where=where
+    )
     return found
 
 
-def check_windows(windows: Any, tag: Tag, where: Location | None) -> None:
+def check_windows(windows: Any, event_type: EventType, where: Location | None) -> None:
     """Refuse windows, or a windowing, that are not in the unit of an event type's times."""
-    stamped = is_timestamped(tag)
-    check_spans(list_spans(windows), timestamped=stamped, of=tag.__name__, where=where)
+    stamped = is_timestamped(event_type)
+    check_spans(list_spans(windows), timestamped=stamped, of=event_type.__name__, where=where)
     window = getattr(windows, "window", windows)
     ticks = getattr(window, "per_second", MICROSECONDS)
     if stamped and ticks != MICROSECONDS:
         raise ProgramError(
-            f"calendar windows of {tag.__name__} count another unit than its times",
+            f"calendar windows of {event_type.__name__} count another unit than its times",
             where=where,
             expected="a Calendar without per_second=: timestamps are microseconds",
             got=f"per_second={ticks}",
@@ -159,7 +166,7 @@ def check_word(
         )
 
 
-def check_sides(join: str, left: Tag, right: Tag, where: Location | None) -> None:
+def check_sides(join: str, left: EventType, right: EventType, where: Location | None) -> None:
     """Refuse what can't be the two sides of a join."""
     check_event_type(left, where)
     check_event_type(right, where)
@@ -173,23 +180,27 @@ def check_sides(join: str, left: Tag, right: Tag, where: Location | None) -> Non
         )
 
 
-def check_field(join: str, name: str, field: object, tag: Tag, where: Location | None) -> None:
+def check_field(
+    join: str, name: str, field: object, event_type: EventType, where: Location | None
+) -> None:
     """Refuse a field that an event type does not have."""
-    if field not in field_names(tag):
+    if field not in field_names(event_type):
         raise ProgramError(
-            f"{join} looks for {name}={field!r}, which {tag.__name__} does not have",
+            f"{join} looks for {name}={field!r}, which {event_type.__name__} does not have",
             where=where,
             expected="the name of a field",
-            got=f"{tag.__name__} has {', '.join(field_names(tag))}",
-            cure=f"give {tag.__name__} the field" if name == "on" else None,
+            got=f"{event_type.__name__} has {', '.join(field_names(event_type))}",
+            cure=f"give {event_type.__name__} the field" if name == "on" else None,
         )
 
 
-def check_key(join: str, on: object, tags: Collection[Tag], where: Location | None) -> None:
+def check_key(
+    join: str, on: object, event_types: Collection[EventType], where: Location | None
+) -> None:
     """Refuse a key that not all of some event types have."""
-    for tag in tags:
-        check_field(join, "on", on, tag, where)
-    if any(on == time_field(tag) for tag in tags):
+    for event_type in event_types:
+        check_field(join, "on", on, event_type, where)
+    if any(on == time_field(event_type) for event_type in event_types):
         raise ProgramError(
             f"{join} can't have the time as its key",
             where=where,
@@ -200,7 +211,7 @@ def check_key(join: str, on: object, tags: Collection[Tag], where: Location | No
 
 
 @cache
-def make_timer(left: Tag, right: Tag, *fields: str) -> Any:
+def make_timer(left: EventType, right: EventType, *fields: str) -> Any:
     """Return the type of the timers that a join of two event types sets."""
     name = f"{left.__name__}{right.__name__}Expiry"
     # The name and the fields are data here.

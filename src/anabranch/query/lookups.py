@@ -10,7 +10,7 @@ from typing import Any
 
 from anabranch.errors import Location, ProgramError
 from anabranch.model.dependence import depends
-from anabranch.model.events import Tag, check_event_type
+from anabranch.model.events import EventType, check_event_type
 from anabranch.model.handlers import Handler
 from anabranch.model.handlers import on as handle
 from anabranch.model.locations import locate_caller
@@ -41,10 +41,10 @@ class Table:
     called the same, it need not be given. An event of type `gone`, with the key, takes a row out.
     """
 
-    row: Tag
+    row: EventType
     key: str
     on: str | None = None
-    gone: Tag | None = None
+    gone: EventType | None = None
 
     def find_place(self, value: Any) -> Place:
         """Return where a row with this key is kept."""
@@ -52,7 +52,7 @@ class Table:
 
 
 def lookup(
-    event: Tag,
+    event: EventType,
     /,
     *,
     how: str = "inner",
@@ -68,7 +68,7 @@ def lookup(
     how="left" it is, with None in its place. At equal times a row comes before the events that look it
     up; with ties="left_first", after them.
 
-    Tables are sources like others, so no event is looked up before their frontiers have passed it. Only
+    Tables are channels like others, so no event is looked up before their watermarks have passed it. Only
     rows change the state, and every worker follows them: events go anywhere, whatever they look up.
     Where one key of both is all there is, `asof_join` does the same and spreads the table too.
     """
@@ -81,7 +81,7 @@ def lookup(
     gone = dict.fromkeys(table.gone for table in tables.values() if table.gone is not None)
     known = tuple(tables.values())
     handlers: list[Handler] = [handle(row, update=Putting(row, known).put) for row in rows]
-    handlers += [handle(tag, update=Putting(tag, known).take) for tag in gone]
+    handlers += [handle(event_type, update=Putting(event_type, known).take) for event_type in gone]
     changes = (*rows, *gone)
     return Program(
         handle(event, output=Lookup(pairing, tuple(tables), known).say),
@@ -98,19 +98,19 @@ def lookup(
 class Putting:
     """What a change of tables does to the rows that are in force."""
 
-    tag: Tag
+    event_type: EventType
     tables: tuple[Table, ...]
 
     def put(self, rows: Map[Place, Any], row: Any) -> Map[Place, Any]:
         """Put in a row, or another in its place."""
-        for key in dict.fromkeys(t.key for t in self.tables if t.row is self.tag):
-            rows = rows.set((self.tag.__name__, key, getattr(row, key)), row)
+        for key in dict.fromkeys(t.key for t in self.tables if t.row is self.event_type):
+            rows = rows.set((self.event_type.__name__, key, getattr(row, key)), row)
         return rows
 
     def take(self, rows: Map[Place, Any], event: Any) -> Map[Place, Any]:
         """Take out what an event says is gone, in every table that it speaks of."""
         for table in self.tables:
-            if table.gone is self.tag:
+            if table.gone is self.event_type:
                 rows = rows.remove(table.find_place(getattr(event, table.key)))
         return rows
 
@@ -144,7 +144,7 @@ def _describe_rows(tables: Mapping[str, Table]) -> ValueType:
     return make_record("Rows", None, **types)
 
 
-def _check_tables(event: Tag, tables: Mapping[str, Any], where: Location | None) -> None:
+def _check_tables(event: EventType, tables: Mapping[str, Any], where: Location | None) -> None:
     if not tables:
         raise ProgramError(
             "lookup has no table to look anything up in",
@@ -160,15 +160,15 @@ def _check_tables(event: Tag, tables: Mapping[str, Any], where: Location | None)
                 expected=f"{name}=Table(Rate, key='currency')",
                 got=repr(table),
             )
-        for tag in (table.row, *(() if table.gone is None else (table.gone,))):
-            check_event_type(tag, where)
-        for tag, field, word in (
+        for event_type in (table.row, *(() if table.gone is None else (table.gone,))):
+            check_event_type(event_type, where)
+        for event_type, field, word in (
             (table.row, table.key, "key"),
             (event, table.on or table.key, "on"),
             (table.gone, table.key, "key"),
         ):
-            if tag is not None:
-                check_field("lookup", word, field, tag, where)
+            if event_type is not None:
+                check_field("lookup", word, field, event_type, where)
         if event in (table.row, table.gone) or table.row is table.gone:
             raise ProgramError(
                 f"lookup can't tell {name} from what it is to do with it",

@@ -3,7 +3,7 @@
 A program's log has one clock, the `time` of its events. Windows are cut by the field `at`. If that is
 the clock itself, events come in the order of time, and a window is complete once the clock has passed
 it: nothing is early or late. If it is another field, the clock says when events came, as it was
-recorded, and `delay` how far the frontier of `at` lies behind it; then windows may speak early, and
+recorded, and `delay` how far the watermark of `at` lies behind it; then windows may speak early, and
 late. Either way the answer is a function of the log, so a replay gives the same panes.
 """
 
@@ -20,15 +20,15 @@ from anabranch.errors import ProgramError
 from anabranch.eventtime.windows.panes import RECORDS, VALUES, Dropped, Pane, Windowing, WindowState
 from anabranch.eventtime.windows.trigger_machine import (
     find_next_clock,
-    find_next_frontier,
+    find_next_watermark,
     is_idle,
     take_clock,
     take_elements,
-    take_frontier,
+    take_watermark,
 )
 from anabranch.eventtime.windows.window_types import Assigner
 from anabranch.model.dependence import depends
-from anabranch.model.events import FOREVER, Tag, check_event_type, field_names, field_types
+from anabranch.model.events import FOREVER, EventType, check_event_type, field_names, field_types
 from anabranch.model.handlers import on
 from anabranch.model.locations import locate_caller
 from anabranch.model.program import Program
@@ -86,8 +86,8 @@ class Panes:
     def meaning(self) -> str:
         """Return what a stored state depends on, as text that is the same in every process."""
         w = self.windowing
-        spoken = (w.accumulation, w.lateness, w.output_time, w.closing, w.shares)
-        text = f"{w.window} {w.trigger} {' '.join(map(str, spoken))} {w.fold} {self.reads}"
+        changes = (w.accumulation, w.lateness, w.output_time, w.closing, w.shares)
+        text = f"{w.window} {w.trigger} {' '.join(map(str, changes))} {w.fold} {self.reads}"
         return re.sub(r" at 0x[0-9a-fA-F]+", "", text)
 
     @property
@@ -142,16 +142,16 @@ class Windows:
         """Return the state after being woken."""
         return self._keep(self._step(state, timer, brings=False)[0])
 
-    def speak(self, state: WindowState, timer: Any) -> list[Result | Missed]:
+    def emit(self, state: WindowState, timer: Any) -> list[Result | Missed]:
         """Return what the windows say on being woken."""
         return self._describe(timer, *self._step(state, timer, brings=False)[1:])
 
     def due(self, state: WindowState) -> int | None:
-        """Return when the clock reaches the next frontier, or reading, that a window waits for."""
-        frontier = find_next_frontier(self.windowing, state)
+        """Return when the clock reaches the next watermark, or reading, that a window waits for."""
+        watermark = find_next_watermark(self.windowing, state)
         times = [find_next_clock(self.windowing, state)]
-        if frontier is not None:
-            times.append(min(FOREVER, frontier + self._behind()))
+        if watermark is not None:
+            times.append(min(FOREVER, watermark + self._behind()))
         return min((time for time in times if time is not None), default=None)
 
     def _behind(self) -> int:
@@ -167,8 +167,8 @@ class Windows:
         key = None if self.key is None else getattr(event, self.key)
         results = [_describe_pane(self.windowing, key, pane) for pane in panes]
         missed = (_describe_missed(self.windowing, key, one) for one in dropped)
-        said: list[Result | Missed] = [*results, *missed]
-        return [_show_moments(one) for one in said] if self.timestamped else said
+        emitted: list[Result | Missed] = [*results, *missed]
+        return [_show_moments(one) for one in emitted] if self.timestamped else emitted
 
     def _step(self, state: WindowState, event: Any, *, brings: bool) -> Step:
         if self._last is not None and self._last[0] is state and self._last[1] is event:
@@ -186,16 +186,16 @@ class Windows:
             # No event comes any more, so windows without an end are complete, and closed.
             reached = FOREVER
         ticked = take_clock(windowing, state, time)
-        moved = take_frontier(windowing, ticked.state, reached)
+        moved = take_watermark(windowing, ticked.state, reached)
         panes, dropped = ticked.panes + moved.panes, ticked.dropped + moved.dropped
         if not brings:
             return moved.state, panes, dropped
-        said = take_elements(windowing, moved.state, [(to_time(getattr(event, self.at)), event)])
-        return said.state, panes + said.panes, dropped + said.dropped
+        emitted = take_elements(windowing, moved.state, [(to_time(getattr(event, self.at)), event)])
+        return emitted.state, panes + emitted.panes, dropped + emitted.dropped
 
 
 def aggregate(
-    tag: Tag,
+    event_type: EventType,
     over: Windowing | Assigner,
     *,
     per: str | None = None,
@@ -216,36 +216,36 @@ def aggregate(
     `delay` is how far an event may lie behind the clock and still be on time.
     """
     where = locate_caller()
-    check_event_type(tag, where)
-    _check_per(per, tag, where)
-    clock, stamped = time_field(tag), is_timestamped(tag)
+    check_event_type(event_type, where)
+    _check_per(per, event_type, where)
+    clock, stamped = time_field(event_type), is_timestamped(event_type)
     at = clock if at is None else at
-    _check_at(at, tag, where)
-    behind = _read_delay(at, delay, tag, where)
+    _check_at(at, event_type, where)
+    behind = _read_delay(at, delay, event_type, where)
     windowing = _read_windowing(over, folds, where)
-    _check_fields(windowing.fold, tag, where)
-    check_windows(windowing, tag, where)
+    _check_fields(windowing.fold, event_type, where)
+    check_windows(windowing, event_type, where)
     windows = Windows(windowing, per, at, behind, timestamped=stamped)
-    timer = _make_timer(tag, per)
+    timer = _make_timer(event_type, per)
     shape: Any = Panes(windowing, f"{at} {behind}")
     same = () if per is None else (per,)
     program = Program(
-        on(tag, update=windows.add, output=windows.say),
-        on(timer, due=windows.due, update=windows.wake, output=windows.speak),
-        depends(tag, tag, same=same),
+        on(event_type, update=windows.add, output=windows.say),
+        on(timer, due=windows.due, update=windows.wake, output=windows.emit),
+        depends(event_type, event_type, same=same),
         state=shape if per is None else MapOf(shape, by=per, sparse=True),
-        outputs=describe_outputs(tag, windowing, per, behind),
+        outputs=describe_outputs(event_type, windowing, per, behind),
         name=name,
     )
     object.__setattr__(program, "where", where)
     return program
 
 
-def _make_timer(tag: Tag, per: str | None) -> Tag:
+def _make_timer(event_type: EventType, per: str | None) -> EventType:
     fields = [("time", int)]
     if per is not None:
-        fields.append((per, field_types(tag)[per]))
-    made: Tag = NamedTuple(f"{tag.__name__}Window", fields)  # type: ignore[misc]
+        fields.append((per, field_types(event_type)[per]))
+    made: EventType = NamedTuple(f"{event_type.__name__}Window", fields)  # type: ignore[misc]
     return made
 
 
@@ -272,17 +272,21 @@ def _read_windowing(over: Any, folds: dict[str, Any], where: Any) -> Windowing:
     return windowing
 
 
-def _check_fields(fold: Any, tag: Tag, where: Any) -> None:
+def _check_fields(fold: Any, event_type: EventType, where: Any) -> None:
     """Refuse a fold that is fed with a field that events do not have."""
     parts = getattr(fold, "parts", {})
     for name, part in parts.items():
         field = part[1] if isinstance(part, tuple) else None
         # A property of the event's class is read as a field is.
-        if isinstance(field, str) and field not in field_names(tag) and not hasattr(tag, field):
+        if (
+            isinstance(field, str)
+            and field not in field_names(event_type)
+            and not hasattr(event_type, field)
+        ):
             raise ProgramError(
-                f"{tag.__name__} has no field {field!r} to feed {name!r} with",
+                f"{event_type.__name__} has no field {field!r} to source {name!r} with",
                 where=where,
-                expected=f"one of its fields: {', '.join(field_names(tag))}",
+                expected=f"one of its fields: {', '.join(field_names(event_type))}",
                 got=f"{name}=({part[0]!r}, {field!r})",
             )
 
@@ -316,53 +320,57 @@ def _describe_pane(windowing: Windowing, key: Any, pane: Pane) -> Result:
 def _describe_missed(windowing: Windowing, key: Any, dropped: Dropped) -> Missed:
     start, end = dropped.window or (None, None)
     # What was never said is not an event, but what the window held.
-    unsaid = dropped.reason == "unsaid"
-    value = _read_value(windowing, dropped.value) if unsaid else dropped.value
+    deferred = dropped.reason == "deferred"
+    value = _read_value(windowing, dropped.value) if deferred else dropped.value
     return Missed(key, dropped.time, value, start, end, dropped.reason, dropped.events)
 
 
-def _show_moments(said: Result | Missed) -> Result | Missed:
+def _show_moments(emitted: Result | Missed) -> Result | Missed:
     """Return what is said with its times as datetimes."""
-    times: Any = {name: getattr(said, name) for name in ("time", "start", "end")}
+    times: Any = {name: getattr(emitted, name) for name in ("time", "start", "end")}
     shown: Any = {n: to_moment(t) for n, t in times.items() if t is not None}
-    return said._replace(**shown)
+    return emitted._replace(**shown)
 
 
-def _check_per(per: str | None, tag: Tag, where: Any) -> None:
+def _check_per(per: str | None, event_type: EventType, where: Any) -> None:
     # Windows per time would hold an instant each; and a timer's fields start with a letter.
-    fields = [name for name in field_names(tag) if name != time_field(tag) and name[0] != "_"]
+    fields = [
+        name
+        for name in field_names(event_type)
+        if name != time_field(event_type) and name[0] != "_"
+    ]
     if per is not None and per not in fields:
         raise ProgramError(
-            f"{tag.__name__} can't have windows per {per!r}",
+            f"{event_type.__name__} can't have windows per {per!r}",
             where=where,
             expected=f"one of its fields, not its time nor one with _ in front: {', '.join(fields)}",
             got=repr(per),
         )
 
 
-def _check_at(at: str, tag: Tag, where: Any) -> None:
-    kinds = field_types(tag)
-    kind = datetime if is_timestamped(tag) else int
+def _check_at(at: str, event_type: EventType, where: Any) -> None:
+    kinds = field_types(event_type)
+    kind = datetime if is_timestamped(event_type) else int
     fields = [field for field in kinds if kinds[field] in (kind, Any)]
     if at not in fields:
         raise ProgramError(
-            f"windows of {tag.__name__} can't be cut at {at!r}",
+            f"windows of {event_type.__name__} can't be cut at {at!r}",
             where=where,
             expected=f"at= one of its fields of type {kind.__name__}: {', '.join(fields)}",
             got=repr(at),
         )
 
 
-def _read_delay(at: str, delay: SpanInput | None, tag: Tag, where: Any) -> int | None:
-    by_clock = at == time_field(tag)
+def _read_delay(at: str, delay: SpanInput | None, event_type: EventType, where: Any) -> int | None:
+    by_clock = at == time_field(event_type)
     if by_clock != (delay is None):
         raise ProgramError(
             "windows by the clock itself have no delay" if by_clock else "the delay is missing",
             where=where,
             expected="at=, the field by which windows are cut, and delay=, how far it may lie behind",
             got=f"at={at!r}, delay={delay!r}",
-            cure="leave both out if events come in the order of time; a source's lateness sees to that",
+            cure="leave both out if events come in the order of time; a channel's lateness sees to that",
         )
     if delay is None:
         return None
-    return read_time_span("the delay of windows", delay, tag, where, least=0)
+    return read_time_span("the delay of windows", delay, event_type, where, least=0)

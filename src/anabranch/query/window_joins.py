@@ -18,7 +18,7 @@ from anabranch.eventtime.windows.window_types import (
     Window,
 )
 from anabranch.model.dependence import depends
-from anabranch.model.events import FOREVER, Tag
+from anabranch.model.events import FOREVER, EventType
 from anabranch.model.handlers import on as handle
 from anabranch.model.locations import locate_caller
 from anabranch.model.program import Program
@@ -54,8 +54,8 @@ class Cohort(NamedTuple):
 
 
 def window_join(
-    left: Tag,
-    right: Tag,
+    left: EventType,
+    right: EventType,
     /,
     *,
     on: str,

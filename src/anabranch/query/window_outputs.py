@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from anabranch.eventtime.windows.panes import VALUES, Windowing
-from anabranch.eventtime.windows.triggers import AtFrontier, Default
+from anabranch.eventtime.windows.triggers import AfterWatermark, DefaultTrigger
 from anabranch.eventtime.windows.window_types import Sessions, Sliding, Tumbling
-from anabranch.model.events import Tag, field_types
+from anabranch.model.events import EventType, field_types
 from anabranch.model.values.event_times import is_timestamped
 from anabranch.model.values.output_types import OutputTypes
 from anabranch.model.values.value_types import (
@@ -59,13 +59,13 @@ class Missed(NamedTuple):
 
 
 def describe_outputs(
-    tag: Tag, windowing: Windowing, per: str | None, delay: int | None
+    event_type: EventType, windowing: Windowing, per: str | None, delay: int | None
 ) -> OutputTypes:
     """Return the types of what windows say: a `Result`, and a `Missed` where events may be missed."""
     whole, text, flag = read_type(int), read_type(str), read_type(bool)
-    time = read_type(datetime) if is_timestamped(tag) else whole
-    key = ANYTHING if per is None else read_type(field_types(tag)[per])
-    value = _describe_fold(tag, windowing.fold)
+    time = read_type(datetime) if is_timestamped(event_type) else whole
+    key = ANYTHING if per is None else read_type(field_types(event_type)[per])
+    value = _describe_fold(event_type, windowing.fold)
     fields = {
         "key": key, "start": time, "end": time, "value": value, "time": time, "timing": text,
         "index": whole, "settled_index": whole, "first": flag, "last": flag, "op": whole,
@@ -84,34 +84,34 @@ def describe_outputs(
 def _may_miss(windowing: Windowing, delay: int | None) -> bool:
     """Say whether an event may find no open window, or a window be closed unsaid."""
     whole = isinstance(windowing.window, Tumbling | Sliding | Sessions)
-    fires = windowing.trigger == Default() or isinstance(windowing.trigger, AtFrontier)
+    fires = windowing.trigger == DefaultTrigger() or isinstance(windowing.trigger, AfterWatermark)
     safe = windowing.closing != "never" and not windowing.may_lose
     return delay is not None or not (whole and fires and safe)
 
 
-def _describe_fold(tag: Tag, fold: Any) -> ValueType:
+def _describe_fold(event_type: EventType, fold: Any) -> ValueType:
     if fold is VALUES:
-        element = read_type(tag)
+        element = read_type(event_type)
         return ValueType(
-            LIST, f"tuple[{tag.__name__}, ...]", cls=tuple, parts=(("element", element),)
+            LIST, f"tuple[{event_type.__name__}, ...]", cls=tuple, parts=(("element", element),)
         )
     if not isinstance(fold, Several):
         return ANYTHING
     parts = {
-        name: _describe_part(tag, *(part if isinstance(part, tuple) else (part, None)))
+        name: _describe_part(event_type, *(part if isinstance(part, tuple) else (part, None)))
         for name, part in fold.parts.items()
     }
     return make_record("Struct", None, **parts)
 
 
-def _describe_part(tag: Tag, state: Any, feed: Any) -> ValueType:
+def _describe_part(event_type: EventType, state: Any, source: Any) -> ValueType:
     """Return the type of what a ready-made state of a field says, where that is known."""
     kind = type(state)
     if kind is Count:
         return read_type(int)
-    if not isinstance(feed, str):
+    if not isinstance(source, str):
         return ANYTHING
-    found = read_type(field_types(tag)[feed])
+    found = read_type(field_types(event_type)[source])
     if kind is Sum and found.kind in (INT, FLOAT) and type(state.start) is int:
         return ValueType(found.kind, found.name)
     if kind in (Max, Min) and state.start is None:

@@ -1,10 +1,10 @@
 """Files of events and of outputs: JSON lines, Parquet and CSV.
 
-One row is one event: its fields, and beside them `tag`, `source` and `seq`. What may be left out:
-the tag where the program has one only, the source (then the file's stem, or the folder's name), the sequence number (then
-that of the row's file and its place in it). A row `{"heartbeat": 5, "source": "a1"}` is a heartbeat. Where an
-event type has a field of its own called `tag`, `source`, `seq` or `heartbeat`, the word is the
-field's, and `@tag`, `@source`, `@seq`, `@heartbeat` say what stands beside it.
+One row is one event: its fields, and beside them `type`, `channel` and `seq`. What may be left out:
+the type where the program has one only, the channel (then the file's stem, or the folder's name), the sequence number (then
+that of the row's file and its place in it). A row `{"heartbeat": 5, "channel": "a1"}` is a heartbeat. Where an
+event type has a field of its own called `type`, `channel`, `seq` or `heartbeat`, the word is the
+field's, and `@type`, `@channel`, `@seq`, `@heartbeat` say what stands beside it.
 
 A row that is no event becomes `Malformed`, with the file, the row and the reason.
 """
@@ -21,7 +21,15 @@ from typing import Any, NamedTuple
 
 from anabranch.errors import InputError
 from anabranch.eventtime.channels import fits
-from anabranch.model.events import FOREVER, Event, Heartbeat, Item, Malformed, Tag, field_names
+from anabranch.model.events import (
+    FOREVER,
+    Event,
+    EventType,
+    Heartbeat,
+    Item,
+    Malformed,
+    field_names,
+)
 from anabranch.model.program import Program
 from anabranch.model.values.event_times import to_time
 from anabranch.model.values.field_support import check_fields
@@ -31,7 +39,7 @@ from anabranch.reference.rows import STANDARD, Row, find_format, list_inputs, re
 from anabranch.reference.sequential import Output
 from anabranch.sources.event_limits import find_large_number
 from anabranch.sources.schema_check import ColumnNames, check_files
-from anabranch.speculation.spoken import Spoken
+from anabranch.speculation.output_changes import OutputChange
 
 ROW_BITS = 32
 """A row's number is that of its file, then so many bits for its place in it."""
@@ -46,8 +54,8 @@ def read_items(
     """Read files of events, and folders of them; whatever is wrong with a row, the row is in the result.
 
     A row that has no number gets that of its file and its place in it, as on Spark. Files are counted among
-    those of one folder, of one name, or that name their sources. `after` is the last number that an
-    earlier run has read of a source: rows count on from there, as if all were one file.
+    those of one folder, of one name, or that name their channels. `after` is the last number that an
+    earlier run has read of a channel: rows count on from there, as if all were one file.
     """
     check_fields(program)
     counts: dict[str, int] = {}
@@ -70,10 +78,10 @@ def check_schemas(program: Program, files: Iterable[str]) -> None:
     """Refuse Parquet and Arrow files, and folders of them, whose columns show that no row could fit."""
     if find_spec("pyarrow") is None:
         return  # The reader names what to install.
-    fields = {name for tag in program.inputs for name in field_names(tag)}
-    words = ("seq", "heartbeat", "tag")
-    seq, beat, tag = (f"@{word}" if word in fields else word for word in words)
-    names = ColumnNames(seq=seq, heartbeat=beat, tag=tag)
+    fields = {name for event_type in program.inputs for name in field_names(event_type)}
+    words = ("seq", "heartbeat", "type")
+    seq, beat, event_type = (f"@{word}" if word in fields else word for word in words)
+    names = ColumnNames(seq=seq, heartbeat=beat, event_type=event_type)
     for name in files:
         # What is not there, or of no known format, is for the reader to name.
         found = [file for file in list_inputs(name) if Path(file).is_file()]
@@ -92,17 +100,17 @@ def name_channel(place: str) -> str:
 
 
 def _settle(drafts: list[_DraftItem]) -> list[_DraftItem]:
-    """Count a row that does not tell its source with the row before it, or else the first.
+    """Count a row that does not tell its channel with the row before it, or else the first.
 
-    A source of its own would never promise anything, and hold everybody back.
+    A channel of its own would never promise anything, and hold everybody back.
     """
-    source = next((draft.item.source for draft in drafts if draft.sure), None)
+    channel = next((draft.item.channel for draft in drafts if draft.sure), None)
     settled = []
     for draft in drafts:
         if draft.sure:
-            source = draft.item.source
-        elif source is not None:
-            draft = draft._replace(item=draft.item._replace(source=source))  # noqa: PLW2901
+            channel = draft.item.channel
+        elif channel is not None:
+            draft = draft._replace(item=draft.item._replace(channel=channel))  # noqa: PLW2901
         settled.append(draft)
     return settled
 
@@ -110,7 +118,7 @@ def _settle(drafts: list[_DraftItem]) -> list[_DraftItem]:
 class _DraftItem(NamedTuple):
     """An item before its number is known, and the row it comes from.
 
-    Of its source: whether it is sure, and whether the row names it. `number` is that of its file and row.
+    Of its channel: whether it is sure, and whether the row names it. `number` is that of its file and row.
     """
 
     item: Item
@@ -130,24 +138,24 @@ def _read_row(program: Program, stem: str, file: str, row: Row) -> _DraftItem:
         columns = {name: value for name, value in columns.items() if value is not None}
     text = kind == "csv"
     read = read_text if text else read_value
-    source, seq, sure = stem, None, False
+    channel, seq, sure = stem, None, False
     try:
         beats = _is_heartbeat(program, columns)
-        tag = None if beats else _find_tag(program, columns)
-        told = _beside(tag, columns, "source", str, read, None)
-        source, named, sure = (stem, False, True) if told is None else (told, True, True)
-        seq = _beside(tag, columns, "seq", int, read, None)
-        if tag is None:
+        event_type = None if beats else _find_event_type(program, columns)
+        told = _beside(event_type, columns, "channel", str, read, None)
+        channel, named, sure = (stem, False, True) if told is None else (told, True, True)
+        seq = _beside(event_type, columns, "seq", int, read, None)
+        if event_type is None:
             unit: Any = datetime | int if program.timestamped else int
             time = _beside(None, columns, "heartbeat", unit, read, None)
-            return _DraftItem(Heartbeat(to_time(time), source, seq), place, named=named)
-        data = read_fields(tag, columns, text=text, sparse=kind != "jsonl")
-        return _DraftItem(_check_numbers(Event(data, source, seq)), place, named=named)
+            return _DraftItem(Heartbeat(to_time(time), channel, seq), place, named=named)
+        data = read_fields(event_type, columns, text=text, sparse=kind != "jsonl")
+        return _DraftItem(_check_numbers(Event(data, channel, seq)), place, named=named)
     except Unfit as error:
-        guess = columns.get("@source", columns.get("source"))
+        guess = columns.get("@channel", columns.get("channel"))
         if not sure and isinstance(guess, str):
-            source, sure = guess, True
-        return _DraftItem(Malformed(row.raw, f"{place}: {error}", source, seq), place, sure)
+            channel, sure = guess, True
+        return _DraftItem(Malformed(row.raw, f"{place}: {error}", channel, seq), place, sure)
 
 
 def _is_heartbeat(program: Program, columns: Mapping[str, Any]) -> bool:
@@ -158,22 +166,27 @@ def _is_heartbeat(program: Program, columns: Mapping[str, Any]) -> bool:
     )
 
 
-def _find_tag(program: Program, columns: Mapping[str, Any]) -> Tag:
-    known = ", ".join(tag.__name__ for tag in program.inputs)
-    named = columns.get("@tag", columns.get("tag"))
-    for tag in program.inputs:
-        own = "tag" in field_names(tag) and "@tag" not in columns
-        if (len(program.inputs) == 1 and (named is None or own)) or tag.__name__ == named:
-            return tag
+def _find_event_type(program: Program, columns: Mapping[str, Any]) -> EventType:
+    known = ", ".join(event_type.__name__ for event_type in program.inputs)
+    named = columns.get("@type", columns.get("type"))
+    for event_type in program.inputs:
+        own = "type" in field_names(event_type) and "@type" not in columns
+        if (len(program.inputs) == 1 and (named is None or own)) or event_type.__name__ == named:
+            return event_type
     if named is None:
-        raise Unfit(f"tag is missing; the program knows {known}")
-    raise Unfit(f"unknown tag {encode_value(named)!r}; the program knows {known}")
+        raise Unfit(f"event type is missing; the program knows {known}")
+    raise Unfit(f"unknown event type {encode_value(named)!r}; the program knows {known}")
 
 
 def _beside(
-    tag: Tag | None, columns: Mapping[str, Any], name: str, kind: Any, read: Read, default: Any
+    event_type: EventType | None,
+    columns: Mapping[str, Any],
+    name: str,
+    kind: Any,
+    read: Read,
+    default: Any,
 ) -> Any:
-    own = tag is not None and name in field_names(tag)
+    own = event_type is not None and name in field_names(event_type)
     column = f"@{name}" if f"@{name}" in columns else None if own else name
     if column is None or column not in columns:
         return default
@@ -194,10 +207,10 @@ def _check_numbers(event: Event) -> Event:
 
 
 def _number(drafts: Iterable[_DraftItem]) -> list[Item]:
-    """Give every item its number, source by source; what can't have one is malformed."""
+    """Give every item its number, channel by channel; what can't have one is malformed."""
     drafts = list(drafts)
     numbering = {
-        draft.item.source
+        draft.item.channel
         for draft in drafts
         if isinstance(draft.item, Event) and draft.item.seq is not None
     }
@@ -206,51 +219,51 @@ def _number(drafts: Iterable[_DraftItem]) -> list[Item]:
     orphans: list[int] = []
     items: list[Item] = []
     for item, place, *_, number in drafts:
-        source = item.source
-        if source not in numbering:
+        channel = item.channel
+        if channel not in numbering:
             items.append(item._replace(seq=number))
             continue
         if isinstance(item, Heartbeat):
-            shared = counts.get(source, -1) if item.seq is None else item.seq
+            shared = counts.get(channel, -1) if item.seq is None else item.seq
             items.append(item._replace(seq=shared))
             continue
         if item.seq is not None:
-            last[source] = max(last.get(source, 0), item.seq)
-            counts[source] = item.seq
+            last[channel] = max(last.get(channel, 0), item.seq)
+            counts[channel] = item.seq
         else:
             orphans.append(len(items))
             if not isinstance(item, Malformed):
-                reason = f"{place}: seq is missing, and other rows of source {source!r} have one"
-                item = Malformed(encode_value(item.data), reason, source)  # noqa: PLW2901
+                reason = f"{place}: seq is missing, and other rows of channel {channel!r} have one"
+                item = Malformed(encode_value(item.data), reason, channel)  # noqa: PLW2901
         items.append(item)
     _number_orphans(items, orphans, last)
     return items
 
 
 def _number_orphans(items: list[Item], orphans: Iterable[int], last: Mapping[str, int]) -> None:
-    # What is rejected moves no frontier, so any free number will do; it only must be its own.
-    free = {source: min(seq + 1, FOREVER) for source, seq in last.items()}
+    # What is rejected moves no watermark, so any free number will do; it only must be its own.
+    free = {channel: min(seq + 1, FOREVER) for channel, seq in last.items()}
     for place in orphans:
-        source = items[place].source
-        seq = free.get(source, 0)
+        channel = items[place].channel
+        seq = free.get(channel, 0)
         items[place] = items[place]._replace(seq=seq)
-        free[source] = min(seq + 1, FOREVER)
+        free[channel] = min(seq + 1, FOREVER)
 
 
 def encode_item(item: Item) -> Any:
     """Return an item as a row of a file of events."""
     if isinstance(item, Malformed):
         return item.raw
-    beside: dict[str, Any] = {"source": item.source}
+    beside: dict[str, Any] = {"channel": item.channel}
     if item.seq is not None:
         beside["seq"] = item.seq
     if isinstance(item, Heartbeat):
         return {"heartbeat": item.time, **beside}
     fields = encode_value(item.data)
-    beside["tag"] = item.tag.__name__
+    beside["type"] = item.event_type.__name__
     clear = {f"@{name}" if name in fields else name: value for name, value in beside.items()}
-    tag = "@tag" if "@tag" in clear else "tag"
-    return {tag: clear.pop(tag), **fields, **clear}
+    event_type = "@type" if "@type" in clear else "type"
+    return {event_type: clear.pop(event_type), **fields, **clear}
 
 
 def encode_output(output: Output) -> dict[str, Any]:
@@ -258,8 +271,8 @@ def encode_output(output: Output) -> dict[str, Any]:
     event = output.event
     return {
         "time": event.time,
-        "tag": event.tag.__name__,
-        "source": event.source,
+        "type": event.event_type.__name__,
+        "channel": event.channel,
         "seq": event.seq,
         "index": output.index,
         "value": encode_value(output.value),
@@ -267,7 +280,7 @@ def encode_output(output: Output) -> dict[str, Any]:
     }
 
 
-def encode_spoken(row: Spoken) -> dict[str, Any]:
+def encode_change(row: OutputChange) -> dict[str, Any]:
     """Return what a speculative run said as a row: that of the output, and `op`, -1 to take it back."""
     output = Output(row.value, row.event, row.id[1], row.id[0])
     return {"op": row.op, **encode_output(output)}
@@ -276,13 +289,13 @@ def encode_spoken(row: Spoken) -> dict[str, Any]:
 def decode_event(program: Program, row: Mapping[str, Any]) -> Event:
     """Return the event on which an output of a file was said."""
     try:
-        tag = program.tag(row["tag"])
-        data = read_fields(tag, row["event"], text=False, sparse=False)
+        event_type = program.event_type(row["type"])
+        data = read_fields(event_type, row["event"], text=False, sparse=False)
     except (KeyError, TypeError, Unfit) as error:
         raise InputError(
             f"an output does not tell the event of {program.name} that caused it",
-            expected="rows as `anabranch run --output` writes them: time, tag, source, seq, event",
+            expected="rows as `anabranch run --output` writes them: time, event type, channel, seq, event",
             got=f"{error.args[0]} in {json.dumps(row, default=str)[:100]}",
             cure="compare with --key FIELD, --ordered or --unordered",
         ) from None
-    return Event(data, row.get("source", "input"), row.get("seq"))
+    return Event(data, row.get("channel", "input"), row.get("seq"))

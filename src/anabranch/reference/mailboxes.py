@@ -21,7 +21,7 @@ _NOTHING_YET: OrderKey = (-(1 << 64),)
 
 
 class Mailbox:
-    """The waiting room of one worker."""
+    """The waiting room of one node."""
 
     __slots__ = ("_conflicts", "_queues", "_timers")
 

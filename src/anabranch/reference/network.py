@@ -7,7 +7,7 @@ from collections import deque
 from typing import Any
 
 Address = int
-"""Workers count from zero; what lies below is a source."""
+"""Nodes count from zero; what lies below is a channel."""
 
 Message = tuple[Any, ...]
 

@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from anabranch.model.events import Event, Tag
+from anabranch.model.events import Event, EventType
 from anabranch.model.order import OrderKey
 from anabranch.model.program import ForkJoin, Program, StateType
 from anabranch.model.slices import Slice, Slices
-from anabranch.plan.tree import Plan, Worker
+from anabranch.plan.tree import Plan, PlanNode
 from anabranch.plan.validity import check_plan
 
 CONTROL = "@control"
-"""The source of snapshot requests; they stand above every worker and depend on everything."""
+"""The channel of snapshot requests; they stand above every node and depend on everything."""
 
 Stream = tuple[int, str]
-"""An owner (a worker's number) and a source: what travels one way, in order."""
+"""An owner (a node's number) and a channel: what travels one way, in order."""
 
 
 @dataclass(frozen=True)
 class Seat:
-    """A worker in its place."""
+    """A node in its place."""
 
     number: int
     path: str
-    worker: Worker
+    node: PlanNode
     kind: StateType
     parent: int | None
     children: tuple[int, ...]
@@ -39,7 +39,7 @@ class Seat:
 class NodeAssignment:
     """Everything about a plan that does not change during a run.
 
-    `heirs[source]` are the workers that answer for events of a source. `conflicts[seat][stream]`
+    `heirs[channel]` are the nodes that answer for events of a channel. `conflicts[seat][stream]`
     are the streams whose events this seat's mailbox must have seen off before it lets an event of
     `stream` pass.
     """
@@ -52,55 +52,55 @@ class NodeAssignment:
 
 
 def lay_out(
-    program: Program, plan: Plan, events: Iterable[tuple[OrderKey, Event]], sources: Iterable[str]
+    program: Program, plan: Plan, events: Iterable[tuple[OrderKey, Event]], channels: Iterable[str]
 ) -> NodeAssignment:
     """Check a plan and lay it out for these events."""
     check_plan(program, plan)
-    paths = plan.workers()
+    paths = plan.nodes()
     numbers = {path: number for number, path in enumerate(paths)}
-    seats = tuple(_seat(program, path, worker, numbers) for path, worker in paths.items())
+    seats = tuple(_seat(program, path, node, numbers) for path, node in paths.items())
     owners: dict[OrderKey, int] = {}
-    carried: dict[Stream, set[Tag]] = {}
+    carried: dict[Stream, set[EventType]] = {}
     for key, event in events:
         owner = owners[key] = _find_owner(program, seats, event)
-        carried.setdefault((owner, event.source), set()).add(event.tag)
+        carried.setdefault((owner, event.channel), set()).add(event.event_type)
     heirs = {
-        source: tuple(sorted(owner for owner, carrying in carried if carrying == source))
-        for source in sources
+        channel: tuple(sorted(owner for owner, carrying in carried if carrying == channel))
+        for channel in channels
     }
     conflicts = tuple(_conflicts(program, seats, seat, carried) for seat in seats)
     return NodeAssignment(program, seats, owners, heirs, conflicts)
 
 
-def _seat(program: Program, path: str, worker: Worker, numbers: dict[str, int]) -> Seat:
+def _seat(program: Program, path: str, node: PlanNode, numbers: dict[str, int]) -> Seat:
     parent = path.rpartition(".")[0]
-    children = tuple(numbers[f"{path}.{side}"] for side in range(len(worker.children)))
+    children = tuple(numbers[f"{path}.{side}"] for side in range(len(node.children)))
     ancestors = tuple(n for p, n in numbers.items() if path.startswith(p + "."))
     descendants = tuple(n for p, n in numbers.items() if p.startswith(path + "."))
     fork = None
-    if worker.children:
-        left, right = worker.children
-        fork = program.find_fork(worker.state, left.state, right.state)
+    if node.children:
+        left, right = node.children
+        fork = program.find_fork(node.state, left.state, right.state)
     return Seat(
         numbers[path],
         path,
-        worker,
-        program.state_type(worker.state),
+        node,
+        program.state_type(node.state),
         numbers[parent] if parent else None,
         children,
         ancestors,
         descendants,
         fork,
-        tuple(child.subtree() for child in worker.children),
+        tuple(child.subtree() for child in node.children),
     )
 
 
 def _answers(program: Program, seat: Seat, event: Event) -> bool:
-    return seat.worker.slices.covers(event, program.lanes)
+    return seat.node.slices.covers(event, program.lanes)
 
 
 def _find_owner(program: Program, seats: tuple[Seat, ...], event: Event) -> int:
-    """Return the lowest worker that answers for an event; the root, if none does."""
+    """Return the lowest node that answers for an event; the root, if none does."""
     found = 0
     for seat in seats:
         if len(seat.ancestors) >= len(seats[found].ancestors) and _answers(program, seat, event):
@@ -109,12 +109,12 @@ def _find_owner(program: Program, seats: tuple[Seat, ...], event: Event) -> int:
 
 
 def _conflicts(
-    program: Program, seats: tuple[Seat, ...], seat: Seat, carried: dict[Stream, set[Tag]]
+    program: Program, seats: tuple[Seat, ...], seat: Seat, carried: dict[Stream, set[EventType]]
 ) -> dict[Stream, tuple[Stream, ...]]:
     """Return, for each stream that reaches a mailbox, the streams it is ordered with there.
 
-    A worker with children, and everything that comes from above, is kept in the total order: all
-    mailboxes on one way down must see the same requests in the same order, or the workers would
+    A node with children, and everything that comes from above, is kept in the total order: all
+    mailboxes on one way down must see the same requests in the same order, or the nodes would
     wait for each other. Only a leaf's own events are ordered as little as dependence asks for.
     """
     control: Stream = (0, CONTROL)
@@ -136,12 +136,12 @@ def _conflicts(
 
 
 def _slices_of(
-    seats: tuple[Seat, ...], stream: Stream, carried: dict[Stream, set[Tag]]
+    seats: tuple[Seat, ...], stream: Stream, carried: dict[Stream, set[EventType]]
 ) -> list[Slice]:
-    """Return what a stream carries: its owner's slices, or whole tags where nobody answers."""
-    owner, source = stream
-    own = [s for s in seats[owner].worker.slices if s.source in (None, source)]
-    answered = {own_slice.tag for own_slice in own}
-    # The root also gets what no worker answers for, of which no slice says anything.
+    """Return what a stream carries: its owner's slices, or whole event types where nobody answers."""
+    owner, channel = stream
+    own = [s for s in seats[owner].node.slices if s.channel in (None, channel)]
+    answered = {own_slice.event_type for own_slice in own}
+    # The root also gets what no node answers for, of which no slice says anything.
     orphans = carried[stream] if owner == 0 else carried[stream] - answered
-    return [*own, *(Slice(tag) for tag in orphans)]
+    return [*own, *(Slice(event_type) for event_type in orphans)]

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from anabranch.eventtime.channel_progress import Standing, check_goes_on, put_down, take_up
-from anabranch.eventtime.channels import Late, Rejected, Source, check_units, follow, read_sources
+from anabranch.eventtime.channels import Channel, Late, Rejected, check_units, follow, read_channels
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.timers import Timetable, find_set, is_timer
 from anabranch.model.events import FOREVER, Event, Item
@@ -44,7 +44,7 @@ class Answer(NamedTuple):
     late: list[Late]
     rejected: list[Rejected]
     pending: list[Event]
-    frontiers: dict[str, int]
+    watermarks: dict[str, int]
     standings: Mapping[str, Standing] = MappingProxyType({})
 
     @property
@@ -53,9 +53,9 @@ class Answer(NamedTuple):
         return [output.value for output in self.outputs]
 
     @property
-    def frontier(self) -> int:
-        """Return how far time has come: the least of the sources' frontiers."""
-        return min(self.frontiers.values(), default=FOREVER)
+    def watermark(self) -> int:
+        """Return how far time has come: the least of the channels' watermarks."""
+        return min(self.watermarks.values(), default=FOREVER)
 
     def snapshot(self) -> Snapshot:
         """Return what a later run has to know to go on from here."""
@@ -67,25 +67,25 @@ class Answer(NamedTuple):
 def run(
     program: Program,
     items: Iterable[Item],
-    sources: Iterable[Source] = (),
+    channels: Iterable[Channel] = (),
     start: Snapshot | None = None,
 ) -> Answer:
     """Fold the stable events of an input in order; keep the rest, and account for everything.
 
-    The answer is a function of what each source brought, in its own sequence. An input that has
+    The answer is a function of what each channel brought, in its own sequence. An input that has
     ended says so with heartbeats at FOREVER (`eventtime.sources.end_sources`).
 
     With `start`, the run goes on from where another one stood. It says and lists what is new; its
     state and its ledger are those of everything that ever came.
     """
     begun = Snapshot(program.init) if start is None else start
-    known, brought, strangers = read_sources(items, sources)
+    known, brought, strangers = read_channels(items, channels)
     check_units(program, known.values())
     for name in begun.standings:
-        known.setdefault(name, Source(name))
+        known.setdefault(name, Channel(name))
         brought.setdefault(name, [])
     names = sorted(brought)
-    # A source that comes later joins at the frontier that was reached.
+    # A channel that comes later joins at the watermark that was reached.
     fresh = Standing(begun.floor, joined=begun.floor if begun.standings else None)
     before = {name: begun.standings.get(name, fresh) for name in names}
     for name in names:
@@ -97,16 +97,16 @@ def run(
     standings = {name: put_down(before[name], watches[name]) for name in names}
     waiting: dict[str, list[Event]] = {name: [] for name in names}
     for event in begun.pending:
-        waiting[event.source].append(event)
+        waiting[event.channel].append(event)
     good = [event for name in names for event in (*waiting[name], *followed[name].good)]
-    late = [event for source in followed.values() for event in source.late]
+    late = [event for channel in followed.values() for event in channel.late]
     rejected = [*strangers, *(item for one in followed.values() for item in one.rejected)]
     counted = len(good) - len(begun.pending) + len(late) + len(rejected)
-    frontiers = {name: standing.frontier for name, standing in standings.items()}
-    frontier = min(frontiers.values(), default=FOREVER)
-    stable = sort_events(program.ranks, (event for event in good if event.time <= frontier))
-    pending = [event for event in good if event.time > frontier]
-    state, outputs, faults = fold(program, stable, frontier, start)
+    watermarks = {name: standing.watermark for name, standing in standings.items()}
+    watermark = min(watermarks.values(), default=FOREVER)
+    stable = sort_events(program.ranks, (event for event in good if event.time <= watermark))
+    pending = [event for event in good if event.time > watermark]
+    state, outputs, faults = fold(program, stable, watermark, start)
     rejected += faults
     # A timer is no input; only one that fails is counted, so that the account shows it.
     failed = sum(is_timer(program, fault.item) for fault in faults)
@@ -121,29 +121,29 @@ def run(
         old.shed,
         len(pending),
     ).check(program.name)
-    return Answer(outputs, state, ledger, late, rejected, pending, frontiers, standings)
+    return Answer(outputs, state, ledger, late, rejected, pending, watermarks, standings)
 
 
 def fold(
     program: Program,
     stable: Iterable[tuple[OrderKey, Event]],
-    frontier: int = FOREVER,
+    watermark: int = FOREVER,
     start: Snapshot | None = None,
 ) -> tuple[Any, list[Output], list[Rejected]]:
     """Fold events that are already in order, and the timers they set: from a program's start, or on."""
     state, wakes = program.init, []
     if start is not None:
         state = join_deltas(program, start.state, start.deltas)
-        # Of the timers that were set before, those that the frontier has now come to.
-        wakes = [wake for wake in find_set(program, state, start.floor) if wake.time <= frontier]
-    timetable = Timetable(program, state, stable, frontier, wakes)
+        # Of the timers that were set before, those that the watermark has now come to.
+        wakes = [wake for wake in find_set(program, state, start.floor) if wake.time <= watermark]
+    timetable = Timetable(program, state, stable, watermark, wakes)
     outputs: list[Output] = []
     faults: list[Rejected] = []
     for key, event in timetable:
-        said = attempt(timetable.step, event)
-        if isinstance(said, Failed):
-            faults.append(Rejected(event, said.describe(event)))
+        emitted = attempt(timetable.step, event)
+        if isinstance(emitted, Failed):
+            faults.append(Rejected(event, emitted.describe(event)))
             timetable.set_aside(event)
             continue
-        outputs += [Output(value, event, i, key) for i, value in enumerate(said)]
+        outputs += [Output(value, event, i, key) for i, value in enumerate(emitted)]
     return timetable.state, outputs, faults

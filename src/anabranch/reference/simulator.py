@@ -1,10 +1,10 @@
 """The simulator: a program under a plan, with a seed that owns time, delivery, repeats and crashes.
 
-Workers, mailboxes and eager join requests are as in Flumina. Under every other seed, a worker without
+Nodes, mailboxes and eager join requests are as in Flumina. Under every other seed, a node without
 children folds its leaves from zero beside the state it was given, as shards do, and joins them when
 the state is asked for. A snapshot is a request that depends
 on everything, so it sees exactly the events before it; after a crash everybody starts again from
-the last one and the sources replay what came after it. The sink keeps an output once, by its id,
+the last one and the channels replay what came after it. The sink keeps an output once, by its id,
 and insists that a repeated one is equal: that is all that exactly-once needs of a deterministic
 program.
 """
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from anabranch.eventtime.channels import Late, Rejected, Source, check_units, follow, read_sources
+from anabranch.eventtime.channels import Channel, Late, Rejected, check_units, follow, read_channels
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.timers import TIMERS, find_wakes
 from anabranch.model.events import FOREVER, Event, Item
@@ -80,12 +80,12 @@ class Simulation:
 
 @dataclass(frozen=True)
 class Emission:
-    """What one source sends: its events in the total order, and how far it promises to have come.
+    """What one channel sends: its events in the total order, and how far it promises to have come.
 
     Each entry is (key, event) or, for a promise, (key, None).
     """
 
-    source: str
+    channel: str
     entries: tuple[tuple[OrderKey, Event | None], ...]
 
 
@@ -112,16 +112,16 @@ def rehearse(
     program: Program,
     plan: Plan,
     items: Iterable[Item],
-    sources: Iterable[Source] = (),
+    channels: Iterable[Channel] = (),
     *,
     then: Sequence[Plan] = (),
 ) -> Rehearsal:
-    """Judge an input source by source and lay a plan out for it; the plan is refused if invalid.
+    """Judge an input channel by channel and lay a plan out for it; the plan is refused if invalid.
 
     With `then`, the run changes over to these plans one after the other, in mid-stream, at moments
     that the seed picks.
     """
-    known, brought, rejected = read_sources(items, sources)
+    known, brought, rejected = read_channels(items, channels)
     check_units(program, known.values())
     late: list[Late] = []
     emissions: list[Emission] = []
@@ -129,21 +129,21 @@ def rehearse(
     everybody = {
         name: follow(known[name], brought[name], program.inputs) for name in sorted(brought)
     }
-    frontier = min((followed.frontier for followed in everybody.values()), default=FOREVER)
+    watermark = min((followed.watermark for followed in everybody.values()), default=FOREVER)
     for name, followed in everybody.items():
         late += followed.late
         rejected += followed.rejected
-        # What lies beyond the program's frontier waits for a source that may send nothing at all; and
-        # a source lets go of what its own frontier has passed, since that may be out of order.
-        stable = [event for event in followed.good if event.time <= frontier]
+        # What lies beyond the program's watermark waits for a channel that may send nothing at all; and
+        # a channel lets go of what its own watermark has passed, since that may be out of order.
+        stable = [event for event in followed.good if event.time <= watermark]
         sent = sort_events(program.ranks, stable)
         promises = [(bound_after(promise), None) for promise in followed.promises]
         unsent += len(followed.good) - len(sent)
         emissions.append(Emission(name, tuple(sorted([*sent, *promises], key=_first))))
     if program.timers:
-        emissions.append(_emit_timers(program, emissions, frontier))
+        emissions.append(_emit_timers(program, emissions, watermark))
     everything = [(k, e) for emission in emissions for k, e in emission.entries if e is not None]
-    names = [emission.source for emission in emissions]
+    names = [emission.channel for emission in emissions]
     layout = lay_out(program, plan, everything, names)
     later = tuple(
         (transition(program, old, new), lay_out(program, new, everything, names))
@@ -157,20 +157,20 @@ def rehearse(
         unsent,
         tuple(late),
         tuple(rejected),
-        frontier == FOREVER,
+        watermark == FOREVER,
         later,
     )
 
 
-def _emit_timers(program: Program, emissions: list[Emission], frontier: int) -> Emission:
-    """Return the wakes that the fold's states ask for, as a source of their own.
+def _emit_timers(program: Program, emissions: list[Emission], watermark: int) -> Emission:
+    """Return the wakes that the fold's states ask for, as a channel of their own.
 
     What is simulated is how plans cope with them; that they are these is the fold's to say.
     """
     events = [(k, e) for emission in emissions for k, e in emission.entries if e is not None]
-    stable = sorted(((k, e) for k, e in events if e.time <= frontier), key=_first)
-    wakes = find_wakes(program, stable, frontier)
-    promise = (bound_after(frontier), None)
+    stable = sorted(((k, e) for k, e in events if e.time <= watermark), key=_first)
+    wakes = find_wakes(program, stable, watermark)
+    promise = (bound_after(watermark), None)
     return Emission(TIMERS, (*wakes, promise))
 
 
@@ -182,16 +182,16 @@ def simulate(
     program: Program,
     plan: Plan,
     items: Iterable[Item],
-    sources: Iterable[Source] = (),
+    channels: Iterable[Channel] = (),
     *,
     seed: int = 0,
     faults: Faults = Faults(),  # noqa: B008 - frozen
 ) -> Simulation:
     """Run a program under a plan once. For many seeds, `rehearse` once and run that."""
-    return rehearse(program, plan, items, sources).run(seed, faults)
+    return rehearse(program, plan, items, channels).run(seed, faults)
 
 
-class _Worker:
+class _Node:
     """A seat's mailbox, what has been released and not yet done, and the state, if it has it."""
 
     __slots__ = ("delta", "given", "inbox", "mailbox", "seat", "state", "waiting_for_parent")
@@ -242,7 +242,7 @@ class Run:
         self.rng = random.Random(seed)
         repeat = faults.repeat if self.rng.random() < 0.5 else 0.0
         self.network = network or Network(self.rng, repeat)
-        # Between two events a source may promise much or little; only its last word must come.
+        # Between two events a channel may promise much or little; only its last word must come.
         self.talkative = self.rng.choice((0.0, 0.2, 1.0))
         self.trace: list[str] | None = [] if trace else None
         self.log: dict[tuple[OrderKey, int], Output] = {}
@@ -274,17 +274,17 @@ class Run:
             self.trace.append(f"{self.steps:>6}  {text}")
 
     def start(self, states: dict[str, Any] | None = None) -> None:
-        """Put everybody in place with the last snapshot, and let the sources replay."""
-        self.workers = [
-            _Worker(seat, Mailbox(conflicts))
+        """Put everybody in place with the last snapshot, and let the channels replay."""
+        self.nodes = [
+            _Node(seat, Mailbox(conflicts))
             for seat, conflicts in zip(self.layout.seats, self.layout.conflicts, strict=True)
         ]
         since, state = self.snapshot
         if states is None:
-            self.hand_down(self.workers[0], state, local=True)
+            self.hand_down(self.nodes[0], state, local=True)
         else:
-            for worker in self.workers:
-                worker.state = states.get(worker.seat.path)
+            for node in self.nodes:
+                node.state = states.get(node.seat.path)
         for key in (*(k for k in self.requests if k > since), _END):
             self.pass_on(_CONTROL_STREAM, key, ())
         self.beat(_CONTROL_STREAM, bound_after(FOREVER))
@@ -292,18 +292,18 @@ class Run:
             self.emit(-1 - number, emission, since)
 
     def emit(self, sender: int, emission: Emission, since: OrderKey) -> None:
-        """Send what a source has, from a place in the order on."""
-        send, owners, source = self.network.send, self.layout.owners, emission.source
+        """Send what a channel has, from a place in the order on."""
+        send, owners, channel = self.network.send, self.layout.owners, emission.channel
         last = emission.entries[-1] if emission.entries else None
         for entry in emission.entries:
             key, event = entry
             if event is not None:
                 if key > since:
                     owner = owners[key]
-                    send(sender, owner, ("event", (owner, source), key, event))
+                    send(sender, owner, ("event", (owner, channel), key, event))
             elif entry is last or self.rng.random() < self.talkative:
-                for owner in self.layout.heirs[source]:
-                    send(sender, owner, ("beat", (owner, source), key))
+                for owner in self.layout.heirs[channel]:
+                    send(sender, owner, ("beat", (owner, channel), key))
 
     def finish(self) -> Simulation:
         """Deliver until nothing is under way, crashing where the seed says so."""
@@ -317,7 +317,7 @@ class Run:
             self.steps += 1
             assert self.steps < _DEADLINE_STEPS, f"seed {self.seed} does not come to an end"
             receiver, message = delivered
-            self.receive(self.workers[receiver], message)
+            self.receive(self.nodes[receiver], message)
         return self.sum_up()
 
     def crash(self) -> None:
@@ -335,7 +335,7 @@ class Run:
         self.start(carry(self.rehearsal.program, change, self.cut))
         self.cut = {}
 
-    def receive(self, worker: _Worker, message: tuple[Any, ...]) -> None:
+    def receive(self, node: _Node, message: tuple[Any, ...]) -> None:
         """Take in one message."""
         kind = message[0]
         if kind == "event":
@@ -343,123 +343,123 @@ class Run:
         elif kind == "beat":
             self.beat(message[1], message[2])
         elif kind == "request":
-            worker.mailbox.put(message[1], message[2], None)
-            self.let_pass(worker, message[1])
+            node.mailbox.put(message[1], message[2], None)
+            self.let_pass(node, message[1])
         elif kind == "advance":
-            worker.mailbox.advance(message[1], message[2])
-            self.let_pass(worker, message[1])
+            node.mailbox.advance(message[1], message[2])
+            self.let_pass(node, message[1])
         elif kind == "up":
-            worker.given[message[1]] = message[2]
-            self.work(worker)
+            node.given[message[1]] = message[2]
+            self.work(node)
         else:
             assert kind == "down"
-            self.hand_down(worker, message[1])
-            self.work(worker)
+            self.hand_down(node, message[1])
+            self.work(node)
 
     def pass_on(self, stream: Stream, key: OrderKey, event: Any) -> None:
         """Queue an event at its owner, and ask everybody below for their state at once."""
-        owner = self.workers[stream[0]]
+        owner = self.nodes[stream[0]]
         for below in owner.seat.descendants:
             self.network.send(stream[0], below, ("request", stream, key))
         owner.mailbox.put(stream, key, event)
         self.let_pass(owner, stream)
 
     def beat(self, stream: Stream, key: OrderKey) -> None:
-        """Tell the owner and everybody below how far a source has come."""
-        owner = self.workers[stream[0]]
+        """Tell the owner and everybody below how far a channel has come."""
+        owner = self.nodes[stream[0]]
         for below in owner.seat.descendants:
             self.network.send(stream[0], below, ("advance", stream, key))
         owner.mailbox.advance(stream, key)
         self.let_pass(owner, stream)
 
-    def let_pass(self, worker: _Worker, stream: Stream) -> None:
-        """Move what the mailbox releases to the worker, and let it work."""
-        inbox = worker.inbox
+    def let_pass(self, node: _Node, stream: Stream) -> None:
+        """Move what the mailbox releases to the node, and let it work."""
+        inbox = node.inbox
         before = len(inbox)
-        inbox.extend(worker.mailbox.release(stream))
+        inbox.extend(node.mailbox.release(stream))
         if len(inbox) > before:
-            self.work(worker)
+            self.work(node)
 
-    def work(self, worker: _Worker) -> None:
+    def work(self, node: _Node) -> None:
         """Do what can be done with the state at hand."""
-        inbox, seat = worker.inbox, worker.seat
-        while inbox and not worker.waiting_for_parent:
+        inbox, seat = node.inbox, node.seat
+        while inbox and not node.waiting_for_parent:
             if seat.children:
-                if len(worker.given) < len(seat.children):
+                if len(node.given) < len(seat.children):
                     return
-                self.join(worker)
+                self.join(node)
             stream, key, event = inbox.popleft()
-            if event is None or stream == _CONTROL_STREAM or not self.is_apart(worker, event):
-                worker.settle()
+            if event is None or stream == _CONTROL_STREAM or not self.is_apart(node, event):
+                node.settle()
             if key in self.changes and not seat.children:
-                self.cut[seat.path] = worker.state
+                self.cut[seat.path] = node.state
             if event is None:
-                self.hand_up(worker)
+                self.hand_up(node)
                 return
             if stream == _CONTROL_STREAM:
-                self.keep(key, worker.state)
+                self.keep(key, node.state)
                 if key in self.changes:
                     self.change(*self.changes.pop(key))
                     return
             else:
-                self.apply(worker, key, event)
+                self.apply(node, key, event)
             if seat.children:
-                self.hand_down(worker, worker.state)
+                self.hand_down(node, node.state)
 
-    def is_apart(self, worker: _Worker, event: Event) -> bool:
-        """Say whether a worker folds an event from zero, beside its state."""
-        seat = worker.seat
+    def is_apart(self, node: _Node, event: Event) -> bool:
+        """Say whether a node folds an event from zero, beside its state."""
+        seat = node.seat
         inside = seat.parent is not None and not seat.children
         return inside and self.leaves.get(type(event.data)) == seat.kind.name
 
-    def join(self, worker: _Worker) -> None:
+    def join(self, node: _Node) -> None:
         """Join what both children handed in."""
-        seat = worker.seat
+        seat = node.seat
         assert seat.fork is not None
-        left, right = (worker.given.pop(child) for child in seat.children)
-        worker.state = seat.fork.join(left, right)
+        left, right = (node.given.pop(child) for child in seat.children)
+        node.state = seat.fork.join(left, right)
         self.joins += 1
 
-    def hand_up(self, worker: _Worker) -> None:
+    def hand_up(self, node: _Node) -> None:
         """Give the state to the parent and wait for it to come back."""
-        seat = worker.seat
+        seat = node.seat
         assert seat.parent is not None
-        worker.waiting_for_parent = True
-        self.network.send(seat.number, seat.parent, ("up", seat.number, worker.state))
-        worker.state = None
+        node.waiting_for_parent = True
+        self.network.send(seat.number, seat.parent, ("up", seat.number, node.state))
+        node.state = None
 
-    def hand_down(self, worker: _Worker, state: Any, *, local: bool = False) -> None:
+    def hand_down(self, node: _Node, state: Any, *, local: bool = False) -> None:
         """Take a state, and fork it to the children if there are any."""
-        seat = worker.seat
-        worker.waiting_for_parent = False
+        seat = node.seat
+        node.waiting_for_parent = False
         if not seat.children:
-            worker.state = state
+            node.state = state
             return
         assert seat.fork is not None
-        worker.state = None
+        node.state = None
         halves = seat.fork.fork(state, *seat.sides)
         for child, half in zip(seat.children, halves, strict=True):
             if local:
-                self.hand_down(self.workers[child], half, local=True)
+                self.hand_down(self.nodes[child], half, local=True)
             else:
                 self.network.send(seat.number, child, ("down", half))
 
-    def apply(self, worker: _Worker, key: OrderKey, event: Event) -> None:
+    def apply(self, node: _Node, key: OrderKey, event: Event) -> None:
         """Let an event change the state and speak; what it says goes to the sink once."""
-        apart = self.is_apart(worker, event)
-        fold = worker.fold_apart if apart else worker.fold_in
+        apart = self.is_apart(node, event)
+        fold = node.fold_apart if apart else node.fold_in
         outputs = attempt(fold, event)
         if isinstance(outputs, Failed):
             self.faulty[key] = Rejected(event, outputs.describe(event))
             if not apart:
-                worker.state = worker.seat.kind.set_aside(worker.state, event)
+                node.state = node.seat.kind.set_aside(node.state, event)
             return
         self.done.add(key)
         for index, value in enumerate(outputs):
             output = Output(value, event, index, key)
             first = self.log.setdefault(output.id, output)
             assert first == output, f"a replay said {value!r} where {first.value!r} had been said"
-            self.note(f"worker {worker.seat.path} says {value!r} on {event.data!r}")
+            self.note(f"node {node.seat.path} says {value!r} on {event.data!r}")
 
     def keep(self, key: OrderKey, state: Any) -> None:
         """Keep the joined state: a snapshot, or the end."""
@@ -475,10 +475,10 @@ class Run:
         rehearsal = self.rehearsal
         rejected = [*rehearsal.rejected, *self.faulty.values()]
         pending = rehearsal.unsent + sum(
-            worker.mailbox.waiting() + sum(1 for _, _, event in worker.inbox if event)
-            for worker in self.workers
+            node.mailbox.waiting() + sum(1 for _, _, event in node.inbox if event)
+            for node in self.nodes
         )
-        wakes = {k for e in rehearsal.emissions if e.source == TIMERS for k, _ in e.entries}
+        wakes = {k for e in rehearsal.emissions if e.channel == TIMERS for k, _ in e.entries}
         inputs = sum(key not in wakes or key in self.faulty for key in rehearsal.keys)
         counted = rehearsal.unsent + inputs + len(rehearsal.late) + len(rehearsal.rejected)
         processed = sum(key not in wakes for key in self.done)

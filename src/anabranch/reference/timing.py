@@ -1,7 +1,7 @@
 """Timing: the simulator on a clock, to see how a plan scales before a cluster is bought.
 
 The protocol is the simulator's, message for message. Only the network differs: a message takes as
-long as its distance and size say, and a worker that is busy takes it later.
+long as its distance and size say, and a node that is busy takes it later.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class _Map:
     """Which machine each address is on."""
 
     seats: tuple[str | None, ...]
-    sources: tuple[str | None, ...]
+    channels: tuple[str | None, ...]
 
     def of(self, address: Address) -> str | None:
-        return self.seats[address] if address >= 0 else self.sources[-1 - address]
+        return self.seats[address] if address >= 0 else self.channels[-1 - address]
 
 
 class TimedNetwork(Network):
-    """Deliver every message once, at its time, to a worker that has time for it."""
+    """Deliver every message once, at its time, to a node that has time for it."""
 
     def __init__(self, machines: _Map, prices: Prices) -> None:
         super().__init__(random.Random(0), 0.0)
@@ -61,7 +61,7 @@ class TimedNetwork(Network):
         self._heap: list[tuple[float, int, Address, Message]] = []
 
     def send(self, sender: Address, receiver: Address, message: Message) -> None:
-        """Put a message on its way; one machine's workers hear each other at once."""
+        """Put a message on its way; one machine's nodes hear each other at once."""
         prices = self.prices
         arrival = self.clocks.get(sender, 0.0)
         if self.machines.of(sender) != self.machines.of(receiver):
@@ -83,9 +83,9 @@ class TimedNetwork(Network):
         self.clocks[receiver] = max(self.clocks.get(receiver, 0.0), arrival)
         return receiver, message
 
-    def spend(self, worker: Address, seconds: float) -> None:
-        """Let a worker be busy."""
-        self.clocks[worker] = self.clocks.get(worker, 0.0) + seconds
+    def spend(self, node: Address, seconds: float) -> None:
+        """Let a node be busy."""
+        self.clocks[node] = self.clocks.get(node, 0.0) + seconds
 
 
 class TimedRun(Run):
@@ -93,15 +93,15 @@ class TimedRun(Run):
 
     network: TimedNetwork
 
-    def apply(self, worker: Any, key: OrderKey, event: Event) -> None:
+    def apply(self, node: Any, key: OrderKey, event: Event) -> None:
         """Spend an event's time, then let it speak."""
-        self.network.spend(worker.seat.number, self.network.prices.seconds_per_event)
-        super().apply(worker, key, event)
+        self.network.spend(node.seat.number, self.network.prices.seconds_per_event)
+        super().apply(node, key, event)
 
-    def join(self, worker: Any) -> None:
+    def join(self, node: Any) -> None:
         """Spend a join's time, then join."""
-        self.network.spend(worker.seat.number, self.network.prices.seconds_per_join)
-        super().join(worker)
+        self.network.spend(node.seat.number, self.network.prices.seconds_per_join)
+        super().join(node)
 
 
 def time_run(
@@ -109,12 +109,12 @@ def time_run(
 ) -> Timing:
     """Return how long a plan takes for an input that is all there at once.
 
-    `machines` says where each source is; by default each is a machine of its own name.
+    `machines` says where each channel is; by default each is a machine of its own name.
     """
     where = machines or {}
-    seats = tuple(seat.worker.machine for seat in rehearsal.layout.seats)
-    sources = tuple(where.get(e.source, e.source) for e in rehearsal.emissions)
-    network = TimedNetwork(_Map(seats, sources), prices)
+    seats = tuple(seat.node.machine for seat in rehearsal.layout.seats)
+    channels = tuple(where.get(e.channel, e.channel) for e in rehearsal.emissions)
+    network = TimedNetwork(_Map(seats, channels), prices)
     simulation = TimedRun(rehearsal, 0, NO_FAULTS, network=network).finish()
     assert simulation.ledger.pending == 0, "the input must end, or it can't be timed"
     seconds = max(network.clocks.values(), default=0.0)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from anabranch.equivalence import compare
-from anabranch.eventtime.channels import Source
+from anabranch.eventtime.channels import Channel
 from anabranch.model.events import Item
 from anabranch.model.failures import Failed, attempt
 from anabranch.model.program import Program
@@ -56,9 +56,9 @@ class PlanTrial:
     def _compare(self, simulation: Simulation) -> str | None:
         expected, program = self.answer.outputs, self.rehearsal.program
         if not self.rehearsal.ended:
-            # Workers need not wait for sources they do not depend on, so they may be ahead.
-            said = {output.id: output for output in simulation.outputs}
-            missing = [output for output in expected if said.get(output.id) != output]
+            # Nodes need not wait for channels they do not depend on, so they may be ahead.
+            emitted = {output.id: output for output in simulation.outputs}
+            missing = [output for output in expected if emitted.get(output.id) != output]
             return f"missing {missing[0]}" if missing else None
         if simulation.outputs != expected:
             difference = compare(expected, simulation.outputs, lambda a, b: _depend(program, a, b))
@@ -77,14 +77,14 @@ def prepare(
     program: Program,
     plan: Plan,
     items: Iterable[Item],
-    sources: Iterable[Source] = (),
+    channels: Iterable[Channel] = (),
     *,
     then: Sequence[Plan] = (),
 ) -> PlanTrial:
     """Compute the sequential answer and lay the plan (and those to come) out, for all seeds."""
-    items, sources = list(items), list(sources)
-    rehearsal = rehearse(program, plan, items, sources, then=then)
-    return PlanTrial(plan, rehearsal, run(program, items, sources))
+    items, channels = list(items), list(channels)
+    rehearsal = rehearse(program, plan, items, channels, then=then)
+    return PlanTrial(plan, rehearsal, run(program, items, channels))
 
 
 def _depend(program: Program, a: Output, b: Output) -> bool:

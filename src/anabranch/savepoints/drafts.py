@@ -51,10 +51,10 @@ class Draft:
         with self._replace(relative) as partial:
             parquet.write_table(table, partial, compression="zstd")
 
-    def add_file(self, relative: str, source: Path) -> None:
+    def add_file(self, relative: str, channel: Path) -> None:
         """Copy a file as it is."""
         with self._replace(relative) as partial:
-            shutil.copyfile(source, partial)
+            shutil.copyfile(channel, partial)
 
     @contextmanager
     def _replace(self, relative: str) -> Iterator[Path]:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 MANIFEST = "manifest.json"
 MANIFEST_SUM = "manifest.sha256"
-STATE, DELTAS, PENDING, SOURCES = "state", "deltas", "pending", "sources"
+STATE, DELTAS, PENDING, SOURCE_LOGS = "state", "deltas", "pending", "sources"
 
 _PART = re.compile(r"[A-Za-z0-9_%@=+,~-]([A-Za-z0-9_.%@=+,~-]*[A-Za-z0-9_%@=+,~-])?")
 _MOST_DEPTH, _MOST_LENGTH, _MOST_PART = 8, 1000, 200
@@ -51,7 +51,7 @@ def find_clash(paths: Iterable[str]) -> tuple[str, str] | None:
 
 
 def name_folders(names: Iterable[str]) -> dict[str, str]:
-    """Return the folder of each tag or state type: its name, made plain; a number if two would clash.
+    """Return the folder of each event type or state type: its name, made plain; a number if two would clash.
 
     >>> name_folders(["Temp", "temp", "by page"])
     {'Temp': 'Temp', 'temp': 'temp~2', 'by page': 'by%20page'}

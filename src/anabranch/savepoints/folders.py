@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import MissingExtraError
 from anabranch.paths import strip_scheme
-from anabranch.savepoints.file_names import MANIFEST, MANIFEST_SUM, SOURCES, find_fault
+from anabranch.savepoints.file_names import MANIFEST, MANIFEST_SUM, SOURCE_LOGS, find_fault
 from anabranch.savepoints.manifest import (
     MOST_BYTES,
     FileRecord,
@@ -164,14 +164,14 @@ def list_files(folder: Path) -> tuple[set[str], set[str]]:
 
 
 def check_content(folder: Path, relative: str) -> None:
-    """Refuse a file that is neither a table nor a source's own log, and anything pickled."""
+    """Refuse a file that is neither a table nor a channel's own log, and anything pickled."""
     file = folder / relative
     size = file.stat().st_size
     with file.open("rb") as stream:
         head = stream.read(4)
         stream.seek(max(0, size - 4))
         tail = stream.read(4)
-        if relative.startswith(f"{SOURCES}/"):
+        if relative.startswith(f"{SOURCE_LOGS}/"):
             if tail.endswith(b".") and size <= _MOST_LOOKED_AT:
                 stream.seek(0)
                 _refuse_pickle(folder, relative, stream.read())
@@ -182,7 +182,7 @@ def check_content(folder: Path, relative: str) -> None:
         raise ForbiddenFileError(
             f"{relative} may not be in a savepoint",
             where=str(folder),
-            expected=f"a Parquet file, or a source's own log below {SOURCES}/",
+            expected=f"a Parquet file, or a channel's own log below {SOURCE_LOGS}/",
             got="a pickle" if _is_pickle(head) else f"a file that begins with {head!r}",
         )
 
@@ -192,7 +192,7 @@ def _refuse_pickle(folder: Path, relative: str, data: bytes) -> None:
         raise ForbiddenFileError(
             f"{relative} may not be in a savepoint",
             where=str(folder),
-            expected="a source's own log: text",
+            expected="a channel's own log: text",
             got="a pickle, which can run code when it is read",
         )
 
@@ -225,7 +225,7 @@ def record_files(folder: Path) -> Iterator[tuple[str, FileRecord]]:
             )
         check_content(folder, relative)
         file = folder / relative
-        rows = None if relative.startswith(f"{SOURCES}/") else _count_rows(folder, relative)
+        rows = None if relative.startswith(f"{SOURCE_LOGS}/") else _count_rows(folder, relative)
         yield relative, FileRecord(sum_file(file), file.stat().st_size, rows)
 
 

@@ -45,12 +45,12 @@ class FileRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StandingRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """How far a source has come: `eventtime.standings.Standing`, with names.
+    """How far a channel has come: `eventtime.standings.Standing`, with names.
 
     `joined` is written only if there is one, so that a manifest without it keeps its id.
     """
 
-    frontier: Whole
+    watermark: Whole
     largest: Whole | None
     last: Whole | None
     disorder: tuple[tuple[Count, Count, Count], ...]
@@ -84,8 +84,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     program: str
     runtime: Literal["reference", "spark"]
     fingerprint: dict[str, str]
-    frontier: Whole
-    frontiers: dict[str, Whole]
+    watermark: Whole
+    watermarks: dict[str, Whole]
     standings: dict[str, StandingRecord]
     ledger: LedgerRecord
     clock_ms: Whole | None = None
@@ -95,7 +95,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     files: dict[str, FileRecord] = {}
 
     def list_standings(self) -> dict[str, Standing]:
-        """Return how far each source has come."""
+        """Return how far each channel has come."""
         return {name: Standing(**asdict(record)) for name, record in self.standings.items()}
 
     def list_ledger(self) -> Ledger:
@@ -150,11 +150,11 @@ def read_manifest(data: bytes) -> Manifest:
 
 def check_manifest(manifest: Manifest) -> None:
     """Refuse a manifest that contradicts itself, or names files where none may be."""
-    frontiers = {name: record.frontier for name, record in manifest.standings.items()}
-    if manifest.frontiers != frontiers:
-        raise _contradiction("frontiers differ from standings", str(manifest.frontiers))
-    if manifest.frontier != min(frontiers.values(), default=FOREVER):
-        raise _contradiction("the frontier is not the least of all", str(manifest.frontier))
+    watermarks = {name: record.watermark for name, record in manifest.standings.items()}
+    if manifest.watermarks != watermarks:
+        raise _contradiction("watermarks differ from standings", str(manifest.watermarks))
+    if manifest.watermark != min(watermarks.values(), default=FOREVER):
+        raise _contradiction("the watermark is not the least of all", str(manifest.watermark))
     if not manifest.list_ledger().balanced:
         raise _contradiction("events are not conserved", str(manifest.list_ledger()))
     if not re.match(NAME, manifest.name) or manifest.name == "latest":

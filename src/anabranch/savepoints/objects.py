@@ -75,10 +75,12 @@ def write_snapshot(
         write_entries(draft, STATE, schema.state, snapshot.state, codec, rows)
         for name, place in place_deltas(schema).items():
             write_entries(draft, place, schema.deltas[name], snapshot.deltas[name], codec, rows)
-        for tag, place in place_events(schema).items():
-            events = [event for event in snapshot.pending if type(event.data).__name__ == tag]
+        for event_type, place in place_events(schema).items():
+            events = [
+                event for event in snapshot.pending if type(event.data).__name__ == event_type
+            ]
             for number, part in enumerate(_cut(events, rows)):
-                table = to_pending(schema.events[tag], part, codec)
+                table = to_pending(schema.events[event_type], part, codec)
                 draft.write_table(name_part(place, number), table)
         return draft.seal(manifest)
 
@@ -106,8 +108,8 @@ def read_snapshot(folder: Path | str, program: Program) -> Snapshot:
     }
     pending = [
         event
-        for tag, place in place_events(schema).items()
-        for event in read_pending(savepoint, place, schema.events[tag], codec)
+        for event_type, place in place_events(schema).items()
+        for event in read_pending(savepoint, place, schema.events[event_type], codec)
     ]
     if len(pending) != manifest.ledger.pending:
         counted = f"{manifest.ledger.pending} events, as the ledger says"
@@ -153,8 +155,8 @@ def describe_savepoint(
         program=program.name,
         runtime=runtime,
         fingerprint=fingerprint_program(program),
-        frontier=snapshot.frontier,
-        frontiers={name: one.frontier for name, one in sorted(snapshot.standings.items())},
+        watermark=snapshot.watermark,
+        watermarks={name: one.watermark for name, one in sorted(snapshot.standings.items())},
         standings=record_standings(snapshot.standings),
         ledger=LedgerRecord(*snapshot.ledger),
         clock_ms=snapshot.clock_ms,
@@ -186,8 +188,11 @@ def place_deltas(schema: Schema) -> dict[str, str]:
 
 
 def place_events(schema: Schema) -> dict[str, str]:
-    """Return the folder of each tag's pending events."""
-    return {tag: f"{PENDING}/{folder}" for tag, folder in name_folders(schema.events).items()}
+    """Return the folder of each event type's pending events."""
+    return {
+        event_type: f"{PENDING}/{folder}"
+        for event_type, folder in name_folders(schema.events).items()
+    }
 
 
 def name_part(folder: str, number: int) -> str:
@@ -257,47 +262,47 @@ def _mismatch(savepoint: Savepoint, relative: str, got: str, expected: str) -> S
 
 
 def to_pending(kind: Kind, events: Iterable[Event], codec: Codec) -> pa.Table:
-    """Return pending events of one tag as a table: where they came from, then their fields."""
+    """Return pending events of one type as a table: where they came from, then their fields."""
     import pyarrow as pa
 
     events = list(events)
     fields = to_table(None, kind, [(None, event.data) for event in events], codec)
-    source, seq = _name_origin(kind)
+    channel, seq = _name_origin(kind)
     table = fields.add_column(0, seq, pa.array([e.seq for e in events], pa.int64()))
-    return table.add_column(0, source, pa.array([e.source for e in events], pa.string()))
+    return table.add_column(0, channel, pa.array([e.channel for e in events], pa.string()))
 
 
 def read_pending(savepoint: Savepoint, folder: str, kind: Kind, codec: Codec) -> Iterator[Event]:
-    """Read pending events of one tag back."""
+    """Read pending events of one event type back."""
     origin = _name_origin(kind)
     for relative in savepoint.list_tables(folder):
         with _reading(savepoint, relative):
             table = savepoint.read_table(relative)
             _check_columns(table, to_pending(kind, (), codec))
-            sources, seqs = (table.column(name).to_pylist() for name in origin)
+            channels, seqs = (table.column(name).to_pylist() for name in origin)
             fields = table.drop_columns(list(origin))
             pairs = from_table(None, kind, fields, codec.records, codec)
-        for source, seq, (_, data) in zip(sources, seqs, pairs, strict=True):
-            if source not in savepoint.manifest.standings:
-                raise _mismatch(savepoint, relative, repr(source), "events of a source it names")
-            yield Event(data, source, seq)
+        for channel, seq, (_, data) in zip(channels, seqs, pairs, strict=True):
+            if channel not in savepoint.manifest.standings:
+                raise _mismatch(savepoint, relative, repr(channel), "events of a channel it names")
+            yield Event(data, channel, seq)
 
 
 def sort_pending(program: Program, events: Iterable[Event]) -> list[Event]:
-    """Return pending events source by source, each in its own sequence, or else in the total order."""
+    """Return pending events channel by channel, each in its own sequence, or else in the total order."""
 
     def place(event: Event) -> tuple[Any, ...]:
         order = order_key(event, program.ranks) if event.seq is None else ()
-        return (event.source, event.seq if event.seq is not None else -1, *order)
+        return (event.channel, event.seq if event.seq is not None else -1, *order)
 
     return sorted(events, key=place)
 
 
 def _name_origin(kind: Kind) -> tuple[str, str]:
-    """Return the columns of source and sequence; a field of that name keeps its own."""
+    """Return the columns of channel and sequence; a field of that name keeps its own."""
     taken = name_columns(None, kind)
-    source, seq = ("@" + name if name in taken else name for name in ("source", "seq"))
-    return source, seq
+    channel, seq = ("@" + name if name in taken else name for name in ("channel", "seq"))
+    return channel, seq
 
 
 def _cut(rows: Iterable[Any], size: int) -> Iterator[list[Any]]:

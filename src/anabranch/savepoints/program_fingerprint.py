@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from typing import Any
 
-from anabranch.model.events import Tag, field_names
+from anabranch.model.events import EventType, field_names
 from anabranch.model.program import Program
 from anabranch.savepoints.codeprints import MECHANISM, hash_values
 
@@ -13,9 +13,11 @@ from anabranch.savepoints.codeprints import MECHANISM, hash_values
 def fingerprint_program(program: Program) -> dict[str, str]:
     """Return what a program's state depends on, whatever runs it."""
     return {
-        "events": "; ".join(f"{t.__name__}({', '.join(field_names(t))})" for t in program.tags),
+        "events": "; ".join(
+            f"{t.__name__}({', '.join(field_names(t))})" for t in program.event_types
+        ),
         "dependence": repr(program.dependence),
-        "rank": ", ".join(tag.__name__ for tag in program.rank),
+        "rank": ", ".join(event_type.__name__ for event_type in program.rank),
         "lanes": str(program.lanes),
         "windows": _describe_windows(program),
         "code": f"{_describe_python()} {_hash_code(program)}",
@@ -42,13 +44,13 @@ def _hash_code(program: Program) -> str:
     parts: list[Any] = []
     for state_type in program.state_types:
         parts.append(state_type.shape)
-        for tag in sorted(state_type.handlers, key=_name):
-            handler = state_type.handlers[tag]
-            parts += [tag.__name__, handler.update, handler.output, handler.due]
+        for event_type in sorted(state_type.handlers, key=_name):
+            handler = state_type.handlers[event_type]
+            parts += [event_type.__name__, handler.update, handler.output, handler.due]
     for fork in program.forks:
         parts += [fork.fork, fork.join]
     return hash_values(*parts)
 
 
-def _name(tag: Tag) -> str:
-    return tag.__name__
+def _name(event_type: EventType) -> str:
+    return event_type.__name__

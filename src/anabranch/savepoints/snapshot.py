@@ -29,11 +29,11 @@ class Snapshot:
     clock_ms: int | None = None
 
     @property
-    def frontier(self) -> int:
-        """Return how far time has come: the least of the sources' frontiers."""
-        return min((standing.frontier for standing in self.standings.values()), default=FOREVER)
+    def watermark(self) -> int:
+        """Return how far time has come: the least of the channels' watermarks."""
+        return min((standing.watermark for standing in self.standings.values()), default=FOREVER)
 
     @property
     def floor(self) -> int:
-        """Return where a source begins that comes later: what lies before has been folded."""
-        return self.frontier if self.standings else NEVER
+        """Return where a channel begins that comes later: what lies before has been folded."""
+        return self.watermark if self.standings else NEVER

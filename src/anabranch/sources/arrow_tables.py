@@ -35,12 +35,12 @@ def read_arrow_blocks(
     """Yield the rows of an Arrow file or stream in blocks, with all columns or those that are wanted."""
     import pyarrow as pa
 
-    with pa.memory_map(path) as source:
+    with pa.memory_map(path) as channel:
         try:
-            table = pa.ipc.open_file(source).read_all()
+            table = pa.ipc.open_file(channel).read_all()
         except pa.ArrowInvalid:
-            source.seek(0)
-            table = pa.ipc.open_stream(source).read_all()
+            channel.seek(0)
+            table = pa.ipc.open_stream(channel).read_all()
     _check_buffers(table)
     if wanted is not None:
         table = table.select([n for n, name in enumerate(table.column_names) if name in wanted])

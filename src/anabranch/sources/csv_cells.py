@@ -1,6 +1,6 @@
 """Cells: the rows of CSV. A row means the same wherever it is read, whatever else is in its file.
 
-A line feed ends a row, with or without a carriage return before it, unless it stands in quotes. A quote that is
+A line source ends a row, with or without a carriage return before it, unless it stands in quotes. A quote that is
 never closed spoils its own line only. An empty line is no row, and an empty cell is no value.
 """
 

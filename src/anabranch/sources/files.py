@@ -1,4 +1,4 @@
-"""Files as a source: folders that are read with Arrow inside the task, without Spark's rows.
+"""Files as a channel: folders that are read with Arrow inside the task, without Spark's rows.
 
 Files are taken in the order of their names, never of their ages, and each once. What has been taken is
 part of the query's offsets: how many files, the last name, and a digest of all names, sizes and samples of
@@ -21,7 +21,7 @@ from anabranch.errors import AnabranchError, InputError
 from anabranch.model.program import Program
 from anabranch.paths import check_folder, resolve_path
 from anabranch.sources.arrow_tables import read_arrow_blocks, read_parquet_blocks
-from anabranch.sources.feeds import Feed, name_columns
+from anabranch.sources.source_options import Source, name_columns
 from anabranch.sources.text_blocks import ROW, read_csv_blocks, read_json_blocks
 
 if TYPE_CHECKING:
@@ -57,12 +57,12 @@ class ChangedFilesError(AnabranchError, ValueError):
 
 
 @dataclass(frozen=True)
-class Files(Feed):
-    """A folder of files as a feed: `Files("in/north", format="json", tag=Txn, lateness=5)`.
+class Files(Source):
+    """A folder of files as a source: `Files("in/north", format="json", event=Txn, lateness=5)`.
 
     Write a file under a name that begins with a dot, then rename it: a file that is there is complete.
     Without a sequence column, the sequence of an event is the place of its file and its row. The options
-    that all feeds share are those of `Feed`; the default of `source` is the folder's name.
+    that all sources share are those of `Source`; the default of `channel` is the folder's name.
 
     Files are read in the order of their names. If that is not theirs, name a `manifest`: a text in the
     folder, to which you append the name of each file when it is complete, one to a line. A name may be an
@@ -93,15 +93,15 @@ class Files(Feed):
 
     @classmethod
     def of(cls, program: Program, folder: str | Path, **options: Any) -> Files:
-        """Return the feed of a folder whose rows name their type and source, as the command line reads it.
+        """Return the source of a folder whose rows name their type and channel, as the command line reads it.
 
-        Each row has the columns `tag`, `source`, `seq` and `heartbeat` beside its fields, with an `@` before
-        the name where a field of the program has it. The sources are declared by `sources=[…]`.
+        Each row has the columns `type`, `channel`, `seq` and `heartbeat` beside its fields, with an `@` before
+        the name where a field of the program has it. The channels are declared by `channels=[…]`.
         """
         names = name_columns(program)
         beside = {
-            "tag_column": names["tag"],
-            "source_column": names["source"],
+            "type_column": names["type"],
+            "channel_column": names["channel"],
             "seq": names["seq"],
             "heartbeat": names["heartbeat"],
         }
@@ -118,7 +118,7 @@ class Files(Feed):
         return True
 
     @property
-    def default_source(self) -> str:
+    def default_channel(self) -> str:
         """Return the folder's name."""
         return Path(self.folder).name
 

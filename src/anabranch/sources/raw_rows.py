@@ -56,7 +56,7 @@ class RowColumns(Protocol):
 
 
 class Opened(NamedTuple):
-    """A row, opened: where tag, source and sequence stand, the fields, and the row as it came.
+    """A row, opened: where type, channel and sequence stand, the fields, and the row as it came.
 
     `fault` says why nothing can be read from it, `corrupt` that another reader could not read it, and
     `text` that all values are texts.
@@ -85,7 +85,7 @@ def open_row(row: Mapping[str, Any], columns: RowColumns) -> Opened:
         return Opened(row, {}, row if text is None else text, sparse=True, fault=str(reason))
     if text is not None:
         return _open_corrupt(row, text, columns.max_bytes)
-    # A column without a value is a field left out: several tags may share a frame's columns.
+    # A column without a value is a field left out: several event types may share a frame's columns.
     present = {name: value for name, value in row.items() if value is not None}
     return Opened(row, present, row, sparse=True)
 

@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anabranch.errors import InputError
-from anabranch.model.events import Tag, field_types
+from anabranch.model.events import EventType, field_types
 from anabranch.model.values.fields import (
     Unfit,
     admits_none,
@@ -48,38 +48,41 @@ class Misfit(NamedTuple):
 
 
 class ColumnNames(NamedTuple):
-    """Which columns have the time, the sequence, the heartbeats, the event type and the source."""
+    """Which columns have the time, the sequence, the heartbeats, the event type and the channel."""
 
     time: str = "time"
     seq: str | None = None
     heartbeat: str | None = None
-    tag: str | None = None
-    source: str | None = None
+    event_type: str | None = None
+    channel: str | None = None
 
 
 def find_misfits(
     schema: pa.Schema,
-    tags: Sequence[Tag],
+    event_types: Sequence[EventType],
     names: ColumnNames,
     *,
     show: Callable[[str], str] | None = None,
 ) -> list[Misfit]:
     """Return the columns for which every row of a schema would be rejected.
 
-    Rows are of one of `tags`. If there are several, one that fits is enough: nothing is known of which of them
+    Rows are of one of `event types`. If there are several, one that fits is enough: nothing is known of which of them
     the rows are. But a column that fits none of the fields of its name is a misfit in any case. `show` names
     the type of a column.
     """
     shown = show or (lambda name: str(schema.field(name).type))
     found = list(_check_beside(schema, names, shown))
-    each = {tag: list(_check_tag(schema, tag, names, shown)) for tag in tags}
+    each = {
+        event_type: list(_check_event_type(schema, event_type, names, shown))
+        for event_type in event_types
+    }
     if each and all(each.values()):
         fewest = min(each.values(), key=len)
         return [*found, *fewest]
     return [*found, *_find_unfit_everywhere(schema, each, names)]
 
 
-def check_files(paths: Sequence[str], tags: Sequence[Tag], names: ColumnNames) -> None:
+def check_files(paths: Sequence[str], event_types: Sequence[EventType], names: ColumnNames) -> None:
     """Refuse Parquet or Arrow files if no row of the first and of the last could become an event.
 
     Files of one folder may differ, and the first ones may be older than the program: so both have to be wrong.
@@ -87,11 +90,13 @@ def check_files(paths: Sequence[str], tags: Sequence[Tag], names: ColumnNames) -
     refusal: InputError | None = None
     for path in dict.fromkeys([*paths[:1], *paths[-1:]]):
         schema = _peek(path)
-        misfits = None if schema is None else find_misfits(schema, tags, names)
+        misfits = None if schema is None else find_misfits(schema, event_types, names)
         if schema is None or not misfits:
             return
         what = f"file {path}"
-        refusal = refusal or explain_misfits(misfits, tags, schema.names, what=what, place="")
+        refusal = refusal or explain_misfits(
+            misfits, event_types, schema.names, what=what, place=""
+        )
     if refusal is not None:
         raise refusal
 
@@ -106,35 +111,35 @@ def _peek(path: str) -> pa.Schema | None:
     except (pa.ArrowException, OSError):
         pass
     try:
-        with pa.memory_map(path) as source:
+        with pa.memory_map(path) as channel:
             try:
-                return pa.ipc.open_file(source).schema
+                return pa.ipc.open_file(channel).schema
             except pa.ArrowInvalid:
-                source.seek(0)
-                return pa.ipc.open_stream(source).schema
+                channel.seek(0)
+                return pa.ipc.open_stream(channel).schema
     except (pa.ArrowException, OSError):
         return None
 
 
 def _find_unfit_everywhere(
-    schema: pa.Schema, each: Mapping[Tag, list[Misfit]], names: ColumnNames
+    schema: pa.Schema, each: Mapping[EventType, list[Misfit]], names: ColumnNames
 ) -> Iterator[Misfit]:
     for column in schema.names:
-        asking = [tag for tag in each if column in _list_columns(tag, names)]
-        misfits = [one for tag in asking for one in each[tag] if one.column == column]
+        asking = [event_type for event_type in each if column in _list_columns(event_type, names)]
+        misfits = [one for event_type in asking for one in each[event_type] if one.column == column]
         if asking and len(misfits) == len(asking):
             yield misfits[0]
 
 
-def _list_columns(tag: Tag, names: ColumnNames) -> dict[str, Any]:
-    return {(names.time if n == "time" else n): kind for n, kind in field_types(tag).items()}
+def _list_columns(event_type: EventType, names: ColumnNames) -> dict[str, Any]:
+    return {(names.time if n == "time" else n): kind for n, kind in field_types(event_type).items()}
 
 
-def _check_tag(
-    schema: pa.Schema, tag: Tag, names: ColumnNames, shown: Callable[[str], str]
+def _check_event_type(
+    schema: pa.Schema, event_type: EventType, names: ColumnNames, shown: Callable[[str], str]
 ) -> Iterator[Misfit]:
-    defaults = field_defaults(tag)
-    for column, annotation in _list_columns(tag, names).items():
+    defaults = field_defaults(event_type)
+    for column, annotation in _list_columns(event_type, names).items():
         optional = admits_none(annotation) or (column in defaults and column != names.time)
         if column not in schema.names:
             if not optional:
@@ -158,7 +163,7 @@ def _check_beside(
     asked: list[tuple[str | None, Any, str, str]] = [
         (names.seq, int, "an integer, the sequence", "bigint"),
         (names.heartbeat, int, "an integer or a timestamp, the heartbeat", "bigint"),
-        (names.tag, str, "a string, the event type", "string"),
+        (names.event_type, str, "a string, the event type", "string"),
     ]
     for column, annotation, expected, cast in asked:
         if column is None or column not in schema.names:
@@ -219,13 +224,18 @@ def _name_type(annotation: Any) -> str:
 
 
 def explain_misfits(
-    misfits: Sequence[Misfit], tags: Iterable[Tag], columns: Sequence[str], *, what: str, place: str
+    misfits: Sequence[Misfit],
+    event_types: Iterable[EventType],
+    columns: Sequence[str],
+    *,
+    what: str,
+    place: str,
 ) -> InputError:
     """Return the error that refuses columns: each with what is expected and what was found.
 
     `what` names the frame or file; `place` is how Python calls a frame, or is empty.
     """
-    names = ", ".join(tag.__name__ for tag in tags)
+    names = ", ".join(event_type.__name__ for event_type in event_types)
     return InputError(
         f"{what} can't bring events of {names}: no row of it would fit",
         expected=_join(f"{one.column}: {one.expected}" for one in misfits),

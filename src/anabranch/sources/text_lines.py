@@ -1,6 +1,6 @@
 """Lines of text: where a line ends, which encoding it has, and what is shown of one that is broken.
 
-A line feed ends a line; a carriage return before it belongs to the end. A carriage return elsewhere ends nothing.
+A line source ends a line; a carriage return before it belongs to the end. A carriage return elsewhere ends nothing.
 Text is UTF-8. A byte order mark at the start of a file, or of a line of JSON, is skipped.
 """
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from anabranch.spark.sinks.directory import (
         find_last_batch,
         for_each_batch,
-        read_frontiers,
         read_waivers,
+        read_watermarks,
         write_directory,
     )
     from anabranch.spark.sinks.preview_sinks import write_console, write_memory
@@ -50,11 +50,11 @@ __all__ = [
     "for_each_batch",
     "history",
     "prepare",
-    "read_frontiers",
     "read_late",
     "read_outputs",
     "read_rejected",
     "read_waivers",
+    "read_watermarks",
     "rescale",
     "restore_savepoint",
     "run",
@@ -85,7 +85,7 @@ _HOMES = {
     "for_each_batch": "spark.sinks.directory",
     "history": "spark.inspect.live_state",
     "prepare": "spark.session.settings",
-    "read_frontiers": "spark.sinks.directory",
+    "read_watermarks": "spark.sinks.directory",
     "read_late": "spark.sinks.published",
     "read_outputs": "spark.sinks.published",
     "read_rejected": "spark.sinks.published",

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from anabranch.eventtime.channels import Source
+from anabranch.eventtime.channels import Channel
 from anabranch.kernels.kernel import explain_kernel
 from anabranch.microbatch.job.column_plan import ColumnPlan, plan_columns
 from anabranch.microbatch.job.row_path_features import Gap, Use, list_gaps
@@ -34,7 +34,7 @@ class RunExplanation:
     """
 
     program: Program
-    wiring: Layout
+    layout: Layout
     plan: Plan
     types: tuple[Whereabouts, ...]
     fields: tuple[str, ...]
@@ -66,10 +66,10 @@ class RunExplanation:
     def to_json(self) -> dict[str, Any]:
         """Return everything as plain data."""
         return {
-            "layout": self.wiring.way,
-            "shards": self.wiring.shards,
+            "layout": self.layout.way,
+            "shards": self.layout.shards,
             "reasons": list(self.reasons),
-            "workers": [
+            "nodes": [
                 {
                     "path": path,
                     "slices": [str(part) for part in worker.slices],
@@ -91,45 +91,46 @@ class RunExplanation:
 
 def describe_run(
     program: Program,
-    sources: Iterable[Source] = (),
+    channels: Iterable[Channel] = (),
     *,
     shards: int | None = None,
-    hot: Iterable[Any] = (),
+    hot_keys: Iterable[Any] = (),
 ) -> RunExplanation:
-    """Return how a program runs on Spark, with these sources or plain ones."""
+    """Return how a program runs on Spark, with these channels or plain ones."""
     shards = SHARDS if shards is None else shards
-    wiring = choose_layout(program, shards, hot)
+    shard_layout = choose_layout(program, shards, hot_keys)
     reasons = [
-        f"{wiring.way}: {reason}" if n == 0 else reason for n, reason in enumerate(wiring.reasons)
+        f"{shard_layout.way}: {reason}" if n == 0 else reason
+        for n, reason in enumerate(shard_layout.reasons)
     ]
-    if wiring.has_root or wiring.way == "shared":
+    if shard_layout.has_root or shard_layout.way == "shared":
         ahead = choose_speculative_layout(program, shards).reasons
-        reasons += [reason for reason in ahead if reason not in wiring.reasons]
-    known = {source.name: source for source in sources}
-    gaps = tuple(list_gaps(Use(program, wiring, known)))
-    planned = plan_columns(program, wiring, known, numbered=True)
+        reasons += [reason for reason in ahead if reason not in shard_layout.reasons]
+    known = {channel.name: channel for channel in channels}
+    gaps = tuple(list_gaps(Use(program, shard_layout, known)))
+    planned = plan_columns(program, shard_layout, known, numbered=True)
     columns = None if isinstance(planned, str) else planned
-    forked, plan = plan_layout(program, wiring)
+    forked, plan = plan_layout(program, shard_layout)
     return RunExplanation(
         forked,
-        wiring,
+        shard_layout,
         plan,
-        tuple(locate_types(program, wiring)),
+        tuple(locate_types(program, shard_layout)),
         tuple(explain_fields(program)),
         tuple(reasons),
         columns,
         gaps,
-        tuple(_explain_path(program, wiring, columns, gaps)),
+        tuple(_explain_path(program, shard_layout, columns, gaps)),
     )
 
 
-def explain_run(program: Program, sources: Iterable[Source] = ()) -> list[str]:
+def explain_run(program: Program, channels: Iterable[Channel] = ()) -> list[str]:
     """Return why a program has the layout on Spark that it has, and which path its events take."""
-    return describe_run(program, sources).lines()
+    return describe_run(program, channels).lines()
 
 
 def _explain_path(
-    program: Program, wiring: Layout, columns: ColumnPlan | None, gaps: Iterable[Gap]
+    program: Program, shard_layout: Layout, columns: ColumnPlan | None, gaps: Iterable[Gap]
 ) -> list[str]:
     if columns is None:
         return [f"row path: {gap.reason} ({gap.feature.why})" for gap in gaps]
@@ -137,28 +138,28 @@ def _explain_path(
     if columns.early:
         names = name_types(columns.early, program)
         lines.append(f"early fold: {names} from files are folded where they are read, to deltas")
-        few = choose_shards(wiring, columns)
+        few = choose_shards(shard_layout, columns)
         if few != SHARDS:
             named = "1 shard" if few == 1 else f"{few} shards"
             lines.append(f"of Parquet or Arrow files alone, `run` takes {named} by default")
-    elif wiring.way in ("keyed", "forked"):
-        lines.append("no early fold: " + _explain_late(program, wiring))
+    elif shard_layout.way in ("keyed", "forked"):
+        lines.append("no early fold: " + _explain_late(program, shard_layout))
     if columns.windows is not None and columns.windows.gap is None:
         share = columns.windows.size // columns.windows.width
         lines.append(f"windows are joined from slices, {share} to a window, which they share")
     folded = set(columns.kernels)
-    verdicts = [v for v in explain_kernel(program) if _is_folded(wiring, v, folded)]
-    return [*lines, *(f"{v.tag}: {v}" for v in verdicts)]
+    verdicts = [v for v in explain_kernel(program) if _is_folded(shard_layout, v, folded)]
+    return [*lines, *(f"{v.event_type}: {v}" for v in verdicts)]
 
 
-def _explain_late(program: Program, wiring: Layout) -> str:
+def _explain_late(program: Program, shard_layout: Layout) -> str:
     if program.lanes is not None:
         return "events of one lane are folded in order"
     return "no event type commutes with all others of its key, to the bit and without an output"
 
 
-def _is_folded(wiring: Layout, verdict: Any, folded: set[str]) -> bool:
+def _is_folded(shard_layout: Layout, verdict: Any, folded: set[str]) -> bool:
     if verdict.state not in folded:
         return False
-    leaves = {tag.__name__ for tag in wiring.leaves}
-    return wiring.way != "forked" or verdict.tag in leaves
+    leaves = {event_type.__name__ for event_type in shard_layout.leaves}
+    return shard_layout.way != "forked" or verdict.event_type in leaves

@@ -10,14 +10,14 @@ from anabranch.errors import InputError
 from anabranch.microbatch.ingest.row_reader import MAX_RECORD_BYTES
 from anabranch.microbatch.job.path_choice import Columnar
 from anabranch.microbatch.job.speculative_layout import check_mode
-from anabranch.speculation.spoken import Mode
+from anabranch.speculation.output_changes import Mode
 
 
 class RunKeywords(TypedDict, total=False):
     """The fields of `RunOptions`, as keywords of a call."""
 
     shards: int | None
-    hot: Iterable[Any]
+    hot_keys: Iterable[Any]
     columnar: Columnar
     mode: Mode
     max_record_bytes: int
@@ -34,13 +34,13 @@ class RunOptions:
     """
 
     shards: int | None = None
-    hot: tuple[Any, ...] = ()
+    hot_keys: tuple[Any, ...] = ()
     columnar: Columnar = "auto"
     mode: Mode = "settled"
     max_record_bytes: int = MAX_RECORD_BYTES
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "hot", tuple(self.hot))
+        object.__setattr__(self, "hot_keys", tuple(self.hot_keys))
         check_mode(self.mode)
         if self.shards is not None and (type(self.shards) is not int or self.shards < 1):
             raise InputError(
@@ -56,7 +56,7 @@ class RunOptions:
     def keywords(self) -> RunKeywords:
         """Return the options as keywords of a call."""
         return RunKeywords(
-            shards=self.shards, hot=self.hot, columnar=self.columnar, mode=self.mode,
+            shards=self.shards, hot_keys=self.hot_keys, columnar=self.columnar, mode=self.mode,
             max_record_bytes=self.max_record_bytes,
         )  # fmt: skip
 

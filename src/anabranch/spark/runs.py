@@ -9,14 +9,14 @@ from functools import reduce
 from typing import TYPE_CHECKING, Unpack
 
 from anabranch.errors import InputError
-from anabranch.eventtime.channels import Source, check_units
+from anabranch.eventtime.channels import Channel, check_units
 from anabranch.microbatch.exchange.envelopes import CLOCK, SCHEMA, make_batch
 from anabranch.microbatch.exchange.packed_rows import PACK_SCHEMA
 from anabranch.microbatch.ingest.column_reader import take_in_columns
-from anabranch.microbatch.ingest.feed_readings import make_reading
 from anabranch.microbatch.ingest.file_rows import Folder
-from anabranch.microbatch.ingest.look_ahead import can_foresee
+from anabranch.microbatch.ingest.look_ahead import can_look_ahead
 from anabranch.microbatch.ingest.row_reader import MAX_RECORD_BYTES, Reading, take_in
+from anabranch.microbatch.ingest.source_readings import make_reading
 from anabranch.microbatch.job.column_plan import ColumnPlan, plan_columns
 from anabranch.microbatch.job.job import Job
 from anabranch.microbatch.job.path_choice import describe_row_path, plan_path
@@ -25,9 +25,9 @@ from anabranch.microbatch.job.speculative_layout import choose_speculative_layou
 from anabranch.model.program import Program
 from anabranch.model.values.field_support import check_fields
 from anabranch.plan.layouts import Layout, choose_layout
-from anabranch.sources.feeds import Feed, list_feeds
 from anabranch.sources.files import Files
 from anabranch.sources.raw_rows import read_batch
+from anabranch.sources.source_options import Source, list_sources
 from anabranch.spark.checkpoint.provenance import Provenance
 from anabranch.spark.run_options import RunKeywords, RunOptions, read_options
 from anabranch.spark.session.current_session import find_session
@@ -36,8 +36,8 @@ from anabranch.spark.session.shipping import ship_by_value
 from anabranch.spark.sinks.observed_metrics import observe_packs
 from anabranch.spark.sinks.results import Result
 from anabranch.spark.sources.data_frames import Frame
-from anabranch.spark.sources.feed_schemas import check_feeds, check_program
-from anabranch.speculation.spoken import Mode
+from anabranch.spark.sources.source_schemas import check_program, check_sources
+from anabranch.speculation.output_changes import Mode
 from anabranch.state.durable.codec import make_codec
 from anabranch.state.durable.durability_check import check_durable
 
@@ -50,14 +50,14 @@ _LOG = logging.getLogger("anabranch")
 
 def run(
     program: Program,
-    feeds: Feed | Iterable[Feed],
+    sources: Source | Iterable[Source],
     *,
     spark: SparkSession | None = None,
     **options: Unpack[RunKeywords],
 ) -> Result:
-    """Return the results of a program on its feeds: a `Result` of several frames.
+    """Return the results of a program on its sources: a `Result` of several frames.
 
-    Streams give streaming frames, to be written with any `writeStream` in append mode; bounded feeds give
+    Streams give streaming frames, to be written with any `writeStream` in append mode; bounded sources give
     the answer of the whole input. `result.outputs` has the program's outputs in columns of their own
     types, `result.late` and `result.rejected` the events it could not use, `result.ledger` the counts of
     everything (`docs/result-columns.md`). `spark` is the session of a run on `Files` (default:
@@ -76,79 +76,88 @@ def run(
     are wrong, the call is refused with the list.
     """
     check_program(program)
-    feeds, chosen = list_feeds(feeds), read_options(options)
-    return run_job(make_job(program, feeds, chosen, spark), feeds, chosen.max_record_bytes, spark)
+    sources, chosen = list_sources(sources), read_options(options)
+    return run_job(
+        make_job(program, sources, chosen, spark), sources, chosen.max_record_bytes, spark
+    )
 
 
 def run_job(
     job: Job,
-    feeds: Sequence[Feed],
+    sources: Sequence[Source],
     max_record_bytes: int = MAX_RECORD_BYTES,
     spark: SparkSession | None = None,
 ) -> Result:
-    """Return the results of a job on its feeds, as `run` does."""
+    """Return the results of a job on its sources, as `run` does."""
     if job.row_reason is not None:
         _LOG.warning("%s", describe_row_path(job.program, job.row_reason))
-    session = find_session(list_frames(feeds), spark)
-    envelopes = list(_make_envelopes(session, job, feeds, max_record_bytes))
+    session = find_session(list_frames(sources), spark)
+    envelopes = list(_make_envelopes(session, job, sources, max_record_bytes))
     return fold_envelopes(job, reduce(lambda a, b: a.unionByName(b), envelopes))
 
 
 def make_job(
     program: Program,
-    feeds: Sequence[Feed],
+    sources: Sequence[Source],
     options: RunOptions = RunOptions(),  # noqa: B008 - frozen
     spark: SparkSession | None = None,
 ) -> Job:
     """Return all that `run` decides about a run before it starts, or refuse it."""
-    shards, hot, columnar, mode = options.shards, options.hot, options.columnar, options.mode
-    streaming = {feed.is_stream for feed in feeds}
+    shards, hot_keys, columnar, mode = (
+        options.shards,
+        options.hot_keys,
+        options.columnar,
+        options.mode,
+    )
+    streaming = {source.is_stream for source in sources}
     if len(streaming) > 1:
-        raise InputError("some feeds are streams and some are not", cure="make all of them alike")
-    sources: dict[str, Source] = {}
-    for source in (source for feed in feeds for source in feed.declared()):
-        if source.name in sources:
+        raise InputError("some sources are streams and some are not", cure="make all of them alike")
+    channels: dict[str, Channel] = {}
+    for channel in (channel for source in sources for channel in source.declared()):
+        if channel.name in channels:
             raise InputError(
-                f"source {source.name!r} is declared by two feeds",
-                cure='give each a name of its own: source="…"',
+                f"channel {channel.name!r} is declared by two sources",
+                cure='give each a name of its own: channel="…"',
             )
-        sources[source.name] = source
-    check_units(program, sources.values())
+        channels[channel.name] = channel
+    check_units(program, channels.values())
     check_fields(program)
-    _check_columns(program, feeds)
-    check_feeds(program, feeds)
-    frames = list_frames(feeds)
+    _check_columns(program, sources)
+    check_sources(program, sources)
+    frames = list_frames(sources)
     session = find_session(frames, spark)
     if streaming == {True}:
         prepare(session)
         check_settings(frames, session)
     ended = streaming == {False}
-    readings = [make_reading(feed, program, options.max_record_bytes) for feed in feeds]
+    readings = [make_reading(source, program, options.max_record_bytes) for source in sources]
     folders = tuple(
-        Folder(feed, reading, tuple(sorted(source.name for source in feed.declared())))
-        for feed, reading in zip(feeds, readings, strict=True)
-        if isinstance(feed, Files)
+        Folder(source, reading, tuple(sorted(channel.name for channel in source.declared())))
+        for source, reading in zip(sources, readings, strict=True)
+        if isinstance(source, Files)
     )
 
     mixed = frozenset(
-        source.name for feed in feeds if feed.source_column for source in feed.declared()
+        channel.name for source in sources if source.channel_column for channel in source.declared()
     )
     check_durable(program)
 
     def make(shards: int) -> Job:
         speculative = mode == "speculative"
-        wiring = (choose_speculative_layout if speculative else choose_layout)(program, shards, hot)
-        plan = _plan_columns(program, wiring, feeds, sources, mode)
+        layout = (choose_speculative_layout if speculative else choose_layout)(
+            program, shards, hot_keys
+        )
+        plan = _plan_columns(program, layout, sources, channels, mode)
         found = plan_path(program, plan, columnar)
         codec = make_codec(program)
         return Job(
-            program, wiring, sources, codec, ended, found.plan, folders, mode, found.reason,
+            program, layout, channels, codec, ended, found.plan, folders, mode, found.reason,
             frames=len(frames), mixed=mixed,
         )  # fmt: skip
 
     job = make(SHARDS if shards is None else shards)
-    if shards is None and can_foresee(job):
-        few = choose_shards(job.wiring, job.columns)
+    if shards is None and can_look_ahead(job):
+        few = choose_shards(job.layout, job.columns)
         job = job if few == SHARDS else make(few)
     ship_by_value(program)
     job.fingerprint()  # Found out here, on the driver, and shipped with the job.
@@ -161,7 +170,7 @@ def fold_envelopes(job: Job, envelopes: DataFrame) -> Result:
     # A batch query has no progress to put metrics in.
     observed = packs if job.ended else observe_packs(packs)
     origin = Provenance(job.fingerprint(), job.mixed)
-    return Result(observed, job.program.output_types, job.wiring.shards, origin, job.program.name)
+    return Result(observed, job.program.output_types, job.layout.shards, origin, job.program.name)
 
 
 def _note_time(job: Job, envelopes: DataFrame) -> DataFrame:
@@ -169,25 +178,25 @@ def _note_time(job: Job, envelopes: DataFrame) -> DataFrame:
 
     Spark keeps that time with the batch's offsets, so that it is the same if the batch is repeated.
     """
-    if job.ended or all(source.idle_after_s is None for source in job.sources.values()):
+    if job.ended or all(channel.idle_after_s is None for channel in job.channels.values()):
         return envelopes
     from pyspark.sql.functions import current_timestamp, unix_millis
 
     return envelopes.withColumn(CLOCK, unix_millis(current_timestamp()))
 
 
-def list_frames(feeds: Iterable[Feed]) -> list[DataFrame]:
-    """Return the frames among feeds."""
-    return [feed.frame for feed in feeds if isinstance(feed, Frame)]
+def list_frames(sources: Iterable[Source]) -> list[DataFrame]:
+    """Return the frames among sources."""
+    return [source.frame for source in sources if isinstance(source, Frame)]
 
 
 def _make_envelopes(
-    spark: SparkSession, job: Job, feeds: Sequence[Feed], max_bytes: int
+    spark: SparkSession, job: Job, sources: Sequence[Source], max_bytes: int
 ) -> Iterator[DataFrame]:
-    for feed in feeds:
-        if isinstance(feed, Frame):
-            reading = make_reading(feed, job.program, max_bytes)
-            yield feed.frame.mapInArrow(_make_mapper(job, reading), SCHEMA)
+    for source in sources:
+        if isinstance(source, Frame):
+            reading = make_reading(source, job.program, max_bytes)
+            yield source.frame.mapInArrow(_make_mapper(job, reading), SCHEMA)
     if job.folders:
         from anabranch.spark.sources.envelope_source import make_source
 
@@ -198,13 +207,13 @@ def _make_envelopes(
 
 def _plan_columns(
     program: Program,
-    wiring: Layout,
-    feeds: Sequence[Feed],
-    sources: dict[str, Source],
+    layout: Layout,
+    sources: Sequence[Source],
+    channels: dict[str, Channel],
     mode: Mode,
 ) -> ColumnPlan | str:
-    numbered = all(feed.is_numbered and feed.json_column is None for feed in feeds)
-    return plan_columns(program, wiring, sources, numbered=numbered, mode=mode)
+    numbered = all(source.is_numbered and source.json_column is None for source in sources)
+    return plan_columns(program, layout, channels, numbered=numbered, mode=mode)
 
 
 def _fold(job: Job, envelopes: DataFrame) -> DataFrame:
@@ -218,13 +227,13 @@ def _fold(job: Job, envelopes: DataFrame) -> DataFrame:
     )
     from anabranch.spark.operators.stateful_processor import ShardProcessor
 
-    wiring = job.wiring
-    if wiring.has_root and wiring.shards == 1:
+    layout = job.layout
+    if layout.has_root and layout.shards == 1:
         chain: list[tuple[str, type[GroupOperator]]] = [("shard", SingleShardOperator)]
     else:
         chain = [("shard", LeafOperator)]
-        chain += [("to", RootOperator)] if wiring.has_root else []
-        chain += [("to", DeferredOutputOperator)] if wiring.speaking else []
+        chain += [("to", RootOperator)] if layout.has_root else []
+        chain += [("to", DeferredOutputOperator)] if layout.deferring else []
     frame = envelopes
     for place, (key, worker) in enumerate(chain, start=1):
         last = place == len(chain)
@@ -238,7 +247,7 @@ def _fold(job: Job, envelopes: DataFrame) -> DataFrame:
 def _make_mapper(
     job: Job, reading: Reading
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    shards = job.wiring.shards
+    shards = job.layout.shards
 
     def map_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -254,28 +263,32 @@ def _make_mapper(
     return map_rows
 
 
-def _list_time_columns(program: Program, feed: Feed) -> list[str]:
-    """Return the columns that hold the times of the events that a feed brings."""
-    reading = make_reading(feed, program)
-    tags = [t for t in program.inputs if feed.tag_column or t.__name__ == reading.tag]
-    return list(dict.fromkeys(reading.time_column(tag) for tag in tags)) or [reading.time]
+def _list_time_columns(program: Program, source: Source) -> list[str]:
+    """Return the columns that hold the times of the events that a source brings."""
+    reading = make_reading(source, program)
+    event_types = [
+        t for t in program.inputs if source.type_column or t.__name__ == reading.event_type
+    ]
+    return list(dict.fromkeys(reading.time_column(event_type) for event_type in event_types)) or [
+        reading.time
+    ]
 
 
-def _check_columns(program: Program, feeds: Sequence[Feed]) -> None:
-    for feed in feeds:
-        known = feed.frame.columns if isinstance(feed, Frame) else None
-        times = [] if feed.json_column is not None else _list_time_columns(program, feed)
-        for column in (*feed.list_columns(), *times):
+def _check_columns(program: Program, sources: Sequence[Source]) -> None:
+    for source in sources:
+        known = source.frame.columns if isinstance(source, Frame) else None
+        times = [] if source.json_column is not None else _list_time_columns(program, source)
+        for column in (*source.list_columns(), *times):
             if known is not None and column not in known:
                 raise InputError(
                     f"column {column!r} is not found",
                     expected=f"one of {', '.join(known)}",
                     got=column,
                 )
-        exact = [source for source in feed.declared() if source.needs_each_item]
-        if not feed.is_numbered and exact:
-            named = "`ahead`" if exact[0].ahead is not None else "an estimated lateness"
-            what = "`in_turn`" if exact[0].in_turn else named
+        exact = [channel for channel in source.declared() if channel.needs_each_item]
+        if not source.is_numbered and exact:
+            named = "`max_ahead`" if exact[0].max_ahead is not None else "an estimated lateness"
+            what = '`order="arrival"`' if exact[0].in_arrival_order else named
             raise InputError(
                 f"{what} needs a sequence", expected="seq=, the column of the sequence"
             )

@@ -12,29 +12,31 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def settle(result: Result, *, frontier: int | None = None) -> Result:
+def settle(result: Result, *, watermark: int | None = None) -> Result:
     """Return the settled result of a speculative one: what was taken back is never seen.
 
-    An output leaves when the frontier has passed it, once, and in order. A stream's barrier is an
+    An output leaves when the watermark has passed it, once, and in order. A stream's barrier is an
     operator with state in the same query, and one task for the sake of order. Of a result that is no
-    stream, the outputs up to `frontier` are worked out at once; without one, up to that of its ledger.
+    stream, the outputs up to `watermark` are worked out at once; without one, up to that of its ledger.
     Of what `write_directory` has written, `settle_outputs` does the same.
     """
     rows = result.rows
-    packs = _settle_stream(rows) if result.is_streaming else pack_rows(_settle_rows(rows, frontier))
+    packs = (
+        _settle_stream(rows) if result.is_streaming else pack_rows(_settle_rows(rows, watermark))
+    )
     return result.with_packs(packs)
 
 
-def settle_outputs(outputs: DataFrame, frontier: int) -> DataFrame:
-    """Return the settled rows of speculative outputs, such as `read_outputs` returns, up to a frontier.
+def settle_outputs(outputs: DataFrame, watermark: int) -> DataFrame:
+    """Return the settled rows of speculative outputs, such as `read_outputs` returns, up to a watermark.
 
-    `read_frontiers` has the frontier of a published batch. Spark can't compare maps, so outputs can't have any.
+    `read_frontiers` has the watermark of a published batch. Spark can't compare maps, so outputs can't have any.
     """
     time, op = (f"_{name}" if f"_{name}" in outputs.columns else name for name in ("time", "op"))
     names = [f"`{name}`" for name in outputs.columns if name not in (op, "batch")]
     counted = outputs.groupBy(*names).agg({op: "sum"})
     standing = counted.selectExpr(*names, f"CAST(`sum({op})` AS INT) AS `{op}`")
-    return standing.where(f"`{op}` > 0 AND `{time}` <= {frontier}").select(
+    return standing.where(f"`{op}` > 0 AND `{time}` <= {watermark}").select(
         *(f"`{name}`" for name in outputs.columns if name != "batch")
     )
 
@@ -55,16 +57,16 @@ def _settle_stream(rows: DataFrame) -> DataFrame:
     )
 
 
-def _settle_rows(rows: DataFrame, frontier: int | None) -> DataFrame:
+def _settle_rows(rows: DataFrame, watermark: int | None) -> DataFrame:
     names = [name for name in _NAMES if name != "op"]
     outputs = rows.where("kind = 'output'").groupBy(*names).agg({"op": "sum"})
     standing = outputs.selectExpr(*names, "CAST(`sum(op)` AS INT) AS op").where("op > 0")
-    if frontier is not None:
-        settled = standing.where(f"time <= {frontier}")
+    if watermark is not None:
+        settled = standing.where(f"time <= {watermark}")
     else:
-        known = rows.where("kind = 'ledger'").selectExpr(f"max({_FRONTIER}) AS frontier")
-        settled = standing.crossJoin(known).where("time <= frontier").drop("frontier")
+        known = rows.where("kind = 'ledger'").selectExpr(f"max({_WATERMARK}) AS watermark")
+        settled = standing.crossJoin(known).where("time <= watermark").drop("watermark")
     return rows.where("kind <> 'output'").unionByName(settled.select(*_NAMES)).select(*_NAMES)
 
 
-_FRONTIER = "CAST(get_json_object(value, '$.frontier') AS BIGINT)"
+_WATERMARK = "CAST(get_json_object(value, '$.watermark') AS BIGINT)"

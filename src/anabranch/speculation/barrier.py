@@ -8,7 +8,7 @@ from typing import Any
 from anabranch.errors import InputError
 from anabranch.model.events import Event
 from anabranch.model.order import bound_after
-from anabranch.speculation.spoken import Spoken, is_alike
+from anabranch.speculation.output_changes import OutputChange, is_alike
 
 Key = tuple[Any, ...]
 """What rows are ordered by: an output's id, or an item's place."""
@@ -60,9 +60,11 @@ class Barrier:
         return self.last, [(key, value) for key, values in self._held.items() for value in values]
 
 
-def hold_back(barrier: Barrier, rows: Iterable[Spoken], frontier: int) -> list[Spoken]:
-    """Give rows to a barrier; return the outputs that settle with a frontier, in order."""
+def hold_back(barrier: Barrier, rows: Iterable[OutputChange], watermark: int) -> list[OutputChange]:
+    """Give rows to a barrier; return the outputs that settle with a watermark, in order."""
     for row in rows:
         barrier.take(row.op, row.id, (row.value, tuple(row.event)))
-    released = barrier.release((bound_after(frontier),))
-    return [Spoken(1, (key[0], key[1]), value, Event(*event)) for key, (value, event) in released]
+    released = barrier.release((bound_after(watermark),))
+    return [
+        OutputChange(1, (key[0], key[1]), value, Event(*event)) for key, (value, event) in released
+    ]

@@ -8,7 +8,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from anabranch.errors import StateTooLargeError
 from anabranch.eventtime.channels import Rejected
-from anabranch.model.events import Event, Tag
+from anabranch.model.events import Event, EventType
 from anabranch.model.failures import Failed, attempt, explain
 from anabranch.model.handlers import reads_state
 from anabranch.model.order import OrderKey
@@ -23,9 +23,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Leaves:
-    """Which tags are leaves, by which state type each is folded, and how deltas join a state."""
+    """Which event types are leaves, by which state type each is folded, and how deltas join a state."""
 
-    types: Mapping[Tag, str]
+    types: Mapping[EventType, str]
     join: Callable[[AnyState, Mapping[str, AnyState]], AnyState]
 
 
@@ -44,7 +44,7 @@ class SegmentStep:
     event: Event
     outputs: Outputs = ()
     failed: Failed | None = None
-    said: Outputs = ()
+    emitted: Outputs = ()
 
 
 class EventRules:
@@ -55,17 +55,21 @@ class EventRules:
         self.join = leaves.join
         # Within a lane order shows, to the bit; so what follows there must be folded again.
         types = {} if program.lanes is not None else leaves.types
-        self.leaves = {tag: name for tag, name in types.items() if _has_zero(program, name)}
-        handlers = program.initial.handlers
-        self._speak = {tag: replace(handlers[tag], update=None) for tag in self.leaves}
-        self._fold = {
-            tag: replace(program.state_type(name).handlers[tag], output=None)
-            for tag, name in self.leaves.items()
+        self.leaves = {
+            event_type: name for event_type, name in types.items() if _has_zero(program, name)
         }
-        self.speaking = frozenset(
-            tag
-            for tag in self.leaves
-            if handlers[tag].output is not None and reads_state(handlers[tag].output)
+        handlers = program.initial.handlers
+        self._emit = {
+            event_type: replace(handlers[event_type], update=None) for event_type in self.leaves
+        }
+        self._fold = {
+            event_type: replace(program.state_type(name).handlers[event_type], output=None)
+            for event_type, name in self.leaves.items()
+        }
+        self.deferring = frozenset(
+            event_type
+            for event_type in self.leaves
+            if handlers[event_type].output is not None and reads_state(handlers[event_type].output)
         )
 
     def run(self, state: AnyState, one: SegmentStep) -> AnyState:
@@ -79,9 +83,9 @@ class EventRules:
         one.failed = None
         return state
 
-    def speak(self, state: AnyState, leaf: SegmentStep) -> None:
+    def emit(self, state: AnyState, leaf: SegmentStep) -> None:
         """Let a leaf say what it has to say of the state of its segment."""
-        handler = self._speak[type(leaf.event.data)]
+        handler = self._emit[type(leaf.event.data)]
         stepped = attempt_ahead(step, self.program.initial.shape, handler, state, leaf.event)
         if isinstance(stepped, Failed):
             leaf.outputs, leaf.failed = (), stepped
@@ -92,12 +96,12 @@ class EventRules:
         """Add a leaf that has spoken to its segment's deltas."""
         if leaf.failed is not None:
             return deltas
-        tag = type(leaf.event.data)
-        name = self.leaves[tag]
+        event_type = type(leaf.event.data)
+        name = self.leaves[event_type]
         shape = self.program.state_type(name).shape
         delta = deltas.get(name, MISSING)
         delta = begin_delta(shape) if delta is MISSING else delta
-        stepped = attempt_ahead(step, shape, self._fold[tag], delta, leaf.event, delta=True)
+        stepped = attempt_ahead(step, shape, self._fold[event_type], delta, leaf.event, delta=True)
         if isinstance(stepped, Failed):
             leaf.outputs, leaf.failed = (), stepped
             return deltas

@@ -7,13 +7,13 @@ from heapq import heappop, heappush
 from typing import Any
 
 from anabranch.eventtime.channels import NEVER
-from anabranch.model.events import LANE, SOURCE, Event
+from anabranch.model.events import CHANNEL, LANE, Event
 from anabranch.model.program import Program
 from anabranch.model.shapes import AnyState
 from anabranch.model.values.keys import plain_key
 from anabranch.model.values.maps import Map
 from anabranch.speculation.event_rules import NO_LEAVES, EventRules, Leaves
-from anabranch.speculation.spoken import Settled, Spoken, order_rows
+from anabranch.speculation.output_changes import OutputChange, Settled, order_rows
 from anabranch.speculation.timed import TimedTrack
 from anabranch.speculation.tracks import Track
 
@@ -29,19 +29,21 @@ class Speculation:
 
     def __init__(self, program: Program, leaves: Leaves = NO_LEAVES) -> None:
         self.program = program
-        self.frontier = NEVER
+        self.watermark = NEVER
         self._rules = EventRules(program, leaves)
         self._by = find_entries(program)
         self._tracks: dict[Any, Track | TimedTrack] = {}
-        # When each pending event is due, and in which track: a frontier looks at these tracks only.
+        # When each pending event is due, and in which track: a watermark looks at these tracks only.
         self._due: list[tuple[int, int, Any]] = []
         self._count = 0
 
-    def take(self, events: Iterable[Event]) -> list[Spoken]:
+    def take(self, events: Iterable[Event]) -> list[OutputChange]:
         """Take in events, in whatever order they come; return what changes by them."""
         touched: dict[Any, list[Event]] = {}
         for event in events:
-            assert event.time > self.frontier, f"{event} lies behind the frontier {self.frontier}"
+            assert event.time > self.watermark, (
+                f"{event} lies behind the watermark {self.watermark}"
+            )
             name = None if self._by is None else plain_key(getattr(event.data, self._by))
             touched.setdefault(name, []).append(event)
             self._count += 1
@@ -49,19 +51,19 @@ class Speculation:
         rows = [row for name, mine in touched.items() for row in self._track(name).take(mine)]
         return sorted(rows, key=order_rows)
 
-    def settle(self, frontier: int) -> Settled:
-        """Let everything at or before a frontier settle: it can't change any more."""
-        if frontier <= self.frontier:
+    def settle(self, watermark: int) -> Settled:
+        """Let everything at or before a watermark settle: it can't change any more."""
+        if watermark <= self.watermark:
             return Settled(0, [])
-        self.frontier = frontier
+        self.watermark = watermark
         # Timers are pending too, and have not come in as events.
         due = dict.fromkeys(self._tracks if self.program.timers else ())
-        while self._due and self._due[0][0] <= frontier:
+        while self._due and self._due[0][0] <= watermark:
             due[heappop(self._due)[2]] = None
-        done = [self._tracks[name].settle(frontier) for name in due]
+        done = [self._tracks[name].settle(watermark) for name in due]
         faults = [fault for one in done for fault in one.faults]
         faults.sort(key=lambda fault: self.program.order(fault.item))  # type: ignore[arg-type]
-        rows = sorted((row for one in done for row in one.said), key=order_rows)
+        rows = sorted((row for one in done for row in one.emitted), key=order_rows)
         return Settled(sum(one.processed for one in done), faults, rows)
 
     def pending(self) -> list[Event]:
@@ -82,7 +84,7 @@ class Speculation:
     def dump(self) -> tuple[Any, ...]:
         """Return plain data, for a codec, that makes this speculation again."""
         tracks = [(name, *track.dump()) for name, track in self._tracks.items()]
-        return self.frontier, tracks, [tuple(event) for event in self.pending()]
+        return self.watermark, tracks, [tuple(event) for event in self.pending()]
 
     @classmethod
     def load(
@@ -90,7 +92,7 @@ class Speculation:
     ) -> Speculation:
         """Go on where `dump` was called. What was said then is known again, and not repeated."""
         made = cls(program, leaves)
-        made.frontier, tracks, pending = data
+        made.watermark, tracks, pending = data
         made._tracks = {name: made._open(*settled) for name, *settled in tracks}
         made.take(Event(*fields) for fields in pending)
         return made
@@ -114,6 +116,6 @@ class Speculation:
 def find_entries(program: Program) -> str | None:
     """Return the field by which the state falls apart into entries that never meet, or None."""
     by = program.initial.shape.by
-    if by in (None, LANE, SOURCE):
+    if by in (None, LANE, CHANNEL):
         return None
     return by if all(by in h.enters for h in program.initial.handlers.values()) else None

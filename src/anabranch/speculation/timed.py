@@ -19,7 +19,13 @@ from anabranch.model.program import Program
 from anabranch.model.shapes import AnyState
 from anabranch.model.step import Outputs
 from anabranch.speculation.event_rules import attempt_ahead, reject
-from anabranch.speculation.spoken import OutputId, Settled, Spoken, compare, list_outputs
+from anabranch.speculation.output_changes import (
+    OutputChange,
+    OutputId,
+    Settled,
+    compare,
+    list_outputs,
+)
 
 
 class FoldedEvent(NamedTuple):
@@ -40,12 +46,12 @@ def fold_ahead(
     return _fold(_begin(program, state, pending, horizon))
 
 
-def _begin(program: Program, state: AnyState, pending: list[Event], frontier: int) -> Timetable:
-    ripe = [event for event in pending if event.time <= frontier]
+def _begin(program: Program, state: AnyState, pending: list[Event], watermark: int) -> Timetable:
+    ripe = [event for event in pending if event.time <= watermark]
     events = [event for event in ripe if not is_timer(program, event)]
     wakes = [event for event in ripe if is_timer(program, event)]
     ordered = sort_events(program.ranks, events)
-    return Timetable(program, state, ordered, frontier, wakes)
+    return Timetable(program, state, ordered, watermark, wakes)
 
 
 def _fold(timetable: Timetable) -> Iterator[FoldedEvent]:
@@ -67,29 +73,29 @@ class TimedTrack:
         self._program = program
         self.state = state
         self._pending = [Event(*fields) for fields in timers]
-        self._said: dict[OutputId, Spoken] = {}
+        self._emitted: dict[OutputId, OutputChange] = {}
 
-    def take(self, events: Iterable[Event]) -> list[Spoken]:
+    def take(self, events: Iterable[Event]) -> list[OutputChange]:
         """Take in events, in whatever order they come; return what changes by them."""
         self._pending += events
-        before = self._said
-        self._said = _list_said(fold_ahead(self._program, self.state, self._pending))
-        return compare(before, self._said.values())
+        before = self._emitted
+        self._emitted = _list_emitted(fold_ahead(self._program, self.state, self._pending))
+        return compare(before, self._emitted.values())
 
-    def settle(self, frontier: int) -> Settled:
-        """Let everything at or before a frontier settle, timers too; return what these say."""
-        if not any(event.time <= frontier for event in self._pending):
+    def settle(self, watermark: int) -> Settled:
+        """Let everything at or before a watermark settle, timers too; return what these say."""
+        if not any(event.time <= watermark for event in self._pending):
             return Settled(0, [])
         program = self._program
-        timetable = _begin(program, self.state, self._pending, frontier)
+        timetable = _begin(program, self.state, self._pending, watermark)
         done = list(_fold(timetable))
         self.state = timetable.state
-        self._pending = [e for e in self._pending if e.time > frontier] + timetable.left
+        self._pending = [e for e in self._pending if e.time > watermark] + timetable.left
         faults = [reject(one.event, one.failed) for one in done if one.failed is not None]
         processed = sum(one.failed is None and not is_timer(program, one.event) for one in done)
-        old = {name: row for name, row in self._said.items() if name[0][0] <= frontier}
-        self._said = {name: row for name, row in self._said.items() if name not in old}
-        return Settled(processed, faults, compare(old, _list_said(done).values()))
+        old = {name: row for name, row in self._emitted.items() if name[0][0] <= watermark}
+        self._emitted = {name: row for name, row in self._emitted.items() if name not in old}
+        return Settled(processed, faults, compare(old, _list_emitted(done).values()))
 
     def pending(self) -> list[Event]:
         """Return the events that have not settled."""
@@ -101,6 +107,6 @@ class TimedTrack:
         return self.state, timers
 
 
-def _list_said(folded: Iterable[FoldedEvent]) -> dict[OutputId, Spoken]:
+def _list_emitted(folded: Iterable[FoldedEvent]) -> dict[OutputId, OutputChange]:
     rows = (row for one in folded for row in list_outputs(one.key, one.event, one.outputs))
     return {row.id: row for row in rows}

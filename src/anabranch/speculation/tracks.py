@@ -12,8 +12,14 @@ from anabranch.model.events import Event
 from anabranch.model.order import OrderKey, bound_after
 from anabranch.model.shapes import MISSING, AnyState
 from anabranch.speculation.event_rules import EventRules, SegmentStep, reject
+from anabranch.speculation.output_changes import (
+    OutputChange,
+    Settled,
+    compare,
+    is_alike,
+    list_outputs,
+)
 from anabranch.speculation.segments import TAIL, Deltas, Segments, SortedMap, run_again
-from anabranch.speculation.spoken import Settled, Spoken, compare, is_alike, list_outputs
 
 SMALL = 64
 """A state with more entries is not compared with what it was before."""
@@ -38,7 +44,7 @@ class Track:
         self._segments.begin(self._base)
         self._looked_at: list[SegmentStep] = []
 
-    def take(self, events: Iterable[Event]) -> list[Spoken]:
+    def take(self, events: Iterable[Event]) -> list[OutputChange]:
         """Put events into their places; return what changes by them."""
         leaves: list[Event] = []
         for event in events:
@@ -56,9 +62,9 @@ class Track:
         run_again(self, {bisect_left(keys, end) for end in changed})
         return [row for one in self._looked_at for row in _correct(one)]
 
-    def settle(self, frontier: int) -> Settled:
-        """Let everything at or before a frontier become part of the start."""
-        bound = bound_after(frontier)
+    def settle(self, watermark: int) -> Settled:
+        """Let everything at or before a watermark become part of the start."""
+        bound = bound_after(watermark)
         gone = self._segments.settle(bound)
         settled = [self._cuts.pop(key) for key in gone]
         for key in gone:
@@ -101,8 +107,8 @@ class Track:
         if is_alike(self._starts[end], state, SMALL):
             return False
         self._starts[end] = state
-        if self._rules.speaking and not self._segments.is_torn(end):
-            self._speak_again(end, state)
+        if self._rules.deferring and not self._segments.is_torn(end):
+            self._emit_again(end, state)
         return True
 
     def run(self, place: int, state: AnyState) -> AnyState:
@@ -110,7 +116,7 @@ class Track:
         end = self._store.keys[place]
 
         def fold(deltas: Deltas, leaf: SegmentStep) -> Deltas:
-            self._rules.speak(state, leaf)
+            self._rules.emit(state, leaf)
             self._looked_at.append(leaf)
             return self._rules.fold(deltas, leaf)
 
@@ -127,12 +133,12 @@ class Track:
         # The state after a new cut is known when the cut has been run.
         self._starts[key], self._starts[end] = self._starts[end], MISSING
 
-    def _speak_again(self, end: OrderKey, state: AnyState) -> None:
+    def _emit_again(self, end: OrderKey, state: AnyState) -> None:
         """Let leaves speak of another state; if one fails that did not, or does not, fold all."""
         for _, leaf in self._read_stretch(self._store.find_before(end), end)[1]:
-            if type(leaf.event.data) in self._rules.speaking:
+            if type(leaf.event.data) in self._rules.deferring:
                 failed = leaf.failed is not None
-                self._rules.speak(state, leaf)
+                self._rules.emit(state, leaf)
                 self._looked_at.append(leaf)
                 if failed != (leaf.failed is not None):
                     self._segments.tear(end)
@@ -161,11 +167,11 @@ class Track:
         return (*key, count) if count else key
 
 
-def _correct(one: SegmentStep) -> list[Spoken]:
+def _correct(one: SegmentStep) -> list[OutputChange]:
     """Return what has to be said so that a step's outputs are what they are now."""
-    said, one.said = one.said, one.outputs
-    if is_alike(said, one.outputs):
+    emitted, one.emitted = one.emitted, one.outputs
+    if is_alike(emitted, one.outputs):
         return []
     now = list_outputs(one.key, one.event, one.outputs)
-    before = {row.id: row for row in list_outputs(one.key, one.event, said)}
+    before = {row.id: row for row in list_outputs(one.key, one.event, emitted)}
     return compare(before, now) if before else now

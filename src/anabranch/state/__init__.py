@@ -8,7 +8,7 @@ from anabranch.state.holistic import Distinct, Median, Mode, Quantile
 from anabranch.state.limits import Limited
 from anabranch.state.lists import Bag, ListOf, SplitList, UnionList
 from anabranch.state.numbers import Count, Max, Mean, Min, Sum
-from anabranch.state.per_channel import PerSource
+from anabranch.state.per_channel import PerChannel
 from anabranch.state.sharing import Shared
 from anabranch.state.sketches import ApproxDistinct, ApproxQuantile
 from anabranch.state.values import Dictionary, Latest, Value
@@ -34,7 +34,7 @@ __all__ = [
     "Median",
     "Min",
     "Mode",
-    "PerSource",
+    "PerChannel",
     "Quantile",
     "Rekey",
     "Rename",

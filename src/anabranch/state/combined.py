@@ -90,14 +90,14 @@ class Several:
         read = {name: _read_part(name, part) for name, part in parts.items()}
         self.parts = dict(parts)
         self.states = Struct(**{name: shape for name, (shape, _) in read.items()})
-        self._feeds = {name: feed for name, (_, feed) in read.items()}
+        self._sources = {name: source for name, (_, source) in read.items()}
         self._adds = tuple(_make_add(*pair) for pair in read.values())
         self._type = make_struct_type(tuple(parts))
 
     @property
     def reads(self) -> tuple[str, ...]:
         """Return the fields of events that it looks at, as far as they were given by name."""
-        return tuple(dict.fromkeys(f for f in self._feeds.values() if isinstance(f, str)))
+        return tuple(dict.fromkeys(f for f in self._sources.values() if isinstance(f, str)))
 
     @property
     def init(self) -> AnyState:
@@ -161,8 +161,8 @@ def _rebuild_several(parts: dict[str, Part]) -> Several:
 
 
 def _read_part(name: str, part: Any) -> tuple[Any, Any]:
-    shape, feed = part if isinstance(part, tuple) and len(part) == 2 else (part, None)
-    fed = feed is None if shape is part else isinstance(feed, str) or callable(feed)
+    shape, source = part if isinstance(part, tuple) and len(part) == 2 else (part, None)
+    fed = source is None if shape is part else isinstance(source, str) or callable(source)
     if (
         not fed
         or isinstance(shape, type)
@@ -175,13 +175,13 @@ def _read_part(name: str, part: Any) -> tuple[Any, Any]:
             '(Max(), "price")',
             got=repr(part),
         )
-    _check_add(name, shape, feed, part)
-    return (shape if hasattr(shape, "init") else FoldedState(shape)), feed
+    _check_add(name, shape, source, part)
+    return (shape if hasattr(shape, "init") else FoldedState(shape)), source
 
 
-def _check_add(name: str, shape: Any, feed: Any, part: Any) -> None:
+def _check_add(name: str, shape: Any, source: Any, part: Any) -> None:
     """Refuse a state that can't be fed with one value."""
-    values = () if isinstance(shape, Count) else (feed,)
+    values = () if isinstance(shape, Count) else (source,)
     try:
         inspect.signature(shape.add).bind(None, *values)
     except TypeError:
@@ -195,14 +195,14 @@ def _check_add(name: str, shape: Any, feed: Any, part: Any) -> None:
         return  # A builtin, of which Python does not know what it takes.
 
 
-def _make_add(shape: Any, feed: Any) -> Callable[[AnyState, Any], AnyState]:
+def _make_add(shape: Any, source: Any) -> Callable[[AnyState, Any], AnyState]:
     """Return what an event does to one of the states."""
     counts = isinstance(shape, Count)
 
     def add(state: AnyState, event: Any) -> AnyState:
-        if feed is None:
+        if source is None:
             return shape.add(state) if counts else shape.add(state, event)
-        value = getattr(event, feed) if isinstance(feed, str) else feed(event)
+        value = getattr(event, source) if isinstance(source, str) else source(event)
         if value is None:
             return state
         return shape.add(state) if counts else shape.add(state, value)

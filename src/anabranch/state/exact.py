@@ -81,7 +81,7 @@ class _Additive(ABC, Generic[S]):
         return None
 
     def fork(self, state: S, left: object, right: object) -> tuple[S, S]:
-        """Leave the state on the left and start the right from zero, whatever their tags."""
+        """Leave the state on the left and start the right from zero, whatever their event types."""
         return state, self.zero
 
     def join(self, a: S, b: S) -> S:

@@ -1,23 +1,23 @@
-"""States per source: what each of the sources of a run has brought."""
+"""States per channel: what each of the channels of a run has brought."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from anabranch.model.events import SOURCE
+from anabranch.model.events import CHANNEL
 from anabranch.state.collections import MapOf
 
 
 @dataclass(frozen=True)
-class PerSource(MapOf):
-    """One state of the `inner` kind per source of events: counts per task, offsets of a source.
+class PerChannel(MapOf):
+    """One state of the `inner` kind per channel of events: counts per task, offsets of a channel.
 
-    Every handler sees the entry of the source that brought its event; with `whole=True`, the `Map` of all.
-    A part of a run that gets the events of a source gets its entry with them.
+    Every handler sees the entry of the channel that brought its event; with `whole=True`, the `Map` of all.
+    A part of a run that gets the events of a channel gets its entry with them.
 
     >>> from anabranch.state import Count
-    >>> PerSource(Count()).init
+    >>> PerChannel(Count()).init
     Map({})
     """
 
-    by: str = SOURCE
+    by: str = CHANNEL

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from anabranch.errors import ProgramError
-from anabranch.model.events import Event, Tag, field_names
+from anabranch.model.events import Event, EventType, field_names
 from anabranch.model.handlers import Handler
 from anabranch.model.shapes import MISSING, AnyState, Shape
 from anabranch.model.slices import Slices
@@ -113,9 +113,9 @@ class Shared:
             shape = getattr(shape, "inner", None)
         return tuple(found)
 
-    def find_part(self, tag: Tag) -> Shape:
-        """Return the part that events of a tag change: their entry, or what is common."""
-        return self.entries if self.by in field_names(tag) else self.common
+    def find_part(self, event_type: EventType) -> Shape:
+        """Return the part that events of an event type change: their entry, or what is common."""
+        return self.entries if self.by in field_names(event_type) else self.common
 
     def fork(self, state: Held, left: Slices, right: Slices) -> tuple[Held, Held]:
         """Give both sides the common part, and each entry to the side that its events come to."""

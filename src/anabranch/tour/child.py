@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from anabranch.errors import AnabranchError
 from anabranch.eventtime.ledger import Ledger
-from anabranch.spark.sinks.directory import Frontiers
+from anabranch.spark.sinks.directory import Watermarks
 from anabranch.tour.fold_tasks import Shares
 from anabranch.tour.published_rows import list_numbers
 from anabranch.tour.view import Step
@@ -184,5 +184,5 @@ def read_line(line: str) -> Report:
     step = Step(**fields["batch"])
     return step._replace(
         ledger=step.ledger and Ledger(*step.ledger),
-        frontiers=step.frontiers and Frontiers(*step.frontiers),
+        watermarks=step.watermarks and Watermarks(*step.watermarks),
     )

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from anabranch.errors import AnabranchError
 from anabranch.model.program import Program
 from anabranch.tour.example_program import load_program
-from anabranch.tour.traffic import CLOCK, PARTS, SOURCES
+from anabranch.tour.traffic import CHANNELS, CLOCK, PARTS
 
 if TYPE_CHECKING:
     from anabranch.spark.sinks.progress import Batch
@@ -74,21 +74,21 @@ def open_session(scratch: Path, cores: int) -> Any:
 
 
 def start_query(program: Program, events: Path, published: Path, checkpoint: Path) -> Any:
-    """Start the query on the folders of all sources: a slice of each is a batch."""
+    """Start the query on the folders of all channels: a slice of each is a batch."""
     from anabranch.spark import Files, run, write_directory
 
-    feeds = [
+    sources = [
         Files(
-            events / source.name,
-            files_per_batch=1 if source.name == CLOCK else PARTS,
-            source=source.name,
-            tag="Hour" if source.name == CLOCK else "Tip",
-            lateness=source.lateness,
+            events / channel.name,
+            files_per_batch=1 if channel.name == CLOCK else PARTS,
+            channel=channel.name,
+            event_type="Hour" if channel.name == CLOCK else "Tip",
+            lateness=channel.lateness,
             heartbeat="heartbeat",
         )
-        for source in SOURCES
+        for channel in CHANNELS
     ]
-    result = run(program, feeds, columnar="require")
+    result = run(program, sources, columnar="require")
     return write_directory(result, output=published, checkpoint=checkpoint, available_now=True)
 
 
@@ -110,7 +110,7 @@ def describe(batch: Batch, published: Path) -> dict[str, Any]:
         "events": 0 if batch.ledger is None else batch.ledger.input - known,
         "seconds": batch.rows / batch.rows_per_s if batch.rows_per_s else 0.0,
         "ledger": batch.ledger,
-        "frontiers": batch.frontiers,
+        "watermarks": batch.watermarks,
     }
 
 

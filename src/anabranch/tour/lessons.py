@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
-from anabranch.eventtime.channels import end_sources
+from anabranch.eventtime.channels import end_channels
 from anabranch.laws import Counterexample, LawResult, check
 from anabranch.model.program import Program
 from anabranch.model.slices import Slices
@@ -18,7 +18,7 @@ from anabranch.state import MapOf, Sum
 from anabranch.tour.example_program import EXAMPLE
 from anabranch.tour.page import Page
 
-PLAN = "by source"
+PLAN = "by channel"
 SCHEDULES = 500
 CASES = 100
 
@@ -56,8 +56,8 @@ def show_schedules(page: Page, program: Program, module: ModuleType) -> None:
         "Nodes fold apart and join at each hour. A seed decides the order of messages, which are "
         "repeated, and where all nodes crash and start again from the last snapshot.",
     )  # fmt: skip
-    items = end_sources(module.events, module.sources)
-    trial = prepare(program, module.plans[PLAN], items, module.sources)
+    items = end_channels(module.events, module.channels)
+    trial = prepare(program, module.plans[PLAN], items, module.channels)
     total = [0] * len(Counts._fields)
     agreed = 0
     with page.console.status("") as status:

@@ -1,6 +1,6 @@
 """The oracle: the answer computed from the files with NumPy alone, without code of any runtime.
 
-A tip is late if its source has brought one that lies more than the lateness after it. Every other
+A tip is late if its channel has brought one that lies more than the lateness after it. Every other
 tip counts for the hour in which it was given. The whole stream is at hand, so nothing has to wait.
 """
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 Place = tuple[str, int]
-"""A source and a sequence number in it: the number of the file, then 32 bits for the row."""
+"""A channel and a sequence number in it: the number of the file, then 32 bits for the row."""
 
 OFFICES = tuple(name for name in LATENESS if name != CLOCK)
 
 _FILE_BITS = 32
 _NOTHING = -(1 << 62)
-"""Before every time: the largest time of a source that has brought nothing."""
+"""Before every time: the largest time of a channel that has brought nothing."""
 
 
 class Expected(NamedTuple):
@@ -53,7 +53,7 @@ def compute_answer(folder: Path) -> Expected:
 
     clock = read_hours(folder)
     totals = np.zeros(len(clock) * len(TAXIS))
-    events, hot = len(clock), 0
+    events, hot_keys = len(clock), 0
     late: dict[Place, int] = {}
     rejected: set[Place] = set()
     for name in OFFICES:
@@ -69,14 +69,14 @@ def compute_answer(folder: Path) -> Expected:
             # Sums of whole numbers, which floats hold exactly up to 2**53.
             totals += np.bincount(slots, weights=rows.amount[good], minlength=len(totals))
             events += len(rows.time)
-            hot += int(np.count_nonzero(rows.taxi == TAXIS[0]))
+            hot_keys += int(np.count_nonzero(rows.taxi == TAXIS[0]))
     tips = totals.astype(np.int64).reshape(-1, len(TAXIS)).tolist()
     hours = dict(zip(clock, map(tuple, tips), strict=True))
-    return Expected(hours, late, rejected, events, hot / max(events - len(clock), 1))
+    return Expected(hours, late, rejected, events, hot_keys / max(events - len(clock), 1))
 
 
 def find_distances(rows: OfficeRows, lateness: int, largest: int) -> tuple[Array, int]:
-    """Return how far each tip lies behind what its source had promised, and the new largest time.
+    """Return how far each tip lies behind what its channel had promised, and the new largest time.
 
     A tip that is on time has a negative distance.
     """
@@ -105,7 +105,7 @@ def read_office(folder: Path) -> Iterator[OfficeRows]:
     for number, file in enumerate(sorted(folder.iterdir())):
         table = pq.read_table(file)
         if "time" not in table.column_names or not len(table):
-            continue  # The file that ends the source, or a part of a silent batch.
+            continue  # The file that ends the channel, or a part of a silent batch.
         yield OfficeRows(
             table["time"].to_numpy(),
             table["taxi"].to_numpy(),

@@ -20,13 +20,15 @@ def read_hours(folder: Path) -> list[Hour]:
 
 def read_late(folder: Path) -> list[tuple[Place, int]]:
     """Read which events were late, and how far behind."""
-    rows = _read_rows(folder, "late", "source", "seq", "distance")
-    return [((row["source"], row["seq"]), row["distance"]) for row in rows]
+    rows = _read_rows(folder, "late", "channel", "seq", "distance")
+    return [((row["channel"], row["seq"]), row["distance"]) for row in rows]
 
 
 def read_rejected(folder: Path) -> list[Place]:
     """Read which rows were rejected."""
-    return [(row["source"], row["seq"]) for row in _read_rows(folder, "rejected", "source", "seq")]
+    return [
+        (row["channel"], row["seq"]) for row in _read_rows(folder, "rejected", "channel", "seq")
+    ]
 
 
 def read_last_ledger(folder: Path) -> Ledger:

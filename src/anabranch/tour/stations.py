@@ -30,7 +30,7 @@ from anabranch.tour.page import Page, cut_source
 from anabranch.tour.summary import Crash, Flow, show_numbers, show_pictures, show_tips
 from anabranch.tour.traffic import PROMISES, Traffic, write_traffic
 from anabranch.tour.verdict import agrees_with_reference, fold_sample, judge
-from anabranch.tour.view import Hour, LiveView, Step, draw_sources, open_view
+from anabranch.tour.view import Hour, LiveView, Step, draw_channels, open_view
 
 GOOD, FOUND, USAGE = 0, 1, 2
 PIPE_WIDTH = 100
@@ -219,8 +219,8 @@ def show_crash(page: Page, child: Child, view: LiveView) -> Crash:
     line = Text("    ").append(f"kill -9 {child.pid}", "bold red").append(f": exit code {code}")
     page.print_line(line.append(f", batch {batch} begun, batches 0 to {visible[-1]} published"))
     ledger = None if view.last is None else view.last.ledger
-    if view.last is not None and view.last.frontiers is not None:
-        for drawn in draw_sources(view.last.frontiers, view.end):
+    if view.last is not None and view.last.watermarks is not None:
+        for drawn in draw_channels(view.last.watermarks, view.end):
             page.print_line(drawn)
     page.print_line("    The same command again, on the same checkpoint:")
     page.print_line()

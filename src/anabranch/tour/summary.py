@@ -81,8 +81,8 @@ def describe_hot_key(share: float, shares: Shares) -> str:
     'taxi 1 has 81 % of the tips; of 2 tasks, the busiest does 52 %'
     """
     most = max(shares.shares, default=0.0)
-    hot = f"taxi {TAXIS[0]} has {share * 100:.0f} % of the tips"
-    return f"{hot}; of {shares.tasks} tasks, the busiest does {most * 100:.0f} %"
+    hot_keys = f"taxi {TAXIS[0]} has {share * 100:.0f} % of the tips"
+    return f"{hot_keys}; of {shares.tasks} tasks, the busiest does {most * 100:.0f} %"
 
 
 def show_comparisons(page: Page, verdict: TourVerdict) -> None:
@@ -147,7 +147,7 @@ def draw_rates(flow: Flow) -> list[Text]:
         note = firsts.get(step.number, "")
         pending = 0 if step.ledger is None else step.ledger.pending
         if not note and pending > step.events / 2:
-            note = f"{name_count(pending)} wait for a source"
+            note = f"{name_count(pending)} wait for a channel"
         lines.append(line.append(f"  {note}", "dim") if note else line)
     return lines
 

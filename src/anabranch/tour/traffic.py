@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from anabranch.eventtime.channels import Source
+from anabranch.eventtime.channels import Channel
 from anabranch.model.events import FOREVER
 
 if TYPE_CHECKING:
@@ -30,14 +30,14 @@ TAXIS = (1, 2, 3)
 
 CLOCK = "clock"
 LATENESS = {"city": 0, "suburb": 0, "airport": 30 * MINUTE_S, CLOCK: 0}
-SOURCES = tuple(Source(name, lateness=lateness) for name, lateness in LATENESS.items())
+CHANNELS = tuple(Channel(name, lateness=lateness) for name, lateness in LATENESS.items())
 PROMISES = {
     "city": "in order",
     "suburb": "in order; silent for a batch, then catches up",
     "airport": "out of order within its lateness of 30 minutes; 0.3 % are later",
     CLOCK: "in order; a marker every hour",
 }
-"""The behaviour of each source, as the tour prints it."""
+"""The behaviour of each channel, as the tour prints it."""
 
 PARTS = 4
 """How many files an office writes for each batch, so that tasks get equal shares."""
@@ -87,7 +87,7 @@ class Traffic:
 
 
 def write_traffic(traffic: Traffic, folder: Path) -> None:
-    """Write a folder of files for each source; the folder appears when all of them are complete."""
+    """Write a folder of files for each channel; the folder appears when all of them are complete."""
     import numpy as np
     import pyarrow as pa
 
@@ -162,7 +162,7 @@ def _spread(traffic: Traffic) -> tuple[Array, Array]:
 
 
 def _write_office(folder: Path, table: pa.Table, places: Sequence[int]) -> None:
-    """Write the slices of an office; the last file of the last one ends the source."""
+    """Write the slices of an office; the last file of the last one ends the channel."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -10,16 +10,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from anabranch.eventtime.channels import end_sources
+from anabranch.eventtime.channels import end_channels
 from anabranch.eventtime.ledger import Ledger
 from anabranch.model.events import FOREVER, Event, Item, Malformed
 from anabranch.model.program import Program
 from anabranch.reference.sequential import Answer, run
 from anabranch.tour.oracle import OFFICES, Expected, Place, read_hours, read_office
-from anabranch.tour.traffic import CLOCK, HOUR_S, SOURCES
+from anabranch.tour.traffic import CHANNELS, CLOCK, HOUR_S
 
 SAMPLE_END = 3 * HOUR_S
-"""The reference folds what every source brings before its first event from this time on."""
+"""The reference folds what every channel brings before its first event from this time on."""
 
 
 class Comparison(NamedTuple):
@@ -111,19 +111,19 @@ def compare(
 def fold_sample(
     module: ModuleType, program: Program, folder: Path, *, end: int | None = SAMPLE_END
 ) -> ReferenceSample:
-    """Fold the start of every source with the reference; with `end=None`, everything."""
+    """Fold the start of every channel with the reference; with `end=None`, everything."""
     items = list_items(module, folder, FOREVER if end is None else end)
     if end is None:
-        items = end_sources(items, SOURCES)
+        items = end_channels(items, CHANNELS)
     began_s = time.perf_counter()
-    answer = run(program, items, SOURCES)
+    answer = run(program, items, CHANNELS)
     return ReferenceSample(answer, len(items), time.perf_counter() - began_s)
 
 
 def list_items(module: ModuleType, folder: Path, end: int) -> list[Item]:
-    """Return what every source brings before its first event from a time on, as objects."""
+    """Return what every channel brings before its first event from a time on, as objects."""
     items: list[Item] = [
-        # One more hour: a marker is stable when its source has gone past it.
+        # One more hour: a marker is stable when its channel has gone past it.
         Event(module.Hour(hour), CLOCK, seq)
         for seq, hour in enumerate(read_hours(folder))
         if hour <= end
@@ -146,7 +146,7 @@ def list_items(module: ModuleType, folder: Path, end: int) -> list[Item]:
 def agrees_with_reference(answer: Answer, expected: Expected, *, whole: bool = False) -> bool:
     """Return whether the oracle has the outputs and late events of the reference; all, if it had the whole stream."""
     hours = {output.event.time: output.value for output in answer.outputs}
-    late = {(late.event.source, late.event.seq): late.distance for late in answer.late}
+    late = {(late.event.channel, late.event.seq): late.distance for late in answer.late}
     if whole:
         return hours == expected.hours and late == expected.late
     return hours.items() <= expected.hours.items() and late.items() <= expected.late.items()

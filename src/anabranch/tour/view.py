@@ -15,7 +15,7 @@ from rich.text import Text
 from anabranch.eventtime.channels import NEVER
 from anabranch.eventtime.ledger import Ledger
 from anabranch.model.events import FOREVER
-from anabranch.spark.sinks.directory import Frontiers
+from anabranch.spark.sinks.directory import Watermarks
 from anabranch.spark.sinks.progress import find_slowest
 from anabranch.tour.traffic import name_moment
 
@@ -48,7 +48,7 @@ class Step(NamedTuple):
     events: int
     seconds: float
     ledger: Ledger | None = None
-    frontiers: Frontiers | None = None
+    watermarks: Watermarks | None = None
 
     @property
     def rate(self) -> float:
@@ -59,39 +59,39 @@ class Step(NamedTuple):
 def format_header() -> Text:
     """Return the names of the columns."""
     names = "".join(f"{name:>{width}}" for name, width in _COLUMNS.items())
-    return Text(f"  {names}  {'frontier':<9} held by", "dim")
+    return Text(f"  {names}  {'watermark':<9} held by", "dim")
 
 
 def format_row(step: Step) -> Text:
-    """Return what a batch did, as a row, with the frontier and the source that holds it back."""
-    ledger, frontiers = step.ledger, step.frontiers
+    """Return what a batch did, as a row, with the watermark and the channel that holds it back."""
+    ledger, watermarks = step.ledger, step.watermarks
     cells = [f"{step.number}", f"{step.events:,}", f"{step.seconds:.1f}", f"{step.rate:,.0f}"]
     if ledger is not None:
         cells += [f"{count:,}" for count in (ledger.pending, ledger.late, ledger.rejected)]
     widths = _COLUMNS.values()
     row = Text("  " + "".join(f"{c:>{w}}" for c, w in zip(cells, widths, strict=False)))
-    if frontiers is not None:
-        row.append(f"  {name_frontier(frontiers.program):<9}", "cyan")
-        if frontiers.program < FOREVER:
-            row.append(f" {', '.join(find_slowest(frontiers))}", "yellow")
+    if watermarks is not None:
+        row.append(f"  {name_watermark(watermarks.program):<9}", "cyan")
+        if watermarks.program < FOREVER:
+            row.append(f" {', '.join(find_slowest(watermarks))}", "yellow")
     row.rstrip()
     return row
 
 
-def name_frontier(time: int) -> str:
-    """Return a frontier as a moment of the week."""
+def name_watermark(time: int) -> str:
+    """Return a watermark as a moment of the week."""
     return {FOREVER: "ended", NEVER: "nothing yet"}.get(time) or name_moment(time)
 
 
-def draw_sources(frontiers: Frontiers, end: int) -> list[Text]:
-    """Draw how far each source has come, and which one holds the others back."""
-    slow = find_slowest(frontiers)
+def draw_channels(watermarks: Watermarks, end: int) -> list[Text]:
+    """Draw how far each channel has come, and which one holds the others back."""
+    slow = find_slowest(watermarks)
     lines = []
-    for name, time in sorted(frontiers.sources.items()):
-        held = name in slow and time < max(frontiers.sources.values())
+    for name, time in sorted(watermarks.channels.items()):
+        held = name in slow and time < max(watermarks.channels.values())
         style = "yellow" if held else "green"
         line = Text(f"    {name:<9}").append(draw_bar(min(time, end) / end, BAR), style)
-        line.append(f"  {name_frontier(time)}")
+        line.append(f"  {name_watermark(time)}")
         lines.append(line.append("  holds back", "yellow") if held else line)
     return lines
 
@@ -172,10 +172,10 @@ class LiveView:
             self.live.update(self.draw())
 
     def draw(self) -> RenderableType:
-        """Draw the sources, the last hours, and the status."""
+        """Draw the channels, the last hours, and the status."""
         parts: list[RenderableType] = [Text()]
-        if self.last is not None and self.last.frontiers is not None:
-            parts += draw_sources(self.last.frontiers, self.end)
+        if self.last is not None and self.last.watermarks is not None:
+            parts += draw_channels(self.last.watermarks, self.end)
             parts.append(Text())
         if self.hours:
             parts += draw_hours(self.hours)

@@ -1,7 +1,7 @@
 """Say what Beam's own trigger driver says: scenarios as JSON lines in, answers as JSON lines out.
 
 Run by a Python that has apache-beam; imports nothing of Anabranch. Beam's watermark is one more
-than a frontier, and so is its idea of when a window is closed, so a lateness is one less there.
+than a watermark, and so is its idea of when a window is closed, so a lateness is one less there.
 
 The driver leaves two things to whoever runs it. One is forgetting windows, which is done here when
 they are closed. The other is alarms. With `"as": "python"` those that the driver sets are rung, and
@@ -35,15 +35,15 @@ class Rewinding(trigger.AfterWatermark):
 
 
 TRIGGERS = {
-    "Default": trigger.DefaultTrigger,
+    "DefaultTrigger": trigger.DefaultTrigger,
     "Always": trigger.Always,
     "Never": trigger._Never,
     "AfterCount": trigger.AfterCount,
-    "AtFrontier": trigger.AfterWatermark,
+    "AfterWatermark": trigger.AfterWatermark,
     "Repeatedly": trigger.Repeatedly,
-    "AnyOf": trigger.AfterAny,
-    "AllOf": trigger.AfterAll,
-    "InTurn": trigger.AfterEach,
+    "AfterAny": trigger.AfterAny,
+    "AfterAll": trigger.AfterAll,
+    "AfterEach": trigger.AfterEach,
     "OrFinally": trigger.OrFinally,
     "AfterProcessingTime": lambda delay: trigger.AfterProcessingTime(Duration(micros=delay)),
 }
@@ -88,7 +88,7 @@ class Run:
     def __init__(self, scenario):
         self.windows = build(WINDOWS, scenario["window"])
         self.as_java = scenario["as"] == "java"
-        changed = {"AtFrontier": Rewinding} if self.as_java else {}
+        changed = {"AfterWatermark": Rewinding} if self.as_java else {}
         self.trigger = build(TRIGGERS | changed, scenario["trigger"])
         self.lateness = Duration(micros=scenario["lateness"] - 1)
         self.clock = Clock()

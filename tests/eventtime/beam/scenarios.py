@@ -14,7 +14,7 @@ from typing import Any
 
 from anabranch.eventtime.windows import triggers, window_types
 from anabranch.eventtime.windows.panes import Pane, Windowing
-from tests.eventtime.windows.recorded_log import Clock, Elements, End, Frontier, replay
+from tests.eventtime.windows.recorded_log import Clock, Elements, End, Watermark, replay
 
 ORACLE = Path(__file__).with_name("oracle.py")
 GOLDEN = Path(__file__).with_name("scenarios.jsonl")
@@ -66,9 +66,9 @@ def make_trigger(rng: random.Random, depth: int) -> list[Any]:
     """Return any trigger that needs no clock."""
     if depth == 0 or rng.random() < 0.2:
         simple = rng.choice(
-            ["Default", "Always", "Never", "AfterCount", "AfterCount", "AtFrontier"]
+            ["DefaultTrigger", "Always", "Never", "AfterCount", "AfterCount", "AfterWatermark"]
         )
-        if simple == "AtFrontier":
+        if simple == "AfterWatermark":
             return [simple, None, None]
         return [simple, rng.randint(1, 4)] if simple == "AfterCount" else [simple]
     inner = [make_trigger(rng, depth - 1) for _ in range(rng.randint(1, 3))]
@@ -76,14 +76,14 @@ def make_trigger(rng: random.Random, depth: int) -> list[Any]:
         case 0 | 1:
             early = inner[0] if rng.random() < 0.7 else None
             late = inner[-1] if rng.random() < 0.7 else None
-            return ["AtFrontier", early, late]
+            return ["AfterWatermark", early, late]
         case 2:
             return ["Repeatedly", inner[0]]
         case 3:
-            return [rng.choice(["AnyOf", "AllOf"]), *inner]
+            return [rng.choice(["AfterAny", "AfterAll"]), *inner]
         case 4:
-            return ["InTurn", *inner]
-    until = rng.choice([["AfterCount", rng.randint(1, 5)], ["AtFrontier", None, None]])
+            return ["AfterEach", *inner]
+    until = rng.choice([["AfterCount", rng.randint(1, 5)], ["AfterWatermark", None, None]])
     return ["OrFinally", inner[0], until]
 
 
@@ -91,22 +91,22 @@ def make_plain_trigger(rng: random.Random, *, merging: bool) -> list[Any]:
     """Return a trigger for which Beam's driver sets the one alarm that is needed."""
     some = ["AfterCount", rng.randint(1, 4)]
     late = [
-        ["AtFrontier", some, ["AfterCount", rng.randint(1, 4)]],
-        ["AtFrontier", None, ["Always"]],
+        ["AfterWatermark", some, ["AfterCount", rng.randint(1, 4)]],
+        ["AfterWatermark", None, ["Always"]],
     ]
     return rng.choice(
         [
             *([] if merging else late),
-            ["Default"],
+            ["DefaultTrigger"],
             some,
             ["Always"],
             ["Repeatedly", some],
-            ["AtFrontier", None, None],
-            ["AtFrontier", some, None],
-            ["AllOf", some, ["AtFrontier", None, None]],
-            ["AnyOf", some, ["AtFrontier", None, None]],
-            ["Repeatedly", ["AnyOf", some, ["AtFrontier", None, None]]],
-            ["InTurn", some, ["AfterCount", rng.randint(1, 4)]],
+            ["AfterWatermark", None, None],
+            ["AfterWatermark", some, None],
+            ["AfterAll", some, ["AfterWatermark", None, None]],
+            ["AfterAny", some, ["AfterWatermark", None, None]],
+            ["Repeatedly", ["AfterAny", some, ["AfterWatermark", None, None]]],
+            ["AfterEach", some, ["AfterCount", rng.randint(1, 4)]],
             ["OrFinally", ["Repeatedly", some], ["AfterCount", rng.randint(1, 6)]],
         ]
     )
@@ -119,17 +119,17 @@ def make_clock_trigger(rng: random.Random) -> list[Any]:
         [
             delay,
             ["Repeatedly", delay],
-            ["InTurn", delay, some],
-            ["AtFrontier", delay, None],
-            ["AtFrontier", delay, some],
+            ["AfterEach", delay, some],
+            ["AfterWatermark", delay, None],
+            ["AfterWatermark", delay, some],
         ]
     )
 
 
 def make_steps(rng: random.Random, *, clock: bool) -> list[list[Any]]:
     """Return a log in which time goes on unevenly and some events come late."""
-    now, frontier, wall, value = 10_000 if clock else 0, 0, 0, 0
-    frontier = now - 20
+    now, watermark, wall, value = 10_000 if clock else 0, 0, 0, 0
+    watermark = now - 20
     steps: list[list[Any]] = [["clock", wall]] if clock else []
     for _ in range(rng.randint(4, 14)):
         draw = rng.random()
@@ -144,8 +144,8 @@ def make_steps(rng: random.Random, *, clock: bool) -> list[list[Any]]:
             wall += rng.randint(1, 6)
             steps.append(["clock", wall])
         else:
-            frontier = max(frontier, now + rng.randint(-12, 6))
-            steps.append(["frontier", frontier])
+            watermark = max(watermark, now + rng.randint(-12, 6))
+            steps.append(["watermark", watermark])
             now += rng.randint(0, 3)
     if rng.random() < 0.5:
         steps.append(["end", None])
@@ -164,12 +164,12 @@ def run_here(scenario: Scenario) -> list[list[list[Any]]]:
         closing="never",
         may_lose=True,
     )
-    kinds = {"frontier": Frontier, "clock": Clock, "end": lambda _: End()}
+    kinds = {"watermark": Watermark, "clock": Clock, "end": lambda _: End()}
     steps = (
         Elements(tuple(map(tuple, told))) if kind == "elements" else kinds[kind](told)
         for kind, told in scenario["steps"]
     )
-    return [sorted(map(describe_pane, said.panes)) for said in replay(windowing, steps)]
+    return [sorted(map(describe_pane, emitted.panes)) for emitted in replay(windowing, steps)]
 
 
 def describe_pane(pane: Pane) -> list[Any]:

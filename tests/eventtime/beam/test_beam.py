@@ -27,7 +27,7 @@ FIND_TRANSCRIPTS = (
 WORDS = {
     "CustomTimestampingFixedWindowsWindowFn(10)": "ByFunction",
     "FixedWindows": "Tumbling",
-    "AfterWatermark": "AtFrontier",
+    "AfterWatermark": "AfterWatermark",
     "GlobalWindows": "Global",
 }
 
@@ -49,9 +49,9 @@ def test_a_wrong_answer_is_noticed():
     # The comparison itself must be able to fail: change one field of one pane.
     for line in GOLDEN.read_text(encoding="utf-8").splitlines():
         scenario = json.loads(line)
-        said = next((step for step in scenario["beam"] if step), None)
-        if said is not None:
-            said[0][4] += 1
+        emitted = next((step for step in scenario["beam"] if step), None)
+        if emitted is not None:
+            emitted[0][4] += 1
             assert compare(scenario, scenario["beam"]) is not None
 
 
@@ -66,7 +66,7 @@ def test_the_machine_says_what_beam_says():
 
 
 def translate_story(beam: dict[str, Any]) -> dict[str, Any]:
-    """Return a story of Beam's in our words: a watermark is one more than a frontier."""
+    """Return a story of Beam's in our words: a watermark is one more than a watermark."""
 
     def translate(text: str) -> str:
         for theirs, ours in WORDS.items():
@@ -79,13 +79,13 @@ def translate_story(beam: dict[str, Any]) -> dict[str, Any]:
         if kind == "input":
             steps.append({"elements": told})
         elif kind == "watermark":
-            steps.append({"frontier": told - 1})
+            steps.append({"watermark": told - 1})
         elif kind == "expect":
             steps.append({"expect": list(map(translate_pane, told))})
     return {
         # One story of a lie spells `window_fn` otherwise; Beam then takes its default.
         "window": translate(beam.get("window_fn", "GlobalWindows")),
-        "trigger": translate(beam.get("trigger_fn", "Default")),
+        "trigger": translate(beam.get("trigger_fn", "DefaultTrigger")),
         "accumulation": beam.get("accumulation_mode", "accumulating"),
         "lateness": beam.get("allowed_lateness", 0),
         "output_time": beam.get("timestamp_combiner", "OUTPUT_AT_EOW")

@@ -1,10 +1,10 @@
-"""A recorded log of one key: bundles of events, frontiers, readings of the clock, and the end."""
+"""A recorded log of one key: bundles of events, watermarks, readings of the clock, and the end."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from anabranch.eventtime.windows.panes import StepOutcome, Windowing, WindowState
-from anabranch.eventtime.windows.trigger_machine import take_clock, take_elements, take_frontier
+from anabranch.eventtime.windows.trigger_machine import take_clock, take_elements, take_watermark
 from anabranch.model.events import FOREVER
 
 
@@ -14,7 +14,7 @@ class Elements(NamedTuple):
     pairs: tuple[tuple[int, Any], ...]
 
 
-class Frontier(NamedTuple):
+class Watermark(NamedTuple):
     """The promise that no event at or before `time` will come, but for late ones."""
 
     time: int
@@ -30,16 +30,16 @@ class End(NamedTuple):
     """The end of the input: everything is said."""
 
 
-Step = Elements | Frontier | Clock | End
+Step = Elements | Watermark | Clock | End
 
 
 def replay(windowing: Windowing, steps: Iterable[Step]) -> Iterator[StepOutcome]:
     """Fold a log from the start, and yield what each step comes to."""
     state = WindowState()
     for step in steps:
-        said = take(windowing, state, step)
-        yield said
-        state = said.state
+        emitted = take(windowing, state, step)
+        yield emitted
+        state = emitted.state
 
 
 def take(windowing: Windowing, state: WindowState, step: Step) -> StepOutcome:
@@ -47,9 +47,9 @@ def take(windowing: Windowing, state: WindowState, step: Step) -> StepOutcome:
     match step:
         case Elements(pairs):
             return take_elements(windowing, state, pairs)
-        case Frontier(time):
-            return take_frontier(windowing, state, time)
+        case Watermark(time):
+            return take_watermark(windowing, state, time)
         case Clock(time):
             return take_clock(windowing, state, time)
         case End():
-            return take_frontier(windowing, state, FOREVER)
+            return take_watermark(windowing, state, FOREVER)

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from anabranch.eventtime.windows.panes import ACCUMULATIONS, OUTPUT_TIMES, VALUES, Fold, Windowing
 from anabranch.eventtime.windows.shared_slices import read_grid
-from anabranch.eventtime.windows.triggers import AfterCount, Always, AtFrontier, Default
+from anabranch.eventtime.windows.triggers import AfterCount, AfterWatermark, Always, DefaultTrigger
 from anabranch.eventtime.windows.window_types import CountSliding, Sliding, Tumbling
 from anabranch.state import Max, Sum
-from tests.eventtime.windows.recorded_log import Elements, End, Frontier, replay
+from tests.eventtime.windows.recorded_log import Elements, End, Watermark, replay
 
 spans = st.tuples(st.integers(1, 14), st.integers(1, 14))
 sliding = st.builds(lambda s, offset: Sliding(max(s), min(s), offset), spans, st.integers(-9, 9))
@@ -19,13 +19,13 @@ counting = st.builds(lambda s: CountSliding(max(s), min(s)), spans)
 
 @st.composite
 def logs(draw):
-    """Return a log that goes on by small steps, with events before and behind the frontier."""
-    log, frontier = [], 0
+    """Return a log that goes on by small steps, with events before and behind the watermark."""
+    log, watermark = [], 0
     for ahead, value, step in draw(
         st.lists(st.tuples(st.integers(-9, 14), st.integers(0, 99), st.integers(0, 6)), max_size=25)
     ):
-        log += [Elements(((frontier + ahead, value),)), Frontier(frontier + step)]
-        frontier += step
+        log += [Elements(((watermark + ahead, value),)), Watermark(watermark + step)]
+        watermark += step
     return [*log, End()]
 
 
@@ -40,7 +40,9 @@ windowings = st.builds(
         fold=fold,
     ),
     sliding | counting,
-    st.sampled_from([Default(), AtFrontier(late=Always()), AtFrontier(late=AfterCount(2))]),
+    st.sampled_from(
+        [DefaultTrigger(), AfterWatermark(late=Always()), AfterWatermark(late=AfterCount(2))]
+    ),
     st.sampled_from([0, 0, 3, 12, 40]),
     st.sampled_from(ACCUMULATIONS),
     st.sampled_from(OUTPUT_TIMES),
@@ -49,13 +51,13 @@ windowings = st.builds(
 )
 
 
-def settle(said):
+def settle(emitted):
     """Forget the order of values, which sharing does not keep for events out of order."""
     panes = [
         pane._replace(value=sorted(pane.value) if isinstance(pane.value, tuple) else pane.value)
-        for pane in said.panes
+        for pane in emitted.panes
     ]
-    return panes, said.dropped
+    return panes, emitted.dropped
 
 
 @given(windowings, logs())
@@ -76,10 +78,10 @@ def test_values_in_order_stay_in_order(window, values):
 
 
 def test_an_event_that_is_late_for_some_windows_is_in_the_others():
-    log = [Elements(((1, 1), (5, 10), (8, 100))), Frontier(9), Elements(((5, 1000),)), End()]
-    said = list(replay(Windowing(Sliding(10, every=2), fold=Sum()), log))
-    assert [drop.window for drop in said[2].dropped] == [(-4, 6), (-2, 8), (0, 10)]
-    assert [(pane.window.start, pane.value) for pane in said[3].panes] == [
+    log = [Elements(((1, 1), (5, 10), (8, 100))), Watermark(9), Elements(((5, 1000),)), End()]
+    emitted = list(replay(Windowing(Sliding(10, every=2), fold=Sum()), log))
+    assert [drop.window for drop in emitted[2].dropped] == [(-4, 6), (-2, 8), (0, 10)]
+    assert [(pane.window.start, pane.value) for pane in emitted[3].panes] == [
         (2, 1110),
         (4, 1110),
         (6, 100),
@@ -92,8 +94,8 @@ def test_windows_are_shared_only_where_they_are_silent_until_their_end():
     assert Windowing(window=window).shares
     assert not Windowing(window=Tumbling(10)).shares
     assert Windowing(window=window, lateness=5).shares
-    assert Windowing(window=window, trigger=AtFrontier()).shares
-    assert not Windowing(window=window, trigger=AtFrontier(early=AfterCount(1))).shares
+    assert Windowing(window=window, trigger=AfterWatermark()).shares
+    assert not Windowing(window=window, trigger=AfterWatermark(early=AfterCount(1))).shares
     assert not Windowing(window=window, fold=Fold(0, lambda total, value: total + value)).shares
 
 
@@ -111,9 +113,9 @@ def count_calls(window: Sliding | CountSliding, events: int) -> tuple[int, int, 
 
     log = []
     for place in range(events):
-        log += [Elements(((place, 1),)), Frontier(place)]
+        log += [Elements(((place, 1),)), Watermark(place)]
     windowing = Windowing(window=window, fold=Fold(0, add, join))
-    panes = sum(len(said.panes) for said in replay(windowing, log))
+    panes = sum(len(emitted.panes) for emitted in replay(windowing, log))
     return calls["add"], calls["join"], panes
 
 
@@ -134,7 +136,7 @@ def test_a_window_costs_a_few_joins_when_positions_slide():
 def test_stretches_without_events_cost_nothing():
     windowing = Windowing(window=Sliding(10, every=1))
     log = [Elements(((0, 0), (10**15, 1))), End()]
-    assert sum(len(said.panes) for said in replay(windowing, log)) == 20
+    assert sum(len(emitted.panes) for emitted in replay(windowing, log)) == 20
 
 
 def test_slices_are_as_long_as_what_size_and_distance_have_in_common():

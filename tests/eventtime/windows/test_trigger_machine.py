@@ -18,14 +18,14 @@ from anabranch.eventtime.windows.panes import (
     WindowState,
 )
 from anabranch.eventtime.windows.triggers import (
+    AfterAll,
+    AfterAny,
     AfterCount,
+    AfterEach,
     AfterProcessingTime,
-    AllOf,
+    AfterWatermark,
     Always,
-    AnyOf,
-    AtFrontier,
-    Default,
-    InTurn,
+    DefaultTrigger,
     Never,
     OrFinally,
     Repeatedly,
@@ -43,26 +43,26 @@ from anabranch.eventtime.windows.window_types import (
 from anabranch.model.events import FOREVER
 from anabranch.state import Count, Max, Sum
 from anabranch.state.durable.codec import Codec
-from tests.eventtime.windows.recorded_log import Clock, Elements, End, Frontier, replay, take
+from tests.eventtime.windows.recorded_log import Clock, Elements, End, Watermark, replay, take
 
 LASTING = st.recursive(
-    st.sampled_from([Default(), Always(), Never(), AtFrontier(late=Always())])
+    st.sampled_from([DefaultTrigger(), Always(), Never(), AfterWatermark(late=Always())])
     | st.builds(Repeatedly, st.builds(AfterCount, st.integers(1, 4)))
     | st.builds(Repeatedly, st.builds(AfterProcessingTime, st.integers(0, 5))),
     lambda inner: (
-        st.builds(AtFrontier, inner, inner)
-        | st.builds(AnyOf, inner, inner)
-        | st.builds(AllOf, inner, inner)
-        | st.builds(lambda first: InTurn(AfterCount(2), first), inner)
-        | st.builds(lambda one: Repeatedly(AnyOf(AfterCount(3), one)), inner)
+        st.builds(AfterWatermark, inner, inner)
+        | st.builds(AfterAny, inner, inner)
+        | st.builds(AfterAll, inner, inner)
+        | st.builds(lambda first: AfterEach(AfterCount(2), first), inner)
+        | st.builds(lambda one: Repeatedly(AfterAny(AfterCount(3), one)), inner)
     ),
     max_leaves=4,
 )
 ENDING = st.sampled_from(
     [
         AfterCount(2),
-        InTurn(AfterCount(1), AfterCount(2)),
-        AtFrontier(early=AfterCount(2)),
+        AfterEach(AfterCount(1), AfterCount(2)),
+        AfterWatermark(early=AfterCount(2)),
         OrFinally(Repeatedly(AfterCount(2)), AfterCount(5)),
     ]
 )
@@ -81,7 +81,7 @@ def logs(draw, *, end=True):
     drawn = draw(
         st.lists(
             st.tuples(st.just("elements"), st.lists(st.integers(0, 60), min_size=1, max_size=4))
-            | st.tuples(st.just("frontier"), st.integers(0, 60))
+            | st.tuples(st.just("watermark"), st.integers(0, 60))
             | st.tuples(st.just("clock"), st.integers(1, 60)),
             max_size=14,
         )
@@ -92,7 +92,7 @@ def logs(draw, *, end=True):
             steps.append(Elements(tuple((time, number + n) for n, time in enumerate(told))))
             number += len(told)
         else:
-            steps.append(Frontier(told) if kind == "frontier" else Clock(told))
+            steps.append(Watermark(told) if kind == "watermark" else Clock(told))
     return [*steps, End()] if end else steps
 
 
@@ -102,8 +102,10 @@ def make(window, trigger, lateness=0, **options) -> Windowing:
 
 
 def run(windowing, log) -> tuple[list[Pane], list]:
-    said = list(replay(windowing, log))
-    return [p for step in said for p in step.panes], [d for step in said for d in step.dropped]
+    emitted = list(replay(windowing, log))
+    return [p for step in emitted for p in step.panes], [
+        d for step in emitted for d in step.dropped
+    ]
 
 
 def by_window(panes: list[Pane]) -> dict[Window, list[Pane]]:
@@ -140,9 +142,9 @@ def test_discarding_panes_join_to_the_accumulating_pane(window, trigger, latenes
 def test_every_event_is_said_once_or_reported(window, trigger, lateness, log):
     windowing = make(window, trigger, lateness, accumulation="discarding", may_lose=True)
     panes, dropped = run(windowing, log)
-    said = Counter(value for pane in panes for value in pane.value)
-    said.update(drop.value for drop in dropped)
-    assert said == pairs_of(windowing, log)
+    emitted = Counter(value for pane in panes for value in pane.value)
+    emitted.update(drop.value for drop in dropped)
+    assert emitted == pairs_of(windowing, log)
 
 
 @given(APART | MERGING, LASTING | ENDING, LATENESS, logs())
@@ -150,19 +152,19 @@ def test_nothing_is_unreported_even_if_windows_close_without_a_word(window, trig
     options = {"accumulation": "discarding", "closing": "never", "may_lose": True, "share": False}
     windowing = make(window, trigger, lateness, **options)
     panes, dropped = run(windowing, log)
-    said = Counter(value for pane in panes for value in pane.value)
+    emitted = Counter(value for pane in panes for value in pane.value)
     for drop in dropped:
-        said.update(drop.value if drop.reason == "unsaid" else [drop.value])
-        assert drop.events == (len(drop.value) if drop.reason == "unsaid" else 1)
-    assert said == pairs_of(windowing, log)
+        emitted.update(drop.value if drop.reason == "deferred" else [drop.value])
+        assert drop.events == (len(drop.value) if drop.reason == "deferred" else 1)
+    assert emitted == pairs_of(windowing, log)
 
 
 @given(APART | MERGING, LASTING, LATENESS, logs())
 def test_events_on_time_are_never_dropped(window, trigger, lateness, log):
-    frontier = -1
-    for step, said in zip(log, replay(make(window, trigger, lateness), log), strict=True):
-        assert all(drop.time <= frontier for drop in said.dropped)
-        frontier = max(frontier, step.time) if isinstance(step, Frontier) else frontier
+    watermark = -1
+    for step, emitted in zip(log, replay(make(window, trigger, lateness), log), strict=True):
+        assert all(drop.time <= watermark for drop in emitted.dropped)
+        watermark = max(watermark, step.time) if isinstance(step, Watermark) else watermark
 
 
 @given(APART | MERGING, LASTING, LATENESS, logs())
@@ -205,8 +207,8 @@ def test_shifting_all_times_by_whole_windows_shifts_what_is_said(
     moved = [
         Elements(tuple((time + shift, value) for time, value in step.pairs))
         if isinstance(step, Elements)
-        else Frontier(step.time + shift)
-        if isinstance(step, Frontier)
+        else Watermark(step.time + shift)
+        if isinstance(step, Watermark)
         else step
         for step in log
     ]
@@ -239,7 +241,7 @@ def test_how_events_are_bundled_does_not_show_in_panes_on_time(window, log, late
     for step in log:
         pieces = step.pairs if isinstance(step, Elements) else ()
         single += [Elements((pair,)) for pair in pieces] if pieces else [step]
-    windowing = make(window, Default(), lateness)
+    windowing = make(window, DefaultTrigger(), lateness)
 
     def on_time(steps):
         return [pane for pane in run(windowing, steps)[0] if pane.timing == "on_time"]
@@ -259,9 +261,9 @@ def test_a_state_that_was_stored_goes_on_as_if_it_had_not_been(
     )
     codec = Codec(RECORDS)
     stored = WindowState()
-    for step, said in zip(log, replay(windowing, log), strict=True):
+    for step, emitted in zip(log, replay(windowing, log), strict=True):
         again = take(windowing, stored, step)
-        assert again == said
+        assert again == emitted
         data = codec.encode(again.state)
         stored = codec.decode(data)
         assert stored == again.state
@@ -270,15 +272,15 @@ def test_a_state_that_was_stored_goes_on_as_if_it_had_not_been(
 
 @given(APART | MERGING, LASTING | ENDING, LATENESS, logs())
 def test_after_the_end_nothing_is_kept(window, trigger, lateness, log):
-    *_, said = replay(make(window, trigger, lateness, may_lose=True), log)
-    kept = said.state
+    *_, emitted = replay(make(window, trigger, lateness, may_lose=True), log)
+    kept = emitted.state
     assert kept == WindowState(FOREVER, kept.clock, kept.seen)
 
 
 @given(APART | MERGING, LASTING | ENDING, LATENESS, logs(end=False))
-def test_the_end_is_a_frontier_at_infinity(window, trigger, lateness, log):
+def test_the_end_is_a_watermark_at_infinity(window, trigger, lateness, log):
     windowing = make(window, trigger, lateness, may_lose=True)
-    assert run(windowing, [*log, Frontier(FOREVER)]) == run(windowing, [*log, End()])
+    assert run(windowing, [*log, Watermark(FOREVER)]) == run(windowing, [*log, End()])
 
 
 @given(APART | MERGING, LASTING | ENDING, LATENESS, logs())
@@ -286,19 +288,19 @@ def test_the_panes_of_a_window_are_numbered_and_only_the_last_is_last(
     window, trigger, lateness, log
 ):
     panes, _ = run(make(window, trigger, lateness, may_lose=True), log)
-    for said in by_window(panes).values():
+    for emitted in by_window(panes).values():
         if window.merging:
             # A session may come to bounds it had before; it is a new window then.
-            assert said[0].first
+            assert emitted[0].first
             continue
-        assert [pane.index for pane in said] == list(range(len(said)))
-        assert [pane.first for pane in said] == [place == 0 for place in range(len(said))]
-        assert not any(pane.last for pane in said[:-1])
+        assert [pane.index for pane in emitted] == list(range(len(emitted)))
+        assert [pane.first for pane in emitted] == [place == 0 for place in range(len(emitted))]
+        assert not any(pane.last for pane in emitted[:-1])
         order = {"early": 0, "on_time": 1, "late": 2}
-        timings = [order[pane.timing] for pane in said]
+        timings = [order[pane.timing] for pane in emitted]
         assert timings == sorted(timings)
         assert timings.count(1) <= 1
-        settled = [pane.nonspeculative_index for pane in said if pane.timing != "early"]
+        settled = [pane.nonspeculative_index for pane in emitted if pane.timing != "early"]
         assert settled == list(range(len(settled)))
 
 
@@ -345,20 +347,20 @@ def test_a_session_holds_the_events_of_a_bundle_in_the_order_in_which_they_came(
 
 def test_an_event_of_no_window_is_reported():
     windowing = Windowing(window=Custom(lambda time, value: []))
-    (said,) = replay(windowing, [Elements(((1, "a"),))])
-    assert [(drop.value, drop.window, drop.reason) for drop in said.dropped] == [
+    (emitted,) = replay(windowing, [Elements(((1, "a"),))])
+    assert [(drop.value, drop.window, drop.reason) for drop in emitted.dropped] == [
         ("a", None, "no window")
     ]
 
 
 def test_a_clock_that_goes_back_is_old_news():
     windowing = Windowing(window=Global(), trigger=Repeatedly(AfterProcessingTime(5)))
-    said = StepOutcome(WindowState())
+    emitted = StepOutcome(WindowState())
     for step in (Clock(10), Elements(((0, 0),)), Clock(3), Clock(14)):
-        said = take(windowing, said.state, step)
-        assert said.panes == ()
-    assert said.state.clock == 14
-    assert len(take(windowing, said.state, Clock(15)).panes) == 1
+        emitted = take(windowing, emitted.state, step)
+        assert emitted.panes == ()
+    assert emitted.state.clock == 14
+    assert len(take(windowing, emitted.state, Clock(15)).panes) == 1
 
 
 def test_a_trigger_of_the_clock_needs_the_clock():

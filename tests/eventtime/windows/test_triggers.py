@@ -14,20 +14,20 @@ from anabranch.eventtime.windows.trigger_states import (
     see,
 )
 from anabranch.eventtime.windows.triggers import (
+    AfterAll,
+    AfterAny,
     AfterCount,
+    AfterEach,
     AfterProcessingTime,
-    AllOf,
+    AfterWatermark,
     Always,
-    AnyOf,
-    AtFrontier,
-    Default,
-    InTurn,
+    DefaultTrigger,
     Never,
     OrFinally,
     Repeatedly,
     find_loss,
     names_clock,
-    names_frontier,
+    names_watermark,
 )
 from anabranch.eventtime.windows.window_types import (
     CountTumbling,
@@ -38,37 +38,37 @@ from anabranch.eventtime.windows.window_types import (
 )
 
 SAFE = [
-    (Default(), 0),
-    (Default(), 60),
+    (DefaultTrigger(), 0),
+    (DefaultTrigger(), 60),
     (Always(), 0),
     (Never(), 0),
-    (AtFrontier(), 0),
-    (AtFrontier(late=Default()), 0),
-    (AtFrontier(late=Default()), 60),
-    (AtFrontier(late=AfterCount(1)), 60),
-    (Repeatedly(Default()), 0),
+    (AfterWatermark(), 0),
+    (AfterWatermark(late=DefaultTrigger()), 0),
+    (AfterWatermark(late=DefaultTrigger()), 60),
+    (AfterWatermark(late=AfterCount(1)), 60),
+    (Repeatedly(DefaultTrigger()), 0),
     (Repeatedly(AfterCount(42)), 0),
-    (AnyOf(Repeatedly(AfterCount(42)), Default()), 0),
-    (AllOf(AfterCount(1), Default()), 0),
-    (InTurn(AfterCount(1), Default(), AfterCount(2)), 0),
-    (InTurn(AfterCount(1), AtFrontier()), 0),
-    (OrFinally(Repeatedly(AfterCount(2)), AtFrontier()), 0),
-    (OrFinally(Repeatedly(AfterCount(2)), Default()), 0),
+    (AfterAny(Repeatedly(AfterCount(42)), DefaultTrigger()), 0),
+    (AfterAll(AfterCount(1), DefaultTrigger()), 0),
+    (AfterEach(AfterCount(1), DefaultTrigger(), AfterCount(2)), 0),
+    (AfterEach(AfterCount(1), AfterWatermark()), 0),
+    (OrFinally(Repeatedly(AfterCount(2)), AfterWatermark()), 0),
+    (OrFinally(Repeatedly(AfterCount(2)), DefaultTrigger()), 0),
     (OrFinally(Always(), Never()), 60),
-    (OrFinally(Always(), AllOf(AfterCount(2), AtFrontier())), 0),
+    (OrFinally(Always(), AfterAll(AfterCount(2), AfterWatermark())), 0),
 ]
 UNSAFE = [
     (AfterProcessingTime(42), 0),
     (AfterCount(42), 0),
-    (AtFrontier(), 60),
-    (AtFrontier(early=AfterCount(1)), 60),
-    (AnyOf(AfterCount(42), Default()), 0),
-    (AllOf(AfterCount(42), AfterProcessingTime(42)), 0),
-    (InTurn(AfterCount(1), AfterCount(2), AfterCount(3)), 0),
+    (AfterWatermark(), 60),
+    (AfterWatermark(early=AfterCount(1)), 60),
+    (AfterAny(AfterCount(42), DefaultTrigger()), 0),
+    (AfterAll(AfterCount(42), AfterProcessingTime(42)), 0),
+    (AfterEach(AfterCount(1), AfterCount(2), AfterCount(3)), 0),
     (OrFinally(Repeatedly(AfterCount(2)), AfterCount(5)), 0),
     (OrFinally(Repeatedly(AfterCount(2)), Repeatedly(AfterCount(5))), 0),
-    (OrFinally(Repeatedly(AfterCount(2)), AtFrontier()), 60),
-    (OrFinally(Default(), Always()), 0),
+    (OrFinally(Repeatedly(AfterCount(2)), AfterWatermark()), 60),
+    (OrFinally(DefaultTrigger(), Always()), 0),
     (OrFinally(AfterCount(1), Never()), 0),
 ]
 
@@ -90,13 +90,13 @@ def test_a_trigger_that_may_lose_events_is_refused_unless_that_is_accepted(trigg
 
 def test_the_refusal_says_why_and_how_to_accept_it():
     with pytest.raises(ProgramError) as refused:
-        Windowing(window=Tumbling(10), trigger=AtFrontier(), lateness=60)
+        Windowing(window=Tumbling(10), trigger=AfterWatermark(), lateness=60)
     assert str(refused.value) == (
         "this windowing may lose events\n"
         "  expected: a trigger that goes on for as long as its window is kept\n"
-        "  got:      AtFrontier without `late` finishes when it fires, and what comes later, "
+        "  got:      AfterWatermark without `late` finishes when it fires, and what comes later, "
         "within the lateness of 60, is lost\n"
-        "  to do:    wrap it in Repeatedly(...), give AtFrontier a `late`, or accept it: "
+        "  to do:    wrap it in Repeatedly(...), give AfterWatermark a `late`, or accept it: "
         "may_lose=True"
     )
 
@@ -104,9 +104,9 @@ def test_the_refusal_says_why_and_how_to_accept_it():
 REFUSED = {
     "the count of a trigger": lambda: AfterCount(0),
     "the delay of a trigger": lambda: AfterProcessingTime(-1),
-    "AnyOf has no parts": AnyOf,
-    "InTurn is made of what is no trigger": lambda: InTurn(AfterCount(1), AfterCount),
-    "AtFrontier is made of what is no trigger": lambda: AtFrontier(early=3),
+    "AfterAny has no parts": AfterAny,
+    "AfterEach is made of what is no trigger": lambda: AfterEach(AfterCount(1), AfterCount),
+    "AfterWatermark is made of what is no trigger": lambda: AfterWatermark(early=3),
     "Repeatedly is made of what is no trigger": lambda: Repeatedly("AfterCount(3)"),
     "OrFinally is made of what is no trigger": lambda: OrFinally(Always(), None),
     "the window of a windowing": lambda: Windowing(window=10),
@@ -129,17 +129,17 @@ def test_what_can_not_be_a_windowing_is_refused(what):
 
 
 EVERY = [
-    Default(),
+    DefaultTrigger(),
     Always(),
     Never(),
     AfterCount(2),
     AfterProcessingTime(5),
-    AtFrontier(),
-    AtFrontier(early=AfterCount(2), late=AnyOf(AfterCount(3), AfterProcessingTime(1))),
+    AfterWatermark(),
+    AfterWatermark(early=AfterCount(2), late=AfterAny(AfterCount(3), AfterProcessingTime(1))),
     Repeatedly(AfterCount(2)),
-    AnyOf(AfterCount(2), Default()),
-    AllOf(AfterCount(2), AtFrontier()),
-    InTurn(AfterCount(1), AfterProcessingTime(5), AfterCount(3)),
+    AfterAny(AfterCount(2), DefaultTrigger()),
+    AfterAll(AfterCount(2), AfterWatermark()),
+    AfterEach(AfterCount(1), AfterProcessingTime(5), AfterCount(3)),
     OrFinally(Repeatedly(AfterCount(2)), AfterCount(5)),
 ]
 
@@ -173,8 +173,8 @@ def test_merging_one_state_changes_nothing(trigger):
 
 
 def test_early_and_late_parts_start_anew_each_time():
-    assert AtFrontier(early=AfterCount(2)).early == Repeatedly(AfterCount(2))
-    assert AtFrontier(late=Repeatedly(Always())).late == Repeatedly(Always())
+    assert AfterWatermark(early=AfterCount(2)).early == Repeatedly(AfterCount(2))
+    assert AfterWatermark(late=Repeatedly(Always())).late == Repeatedly(Always())
 
 
 def test_a_count_fires_at_its_number_and_finishes():
@@ -186,7 +186,7 @@ def test_a_count_fires_at_its_number_and_finishes():
 
 
 def test_an_early_firing_does_not_finish_but_the_one_on_time_does():
-    trigger = AtFrontier(early=AfterCount(1))
+    trigger = AfterWatermark(early=AfterCount(1))
     state = see(trigger, begin(trigger), OPEN)
     state, finished = fire(trigger, state, OPEN)
     assert not finished
@@ -200,7 +200,7 @@ def test_a_trigger_that_looks_at_the_clock_must_be_told_first():
 
 
 def test_what_a_trigger_looks_at_is_known():
-    assert [names_frontier(trigger) for trigger in EVERY] == [
+    assert [names_watermark(trigger) for trigger in EVERY] == [
         True, False, False, False, False, True, True, False, True, True, False, False,
     ]  # fmt: skip
     assert [names_clock(trigger) for trigger in EVERY] == [

@@ -94,7 +94,7 @@ def test_merged_windows_are_apart_and_hold_their_parts(windows):
         assert one.end <= other.start
 
 
-def test_a_window_expires_when_the_frontier_is_as_far_past_its_last_time_as_the_lateness():
+def test_a_window_expires_when_the_watermark_is_as_far_past_its_last_time_as_the_lateness():
     assert not is_expired(Window(0, 10), 8, 0)
     assert is_expired(Window(0, 10), 9, 0)
     assert not is_expired(Window(0, 10), 28, 20)

@@ -51,7 +51,7 @@ def test_many_rows_in_disorder_are_sorted(way, size, spread):
     assert ordering.sort_order(*columns).tolist() == np.lexsort(columns[::-1]).tolist()
 
 
-def test_sources_that_are_in_order_themselves_are_merged(way):
+def test_channels_that_are_in_order_themselves_are_merged(way):
     draw = np.random.default_rng(1)
     source = draw.integers(0, 5, 3000)
     seq = np.arange(3000)

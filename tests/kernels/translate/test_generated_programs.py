@@ -154,17 +154,17 @@ def output(draw, name):
     body = [f"def {name}(s, e):"]
     test, value = draw(expression(bool)), draw(expression(int))
     style = draw(st.sampled_from(["return", "list", "yield", "maybe", "text"]))
-    said = f"('x', {value}, {draw(expression(float, 2))}, e.t, s.o)"
+    emitted = f"('x', {value}, {draw(expression(float, 2))}, e.t, s.o)"
     if style == "return":
-        body.append(f"    return {said} if {test} else {draw(expression(float))}")
+        body.append(f"    return {emitted} if {test} else {draw(expression(float))}")
     elif style == "list":
-        body.append(f"    return [{said}, {draw(expression(bool))}] if {test} else []")
+        body.append(f"    return [{emitted}, {draw(expression(bool))}] if {test} else []")
     elif style == "yield":
-        body += [f"    if {test}:", f"        yield {value}", f"    yield {said}"]
+        body += [f"    if {test}:", f"        yield {value}", f"    yield {emitted}"]
     elif style == "text":  # Not translated: Python says this, between what the loop says.
-        body.append(f"    return f'{{e.i}}' if {test} else {said}")
+        body.append(f"    return f'{{e.i}}' if {test} else {emitted}")
     else:
-        body += [f"    if {test}:", "        return None", f"    return {said}"]
+        body += [f"    if {test}:", "        return None", f"    return {emitted}"]
     return "\n".join(body)
 
 
@@ -218,10 +218,12 @@ def test_differential_on_programs_that_hypothesis_wrote(
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
 
-    tags = [NamedTuple(f"Event{n}", module.Event.__annotations__.items()) for n in range(COUNT)]
+    event_types = [
+        NamedTuple(f"Event{n}", module.Event.__annotations__.items()) for n in range(COUNT)
+    ]
     handlers = [
-        on(tag, update=getattr(module, f"update{n}"), output=getattr(module, f"output{n}"))
-        for n, tag in enumerate(tags)
+        on(event_type, update=getattr(module, f"update{n}"), output=getattr(module, f"output{n}"))
+        for n, event_type in enumerate(event_types)
     ]
     kernel = make_kernel((handlers, WrittenShape(init=module.State())), "compiled")
     # Constants are Python's to calculate, and may come to more than a column holds.
@@ -230,4 +232,4 @@ def test_differential_on_programs_that_hypothesis_wrote(
     more = list(make_events(seed))
     # In short folds, so that a state which outgrows its columns does not leave the rest to Python.
     for part in (events, *(more[place : place + 20] for place in range(0, len(more), 20))):
-        check_same(kernel, starts, [(slot, tags[n](*fields)) for n, slot, fields in part])
+        check_same(kernel, starts, [(slot, event_types[n](*fields)) for n, slot, fields in part])

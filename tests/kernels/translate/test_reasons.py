@@ -43,7 +43,7 @@ def test_a_state_without_init_says_that_nothing_tells_its_types():
     )
 
 
-def test_a_function_without_source_says_so():
+def test_a_function_without_channel_says_so():
     made: dict = {}
     exec("update = lambda state, event: state + 1", made)
     kernel = make_kernel(([on(Tick, update=made["update"])], WrittenShape(init=0)))
@@ -86,7 +86,7 @@ def test_a_loop_that_returns_says_so():
     assert kernel.reasons == (f"test_reasons.py:{line} returns from inside a loop",)
 
 
-def test_a_program_is_explained_tag_by_tag():
+def test_a_program_is_explained_event_type_by_event_type():
     from examples.taxi_tips import Hour, taxi_tips
 
     line = taxi_tips.initial.handlers[Hour].where.line
@@ -99,7 +99,7 @@ def test_a_program_is_explained_tag_by_tag():
 def test_a_program_of_several_state_types_is_explained_type_by_type():
     from examples.smart_home import smart_home
 
-    assert [(v.state, v.tag, v.reason is None) for v in explain_kernel(smart_home)] == [
+    assert [(v.state, v.event_type, v.reason is None) for v in explain_kernel(smart_home)] == [
         ("home", "Temp", False),
         ("home", "Pressure", False),
         ("home", "Minute", False),
@@ -133,8 +133,8 @@ def test_where_numba_fails_python_folds_and_the_reason_is_told(monkeypatch, faul
     reason = f"Numba failed: {kind}: {' '.join(text.split())}"
     events = [(0, Tick(1, 2, 0.0, "")), (0, Tick(2, 3, 0.0, ""))]
     with pytest.warns(UserWarning, match=f"a kernel is interpreted: {reason}"):
-        _, said = check_same(kernel, [0], events)
-    assert said["said"] == [(0, 0, "int 0"), (1, 0, f"int {2 * number}")]
+        _, emitted = check_same(kernel, [0], events)
+    assert emitted["emitted"] == [(0, 0, "int 0"), (1, 0, f"int {2 * number}")]
     assert kernel.reasons == (reason,)
     assert explain_kernel(program) == (CompileVerdict("state", "Tick", reason),)
     assert str(explain_kernel(program)[0]) == f"interpreted: {reason}"

@@ -40,8 +40,8 @@ def some_ticks(seed, count=400):
 def test_differential_on_what_users_write(name):
     handlers, start = GOOD[name]
     kernel = compile_handlers(handlers, [start])
-    _, said = check_same(kernel, [start] * 5, some_ticks(name))
-    assert any(said.values())
+    _, emitted = check_same(kernel, [start] * 5, some_ticks(name))
+    assert any(emitted.values())
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -73,9 +73,9 @@ def test_what_python_says_takes_no_room_from_what_the_loop_will_say(outputs):
     ticks = [(0, Tick(n, n % 20, 0.0, "")) for n in range(40)]
     tocks = [(0, Tock(n, n)) for n in range(40)]
     for events in (tocks + ticks, ticks + tocks, [e for pair in zip(tocks, ticks) for e in pair]):  # noqa: B905
-        folded, said = check_same(kernel, [0], events)
+        folded, emitted = check_same(kernel, [0], events)
         assert folded.stepped < len(events)
-        assert len(said["said"]) >= 40
+        assert len(emitted["emitted"]) >= 40
 
 
 def test_two_lambdas_on_a_line_are_told_apart():
@@ -105,7 +105,7 @@ class Odd(NamedTuple):
     n: int
 
 
-def test_a_tag_that_can_not_be_compiled_is_stepped_over():
+def test_a_event_type_that_can_not_be_compiled_is_stepped_over():
     handlers = [
         on(Add, update=lambda s, e: s + e.n),
         on(Odd, update=lambda s, e: s + len(str(e.n)), output=lambda s, e: f"had {s}"),
@@ -114,15 +114,17 @@ def test_a_tag_that_can_not_be_compiled_is_stepped_over():
     assert kernel.reasons[0] is None
     assert kernel.reasons[1] == f"test_translation.py:{handlers[1].where.line} makes text of an int"
     events = [(n % 3, Odd(n, n) if n % 40 == 7 else Add(n, n)) for n in range(400)]
-    folded, said = check_same(kernel, [0, 0, 0], events)
+    folded, emitted = check_same(kernel, [0, 0, 0], events)
     assert folded.stepped == 10
-    assert said["said"][0] == (7, 0, "str 'had 5'")
+    assert emitted["emitted"][0] == (7, 0, "str 'had 5'")
 
 
 def test_a_field_that_does_not_fit_its_column_is_left_to_python():
     kernel = compile_handlers([on(Add, update=lambda s, e: s + e.n)], [0])
-    folded, said = check_same(kernel, [0], [(0, Add(0, 1)), (0, Add(1, 2**64)), (0, Add(2, True))])
-    assert said["states"] == [f"int {2**64 + 2}"]
+    folded, emitted = check_same(
+        kernel, [0], [(0, Add(0, 1)), (0, Add(1, 2**64)), (0, Add(2, True))]
+    )
+    assert emitted["states"] == [f"int {2**64 + 2}"]
     assert folded.stepped == 3
 
 
@@ -130,7 +132,7 @@ def test_fields_that_no_function_reads_may_be_anything():
     class Loaded(NamedTuple):
         time: int
         n: int
-        tags: list[str]
+        event_types: list[str]
 
     kernel = compile_handlers([on(Loaded, update=lambda s, e: s + e.n)], [0])
     folded, _ = check_same(kernel, [0], [(0, Loaded(0, 1, ["x"])), (0, Loaded(1, 5, []))])
@@ -140,11 +142,11 @@ def test_fields_that_no_function_reads_may_be_anything():
 def test_states_and_events_may_have_lists_of_texts_of_their_own():
     kernel = compile_handlers(*_story("text"))
     states = fill(kernel.layout, "a", 1)
-    folded = kernel.fold(states, gather(kernel.tags, [(0, Tick(0, 0, 0.0, "zz"))]))
+    folded = kernel.fold(states, gather(kernel.event_types, [(0, Tick(0, 0, 0.0, "zz"))]))
     assert (folded.states.unpack(), folded.outputs()) == (["zz"], [True])
 
 
-def test_a_kernel_travels_without_the_users_source():
+def test_a_kernel_travels_without_the_users_channel():
     kernel = compile_handlers(*_story("nested"))
     source = kernel.blueprint.source
     assert pickle.loads(pickle.dumps(kernel.blueprint)).source == source
@@ -155,7 +157,7 @@ def test_outputs_of_one_form_share_columns():
 
     kernel = make_kernel(fraud.initial, "compiled")
     events = [(0, Txn(1, 7)), (0, Rule(2)), (0, Txn(3, 1007)), (0, Txn(4, 1)), (0, Rule(5))]
-    folded = kernel.fold(fill(kernel.layout, Totals(0, 0), 1), gather(kernel.tags, events))
+    folded = kernel.fold(fill(kernel.layout, Totals(0, 0), 1), gather(kernel.event_types, events))
     assert folded.outputs() == [("rule", 7), ("txn", 1007), ("rule", 1008)]
     assert folded.places.tolist() == [1, 2, 4]
     assert [[a.tolist() for a in columns.arrays] for columns in folded.values] == [
@@ -168,8 +170,8 @@ def test_outputs_of_one_form_share_columns():
 def test_plain_python_can_be_insisted_on():
     kernel = make_kernel(([on(Add, update=lambda s, e: s + e.n)], Sum()), "interpreted")
     assert isinstance(kernel, InterpretedKernel)
-    folded = kernel.fold(fill(Leaf("int"), 0, 1), gather(kernel.tags, [(0, Add(0, 2))]))
-    assert show(folded) == {"states": ["int 2"], "said": [], "failed": []}
+    folded = kernel.fold(fill(Leaf("int"), 0, 1), gather(kernel.event_types, [(0, Add(0, 2))]))
+    assert show(folded) == {"states": ["int 2"], "emitted": [], "failed": []}
 
 
 def test_without_numba_all_is_interpreted_and_says_so(monkeypatch):
@@ -193,7 +195,7 @@ def test_lanes_and_entries_are_slots():
     )
     kernel = make_kernel(program.initial)
     assert isinstance(kernel, CompiledKernel)
-    assert kernel.tags == (Add,)
+    assert kernel.event_types == (Add,)
     line = program.initial.handlers[Odd].where.line
     assert [str(v) for v in explain_kernel(program)] == [
         "compiled",

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from anabranch import Event
-from anabranch.eventtime.channels import Source, end_sources
+from anabranch.eventtime.channels import Channel, end_channels
 from anabranch.eventtime.windows.panes import Windowing
-from anabranch.eventtime.windows.triggers import AfterCount, AtFrontier, Repeatedly
+from anabranch.eventtime.windows.triggers import AfterCount, AfterWatermark, Repeatedly
 from anabranch.eventtime.windows.window_types import Global, Sessions, Sliding, Tumbling
 from anabranch.microbatch.columns.event_tables import OutgrownStateError
 from anabranch.microbatch.columns.session_pieces import find_pieces
@@ -21,7 +21,7 @@ from anabranch.plan.layouts import choose_layout
 from anabranch.query.window_aggregates import aggregate
 from anabranch.reference.sequential import run
 from anabranch.state import Count, Max, Mean, Min, Sum, TopK
-from tests.microbatch.test_microbatches import Engine, cut, expected_rows, said_rows, to_row
+from tests.microbatch.test_microbatches import Engine, cut, emitted_rows, expected_rows, to_row
 
 
 class Bid(NamedTuple):
@@ -42,11 +42,11 @@ class Offer(NamedTuple):
     price: int
 
 
-SOURCES = (Source("a", lateness=2), Source("b"))
+CHANNELS = (Channel("a", lateness=2), Channel("b"))
 NAMES = ["x", "y's", 'a "b" \\ é\n']
 
 
-def draw_bids(rng, tag, count):
+def draw_bids(rng, event_type, count):
     items = []
     for name in "ab":
         time = rng.randint(-20, 20)
@@ -54,15 +54,15 @@ def draw_bids(rng, tag, count):
             time += rng.choice((0, 0, 1, 1, 2, 30 if rng.random() < 0.05 else 0))
             at = time - rng.randint(0, 3) if name == "a" else time
             auction = rng.randint(-1, 2)
-            key = auction if tag is Bid else NAMES[auction]
-            items.append(Event(tag(at, key, rng.randint(-99, 99)), name, seq))
+            key = auction if event_type is Bid else NAMES[auction]
+            items.append(Event(event_type(at, key, rng.randint(-99, 99)), name, seq))
     return items
 
 
 @pytest.mark.parametrize("per", ["auction", None])
-@pytest.mark.parametrize("tag", [Bid, Offer])
-def test_differential_windows_by_columns_say_what_the_program_says(tag, per, monkeypatch):
-    said = 0
+@pytest.mark.parametrize("type", [Bid, Offer])
+def test_differential_windows_by_columns_say_what_the_program_says(event_type, per, monkeypatch):
+    emitted = 0
     for seed in range(40):
         rng = random.Random(seed)
         # Pairs of a key and a slice have a place of their own, or none.
@@ -73,55 +73,55 @@ def test_differential_windows_by_columns_say_what_the_program_says(tag, per, mon
             [Tumbling(size, offset), Sliding(size, every, offset), Sessions(rng.randint(1, 6))]
         )
         program = aggregate(
-            tag, window, per=per,
+            event_type, window, per=per,
             n=Count(), top=(Max(), "price"), low=(Min(), "price"), sum=(Sum(), "price"),
             mean=(Mean(), "price"),
         )  # fmt: skip
-        items = draw_bids(rng, tag, 50)
-        items = end_sources(items, SOURCES) if rng.random() < 0.5 else items
-        answer = run(program, items, SOURCES)
-        engine = Engine(program, SOURCES, rng.choice([1, 3]), columns=True)
+        items = draw_bids(rng, event_type, 50)
+        items = end_channels(items, CHANNELS) if rng.random() < 0.5 else items
+        answer = run(program, items, CHANNELS)
+        engine = Engine(program, CHANNELS, rng.choice([1, 3]), columns=True)
         assert engine.columns.windows is not None
         for batch in cut(rng, items):
             engine.batch(batch)
-        assert said_rows(engine) == expected_rows(answer), seed
+        assert emitted_rows(engine) == expected_rows(answer), seed
         assert engine.ledger == answer.ledger
-        said += len(answer.outputs)
-    assert said > 500
+        emitted += len(answer.outputs)
+    assert emitted > 500
 
 
 def test_differential_triggers_that_speak_once_say_the_same_by_columns():
-    said = 0
+    emitted = 0
     for seed in range(30):
         rng = random.Random(seed)
         window = rng.choice([Tumbling(5), Sliding(6, every=2), Sessions(3)])
-        trigger = AtFrontier(late=rng.choice([AfterCount(1), Repeatedly(AfterCount(2))]))
+        trigger = AfterWatermark(late=rng.choice([AfterCount(1), Repeatedly(AfterCount(2))]))
         way = rng.choice(["discarding", "accumulating", "retracting"])
         over = Windowing(window, trigger, accumulation=way)
         program = aggregate(Bid, over, per="auction", n=Count(), sum=(Sum(), "price"))
-        items = end_sources(draw_bids(rng, Bid, 30), SOURCES)
-        answer = run(program, items, SOURCES)
-        engine = Engine(program, SOURCES, 2, columns=True)
+        items = end_channels(draw_bids(rng, Bid, 30), CHANNELS)
+        answer = run(program, items, CHANNELS)
+        engine = Engine(program, CHANNELS, 2, columns=True)
         assert engine.columns.windows is not None
         for batch in cut(rng, items):
             engine.batch(batch)
-        assert said_rows(engine) == expected_rows(answer), seed
-        said += len(answer.outputs)
-    assert said > 500
+        assert emitted_rows(engine) == expected_rows(answer), seed
+        emitted += len(answer.outputs)
+    assert emitted > 500
 
 
 def test_slices_that_no_open_window_needs_are_forgotten():
     program = aggregate(Bid, Sliding(10, every=5), per="auction", n=Count())
-    engine = Engine(program, (Source("b", strict=True),), 1, columns=True)
+    engine = Engine(program, (Channel("b", unique_times=True),), 1, columns=True)
     for time in range(0, 4000, 4):
         engine.batch([[to_row(Event(Bid(time, time % 3, 1), "b", time))]])
     assert len(engine.stores[0].pages) < 20
-    rows = [s for s in engine.said if s.kind == "output"]
+    rows = [s for s in engine.emitted if s.kind == "output"]
     assert len(rows) == len(
         run(
             program,
             [Event(Bid(t, t % 3, 1), "b", t) for t in range(0, 4000, 4)],
-            (Source("b", strict=True),),
+            (Channel("b", unique_times=True),),
         ).outputs
     )
 
@@ -130,20 +130,20 @@ def test_differential_keys_far_apart_in_time_have_slices_of_their_own():
     program = aggregate(Bid, Tumbling(3), per="auction", n=Count(), top=(Max(), "price"))
     far = [-(1 << 60), -(1 << 59), 0, 1 << 59, 1 << 60]
     bids = [Bid(time + key % 2, key, key) for time in far for key in range(9)]
-    items = end_sources([Event(bid, "b", seq) for seq, bid in enumerate(bids)])
-    engine = Engine(program, (Source("b", lateness=2),), 1, columns=True)
+    items = end_channels([Event(bid, "b", seq) for seq, bid in enumerate(bids)])
+    engine = Engine(program, (Channel("b", lateness=2),), 1, columns=True)
     engine.batch([[to_row(item) for item in items]])
-    assert said_rows(engine) == expected_rows(run(program, items, (Source("b", lateness=2),)))
+    assert emitted_rows(engine) == expected_rows(run(program, items, (Channel("b", lateness=2),)))
 
 
 def test_pages_of_a_long_window_stay_few():
     program = aggregate(Bid, Tumbling(100_000), per="auction", n=Count())
-    engine = Engine(program, (Source("b", strict=True),), 1, columns=True)
+    engine = Engine(program, (Channel("b", unique_times=True),), 1, columns=True)
     for time in range(300):
         engine.batch([[to_row(Event(Bid(time, time % 90, 1), "b", time))]])
     assert len(engine.stores[0].pages) < 12
     engine.batch([[to_row(Event(Bid(200_000, 0, 1), "b", 200_000))]])
-    counts = [json.loads(row.value)["value"]["n"] for row in engine.said if row.kind == "output"]
+    counts = [json.loads(row.value)["value"]["n"] for row in engine.emitted if row.kind == "output"]
     assert (len(counts), sum(counts)) == (90, 300)
 
 
@@ -163,22 +163,22 @@ def test_pages_of_a_long_window_stay_few():
 def test_what_does_not_fit_columns_says_why(over, folds, reason):
     program = aggregate(Bid, over, per="auction", **folds)
     assert (
-        plan_columns(program, choose_layout(program, 2), {"b": Source("b")}, numbered=True)
+        plan_columns(program, choose_layout(program, 2), {"b": Channel("b")}, numbered=True)
         == reason
     )
 
 
 def test_windows_by_another_field_than_the_clock_say_so():
     program = aggregate(Ping, Tumbling(5), per="host", at="at", delay=2, n=Count())
-    reason = plan_columns(program, choose_layout(program, 2), {"b": Source("b")}, numbered=True)
+    reason = plan_columns(program, choose_layout(program, 2), {"b": Channel("b")}, numbered=True)
     assert reason == "windows are cut by at, and not by the clock"
 
 
-def test_a_trigger_that_only_names_the_frontier_fits_columns():
+def test_a_trigger_that_only_names_the_watermark_fits_columns():
     program = aggregate(
-        Bid, Windowing(Tumbling(5), AtFrontier(late=AfterCount(1))), per="auction", n=Count()
+        Bid, Windowing(Tumbling(5), AfterWatermark(late=AfterCount(1))), per="auction", n=Count()
     )
-    plan = plan_columns(program, choose_layout(program, 2), {"b": Source("b")}, numbered=True)
+    plan = plan_columns(program, choose_layout(program, 2), {"b": Channel("b")}, numbered=True)
     assert plan.windows.parts == (SlicePart("count"),)
 
 
@@ -188,7 +188,7 @@ def test_a_trigger_that_only_names_the_frontier_fits_columns():
 ])  # fmt: skip
 def test_what_outgrows_64_bits_stops_and_tells_the_cure(bids, message):
     program = aggregate(Bid, Sliding(10, every=5), per="auction", sum=(Sum(), "price"))
-    engine = Engine(program, (Source("b", strict=True),), 1, columns=True)
+    engine = Engine(program, (Channel("b", unique_times=True),), 1, columns=True)
     rows = [to_row(Event(bid, "b", seq)) for seq, bid in enumerate(bids)]
     for row in rows[:-1]:
         engine.batch([[row]])
@@ -202,23 +202,23 @@ def test_differential_an_event_too_far_away_for_a_window_is_rejected(window, sha
     program = aggregate(Bid, window, per="auction", n=Count())
     far = 1 << 61
     times = [-(1 << 62), -far, 1 - far, 1, 2, 30, far - 1, far, 1 << 62, (1 << 63) - 2]
-    source = Source("b", lateness=None)
+    channel = Channel("b", lateness=None)
     items = [Event(Bid(time, seq % 3, 1), "b", seq) for seq, time in enumerate(times)]
-    items = end_sources(items, [source])
-    answer = run(program, items, [source])
+    items = end_channels(items, [channel])
+    answer = run(program, items, [channel])
     assert (answer.ledger.processed, answer.ledger.rejected) == (5, 5)
     assert (
         answer.rejected[0].reason
         == f"on Bid: InputError: time {-(1 << 62)} is too far away for a window"
     )
     for columns in (False, True):
-        engine = Engine(program, (source,), shards, columns=columns)
+        engine = Engine(program, (channel,), shards, columns=columns)
         assert bool(engine.columns) == columns
         for part in ([items[:4]], [items[4:8], items[8:]]):
             engine.batch([[to_row(item) for item in task] for task in part])
-        assert said_rows(engine) == expected_rows(answer)
+        assert emitted_rows(engine) == expected_rows(answer)
         assert engine.ledger == answer.ledger
-        rejected = {(row.seq, row.reason) for row in engine.said if row.kind == "rejected"}
+        rejected = {(row.seq, row.reason) for row in engine.emitted if row.kind == "rejected"}
         assert rejected == {(one.item.seq, one.reason) for one in answer.rejected}
 
 
@@ -238,10 +238,10 @@ def test_differential_sessions_far_apart_in_time_are_found_all_the_same():
 
 
 def test_differential_events_taken_in_turn_give_the_same_panes_however_batches_are_cut():
-    speaking = AtFrontier(early=Repeatedly(AfterCount(2)), late=AfterCount(1))
-    over = Windowing(Tumbling(10), speaking, lateness=8, accumulation="retracting")
+    deferring = AfterWatermark(early=Repeatedly(AfterCount(2)), late=AfterCount(1))
+    over = Windowing(Tumbling(10), deferring, lateness=8, accumulation="retracting")
     program = aggregate(Ping, over, per="host", at="at", delay=2, n=Count())
-    sources = (Source("a", in_turn=True), Source("b", in_turn=True))
+    channels = (Channel("a", order="arrival"), Channel("b", order="arrival"))
     timings = set()
     for seed in range(40):
         rng = random.Random(seed)
@@ -250,23 +250,23 @@ def test_differential_events_taken_in_turn_give_the_same_panes_however_batches_a
             for seq in range(40):
                 at = seq + rng.randint(-12 if rng.random() < 0.3 else -1, 1)
                 items.append(Event(Ping(at, at, rng.randint(0, 2)), name, seq))
-        items = end_sources(items, sources) if seed % 2 else items
-        answer = run(program, items, sources)
+        items = end_channels(items, channels) if seed % 2 else items
+        answer = run(program, items, channels)
         assert answer.ledger.late == 0
-        engine = Engine(program, sources, 3)
+        engine = Engine(program, channels, 3)
         for batch in cut(rng, items):
             engine.batch(batch)
-        assert said_rows(engine) == expected_rows(answer), seed
+        assert emitted_rows(engine) == expected_rows(answer), seed
         assert engine.ledger == answer.ledger
         timings |= {getattr(value, "timing", "missed") for value in answer.values}
     assert timings == {"early", "on_time", "late", "missed"}
 
 
-def test_the_time_of_an_event_that_comes_in_turn_is_its_sources_clock():
+def test_the_time_of_an_event_that_comes_in_turn_is_its_channels_clock():
     program = aggregate(Ping, Tumbling(100), at="at", delay=0)
     pings = [Ping(5, 5, 0), Ping(3, 3, 0), Ping(9, 9, 0), Ping(4, 4, 0)]
-    items = end_sources([Event(ping, "a", seq) for seq, ping in enumerate(pings)])
-    (said,) = run(program, items, (Source("a", in_turn=True),)).values
-    assert said.value == (Ping(5, 5, 0), Ping(5, 3, 0), Ping(9, 9, 0), Ping(9, 4, 0))
+    items = end_channels([Event(ping, "a", seq) for seq, ping in enumerate(pings)])
+    (emitted,) = run(program, items, (Channel("a", order="arrival"),)).values
+    assert emitted.value == (Ping(5, 5, 0), Ping(5, 3, 0), Ping(9, 9, 0), Ping(9, 4, 0))
     with pytest.raises(ValueError, match="come in turn, and so none of them is late"):
-        Source("a", lateness=3, in_turn=True)
+        Channel("a", lateness=3, order="arrival")

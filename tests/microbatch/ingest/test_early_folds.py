@@ -11,11 +11,11 @@ import pytest
 
 from anabranch import Event, EventTime, Heartbeat, Malformed, Program, depends, load, on
 from anabranch.errors import InputError
-from anabranch.eventtime.channels import Source
+from anabranch.eventtime.channels import Channel
 from anabranch.eventtime.windows.window_types import Sessions, Sliding, Tumbling
 from anabranch.microbatch.ingest import early_folds, look_ahead
 from anabranch.microbatch.ingest.file_rows import Folder
-from anabranch.microbatch.ingest.look_ahead import can_foresee
+from anabranch.microbatch.ingest.look_ahead import can_look_ahead
 from anabranch.microbatch.ingest.row_reader import Reading
 from anabranch.model.events import FOREVER
 from anabranch.query.window_aggregates import aggregate
@@ -25,7 +25,7 @@ from anabranch.sources import files as file_source
 from anabranch.sources.files import Files
 from anabranch.spark.sources.envelope_source import FusedReader
 from anabranch.state import Count, MapOf, Max, Min, Sum
-from tests.microbatch.test_microbatches import Engine, expected_rows, said_rows
+from tests.microbatch.test_microbatches import Engine, emitted_rows, expected_rows
 from tests.spark.sources.test_envelope_source import follow
 
 value_barrier = load("examples/value_barrier.py")
@@ -55,46 +55,46 @@ sales = Program(
 )
 
 
-def draw(rng, tag, name, source, count):
-    """Draw the items of one source, some of them late and some of them broken."""
+def draw(rng, event_type, name, channel, count):
+    """Draw the items of one channel, some of them late and some of them broken."""
     items, time = [], 0
     for seq in range(count):
         time += rng.choice([0, 1, 1, 2])
         at = max(
-            0, time - (rng.randint(0, 2 * (source.lateness or 0) + 2) if rng.random() < 0.2 else 0)
+            0, time - (rng.randint(0, 2 * (channel.lateness or 0) + 2) if rng.random() < 0.2 else 0)
         )
         fields = {"time": at}
-        for field in tag._fields[1:]:
+        for field in event_type._fields[1:]:
             fields[field] = (
-                rng.choice("xyz") if tag.__annotations__[field] is str else rng.randint(0, 9)
+                rng.choice("xyz") if event_type.__annotations__[field] is str else rng.randint(0, 9)
             )
-        if rng.random() < 0.02 and len(tag._fields) > 1:
-            fields[tag._fields[-1]] = None
+        if rng.random() < 0.02 and len(event_type._fields) > 1:
+            fields[event_type._fields[-1]] = None
         items.append((seq, fields))
     return items
 
 
 def promise(rng, items):
-    """Turn most events of a source into heartbeats: what could stop a key is rare then."""
+    """Turn most events of a channel into heartbeats: what could stop a key is rare then."""
     for _, fields in items:
         if rng.random() < 0.8:
             fields["beat"] = fields["time"]
             fields.update(dict.fromkeys(set(fields) - {"beat"}))
 
 
-def read_item(tag, fields, source, seq):
+def read_item(event_type, fields, channel, seq):
     if fields.get("beat") is not None:
-        return Heartbeat(fields["beat"], source, seq)
+        return Heartbeat(fields["beat"], channel, seq)
     if None in fields.values():
-        return Malformed(fields, "broken", source, seq)
-    return Event(tag(**fields), source, seq)
+        return Malformed(fields, "broken", channel, seq)
+    return Event(event_type(**fields), channel, seq)
 
 
-def write_files(rng, folder, tag, items):
-    """Cut a source into files, and give each row the sequence that its place gives it."""
+def write_files(rng, folder, event_type, items):
+    """Cut a channel into files, and give each row the sequence that its place gives it."""
     folder.mkdir(parents=True)
     numbered, types = [], {int: pa.int64(), str: pa.string()}
-    columns = [(f, types[tag.__annotations__[f]]) for f in tag._fields]
+    columns = [(f, types[event_type.__annotations__[f]]) for f in event_type._fields]
     schema = pa.schema([*columns, ("beat", pa.int64())])
     number = 0
     while items:
@@ -174,30 +174,32 @@ def watched(monkeypatch):
 def test_differential_prefolded_files_give_the_sequential_answer(
     tmp_path, watched, monkeypatch, case, shards
 ):
-    program, tags = CASES[case]
+    program, event_types = CASES[case]
     for seed in range(12):
         rng = random.Random(f"{case} {shards} {seed}")
         # Of many markers in a file, none is read ahead; of many that wait, none is remembered.
         monkeypatch.setattr(look_ahead, "MOST_WAITING", rng.choice([2, 4, 10_000]))
         lateness = rng.choice([0, 3])
-        sources = [Source(name, 0 if name == "m" else lateness) for name in tags]
+        channels = [Channel(name, 0 if name == "m" else lateness) for name in event_types]
         items, folders = [], []
-        for source in sources:
-            tag = program.tag(tags[source.name])
-            place = tmp_path / f"{seed}" / source.name
-            drawn = draw(rng, tag, source.name, source, 12 if source.name == "m" else 60)
-            if source.name == "m" and rng.random() < 0.3:
+        for channel in channels:
+            event_type = program.event_type(event_types[channel.name])
+            place = tmp_path / f"{seed}" / channel.name
+            drawn = draw(rng, event_type, channel.name, channel, 12 if channel.name == "m" else 60)
+            if channel.name == "m" and rng.random() < 0.3:
                 promise(rng, drawn)
-            for seq, fields in write_files(rng, place, tag, drawn):
-                items.append(read_item(tag, fields, source.name, seq))
-            reading = Reading(tag=tag.__name__, source=source.name, heartbeat="beat")
+            for seq, fields in write_files(rng, place, event_type, drawn):
+                items.append(read_item(event_type, fields, channel.name, seq))
+            reading = Reading(
+                event_type=event_type.__name__, channel=channel.name, heartbeat="beat"
+            )
             folders.append(Folder(Files(place, files_per_batch=rng.randint(1, 4)), reading))
-        engine = Engine(program, sources, shards, columns=True)
+        engine = Engine(program, channels, shards, columns=True)
         engine.job = dataclasses.replace(engine.job, folders=tuple(folders))
-        assert can_foresee(engine.job)
+        assert can_look_ahead(engine.job)
         follow(FusedReader(engine.job, 2), engine)
-        answer = run(program, items, sources)
-        assert said_rows(engine) == expected_rows(answer)
+        answer = run(program, items, channels)
+        assert emitted_rows(engine) == expected_rows(answer)
         kept = engine.ledger
         assert (kept.late, kept.rejected) == (len(answer.late), len(answer.rejected))
         assert kept.processed == answer.ledger.processed
@@ -211,7 +213,7 @@ def write_values(folder, name, values):
 
 
 def run_barriers(tmp_path, before=lambda: None):
-    """Run two sources to their end; the first file of values is what is in the folder already."""
+    """Run two channels to their end; the first file of values is what is in the folder already."""
     values, barriers = tmp_path / "a", tmp_path / "m"
     for number in range(1, 3):
         write_values(
@@ -220,12 +222,12 @@ def run_barriers(tmp_path, before=lambda: None):
             [{"time": 10 * number + n, "value": 1} for n in range(10)],
         )
     write_values(barriers, "0.parquet", [{"time": t} for t in (5, 15, 25, 40)])
-    sources = [Source("a"), Source("m")]
+    channels = [Channel("a"), Channel("m")]
     folders = (
-        Folder(Files(values, files_per_batch=1), Reading(tag="Value", source="a")),
-        Folder(Files(barriers, files_per_batch=9), Reading(tag="Barrier", source="m")),
+        Folder(Files(values, files_per_batch=1), Reading(event_type="Value", channel="a")),
+        Folder(Files(barriers, files_per_batch=9), Reading(event_type="Barrier", channel="m")),
     )
-    engine = Engine(value_barrier, sources, 1, columns=True)
+    engine = Engine(value_barrier, channels, 1, columns=True)
     engine.job = dataclasses.replace(engine.job, folders=folders)
     before()
     follow(FusedReader(engine.job, 2), engine)
@@ -235,7 +237,7 @@ def run_barriers(tmp_path, before=lambda: None):
 def test_a_forecast_that_holds_is_never_read_again(tmp_path, watched):
     write_values(tmp_path / "a", "0.parquet", [{"time": n, "value": 1} for n in range(10)])
     engine = run_barriers(tmp_path)
-    assert [row.value for row in engine.said if row.kind == "output"] == ["5", "15", "25"]
+    assert [row.value for row in engine.emitted if row.kind == "output"] == ["5", "15", "25"]
     assert (watched["folded"], watched["again"]) == (27, 0)
 
 
@@ -245,7 +247,7 @@ def test_a_rejected_event_makes_the_forecast_wrong_and_the_files_are_read_again(
     first = [{"time": n, "value": 1} for n in range(10)]
     write_values(tmp_path / "a", "0.parquet", [*first, broken])
     engine = run_barriers(tmp_path)
-    assert [row.value for row in engine.said if row.kind == "output"] == ["5", "15", "25"]
+    assert [row.value for row in engine.emitted if row.kind == "output"] == ["5", "15", "25"]
     assert (engine.ledger.rejected, engine.ledger.late) == (1, 0)
     assert watched["again"] > 0
 
@@ -254,7 +256,7 @@ def test_cuts_that_are_too_many_to_be_kept_are_waited_for(tmp_path, watched, mon
     monkeypatch.setattr(look_ahead, "MOST_WAITING", 2)
     write_values(tmp_path / "a", "0.parquet", [{"time": n, "value": 1} for n in range(10)])
     engine = run_barriers(tmp_path)
-    assert [row.value for row in engine.said if row.kind == "output"] == ["5", "15", "25"]
+    assert [row.value for row in engine.emitted if row.kind == "output"] == ["5", "15", "25"]
     assert watched["again"] == 0
 
 
@@ -263,45 +265,50 @@ def test_a_stop_that_nobody_foresaw_is_noticed_wherever_it_lies(tmp_path, watche
     write_values(tmp_path / "m", "0.parquet", [{"time": t, "key": 1} for t in (5, 12)])
     # A driver that sees no markers: the stop at 5 lies between two blocks, and in neither of them.
     monkeypatch.setattr(file_source, "BLOCK_ROWS", 2)
-    monkeypatch.setattr(look_ahead.Forecaster, "_list_cuts", lambda *_: [])
+    monkeypatch.setattr(look_ahead.LookAheadReader, "_list_cuts", lambda *_: [])
     folders = (
-        Folder(Files(tmp_path / "a"), Reading(tag="Inc", source="a")),
-        Folder(Files(tmp_path / "m"), Reading(tag="Read", source="m")),
+        Folder(Files(tmp_path / "a"), Reading(event_type="Inc", channel="a")),
+        Folder(Files(tmp_path / "m"), Reading(event_type="Read", channel="m")),
     )
     engine = Engine(
-        key_counter, [Source("a", strict=True), Source("m", strict=True)], 1, columns=True
+        key_counter,
+        [Channel("a", unique_times=True), Channel("m", unique_times=True)],
+        1,
+        columns=True,
     )
     engine.job = dataclasses.replace(engine.job, folders=folders)
     follow(FusedReader(engine.job, 1), engine)
-    assert [row.value for row in engine.said if row.kind == "output"] == ["[1,2]"]
+    assert [row.value for row in engine.emitted if row.kind == "output"] == ["[1,2]"]
     assert watched["again"] == 1
 
 
-def run_windows(tmp_path, times, tag=Sale, size=10):
+def run_windows(tmp_path, times, event_type=Sale, size=10):
     """Count events of one folder in windows to their end; return the engine and the reference's answer."""
-    program = aggregate(tag, Tumbling(size), per="shop", n=Count())
+    program = aggregate(event_type, Tumbling(size), per="shop", n=Count())
     place = tmp_path / "v"
     place.mkdir(exist_ok=True)
     for number, column in enumerate(times):
         count = len(column)
-        table = pa.table({tag._fields[0]: column, "shop": ["x"] * count, "amount": [1] * count})
+        table = pa.table(
+            {event_type._fields[0]: column, "shop": ["x"] * count, "amount": [1] * count}
+        )
         pq.write_table(table, place / f"{number}.parquet")
-    end = {tag._fields[0]: pa.array([None], pa.int64()), "heartbeat": pa.array([FOREVER])}
+    end = {event_type._fields[0]: pa.array([None], pa.int64()), "heartbeat": pa.array([FOREVER])}
     pq.write_table(pa.table(end), place / f"{len(times)}.parquet")
-    source = Source("a", lateness=None)
-    reading = Reading(tag=tag.__name__, source="a", heartbeat="heartbeat")
-    engine = Engine(program, [source], 1, columns=True)
+    channel = Channel("a", lateness=None)
+    reading = Reading(event_type=event_type.__name__, channel="a", heartbeat="heartbeat")
+    engine = Engine(program, [channel], 1, columns=True)
     assert engine.columns is not None
     folder = Folder(Files(place, files_per_batch=9), reading)
     engine.job = dataclasses.replace(engine.job, folders=(folder,))
-    assert can_foresee(engine.job)
+    assert can_look_ahead(engine.job)
     follow(FusedReader(engine.job, 2), engine)
     items = [
-        item._replace(seq=(number << 32) + row, source="a")
+        item._replace(seq=(number << 32) + row, channel="a")
         for number in range(len(times) + 1)
         for row, item in enumerate(read_items(program, [str(place / f"{number}.parquet")]))
     ]
-    return engine, run(program, items, [source])
+    return engine, run(program, items, [channel])
 
 
 FAR = 1 << 61
@@ -319,9 +326,9 @@ def test_differential_odd_times_are_judged_alike_where_leaves_are_folded_as_they
     tmp_path, times
 ):
     engine, answer = run_windows(tmp_path, times)
-    rejected = {(row.seq, row.reason) for row in engine.said if row.kind == "rejected"}
+    rejected = {(row.seq, row.reason) for row in engine.emitted if row.kind == "rejected"}
     assert {seq for seq, _ in rejected} == {one.item.seq for one in answer.rejected}
-    assert said_rows(engine) == expected_rows(answer)
+    assert emitted_rows(engine) == expected_rows(answer)
     assert engine.ledger == answer.ledger
     assert answer.ledger.processed
     assert not answer.ledger.pending
@@ -344,7 +351,7 @@ def test_differential_windows_of_datetimes_are_folded_as_they_are_read(tmp_path,
     scale = MINUTE // 1000 if kind.unit == "ms" else MINUTE
     times = [pa.array([scale * m for m in some]).cast(kind) for some in minutes]
     engine, answer = run_windows(tmp_path, times, DatedSale, "10 min")
-    assert said_rows(engine) == expected_rows(answer)
+    assert emitted_rows(engine) == expected_rows(answer)
     assert engine.ledger == answer.ledger
     assert [one.start.minute for one in answer.values] == [50, 0, 10, 30]
     assert watched["folded"] > 0

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from anabranch import Event, Program, depends, load, on
-from anabranch.eventtime.channels import Source, end_sources
+from anabranch.eventtime.channels import Channel, end_channels
 from anabranch.eventtime.windows.window_types import Sessions, Sliding, Tumbling
 from anabranch.microbatch.inspect.replica import Replica
 from anabranch.microbatch.inspect.state_tables import (
@@ -85,16 +85,16 @@ CASES = [(name, columns) for name in PROGRAMS for columns in (False, True)]
 @pytest.mark.parametrize(("name", "columns"), CASES)
 def test_differential_a_replica_that_follows_says_what_a_new_one_says(name, columns):
     program = PROGRAMS[name]
-    sources = tuple(Source(name) for name in "abc")
+    channels = tuple(Channel(name) for name in "abc")
     for seed in range(3):
         rng = random.Random(seed)
-        items = end_sources(draw_items(rng, program, 30), sources)
-        hot = rng.choice(((), (1, 2))) if not columns else ()
-        engine = Engine(program, sources, rng.choice((1, 3)), hot, columns=columns)
+        items = end_channels(draw_items(rng, program, 30), channels)
+        hot_keys = rng.choice(((), (1, 2))) if not columns else ()
+        engine = Engine(program, channels, rng.choice((1, 3)), hot_keys, columns=columns)
         for number, replica, values in follow(engine, cut(rng, items), rng):
             fresh = Replica(number, values)
             copy = replica.current
-            assert (copy.batch, copy.frontier) == (number, fresh.current.frontier)
+            assert (copy.batch, copy.watermark) == (number, fresh.current.watermark)
             assert copy.lookups.keys() == fresh.current.lookups.keys()
             relation, rows = read_rows(values)
             if relation.key is None:
@@ -108,26 +108,26 @@ def test_differential_a_replica_that_follows_says_what_a_new_one_says(name, colu
 @pytest.mark.parametrize("name", [*EXAMPLES, *PROGRAMS])
 def test_oracle_rows_and_look_ups_are_the_state_of_the_fold(name, columns):
     if name in PROGRAMS:
-        program, sources = PROGRAMS[name], tuple(Source(one) for one in "abc")
-        items = end_sources(draw_items(random.Random(7), program, 40), sources)
+        program, channels = PROGRAMS[name], tuple(Channel(one) for one in "abc")
+        items = end_channels(draw_items(random.Random(7), program, 40), channels)
     else:
         module = load_module(f"examples/{name}.py")
-        program, sources = load(f"examples/{name}.py"), module.sources
-        items = end_sources(module.events, sources)
-    engine = Engine(program, sources, 3, columns=columns)
+        program, channels = load(f"examples/{name}.py"), module.channels
+        items = end_channels(module.events, channels)
+    engine = Engine(program, channels, 3, columns=columns)
     for batch in cut(random.Random(1), items):
         engine.batch(batch)
     values = list(list_values(engine))
     copy = Replica(0, values).current
-    expected = run(program, items, sources).state
-    if engine.job.wiring.way == "forked":
+    expected = run(program, items, channels).state
+    if engine.job.layout.way == "forked":
         # Leaves that no marker has joined are not in it; with them it is what the fold says.
         found = gather(program, copy, values)
         for several in read_overview(sort_stores(values)).deltas.items():
             for delta in several[1]:
                 found = join_deltas(program, found, {several[0]: lift(program, copy, delta)})
         assert found == expected
-    elif engine.job.wiring.way == "shared":
+    elif engine.job.layout.way == "shared":
         assert gather(program, copy, values) == expected.each
         common = copy.find(None)
         assert common is MISSING or lift(program, copy, common) == expected.common
@@ -139,8 +139,8 @@ def test_oracle_rows_and_look_ups_are_the_state_of_the_fold(name, columns):
 
 @pytest.mark.parametrize("columns", [True, False], ids=["columns", "objects"])
 def test_of_several_pages_that_hold_a_key_the_last_one_is_right(columns):
-    sources = (Source("s", strict=True),)
-    engine = Engine(PROGRAMS["hot"], sources, 2, columns=columns)
+    channels = (Channel("s", unique_times=True),)
+    engine = Engine(PROGRAMS["hot_keys"], channels, 2, columns=columns)
     expected = {key: key for key in range(300)}
     batches = [expected, {key: 1000 + key for key in (3, 5, 299)}, {5: 2000, 400: 1}]
     seq, replica, seen = 0, None, []
@@ -166,7 +166,9 @@ def test_of_several_pages_that_hold_a_key_the_last_one_is_right(columns):
 
 @pytest.mark.parametrize("columns", [True, False], ids=["columns", "objects"])
 def test_a_page_that_is_gone_is_an_error_and_not_a_shorter_table(columns):
-    engine = Engine(PROGRAMS["hot"], (Source("a", strict=True), Source("b")), 1, columns=columns)
+    engine = Engine(
+        PROGRAMS["hot_keys"], (Channel("a", unique_times=True), Channel("b")), 1, columns=columns
+    )
     events = [Event(Reading(n, n % 9, 1), "a", n) for n in range(40)]
     events += [Event(Reading(20, 3, 1), "b", 0)]
     engine.batch([[to_row(event) for event in events]])
@@ -191,13 +193,13 @@ def test_a_page_that_is_gone_is_an_error_and_not_a_shorter_table(columns):
 
 @pytest.mark.parametrize("windows", [True, False], ids=["windows", "entries"])
 def test_a_replica_goes_from_any_values_to_any_others(windows):
-    program = PROGRAMS["hot"]
+    program = PROGRAMS["hot_keys"]
     if windows:
         program = aggregate(Reading, Tumbling(1000), per="meter", total=(Sum(), "amount"))
-    sources = (Source("s", strict=True),)
+    channels = (Channel("s", unique_times=True),)
     several = []
     for amount in (3, 8):
-        engine = Engine(program, sources, 2, columns=True)
+        engine = Engine(program, channels, 2, columns=True)
         rows = [to_row(Event(Reading(n, n % 9, amount), "s", n)) for n in range(40)]
         engine.batch([rows])
         several.append(list(list_values(engine)))
@@ -216,8 +218,8 @@ def test_an_entry_that_is_let_go_of_is_missing_from_rows_and_look_ups_and_comes_
         depends(Bid, Bid, same="auction"),
         state=MapOf(WrittenShape(0), by="auction", sparse=True),
     )
-    sources = (Source("s", strict=True),)
-    engine = Engine(program, sources, 2, columns=False)
+    channels = (Channel("s", unique_times=True),)
+    engine = Engine(program, channels, 2, columns=False)
     amounts = [{1: 5, 2: 7}, {1: -5}, {2: -7, 3: 1}, {1: 4}]
     replica, seen, seq = None, [], 0
     for number, batch in enumerate(amounts):
@@ -277,31 +279,31 @@ class Bid(NamedTuple):
 
 
 @pytest.mark.parametrize("per", ["auction", None])
-@pytest.mark.parametrize("tag", [Bid, Offer])
+@pytest.mark.parametrize("type", [Bid, Offer])
 @pytest.mark.parametrize("window", [Tumbling(10), Sliding(12, every=4), Sessions(5)], ids=str)
-def test_oracle_slices_are_those_of_windows_that_have_not_been_said(tag, per, window):
+def test_oracle_slices_are_those_of_windows_that_have_not_been_said(event_type, per, window):
     for seed in range(8):
-        check_slices(tag, per, window, random.Random(seed))
+        check_slices(event_type, per, window, random.Random(seed))
 
 
-def check_slices(tag, per, window, rng):
+def check_slices(event_type, per, window, rng):
     program = aggregate(
-        tag, window, per=per, n=Count(), low=(Min(), "price"), total=(Sum(), "price")
+        event_type, window, per=per, n=Count(), low=(Min(), "price"), total=(Sum(), "price")
     )
-    sources = (Source("s", strict=True),)
+    channels = (Channel("s", unique_times=True),)
     events, time = [], -7
     for seq in range(80):
         time += rng.choice((1, 1, 2, 3, 9))
-        auction = rng.choice(("x", "y", "z") if tag is Offer else (-5, 0, 7))
-        events.append(Event(tag(time, auction, seq), "s", seq))
-    engine = Engine(program, sources, 2, columns=True)
+        auction = rng.choice(("x", "y", "z") if event_type is Offer else (-5, 0, 7))
+        events.append(Event(event_type(time, auction, seq), "s", seq))
+    engine = Engine(program, channels, 2, columns=True)
     assert engine.columns.windows is not None
     done = 0
     for _, replica, values in follow(engine, cut(rng, events), rng):
         done = engine_input(values)
         copy, rows = replica.current, read_rows(values)[1]
-        assert copy.frontier == (events[done - 1].time if done else copy.frontier)
-        expected = brute_force(window, per, events[:done], copy.frontier)
+        assert copy.watermark == (events[done - 1].time if done else copy.watermark)
+        expected = brute_force(window, per, events[:done], copy.watermark)
         keyed = {}
         for row in rows:
             keyed.setdefault(row.pop("key", None), []).append(row)
@@ -315,16 +317,16 @@ def engine_input(values):
     return read_overview(sort_stores(values)).ledger.input
 
 
-def brute_force(window, per, events, frontier):
-    """Return for each key the slices of windows that end after a frontier, from all events."""
+def brute_force(window, per, events, watermark):
+    """Return for each key the slices of windows that end after a watermark, from all events."""
     found = {}
     for event in events:
         key = None if per is None else event.data.auction
         found.setdefault(key, []).append(event.data)
-    return {key: rows for key, data in found.items() if (rows := slice_up(window, data, frontier))}
+    return {key: rows for key, data in found.items() if (rows := slice_up(window, data, watermark))}
 
 
-def slice_up(window, events, frontier):
+def slice_up(window, events, watermark):
     groups = []
     if isinstance(window, Sessions):
         for event in events:
@@ -332,7 +334,7 @@ def slice_up(window, events, frontier):
                 groups[-1].append(event)
             else:
                 groups.append([event])
-        groups = [(g[0].time, g) for g in groups if g[-1].time + window.gap > frontier + 1]
+        groups = [(g[0].time, g) for g in groups if g[-1].time + window.gap > watermark + 1]
         more = lambda group: {"max_time": group[-1].time}  # noqa: E731
     else:
         size, every = (window.size, getattr(window, "every", window.size))
@@ -343,7 +345,7 @@ def slice_up(window, events, frontier):
         groups = [
             (start, group)
             for start, group in starts.items()
-            if start // every * every + size > frontier + 1
+            if start // every * every + size > watermark + 1
         ]
         more = lambda group: {}  # noqa: E731
     return [

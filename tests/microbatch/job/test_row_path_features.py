@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from anabranch import Program, depends, load, on
-from anabranch.eventtime.channels import Source
+from anabranch.eventtime.channels import Channel
 from anabranch.eventtime.disorder import Estimated
 from anabranch.microbatch.job.column_plan import ColumnPlan, plan_columns
 from anabranch.microbatch.job.row_path_features import ROW_PATH_ONLY, Use, list_gaps
@@ -19,7 +19,7 @@ from anabranch.state import (
     Limited,
     ListOf,
     MapOf,
-    PerSource,
+    PerChannel,
     Replicated,
     Shared,
     Sum,
@@ -53,11 +53,11 @@ class Wake(NamedTuple):
     key: int
 
 
-def keyed(tag=Value, state=None, *more, update=lambda s, e: s):
+def keyed(event_type=Value, state=None, *more, update=lambda s, e: s):
     return Program(
-        on(tag, update=update),
+        on(event_type, update=update),
         *more,
-        depends(tag, tag, same="key"),
+        depends(event_type, event_type, same="key"),
         state=state or MapOf(Sum(), by="key"),
     )
 
@@ -88,9 +88,9 @@ COUNTER = load("examples/key_counter.py")
 USES = {
     "speculative mode": lambda: {"mode": "speculative"},
     "channels without a sequence": lambda: {"numbered": False},
-    "`ahead`, a bound on times": lambda: {"source": Source("s", ahead=5)},
-    "estimated lateness": lambda: {"source": Source("s", lateness=Estimated(0.9))},
-    "arrival order (`in_turn`)": lambda: {"source": Source("s", in_turn=True)},
+    "`ahead`, a bound on times": lambda: {"channel": Channel("s", max_ahead=5)},
+    "estimated lateness": lambda: {"channel": Channel("s", lateness=Estimated(0.9))},
+    "arrival order (`in_arrival_order`)": lambda: {"channel": Channel("s", order="arrival")},
     "fields other than int, float, bool, str, datetime and date, or one of them or None": lambda: {
         "program": keyed(Odd)
     },
@@ -100,9 +100,9 @@ USES = {
     "`Shared`": lambda: {"program": keyed(Value, SHARING)},
     "timers, other than windows that fire once": lambda: {"program": woken()},
     "deferred outputs": lambda: {"program": load("examples/fraud.py")},
-    "hot keys": lambda: {"program": COUNTER, "hot": [1]},
+    "hot keys": lambda: {"program": COUNTER, "hot_keys": [1]},
     "`Limited`": lambda: {"program": keyed(Value, MapOf(Limited(ListOf(), items=2), by="key"))},
-    "entries per source": lambda: {"program": below_markers(PerSource(Count()))},
+    "entries per channel": lambda: {"program": below_markers(PerChannel(Count()))},
     "entries within entries": lambda: {
         "program": keyed(Value, MapOf(MapOf(Sum(), by="amount"), by="key"))
     },
@@ -135,25 +135,25 @@ USES = {
 def test_a_run_that_uses_a_feature_of_the_row_path_takes_it_and_says_so(feature):
     use = USES[feature.name]()
     program = use.get("program", PLAIN)
-    source = use.get("source", Source("s"))
+    channel = use.get("channel", Channel("s"))
     options = {"numbered": use.get("numbered", True), "mode": use.get("mode", "settled")}
-    wiring = choose_layout(program, 4, use.get("hot", ()))
+    layout = choose_layout(program, 4, use.get("hot_keys", ()))
     if "way" in use:
-        wiring = replace(wiring, way=use["way"], leaves={})
-    gaps = [*list_gaps(Use(program, wiring, {"s": source}, **options))]
+        layout = replace(layout, way=use["way"], leaves={})
+    gaps = [*list_gaps(Use(program, layout, {"s": channel}, **options))]
     assert feature.name in [gap.feature.name for gap in gaps]
-    assert plan_columns(program, wiring, {"s": source}, **options) == gaps[0].reason
-    if set(use) <= {"program", "source"}:
-        found = describe_run(program, [source], shards=4)
+    assert plan_columns(program, layout, {"s": channel}, **options) == gaps[0].reason
+    if set(use) <= {"program", "channel"}:
+        found = describe_run(program, [channel], shards=4)
         assert found.columns is None
         assert feature.name in [gap["feature"] for gap in found.to_json()["row_path_only"]]
         assert [line for line in found.lines() if line.startswith("row path:")]
 
 
 def test_a_plain_program_has_no_gaps():
-    wiring = choose_layout(PLAIN, 4)
-    assert [*list_gaps(Use(PLAIN, wiring, {"s": Source("s")}))] == []
-    found = plan_columns(PLAIN, wiring, {"s": Source("s")}, numbered=True)
+    layout = choose_layout(PLAIN, 4)
+    assert [*list_gaps(Use(PLAIN, layout, {"s": Channel("s")}))] == []
+    found = plan_columns(PLAIN, layout, {"s": Channel("s")}, numbered=True)
     assert isinstance(found, ColumnPlan)
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 
-from anabranch.eventtime.channels import Source
+from anabranch.eventtime.channels import Channel
 from anabranch.microbatch.exchange.packed_rows import unpack
 from anabranch.microbatch.exchange.partition_keys import find_keys
 from anabranch.microbatch.ingest.row_reader import Reading, take_in
@@ -27,18 +27,18 @@ from anabranch.spark.operators.stateful_processor import ShardProcessor
 from anabranch.state.durable.codec import make_codec
 
 SHARDS = 3
-READING = Reading(tag_column="tag", source_column="source", seq="seq", heartbeat="heartbeat")
+READING = Reading(type_column="type", channel_column="channel", seq="seq", heartbeat="heartbeat")
 
 
-@pytest.mark.parametrize("hot", [(), (1,)], ids=["forked", "a hot key"])
-def test_every_root_is_heard_in_a_batch_in_which_no_marker_became_stable(hot):
-    name = "key_counter" if hot else "value_barrier"
+@pytest.mark.parametrize("hot_keys", [(), (1,)], ids=["forked", "a hot key"])
+def test_every_root_is_heard_in_a_batch_in_which_no_marker_became_stable(hot_keys):
+    name = "key_counter" if hot_keys else "value_barrier"
     program = load(f"examples/{name}.py")
-    wiring = choose_layout(program, SHARDS, hot)
-    assert wiring.has_root
-    job = Job(program, wiring, {"a": Source("a"), "b": Source("b")}, make_codec(program))
-    fields = {"tag": "Inc", "key": 1} if hot else {"tag": "Value", "value": 1}
-    rows = [{**fields, "time": 5, "source": "a", "seq": 0}]
+    layout = choose_layout(program, SHARDS, hot_keys)
+    assert layout.has_root
+    job = Job(program, layout, {"a": Channel("a"), "b": Channel("b")}, make_codec(program))
+    fields = {"type": "Inc", "key": 1} if hot_keys else {"type": "Value", "value": 1}
+    rows = [{**fields, "time": 5, "channel": "a", "seq": 0}]
     envelopes = list(take_in(job, READING, rows))
     heard = set()
     for number in range(SHARDS):
@@ -47,15 +47,15 @@ def test_every_root_is_heard_in_a_batch_in_which_no_marker_became_stable(hot):
         frame = pd.DataFrame(mine, columns=["kind", "payload"])
         mail = worker.handle(find_keys(SHARDS)[number], iter([frame]))
         heard |= {to for to in mail["to"] if to >= 0}
-    # Source b has brought nothing, so nothing is stable. Ledgers of roots must be counted anyhow.
-    assert heard == (set(range(SHARDS)) if hot else {0})
+    # Channel b has brought nothing, so nothing is stable. Ledgers of roots must be counted anyhow.
+    assert heard == (set(range(SHARDS)) if hot_keys else {0})
 
 
 def run_workers(job, stores, rows):
     """Run a batch through the workers that Spark would run it through; return the result's rows."""
     found = pd.DataFrame(take_in(job, READING, rows), columns=["to", "kind", "payload"])
-    found["to"] = found["to"].map(dict(enumerate(find_keys(job.wiring.shards))))
-    chain = [SingleShardOperator] if job.wiring.shards == 1 else [LeafOperator, RootOperator]
+    found["to"] = found["to"].map(dict(enumerate(find_keys(job.layout.shards))))
+    chain = [SingleShardOperator] if job.layout.shards == 1 else [LeafOperator, RootOperator]
     for kind in chain:
         results = []
         for to, frame in found.groupby("to"):
@@ -68,9 +68,9 @@ def run_workers(job, stores, rows):
 @pytest.mark.parametrize("shards", [1, SHARDS])
 def test_a_root_hears_what_lies_ahead_and_takes_back_what_was_wrong(shards):
     program = load("examples/value_barrier.py")
-    sources = {"a": Source("a", lateness=None), "b": Source("b", lateness=None)}
-    wiring = choose_speculative_layout(program, shards)
-    job = Job(program, wiring, sources, make_codec(program), mode="speculative")
+    channels = {"a": Channel("a", lateness=None), "b": Channel("b", lateness=None)}
+    layout = choose_speculative_layout(program, shards)
+    job = Job(program, layout, channels, make_codec(program), mode="speculative")
     stores = defaultdict(MemoryStore)
 
     def run(*rows):
@@ -79,13 +79,13 @@ def test_a_root_hears_what_lies_ahead_and_takes_back_what_was_wrong(shards):
         return [(int(row.op), row.time, row.value) for row in outputs.itertuples()]
 
     def value(seq, time, amount):
-        return {"tag": "Value", "source": "a", "seq": seq, "time": time, "value": amount}
+        return {"type": "Value", "channel": "a", "seq": seq, "time": time, "value": amount}
 
     def barrier(seq, time):
-        return {"tag": "Barrier", "source": "b", "seq": seq, "time": time}
+        return {"type": "Barrier", "channel": "b", "seq": seq, "time": time}
 
     def beats(seq, time):
-        return [{"source": name, "seq": seq, "heartbeat": time} for name in "ab"]
+        return [{"channel": name, "seq": seq, "heartbeat": time} for name in "ab"]
 
     assert run(value(0, 1, 5), value(1, 4, 6), barrier(0, 3), barrier(1, 6)) == [
         (1, 3, "5"),
@@ -105,7 +105,7 @@ print(*{"pandas", "pyarrow", "numpy", "numba"} & set(sys.modules))
 
 def test_whoever_asks_an_operator_for_its_state_imports_nothing_heavy():
     program = load("examples/value_barrier.py")
-    job = Job(program, choose_layout(program, 1), {"a": Source("a")}, make_codec(program))
+    job = Job(program, choose_layout(program, 1), {"a": Channel("a")}, make_codec(program))
     data = cloudpickle.dumps(ShardProcessor(LeafOperator, job)).hex()
     done = subprocess.run(
         [sys.executable, "-c", LIGHT, data], capture_output=True, text=True, check=True

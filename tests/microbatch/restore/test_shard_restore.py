@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pytest
 
 from anabranch import Event, load
-from anabranch.eventtime.channels import Source, end_sources
+from anabranch.eventtime.channels import Channel, end_channels
 from anabranch.eventtime.windows.window_types import Sessions, Tumbling
 from anabranch.microbatch.exchange.partition_keys import find_keys
 from anabranch.microbatch.inspect.state_tables import describe_state, list_pairs, tabulate_store
@@ -43,18 +43,18 @@ from tests.microbatch.test_microbatches import (
     Engine,
     cut,
     draw_items,
+    emitted_rows,
     expected_rows,
-    said_rows,
     to_row,
 )
 
 
 def list_values(engine):
     """Yield the values of an engine's stores as Spark's reader of a checkpoint yields them."""
-    keys = find_keys(engine.job.wiring.shards)
+    keys = find_keys(engine.job.layout.shards)
     stores = [(0, keys[n], store) for n, store in enumerate(engine.stores)]
     stores += [(1, n, store) for n, store in enumerate(engine.root_stores)]
-    stores += [(2, n, store) for n, store in enumerate(engine.speaker_stores)]
+    stores += [(2, n, store) for n, store in enumerate(engine.deferred_stores)]
     for operator, key, store in stores:
         for name, data in store.values.items():
             yield operator, key, name, data
@@ -76,8 +76,8 @@ def deal(engine, stores):
     shards = {a.number: store for a, store in stores.items() if a.role == "shard"}
     for number, store in shards.items():
         found = read_pending(description, number, store)
-        tags = {tag.__name__: tag for tag in job.program.tags}
-        events = [e._replace(data=tags[type(e.data).__name__](*e.data)) for e in found]
+        event_types = {event_type.__name__: event_type for event_type in job.program.event_types}
+        events = [e._replace(data=event_types[type(e.data).__name__](*e.data)) for e in found]
         yield from deal_pending(job, events)
     if description.form == "windows":
         for store in shards.values():
@@ -113,7 +113,7 @@ def gather_state(program, overview, stores, lift):
         start = program.init.common
         shared = start if common is None else lift(description.codec.decode(common))
         state = Held(shared, Map(pairs))
-    elif description.said.state.by:
+    elif description.emitted.state.by:
         state = Map(pairs) if pairs else program.init
     else:
         state = pairs[0][1] if pairs else program.init
@@ -135,9 +135,9 @@ def take_up(old, new):
         spines |= restore_shard(new.job, number, store, mine).spines
     for root, spine in spines.items():
         Root(new.job, new.root_stores[root]).restore(spine)
-        for store in new.speaker_stores if new.job.wiring.speaking else ():
+        for store in new.deferred_stores if new.job.layout.deferring else ():
             DeferredOutputs(new.job, store).restore(spine)
-    new.said = list(old.said)
+    new.emitted = list(old.emitted)
 
 
 def go_on(items, engine, other, seed):
@@ -168,17 +168,17 @@ FORMS = pytest.mark.parametrize(
 def test_differential_another_number_of_shards_goes_on_with_the_same_answer(name, forms):
     module = load_module(f"examples/{name}.py")
     program = load(f"examples/{name}.py")
-    items = end_sources(module.events, module.sources)
-    answer = run(program, items, module.sources)
+    items = end_channels(module.events, module.channels)
+    answer = run(program, items, module.channels)
     for seed, shards in enumerate(SHARDS):
         first, second = (
-            Engine(program, module.sources, n, columns=c)
+            Engine(program, module.channels, n, columns=c)
             for n, c in zip(shards, forms, strict=True)
         )
         if program.timers and (first.columns is None) != (second.columns is None):
             pytest.skip("slices of windows stay slices")
         engine = go_on(items, first, second, seed)
-        assert said_rows(engine) == expected_rows(answer), f"seed {seed}"
+        assert emitted_rows(engine) == expected_rows(answer), f"seed {seed}"
         assert engine.ledger == answer.ledger
 
 
@@ -186,19 +186,19 @@ def test_differential_another_number_of_shards_goes_on_with_the_same_answer(name
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_differential_any_program_goes_on_to_the_bit_also_with_other_hot_keys(name, forms):
     program = PROGRAMS[name]
-    sources = tuple(Source(name) for name in "abc")
+    channels = tuple(Channel(name) for name in "abc")
     for seed, shards in enumerate(SHARDS):
         rng = random.Random(seed)
-        items = end_sources(draw_items(rng, program, 40), sources)
-        answer = run(program, items, sources)
+        items = end_channels(draw_items(rng, program, 40), channels)
+        answer = run(program, items, channels)
         hots = [rng.choice(((), (1, 2), (2, 3))) if not c else () for c in forms]
         engine = go_on(
             items,
-            Engine(program, sources, shards[0], hots[0], columns=forms[0]),
-            Engine(program, sources, shards[1], hots[1], columns=forms[1]),
+            Engine(program, channels, shards[0], hots[0], columns=forms[0]),
+            Engine(program, channels, shards[1], hots[1], columns=forms[1]),
             seed,
         )
-        assert said_rows(engine) == expected_rows(answer), f"seed {seed}"
+        assert emitted_rows(engine) == expected_rows(answer), f"seed {seed}"
         assert engine.ledger == answer.ledger
 
 
@@ -214,8 +214,8 @@ def test_a_savepoint_of_windows_holds_what_they_hold(window):
         Offer, window, per="bidder", n=Count(), low=(Min(), "price"), top=(Max(), "price"),
         last=(Max(), "time"),
     )  # fmt: skip
-    sources = (Source("a"),)
-    engine = Engine(program, sources, 1, columns=True)
+    channels = (Channel("a"),)
+    engine = Engine(program, channels, 1, columns=True)
     offers = [Offer(3, 1, 5), Offer(4, 1, 7), Offer(6, 1, 1)]  # The last one is pending.
     engine.batch([[to_row(Event(offer, "a", seq)) for seq, offer in enumerate(offers)]])
     stores = sort_stores(list_values(engine))

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from anabranch import Event, Heartbeat, Program, depends, on
-from anabranch.eventtime.channels import Source, end_sources
+from anabranch.eventtime.channels import Channel, end_channels
 from anabranch.microbatch.job.job import Job
 from anabranch.microbatch.speculative import forked_shard
 from anabranch.microbatch.store import page_sizes
@@ -41,15 +41,17 @@ FORKED = {
 
 
 def draw(rng, program, *, numbered):
-    """Draw items of three sources, out of order, which promise now and then what is true."""
+    """Draw items of three channels, out of order, which promise now and then what is true."""
     leaf, *others = program.inputs
     queues = {}
     for name in ("a", "b", "c"):
         arriving = []
         for _ in range(40):
             time = rng.randint(0, 30)
-            tag = rng.choice(others) if rng.random() < 0.3 else leaf
-            data = tag(time, *(draw_field(rng, name) for name in tag._fields if name != "time"))
+            event_type = rng.choice(others) if rng.random() < 0.3 else leaf
+            data = event_type(
+                time, *(draw_field(rng, name) for name in event_type._fields if name != "time")
+            )
             arriving.append((time + rng.choice((0, 0, 2, 9, 25)), rng.random(), data))
         times = sorted(arriving)
         items, promised = [], -1
@@ -69,7 +71,7 @@ def draw_field(rng, name):
 
 
 def deal(rng, queues):
-    """Yield batches of items, each source's in their order."""
+    """Yield batches of items, each channel's in their order."""
     while any(queues.values()):
         batch = []
         for items in queues.values():
@@ -94,17 +96,17 @@ def test_differential_after_each_batch_what_stands_is_what_the_fold_says_so_far(
     name, count, numbered
 ):
     program = FORKED[name]
-    sources = tuple(Source(name, lateness=None) for name in "abc")
+    channels = tuple(Channel(name, lateness=None) for name in "abc")
     reading = READING if numbered else replace(READING, seq=None)
     taken_back, settled_early = 0, 0
     for seed in range(6):
         rng = random.Random(seed)
         queues = draw(rng, program, numbered=numbered)
-        items = end_sources([item for queue in queues.values() for item in queue], sources)
-        answer = run(program, items, sources)
+        items = end_channels([item for queue in queues.values() for item in queue], channels)
+        answer = run(program, items, channels)
         assert answer.ledger.late == 0
-        engine, come = Engine(program, sources, count, hot=[1], reading=reading), []
-        assert engine.job.wiring.shards == count
+        engine, come = Engine(program, channels, count, hot_keys=[1], reading=reading), []
+        assert engine.job.layout.shards == count
         for batch in deal(rng, queues):
             engine.batch([[to_row(item) for item in batch]])
             come += [item for item in batch if isinstance(item, Event)]
@@ -118,7 +120,7 @@ def test_differential_after_each_batch_what_stands_is_what_the_fold_says_so_far(
         rejected = sorted(row.reason for row in engine.rest if row.kind == "rejected")
         assert rejected == sorted(entry.reason for entry in answer.rejected)
         engine.check_nothing_is_remembered()
-        taken_back += sum(row.op < 0 for row in engine.said)
+        taken_back += sum(row.op < 0 for row in engine.emitted)
     assert taken_back
     assert settled_early
 
@@ -157,7 +159,7 @@ class Tally:
 def fill(monkeypatch, pending, ends=Month):
     """Return a tally, and an engine in which that many events are pending, a cut among each ten."""
     tally = Tally(monkeypatch)
-    engine = Engine(tally.program, (Source("s", lateness=None),), 4)
+    engine = Engine(tally.program, (Channel("s", lateness=None),), 4)
     rows = [
         to_row(Event(Reading(n, 0, 1) if n % 10 else _make(ends, n), "s", n))
         for n in range(1, pending + 1)
@@ -167,12 +169,12 @@ def fill(monkeypatch, pending, ends=Month):
     tally.calls.clear()
     for store in (*engine.stores, engine.root):
         store.reads = 0
-    engine.said.clear()
+    engine.emitted.clear()
     return tally, engine
 
 
-def _make(tag, time):
-    return tag(time, 1) if tag is Limit else tag(time)
+def _make(event_type, time):
+    return event_type(time, 1) if event_type is Limit else event_type(time)
 
 
 def count_reads(engine):
@@ -186,7 +188,7 @@ def test_a_late_leaf_is_folded_once_and_nothing_is_read_again_however_much_is_pe
         engine.batch([[to_row(Event(Reading(pending - 5, 0, 7), "s", 9999))]])
         # Of the cuts, those from the kept state on, of which only the last one changes.
         assert tally.calls["cuts"] <= 2 * page_sizes.ORDERED_VALUES
-        assert [row.op for row in engine.said] == [-1, 1]
+        assert [row.op for row in engine.emitted] == [-1, 1]
         found.add((tally.calls["leaves"], tally.calls["decoded"], *count_reads(engine)))
     # A head, the ends of pages and a roll's cover in each shard, and a page of it where the leaf is.
     # At the root, a ledger, a cover, a page and the state before it.
@@ -199,14 +201,14 @@ def test_only_what_follows_a_change_is_run_again_and_only_until_nothing_differs(
         engine.batch([[to_row(Event(Reading(2005, 0, 7), "s", 9999))]])
         # A total goes on through all 200 cuts that follow; one that begins anew ends at the first.
         assert least <= tally.calls["cuts"] <= most
-        assert len(engine.said) == 2 * (200 if ends is Month else 1)
+        assert len(engine.emitted) == 2 * (200 if ends is Month else 1)
 
 
 def test_a_late_cut_makes_only_the_events_around_it_be_read_again(monkeypatch):
     tally, engine = fill(monkeypatch, 4000)
     late = [Event(Reading(2206, 0, 0), "s", 9998), Event(Month(2205), "s", 9999)]
     engine.batch([[to_row(event) for event in late]])
-    assert [json.loads(row.value) for row in engine.said] == [220 * 9 + 4]
+    assert [json.loads(row.value) for row in engine.emitted] == [220 * 9 + 4]
     assert tally.calls["leaves"] == 9 + 1
     # Two pages in each of the four shards: of the 500 events that came together, and of what is new.
     assert tally.calls["decoded"] == 450 + 50 * 4 + 1 + 4
@@ -217,8 +219,8 @@ def test_a_late_cut_makes_only_the_events_around_it_be_read_again(monkeypatch):
 
 
 def test_a_cut_between_leaves_that_settled_and_pending_ones_finds_both_sides_right():
-    value, barrier = (FORKED["value_barrier"].tag(name) for name in ("Value", "Barrier"))
-    engine = Engine(FORKED["value_barrier"], (Source("s", lateness=None),), 1)
+    value, barrier = (FORKED["value_barrier"].event_type(name) for name in ("Value", "Barrier"))
+    engine = Engine(FORKED["value_barrier"], (Channel("s", lateness=None),), 1)
     batches = [
         [Event(value(time, time), "s", time) for time in (1, 10, 20)] + [Heartbeat(2, "s", 21)],
         [Event(barrier(15), "s", 22)],  # It divides leaves, one of which has settled.
@@ -226,7 +228,7 @@ def test_a_cut_between_leaves_that_settled_and_pending_ones_finds_both_sides_rig
     ]
     for batch in batches:
         engine.batch([[to_row(item) for item in batch]])
-    assert [(row.op, row.time, row.value) for row in engine.said] == [(1, 15, "11"), (1, 5, "1")]
+    assert [(row.op, row.time, row.value) for row in engine.emitted] == [(1, 15, "11"), (1, 5, "1")]
 
 
 def test_that_leaves_settle_changes_nothing_and_costs_nothing_ahead(monkeypatch):
@@ -235,7 +237,7 @@ def test_that_leaves_settle_changes_nothing_and_costs_nothing_ahead(monkeypatch)
     assert tally.calls["leaves"] == 455  # As in the settled mode.
     assert tally.calls["decoded"] == 0
     assert tally.calls["cuts"] <= 50 + 2 * page_sizes.ORDERED_VALUES
-    assert engine.said == []
+    assert engine.emitted == []
     assert len(engine.settled) == 50
 
 
@@ -243,19 +245,19 @@ def test_every_value_that_is_lost_is_missed_or_was_not_needed(monkeypatch):
     monkeypatch.setattr(page_sizes, "ORDERED_VALUES", 2)
     monkeypatch.setattr(page_sizes, "PENDING_OBJECTS", 5)
     program = FORKED["value_barrier"]
-    sources = tuple(Source(name, lateness=None) for name in "abc")
+    channels = tuple(Channel(name, lateness=None) for name in "abc")
     queues = draw(random.Random(3), program, numbered=True)
-    items = end_sources([item for queue in queues.values() for item in queue], sources)
+    items = end_channels([item for queue in queues.values() for item in queue], channels)
     batches = [[to_row(item) for item in batch] for batch in deal(random.Random(4), queues)]
     batches.append([to_row(item) for item in items if item.time > 1 << 60])
-    answer = tell(run(program, items, sources).outputs)
+    answer = tell(run(program, items, channels).outputs)
 
     def go_on(engine, batches):
         for batch in batches:
             engine.batch([batch])
         return [(row.id, row.value) for row in engine.settled]
 
-    engine = Engine(program, sources, 2)
+    engine = Engine(program, channels, 2)
     middle = len(batches) // 2
     go_on(engine, batches[:middle])
     stores = [*engine.stores, engine.root]
@@ -280,7 +282,7 @@ def copy_engine(engine):
     again.__dict__.update(engine.__dict__)
     again.stores = [copy_store(store) for store in engine.stores]
     again.root, again.barrier = copy_store(engine.root), copy_store(engine.barrier)
-    again.standing, again.said = dict(engine.standing), list(engine.said)
+    again.standing, again.emitted = dict(engine.standing), list(engine.emitted)
     again.settled, again.rest = list(engine.settled), list(engine.rest)
     return again
 
@@ -307,24 +309,24 @@ def test_what_a_leaf_said_is_taken_back_if_it_can_not_be_folded_when_it_settles(
         Event(Reading(time, time, amount), "s", 2 * seq)
         for seq, (time, amount) in enumerate([(3, 6), (1, 7), (2, 11)])
     ]
-    engine = Engine(program, (Source("s", lateness=None),), 2)
-    plain = settled.Engine(program, (Source("s", lateness=None),), 2)
+    engine = Engine(program, (Channel("s", lateness=None),), 2)
+    plain = settled.Engine(program, (Channel("s", lateness=None),), 2)
     last = [Event(Month(5), "s", 6), Heartbeat(9, "s", 7)]
     for item in (*readings, *last):
         engine.batch([[to_row(item)]])
         plain.batch([[to_row(item)]])
-    said = sorted((row.id, row.value) for row in engine.settled)
-    assert said == settled.said_rows(plain)
-    assert engine.outputs() == said
+    emitted = sorted((row.id, row.value) for row in engine.settled)
+    assert emitted == settled.emitted_rows(plain)
+    assert engine.outputs() == emitted
     assert [row.reason for row in engine.rest] == [
-        r.reason for r in plain.said if r.kind == "rejected"
+        r.reason for r in plain.emitted if r.kind == "rejected"
     ]
-    assert sum(row.op < 0 for row in engine.said) > 0
+    assert sum(row.op < 0 for row in engine.emitted) > 0
 
 
 def test_a_program_that_forks_ahead_is_laid_over_the_shards_as_in_the_settled_mode():
     program = FORKED["taxi_tips"]
-    engine = Engine(program, (), 8, hot=[1])
-    wiring = settled.Engine(program, (), 8, hot=[1]).job.wiring
+    engine = Engine(program, (), 8, hot_keys=[1])
+    layout = settled.Engine(program, (), 8, hot_keys=[1]).job.layout
     found: Job = engine.job
-    assert replace(found.wiring, reasons=()) == replace(wiring, reasons=())
+    assert replace(found.layout, reasons=()) == replace(layout, reasons=())

@@ -8,7 +8,7 @@ import pytest
 
 from anabranch import Event, Heartbeat
 from anabranch.errors import InputError, StateTooLargeError
-from anabranch.eventtime.channels import NEVER, Source, end_sources
+from anabranch.eventtime.channels import NEVER, Channel, end_channels
 from anabranch.eventtime.ledger import Ledger
 from anabranch.microbatch.exchange.result_rows import (
     ResultRow,
@@ -41,40 +41,40 @@ class Engine:
     Whoever works is made anew for every batch, from the bytes in its store.
     """
 
-    def __init__(self, program, sources, shards, hot=(), reading=READING):
+    def __init__(self, program, channels, shards, hot_keys=(), reading=READING):
         self.reading = reading
-        wiring = choose_speculative_layout(program, shards, hot)
-        known = {source.name: source for source in sources}
-        self.job = Job(program, wiring, known, make_codec(program), mode="speculative")
-        self.stores = [MemoryStore() for _ in range(wiring.shards)]
+        layout = choose_speculative_layout(program, shards, hot_keys)
+        known = {channel.name: channel for channel in channels}
+        self.job = Job(program, layout, known, make_codec(program), mode="speculative")
+        self.stores = [MemoryStore() for _ in range(layout.shards)]
         self.root, self.barrier = MemoryStore(), MemoryStore()
-        self.standing, self.said, self.settled, self.rest = {}, [], [], []
+        self.standing, self.emitted, self.settled, self.rest = {}, [], [], []
 
     def batch(self, tasks):
         envelopes = [e for rows in tasks for e in take_in(self.job, self.reading, rows)]
-        random.Random(len(self.said)).shuffle(envelopes)
+        random.Random(len(self.emitted)).shuffle(envelopes)
         rows, ledgers, deltas, ahead = [], [], [], []
         for number, store in enumerate(self.stores):
             shard = RowShard(self.job, number, store)
             shard.process([(kind, data) for to, kind, data in envelopes if to == number])
-            more = {"frontier": shard.frontier}
-            rows += [*shard.said, describe_ledger("shard", number, shard.ledger, more)]
+            more = {"watermark": shard.watermark}
+            rows += [*shard.emitted, describe_ledger("shard", number, shard.ledger, more)]
             ledgers.append(shard.ledger)
             deltas += shard.deltas
             ahead += shard.ahead
-            self.frontier = shard.frontier
-        if self.job.wiring.has_root:
+            self.watermark = shard.watermark
+        if self.job.layout.has_root:
             root = Root(self.job, self.root)
-            random.Random(len(self.said)).shuffle(ahead)
+            random.Random(len(self.emitted)).shuffle(ahead)
             root.process(deltas, ahead)
-            rows += [*root.said, describe_ledger("root", 0, root.ledger, {})]
+            rows += [*root.emitted, describe_ledger("root", 0, root.ledger, {})]
             ledgers.append(root.ledger)
         self.rest += [row for row in rows if row.kind not in ("output", "ledger")]
         self.add_up([row for row in rows if row.kind == "output"])
         self.ledger = Ledger(*map(sum, zip(*ledgers, strict=True)))
         assert self.ledger.balanced
-        self.said += [row for row in rows if row.kind == "output"]
-        random.Random(len(self.said)).shuffle(rows)
+        self.emitted += [row for row in rows if row.kind == "output"]
+        random.Random(len(self.emitted)).shuffle(rows)
         released = RowBarrier(self.barrier).process(rows)
         self.settled += [row for row in released if row.kind == "output"]
 
@@ -90,7 +90,7 @@ class Engine:
         """See that nothing is kept of what was pending, when nothing is, but the open segment."""
         assert not self.root.pages
         left = Counter(book for store in self.stores for book, _ in store.pages)
-        assert not left.keys() & {"spoken", "pending", "ties"}
+        assert not left.keys() & {"changes", "pending", "ties"}
         assert left["segments"] <= len(self.stores)
 
     def outputs(self):
@@ -104,9 +104,9 @@ def tell(outputs):
 
 def say_so_far(program, items, rows):
     """Return what the fold says of the good events among those that have come."""
-    come = {(row["source"], row["seq"]) for row in rows}
+    come = {(row["channel"], row["seq"]) for row in rows}
     # A heartbeat may share its number with an event.
-    good = [item for item in items if isinstance(item, Event) and (item.source, item.seq) in come]
+    good = [item for item in items if isinstance(item, Event) and (item.channel, item.seq) in come]
     return sorted(tell(fold(program, sort_events(program.ranks, good))[1]))
 
 
@@ -114,11 +114,11 @@ def say_so_far(program, items, rows):
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_differential_after_each_batch_what_stands_is_what_the_fold_says_so_far(name, shards):
     module, program = load_module(f"examples/{name}.py"), load(f"examples/{name}.py")
-    items = end_sources(module.events, module.sources)
-    answer = run(program, items, module.sources)
+    items = end_channels(module.events, module.channels)
+    answer = run(program, items, module.channels)
     assert answer.ledger.late == 0
     for seed in range(5):
-        engine, come = Engine(program, module.sources, shards), []
+        engine, come = Engine(program, module.channels, shards), []
         for batch in cut(random.Random(seed), items):
             engine.batch(batch)
             come += [row for task in batch for row in task]
@@ -136,7 +136,7 @@ def test_differential_out_of_order_late_and_failing_events_settle_as_the_fold_ha
     name, shards
 ):
     program = PROGRAMS[name]
-    sources = (Source("a", lateness=3), Source("b", lateness=5), Source("c", lateness=None))
+    channels = (Channel("a", lateness=3), Channel("b", lateness=5), Channel("c", lateness=None))
     taken_back = 0
     for seed in range(5):
         rng = random.Random(seed)
@@ -145,14 +145,14 @@ def test_differential_out_of_order_late_and_failing_events_settle_as_the_fold_ha
             data = item.data._replace(time=max(0, item.data.time - rng.choice((0, 0, 1, 3, 6))))
             if "amount" in data._fields:
                 data = data._replace(amount=data.amount % 13)
-            items.append(Event(data, item.source, 2 * item.seq))
+            items.append(Event(data, item.channel, 2 * item.seq))
             if rng.random() < 0.2:
-                items.append(Heartbeat(item.time - 8, item.source, 2 * item.seq + 1))
-        items = end_sources(items, sources)
-        answer = run(program, items, sources)
-        late = {(entry.event.source, entry.event.seq) for entry in answer.late}
-        good = [item for item in items if (item.source, item.seq) not in late]
-        engine, come = Engine(program, sources, shards), []
+                items.append(Heartbeat(item.time - 8, item.channel, 2 * item.seq + 1))
+        items = end_channels(items, channels)
+        answer = run(program, items, channels)
+        late = {(entry.event.channel, entry.event.seq) for entry in answer.late}
+        good = [item for item in items if (item.channel, item.seq) not in late]
+        engine, come = Engine(program, channels, shards), []
         for batch in cut(rng, items):
             engine.batch(batch)
             come += [row for task in batch for row in task]
@@ -164,15 +164,15 @@ def test_differential_out_of_order_late_and_failing_events_settle_as_the_fold_ha
         rejected = sorted(row.reason for row in engine.rest if row.kind == "rejected")
         assert rejected == sorted(entry.reason for entry in answer.rejected)
         engine.check_nothing_is_remembered()
-        taken_back += sum(row.op < 0 for row in engine.said)
+        taken_back += sum(row.op < 0 for row in engine.emitted)
     # What is said of no state is never wrong.
     assert taken_back or name == "independent"
 
 
 def test_only_the_entries_that_new_events_touch_are_folded_again(monkeypatch):
     program = load("examples/key_counter.py")
-    inc, read = program.tag("Inc"), program.tag("Read")
-    engine = Engine(program, (Source("s", lateness=None),), 1)
+    inc, read = program.event_type("Inc"), program.event_type("Read")
+    engine = Engine(program, (Channel("s", lateness=None),), 1)
     rows = [to_row(Event(inc(n, n % 1000), "s", n)) for n in range(2000)]
     rows += [to_row(Event(read(3000 + n, n), "s", 3000 + n)) for n in range(1000)]
     engine.batch([rows])
@@ -189,22 +189,22 @@ def test_only_the_entries_that_new_events_touch_are_folded_again(monkeypatch):
     assert store.reads - before == 3
     assert [one.event.time for one in decoded[0]] == [7, 1007, 3007]
     assert len(decoded) == 1
-    assert [(row.op, json.loads(row.value)) for row in engine.said[-2:]] == [
+    assert [(row.op, json.loads(row.value)) for row in engine.emitted[-2:]] == [
         (-1, [7, 2]),
         (1, [7, 3]),
     ]
-    assert len(engine.said) == 1002
+    assert len(engine.emitted) == 1002
 
 
 def test_a_limit_stops_a_shard_only_where_it_would_stop_the_fold():
-    program, sources = stopping, (Source("s", lateness=None),)
+    program, channels = stopping, (Channel("s", lateness=None),)
     readings = [to_row(Event(Reading(time, 1, time), "s", time)) for time in (1, 2, 4)]
     end = [to_row(Heartbeat(9, "s", 6))]
-    engine = Engine(program, sources, 1)
+    engine = Engine(program, channels, 1)
     for batch in (readings, [to_row(Event(Day(3, 1), "s", 5))], end):
         engine.batch([batch])
     assert engine.ledger.processed == 4
-    engine = Engine(program, sources, 1)
+    engine = Engine(program, channels, 1)
     engine.batch([readings])
     with pytest.raises(StateTooLargeError):
         engine.batch([end])
@@ -212,23 +212,23 @@ def test_a_limit_stops_a_shard_only_where_it_would_stop_the_fold():
 
 def test_what_settles_unchanged_is_not_said_again():
     program = load("examples/value_barrier.py")
-    value, barrier = program.tag("Value"), program.tag("Barrier")
-    engine = Engine(program, (Source("a"), Source("b")), 4)
+    value, barrier = program.event_type("Value"), program.event_type("Barrier")
+    engine = Engine(program, (Channel("a"), Channel("b")), 4)
     engine.batch([[to_row(Event(value(1, 5), "a", 0)), to_row(Event(barrier(2), "b", 0))]])
-    assert [row.value for row in engine.said] == ["5"]
+    assert [row.value for row in engine.emitted] == ["5"]
     assert engine.settled == []
     beats = [to_row(Heartbeat(9, name, 1)) for name in "ab"]
     engine.batch([beats])
-    assert len(engine.said) == 1
+    assert len(engine.emitted) == 1
     assert [row.value for row in engine.settled] == ["5"]
 
 
-def test_the_barrier_over_rows_drops_a_replay_and_waits_for_a_frontier():
+def test_the_barrier_over_rows_drops_a_replay_and_waits_for_a_watermark():
     row = ResultRow("output", '[5,0,"s",1]#0', 5, "T", "s", 1, 0, "1", "{}", None)
     store = MemoryStore()
 
     def beat(time):
-        return describe_ledger("shard", 0, Ledger(), {"frontier": time})
+        return describe_ledger("shard", 0, Ledger(), {"watermark": time})
 
     assert RowBarrier(store).process([row, beat(NEVER)]) == [beat(NEVER)]
     assert RowBarrier(store).process([beat(4)]) == [beat(4)]
@@ -239,19 +239,19 @@ def test_the_barrier_over_rows_drops_a_replay_and_waits_for_a_frontier():
 def test_what_can_not_fold_apart_is_folded_in_order_and_says_why():
     value_barrier = choose_speculative_layout(load("examples/value_barrier.py"), 8)
     assert (value_barrier.way, value_barrier.shards, value_barrier.has_root) == ("forked", 8, True)
-    keyed = choose_speculative_layout(load("examples/key_counter.py"), 8, hot=[1])
+    keyed = choose_speculative_layout(load("examples/key_counter.py"), 8, hot_keys=[1])
     assert (keyed.way, keyed.shards, keyed.has_root) == ("keyed", 8, False)
     assert "a hot key is not spread" in keyed.reasons[-1]
     one = "speculative: one shard folds in order what would fold apart, to take back what it said; "
     for name, why in {
         "floats": "in lanes, order shows in the last bit",
-        "speaking": "what Reading says depends on the state",
+        "deferring": "what Reading says depends on the state",
         "levels": "Day waits for one entry only",
         "limited": "what all see changes everywhere at once",
     }.items():
-        wiring = choose_speculative_layout(PROGRAMS[name], 8, hot=[1])
-        assert (wiring.way, wiring.shards, wiring.has_root) == ("sequential", 1, False)
-        assert wiring.reasons == (one + why,)
+        layout = choose_speculative_layout(PROGRAMS[name], 8, hot_keys=[1])
+        assert (layout.way, layout.shards, layout.has_root) == ("sequential", 1, False)
+        assert layout.reasons == (one + why,)
 
 
 def test_the_run_says_whether_pending_events_fold_apart():
@@ -269,7 +269,7 @@ def test_the_run_says_whether_pending_events_fold_apart():
 
 def test_a_checkpoint_that_kept_less_of_what_is_pending_is_refused(message):
     program = load("examples/key_counter.py")
-    engine = Engine(program, (Source("s"),), 1)
+    engine = Engine(program, (Channel("s"),), 1)
     stored = {**engine.job.fingerprint(), "mode": "speculative"}
     with pytest.raises(ChangedProgramError) as error:
         check_fingerprint(stored, engine.job.fingerprint())
@@ -286,7 +286,7 @@ def test_a_mode_that_there_is_not_is_refused(message):
 def test_a_speculative_stream_taken_through_the_barrier_is_the_settled_one(spark, tmp_path):
     from anabranch.spark import read_outputs, settle, settle_outputs, write_directory
     from anabranch.spark import run as run_query
-    from anabranch.spark.sinks.directory import find_last_batch, read_frontiers
+    from anabranch.spark.sinks.directory import find_last_batch, read_watermarks
 
     story = Story("taxi_tips")
     parts = story.cut(random.Random(1), most=3)
@@ -297,8 +297,8 @@ def test_a_speculative_stream_taken_through_the_barrier_is_the_settled_one(spark
         for count in stops:
             story.write(tmp_path / name / "in", parts[:count])
             files = session.readStream.schema(story.schema).option("maxFilesPerTrigger", 1)
-            feed = story.feed(files.json(str(tmp_path / name / "in")))
-            frame = run_query(story.program, feed, shards=shards, mode="speculative")
+            source = story.source(files.json(str(tmp_path / name / "in")))
+            frame = run_query(story.program, source, shards=shards, mode="speculative")
             frame = settle(frame) if name == "barrier" else frame
             folder = tmp_path / name
             write_directory(
@@ -310,12 +310,12 @@ def test_a_speculative_stream_taken_through_the_barrier_is_the_settled_one(spark
     rows = publish("barrier", stops=(2, len(parts)), shards=3)
     assert [row.op for row in rows] == [1] * len(story.expected())
     assert sorted((row.id, row.value) for row in rows) == story.expected()
-    rows = publish("said", stops=(len(parts),), shards=1)
+    rows = publish("emitted", stops=(len(parts),), shards=1)
     ops = [row.op for row in rows]
     assert sum(ops) == len(story.expected())
     assert -1 in ops
-    last = find_last_batch(tmp_path / "said" / "out")
-    frame = settle_outputs(read_outputs(session, last.parent), read_frontiers(last).program)
+    last = find_last_batch(tmp_path / "emitted" / "out")
+    frame = settle_outputs(read_outputs(session, last.parent), read_watermarks(last).program)
     assert sorted((row.id, row.value) for row in frame.collect()) == story.expected()
 
 
@@ -328,7 +328,7 @@ def test_a_batch_frame_is_settled_by_its_own_ledger(spark):
 
     story = Story("key_counter")
     frame = spark.createDataFrame(story.rows(), story.schema)
-    result = run_query(story.program, story.feed(frame), shards=2, mode="speculative")
+    result = run_query(story.program, story.source(frame), shards=2, mode="speculative")
     found = settle(result).rows.collect()
     assert sorted((r.id, r.value) for r in found if r.kind == "output") == story.expected()
     assert {row.kind for row in found} == {"output", "ledger"}
@@ -337,12 +337,12 @@ def test_a_batch_frame_is_settled_by_its_own_ledger(spark):
         ResultRow("output", '[5,0,"s",1]#0', 5, "T", "s", 1, 0, "1", "{}", None, -1),
         ResultRow("output", '[5,0,"s",1]#0', 5, "T", "s", 1, 0, "2", "{}", None),
         ResultRow("output", '[6,0,"s",2]#0', 6, "T", "s", 2, 0, "3", "{}", None),
-        describe_ledger("shard", 0, Ledger(), {"frontier": 5}),
+        describe_ledger("shard", 0, Ledger(), {"watermark": 5}),
     ]
     whole, told = (
         Result(pack_rows(spark.createDataFrame(some, COLUMNS))) for some in (rows, rows[:-1])
     )
     made = settle(whole).outputs.collect()
     assert [(row.id, row.value, row.op) for row in made] == [('[5,0,"s",1]#0', "2", 1)]
-    said = settle(told, frontier=6).outputs.orderBy("time").collect()
-    assert [row.value for row in said] == ["2", "3"]
+    emitted = settle(told, watermark=6).outputs.orderBy("time").collect()
+    assert [row.value for row in emitted] == ["2", "3"]

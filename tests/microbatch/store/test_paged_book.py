@@ -77,24 +77,24 @@ def make_slices(rows):
 def test_oracle_slices_are_sums_by_key_and_start_until_their_windows_are_closed():
     plan = WindowPlan(object, object, "key", 30, 10, 0, PARTS, ())
     for seed in range(5):
-        rng, store, expected, frontier = random.Random(seed), MemoryStore(), {}, 0
+        rng, store, expected, watermark = random.Random(seed), MemoryStore(), {}, 0
         for _ in range(40):
             rows = [
-                (rng.randrange(9), rng.randrange(frontier // 10, 20) * 10, rng.randrange(99))
+                (rng.randrange(9), rng.randrange(watermark // 10, 20) * 10, rng.randrange(99))
                 for _ in range(rng.randint(1, 9))
             ]
             for key, start, amount in rows:
                 count, total = expected.get((key, start), (0, 0))
                 expected[key, start] = count + 1, total + amount
-            frontier += rng.choice((0, 0, 0, 3, 10))
-            SliceBook(plan, store).close([make_slices(rows)], frontier)
+            watermark += rng.choice((0, 0, 0, 3, 10))
+            SliceBook(plan, store).close([make_slices(rows)], watermark)
             # A slice is of use as long as the last window that it lies in is open.
-            expected = {slot: sums for slot, sums in expected.items() if slot[1] + 29 > frontier}
+            expected = {slot: sums for slot, sums in expected.items() if slot[1] + 29 > watermark}
             found = read_open_slices(plan, store)
             slots = zip(found.keys.tolist(), found.starts.tolist(), strict=True)
             sums = zip(*(part.tolist() for part in found.parts), strict=True)
             assert dict(zip(slots, sums, strict=True)) == expected
-            assert read_closed(store) == frontier
+            assert read_closed(store) == watermark
             check_pages(store, "slices", lambda data: len(read_slices(plan, data)[0].keys))
 
 

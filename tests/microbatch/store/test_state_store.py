@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from anabranch.eventtime.channels import Source, end_sources
+from anabranch.eventtime.channels import Channel, end_channels
 from anabranch.microbatch.job.job import Job
 from anabranch.microbatch.shards.deferred_outputs import DeferredOutputs
 from anabranch.microbatch.store.column_entries import forget_tables
@@ -22,7 +22,7 @@ from anabranch.model.targets import load, load_module
 from anabranch.plan.layouts import choose_layout
 from anabranch.reference.sequential import run
 from anabranch.state.durable.codec import make_codec
-from tests.microbatch.test_microbatches import Engine, cut, expected_rows, said_rows
+from tests.microbatch.test_microbatches import Engine, cut, emitted_rows, expected_rows
 
 SHARDS = 2
 
@@ -31,16 +31,16 @@ def half_way(name, *, columns):
     """Return an engine that has had half of an example's batches, the others, and the answer."""
     module = load_module(f"examples/{name}.py")
     program = load(f"examples/{name}.py")
-    items = end_sources(module.events, module.sources)
+    items = end_channels(module.events, module.channels)
     batches = list(cut(random.Random(7), items))
-    engine = Engine(program, module.sources, SHARDS, columns=columns)
+    engine = Engine(program, module.channels, SHARDS, columns=columns)
     for batch in batches[: len(batches) // 2]:
         engine.batch(batch)
-    return engine, batches[len(batches) // 2 :], run(program, items, module.sources)
+    return engine, batches[len(batches) // 2 :], run(program, items, module.channels)
 
 
 def name_values(engine):
-    for kind in ("stores", "root_stores", "speaker_stores"):
+    for kind in ("stores", "root_stores", "deferred_stores"):
         for number, store in enumerate(getattr(engine, kind)):
             for book in ("values", "pages"):
                 yield from ((kind, number, book, name) for name in getattr(store, book))
@@ -78,7 +78,7 @@ def test_a_bit_that_has_turned_is_found_in_every_value(name, columns):
             except DamagedStateError:
                 found += 1
             else:  # Nobody had to read it.
-                assert said_rows(broken) == expected_rows(answer)
+                assert emitted_rows(broken) == expected_rows(answer)
                 assert broken.ledger == answer.ledger
     assert found > 7
 
@@ -95,7 +95,7 @@ def test_a_value_that_is_gone_is_not_taken_for_one_that_never_was(name, columns)
         except DamagedStateError:
             found.append((kind, value))
         else:
-            assert said_rows(broken) == expected_rows(answer), f"without {value!r} of {kind}"
+            assert emitted_rows(broken) == expected_rows(answer), f"without {value!r} of {kind}"
             assert broken.ledger == answer.ledger, f"without {value!r} of {kind}"
     assert ("stores", "head") in found
 
@@ -110,10 +110,10 @@ def test_state_from_before_there_were_sums_is_read(name, columns):
         held[value] = unseal(full, held[value], "")
         if value == "head":
             held[value] = codec.encode(codec.decode(held[value])[:5])
-        if kind == "speaker_stores" and value == "ledger":
+        if kind == "deferred_stores" and value == "ledger":
             held[value] = codec.encode(codec.decode(held[value])[:6])
     go_on(engine, batches)
-    assert said_rows(engine) == expected_rows(answer)
+    assert emitted_rows(engine) == expected_rows(answer)
     assert engine.ledger == answer.ledger
 
 
@@ -169,7 +169,7 @@ def test_a_page_that_was_forgotten_is_not_missed():
 
 def test_a_speaker_misses_the_state_that_it_speaks_of():
     program = load("examples/fraud.py")
-    txn, rule = program.tag("Txn"), program.tag("Rule")
+    txn, rule = program.event_type("Txn"), program.event_type("Rule")
     job = Job(program, choose_layout(program, 1), {}, make_codec(program))
     store = MemoryStore()
     key = program.ranks[rule]
@@ -193,11 +193,11 @@ def test_the_error_says_whose_value_it_is_and_what_to_do(message):
 
 def test_a_page_of_entries_that_is_gone_is_named(message):
     program = load("examples/key_counter.py")
-    inc = program.tag("Inc")
-    engine = Engine(program, (Source("s", strict=True),), 1)
+    inc = program.event_type("Inc")
+    engine = Engine(program, (Channel("s", unique_times=True),), 1)
     engine.stores[0].owner = "shard 0"
     rows = [
-        {"tag": "Inc", "source": "s", "seq": n, "heartbeat": None, **inc(n + 1, n % 5)._asdict()}
+        {"type": "Inc", "channel": "s", "seq": n, "heartbeat": None, **inc(n + 1, n % 5)._asdict()}
         for n in range(50)
     ]
     engine.batch([rows[:25]])

@@ -9,10 +9,10 @@ import pytest
 
 from anabranch import Program, on
 from anabranch.errors import AnabranchError, InputError, ProgramError
-from anabranch.eventtime import AtFrontier, Source, Tumbling, Windowing
+from anabranch.eventtime import AfterWatermark, Channel, Tumbling, Windowing
 from anabranch.eventtime.disorder import Estimated
 from anabranch.eventtime.windows.calendar_windows import Calendar
-from anabranch.eventtime.windows.triggers import AfterCount, AfterProcessingTime, AnyOf
+from anabranch.eventtime.windows.triggers import AfterAny, AfterCount, AfterProcessingTime
 from anabranch.eventtime.windows.window_types import Sessions, Sliding
 from anabranch.model.values.durations import Duration, list_spans, parse_duration, read_span
 from anabranch.query import aggregate, asof_join, band_join, interval_join, window_join
@@ -103,12 +103,12 @@ def test_a_duration_is_an_integer_that_shows_its_unit():
 def test_equal_spans_are_equal_however_they_are_written():
     assert Tumbling("10 min") == Tumbling(timedelta(minutes=10)) == Tumbling("PT10M")
     assert replace(Sliding("10 min", every="1 min"), every="2 min").every == 120 * SECOND
-    assert Source("a", "5 s", idle_after_s="1 min").idle_after_s == 60
-    assert Source("a", "5 s", ahead=timedelta(hours=1)).ahead == 3600 * SECOND
+    assert Channel("a", "5 s", idle_after_s="1 min").idle_after_s == 60
+    assert Channel("a", "5 s", max_ahead=timedelta(hours=1)).ahead == 3600 * SECOND
 
 
 def test_the_spans_of_a_windowing_are_those_of_its_parts():
-    trigger = AtFrontier(AnyOf(AfterCount(3), AfterProcessingTime("1 s")), AfterCount(1))
+    trigger = AfterWatermark(AfterAny(AfterCount(3), AfterProcessingTime("1 s")), AfterCount(1))
     windowing = Windowing(Tumbling("1 min"), trigger, lateness="5 s")
     assert list(list_spans(windowing)) == [
         ("the size of a tumbling window", 60 * SECOND),
@@ -118,9 +118,9 @@ def test_the_spans_of_a_windowing_are_those_of_its_parts():
     ]
 
 
-def keep(tag, **options):
+def keep(event_type, **options):
     return Program(
-        on(tag, update=lambda count, event: count + 1),
+        on(event_type, update=lambda count, event: count + 1),
         state=MapOf(Count(), by="account", **options),
     )
 
@@ -130,7 +130,7 @@ DATED = {
     "sessions": lambda span: aggregate(Txn, Sessions(span), per="account"),
     "allowed lateness": lambda span: aggregate(Txn, Windowing(Tumbling("1 d"), lateness=span)),
     "trigger": lambda span: aggregate(
-        Txn, Windowing(Tumbling("1 d"), AtFrontier(early=AfterProcessingTime(span)))
+        Txn, Windowing(Tumbling("1 d"), AfterWatermark(early=AfterProcessingTime(span)))
     ),
     "delay": lambda span: aggregate(Txn, Tumbling("1 d"), at="seen", delay=span),
     "interval": lambda span: interval_join(Txn, Click, on="account", lower=0, upper=span),
@@ -140,9 +140,11 @@ DATED = {
         Txn, Click, left="account", right="account", low=0, high=1, lower=0, upper=span
     ),
     "ttl": lambda span: keep(Txn, ttl=span),
-    "source": lambda span: run(keep(Txn), [], [Source("a", lateness=span)]),
-    "ahead": lambda span: run(keep(Txn), [], [Source("a", ahead=span)]),
-    "estimated": lambda span: run(keep(Txn), [], [Source("a", lateness=Estimated(0.9, most=span))]),
+    "channel": lambda span: run(keep(Txn), [], [Channel("a", lateness=span)]),
+    "ahead": lambda span: run(keep(Txn), [], [Channel("a", max_ahead=span)]),
+    "estimated": lambda span: run(
+        keep(Txn), [], [Channel("a", lateness=Estimated(0.9, most=span))]
+    ),
 }
 
 
@@ -160,7 +162,7 @@ def test_a_plain_number_is_refused_where_times_are_datetimes(make):
         lambda span: aggregate(Step, Tumbling(span), n=Count()),
         lambda span: interval_join(Step, Turn, on="account", lower=0, upper=span),
         lambda span: keep(Step, ttl=span),
-        lambda span: run(keep(Step), [], [Source("a", lateness=span)]),
+        lambda span: run(keep(Step), [], [Channel("a", lateness=span)]),
     ],
 )
 def test_a_unit_is_refused_where_times_are_integers(make):
@@ -170,14 +172,14 @@ def test_a_unit_is_refused_where_times_are_integers(make):
 
 
 def test_nothing_needs_no_unit():
-    assert Source("a", lateness=0).lateness == 0
-    run(keep(Txn), [], [Source("a", lateness=0)])
-    run(keep(Step), [], [Source("a", lateness=0)])
+    assert Channel("a", lateness=0).lateness == 0
+    run(keep(Txn), [], [Channel("a", lateness=0)])
+    run(keep(Step), [], [Channel("a", lateness=0)])
 
 
 def test_a_lateness_in_microseconds_is_refused_with_its_cure(message):
     with pytest.raises(InputError) as refusal:
-        run(keep(Txn), [], [Source("a", lateness=5)])
+        run(keep(Txn), [], [Channel("a", lateness=5)])
     message("lateness_without_a_unit", str(refusal.value))
 
 

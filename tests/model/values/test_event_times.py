@@ -53,7 +53,7 @@ def test_a_datetime_is_microseconds_utc_inside():
 def test_the_marked_field_is_the_time():
     assert (time_field(Order), time_of(Order(7, NOON))) == ("at", NOON_US)
     assert (time_field(Reading), time_of(Reading(5, "noon"))) == ("tick", 5)
-    assert [is_timestamped(tag) for tag in (Txn, Order, Reading, Step)] == [
+    assert [is_timestamped(event_type) for event_type in (Txn, Order, Reading, Step)] == [
         True,
         True,
         False,

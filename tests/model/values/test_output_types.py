@@ -15,7 +15,7 @@ import pytest
 
 from anabranch import Program, on
 from anabranch.errors import ProgramError
-from anabranch.eventtime.channels import end_sources
+from anabranch.eventtime.channels import end_channels
 from anabranch.model.events import Event
 from anabranch.model.values.fields import Unfit
 from anabranch.model.values.type_checks import make_check
@@ -131,7 +131,7 @@ def test_a_declared_type_without_columns_is_refused_with_the_field(outputs, reas
 
 def test_an_output_of_another_type_rejects_its_event_and_names_the_line():
     items = [Event(Txn(n, amount), "s", n) for n, amount in enumerate((1, "two", 3))]
-    answer = run(program(one), end_sources(items))
+    answer = run(program(one), end_channels(items))
     assert answer.values == [Alert("a", 1), Alert("a", 3)]
     (rejected,) = answer.rejected
     line = one.__code__.co_firstlineno
@@ -144,7 +144,7 @@ def test_an_output_of_another_type_rejects_its_event_and_names_the_line():
 
 def test_several_types_are_told_apart_by_their_class():
     items = [Event(Txn(0, 5), "s", 0), Event(Txn(1, None), "s", 1)]
-    answer = run(program(each), end_sources(items))
+    answer = run(program(each), end_channels(items))
     assert answer.values == [Alert("a", 1), Total(5)]
     assert "field 'total' of Total: expected int, got None" in answer.rejected[0].reason
     types = program(each).output_types

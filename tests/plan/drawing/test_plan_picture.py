@@ -10,7 +10,7 @@ from anabranch.plan.drawing.plan_picture import draw
 from anabranch.plan.drawing.text_width import estimate_width
 from anabranch.plan.optimizers import OPTIMIZERS
 from anabranch.plan.pricing.rates import Load, Rates, declare_rates, read_rates
-from anabranch.plan.tree import Plan, Worker
+from anabranch.plan.tree import Plan, PlanNode
 
 SVG = "{http://www.w3.org/2000/svg}"
 NAMES = (
@@ -25,9 +25,9 @@ def example(name):
 
 def barrier_of(count, optimizer="best"):
     program = load("examples/value_barrier.py:value_barrier")
-    rows = [{"tag": "Barrier", "source": "b", "rate": 1, "machine": "b"}]
+    rows = [{"type": "Barrier", "channel": "b", "rate": 1, "machine": "b"}]
     rows += [
-        {"tag": "Value", "source": f"s{n}", "rate": 300_000, "machine": f"m{n}"}
+        {"type": "Value", "channel": f"s{n}", "rate": 300_000, "machine": f"m{n}"}
         for n in range(count)
     ]
     rates = declare_rates(program, rows)
@@ -35,12 +35,14 @@ def barrier_of(count, optimizer="best"):
 
 
 def crowded():
-    """One worker with fifteen slices of long names, and one with a long source."""
+    """One node with fifteen slices of long names, and one with a long channel."""
     program = load("examples/key_counter.py:key_counter")
-    inc, read = program.tag("Inc"), program.tag("Read")
+    inc, read = program.event_type("Inc"), program.event_type("Read")
     many = [take(inc, key=f"customer number {n}") for n in range(15)]
-    far = take(inc, key="x", source="a source with a very long name indeed, longer than a box")
-    root = Worker(children=(Worker(*many), Worker(far)), machine="a machine with a long name too")
+    far = take(inc, key="x", channel="a channel with a very long name indeed, longer than a box")
+    root = PlanNode(
+        children=(PlanNode(*many), PlanNode(far)), machine="a machine with a long name too"
+    )
     rates = Rates([Load(part, 10) for part in (*many, far)] + [Load(take(read), 0.5)])
     return program, Plan(root), rates
 
@@ -66,7 +68,7 @@ def case(request):
 
 def parse(drawing):
     root = ET.fromstring(drawing)
-    return root, [group for group in root.iter(f"{SVG}g") if group.get("data-worker")]
+    return root, [group for group in root.iter(f"{SVG}g") if group.get("data-node")]
 
 
 def rectangles(element):
@@ -91,8 +93,8 @@ def span(text):
 
 def test_every_worker_is_in_the_drawing_once(case):
     _, groups = parse(draw(*case))
-    drawn = [path for group in groups for path in group.get("data-worker").split()]
-    assert sorted(drawn) == sorted(case[1].workers())
+    drawn = [path for group in groups for path in group.get("data-node").split()]
+    assert sorted(drawn) == sorted(case[1].nodes())
 
 
 def test_every_text_of_a_worker_fits_a_box_of_it(case):
@@ -154,12 +156,12 @@ def test_the_published_plan_is_labelled():
     root, groups = parse(drawing)
     texts = ["".join(text.itertext()) for text in root.iter(f"{SVG}text")]
     assert texts[0] == "A & <B>"
-    assert texts[1] == "greedy plan: 5 workers on 4 machines, 625 events/s"
+    assert texts[1] == "greedy plan: 5 nodes on 4 machines, 625 events/s"
     assert re.fullmatch(r"1\.\d+ ms of work for each second of stream", texts[2])
     assert "fork · join 10/s" in texts
     assert "runs apart" in texts
     assert [text for text in texts if text in rates.machines][-4:] == ["E0", "E1", "E2", "E3"]
-    chief = next(group for group in groups if group.get("data-worker") == "0.0")
+    chief = next(group for group in groups if group.get("data-node") == "0.0")
     assert "ab-chief" in ET.tostring(chief, "unicode")
     assert chief.find(f"{SVG}title").text == "0.0: Read[key=2]"
 
@@ -191,8 +193,8 @@ def test_a_busier_edge_is_wider():
     program, plan, _ = barrier_of(2)
     widths = []
     for rate in (1, 1000):
-        rows = [{"tag": "Barrier", "source": "b", "rate": rate}]
-        rows += [{"tag": "Value", "source": f"s{n}", "rate": 1e5} for n in range(2)]
+        rows = [{"type": "Barrier", "channel": "b", "rate": rate}]
+        rows += [{"type": "Value", "channel": f"s{n}", "rate": 1e5} for n in range(2)]
         drawing = draw(program, plan, declare_rates(program, rows))
         widths.append(float(re.search(r'C.*?stroke-width="([\d.]+)"', drawing)[1]))
     assert widths[0] < widths[1]

@@ -13,7 +13,7 @@ from anabranch.plan.optimizers.best import FEW, plan_best
 from anabranch.plan.pricing.cost import PRICES, Prices, price
 from anabranch.plan.pricing.machine_placement import place
 from anabranch.plan.pricing.rates import Load, Rates, spread_hot
-from anabranch.plan.tree import Plan, Worker
+from anabranch.plan.tree import Plan, PlanNode
 from anabranch.plan.validity import find_faults
 from examples import fraud as frauds
 from examples import key_counter as counter
@@ -25,18 +25,18 @@ from tests.plan.programs import Month, Reading, laned, unforked
 SLICES = {
     "value–barrier": (
         barrier.value_barrier,
-        [take(barrier.Barrier), *(take(barrier.Value, source=s) for s in ("a1", "a2", "a3"))],
+        [take(barrier.Barrier), *(take(barrier.Value, channel=s) for s in ("a1", "a2", "a3"))],
     ),
     "page view": (
         pages.page_view,
         [
             take(pages.Update, page=1),
-            *(take(pages.View, page=1, source=s) for s in ("v1", "v2")),
+            *(take(pages.View, page=1, channel=s) for s in ("v1", "v2")),
             take(pages.Update, page=2),
             take(pages.View, page=2),
         ],
     ),
-    "fraud": (frauds.fraud, [take(frauds.Rule), *(take(frauds.Txn, source=s) for s in "abc")]),
+    "fraud": (frauds.fraud, [take(frauds.Rule), *(take(frauds.Txn, channel=s) for s in "abc")]),
     "taxi": (taxis.taxi_tips, [take(taxis.Hour), *(take(taxis.Tip, taxi=n) for n in (1, 2, 3))]),
     "key counter": (
         counter.key_counter,
@@ -44,7 +44,7 @@ SLICES = {
             take(counter.Read, key=1),
             take(counter.Inc, key=1),
             take(counter.Read, key=2),
-            *(take(counter.Inc, key=2, source=s) for s in "ab"),
+            *(take(counter.Inc, key=2, channel=s) for s in "ab"),
         ],
     ),
 }
@@ -52,10 +52,10 @@ RATE = st.sampled_from([0.1, 1.0, 50.0, 3_000.0, 90_000.0, 600_000.0])
 MACHINE = st.sampled_from(["m0", "m1"])
 
 
-def put(worker, machines):
+def put(node, machines):
     machine = next(machines)
-    children = [put(child, machines) for child in worker.children]
-    return Worker(*worker.slices, children=children, state=worker.state, machine=machine)
+    children = [put(child, machines) for child in node.children]
+    return PlanNode(*node.slices, children=children, state=node.state, machine=machine)
 
 
 def find_cheapest(program, rates, machines):
@@ -63,7 +63,7 @@ def find_cheapest(program, rates, machines):
     return min(
         price(program, Plan(put(plan.root, iter(chosen))), rates).total
         for plan in enumerate_plans(program, [load.slice for load in rates.loads])
-        for chosen in product(machines, repeat=len(plan.workers()))
+        for chosen in product(machines, repeat=len(plan.nodes()))
     )
 
 
@@ -114,7 +114,7 @@ def test_small_is_what_the_five_programs_here_are():
 
 
 def leaves(plan):
-    return [worker for worker in plan.workers().values() if not worker.children]
+    return [node for node in plan.nodes().values() if not node.children]
 
 
 def test_a_slice_too_hot_for_one_worker_gets_lanes():
@@ -124,7 +124,7 @@ def test_a_slice_too_hot_for_one_worker_gets_lanes():
     assert {part for leaf in leaves(plan) for part in leaf.slices} == {
         take(barrier.Value, lane=Shard(n, 8)) for n in range(8)
     }
-    assert plan.root.slices.tags() == {barrier.Barrier}
+    assert plan.root.slices.event_types() == {barrier.Barrier}
     assert price(barrier.value_barrier, plan, rates).busiest < 1
 
 
@@ -135,21 +135,21 @@ def test_a_hot_key_gets_lanes_and_cold_keys_share_a_worker():
     plan = plan_best(counter.key_counter, rates)
     assert find_faults(counter.key_counter, plan) == []
     holding = {
-        key: [w for w in plan.workers().values() if take(counter.Inc, key=key) in w.slices]
+        key: [w for w in plan.nodes().values() if take(counter.Inc, key=key) in w.slices]
         for key in range(10)
     }
     assert holding.pop(7) == []
-    hot = [leaf for leaf in leaves(plan) if any(p.choice("@lane") for p in leaf.slices)]
-    assert len(hot) == 5
-    # The nine cold keys and the hot one's reads have one worker, or two at the most.
-    assert all(len(workers) == 1 for workers in holding.values())
-    assert len({id(worker) for workers in holding.values() for worker in workers}) <= 2
+    hot_keys = [leaf for leaf in leaves(plan) if any(p.choice("@lane") for p in leaf.slices)]
+    assert len(hot_keys) == 5
+    # The nine cold keys and the hot one's reads have one node, or two at the most.
+    assert all(len(nodes) == 1 for nodes in holding.values())
+    assert len({id(node) for nodes in holding.values() for node in nodes}) <= 2
     assert price(counter.key_counter, plan, rates).busiest < 1
 
 
 def test_what_can_not_be_spread_stays_on_one_worker():
     rates = Rates([Load(take(Reading), 5_000_000), Load(take(Month), 1)])
-    assert plan_best(unforked, rates) == Plan(Worker(Reading, Month, machine="local"), "best")
+    assert plan_best(unforked, rates) == Plan(PlanNode(Reading, Month, machine="local"), "best")
 
 
 def test_canonical_lanes_are_all_there_are():
@@ -164,21 +164,21 @@ def test_canonical_lanes_are_all_there_are():
 def test_little_to_do_is_done_by_one_worker():
     program, slices = SLICES["key counter"]
     rates = Rates([Load(part, 1.0) for part in slices])
-    assert len(plan_best(program, rates).workers()) == 1
+    assert len(plan_best(program, rates).nodes()) == 1
 
 
 def test_prices_decide():
     """What is hot depends on what an event costs."""
     rates = Rates([Load(take(barrier.Value), 100), Load(take(barrier.Barrier), 0.01)])
-    assert len(plan_best(barrier.value_barrier, rates).workers()) == 1
+    assert len(plan_best(barrier.value_barrier, rates).nodes()) == 1
     slow = Prices(seconds_per_event=0.02)
     assert len(leaves(plan_best(barrier.value_barrier, rates, (), slow))) == 3
     assert len(spread_hot(barrier.value_barrier, rates, slow.capacity).loads) == 4
     assert PRICES.capacity > 100
 
 
-def test_rates_that_name_one_tag_only_give_a_valid_plan():
-    rates = Rates([Load(take(barrier.Value, source=s), 400_000) for s in "ab"])
+def test_rates_that_name_one_event_type_only_give_a_valid_plan():
+    rates = Rates([Load(take(barrier.Value, channel=s), 400_000) for s in "ab"])
     plan = plan_best(barrier.value_barrier, rates)
     assert find_faults(barrier.value_barrier, plan) == []
     assert len(leaves(plan)) == 2

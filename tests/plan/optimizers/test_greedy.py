@@ -6,9 +6,9 @@ import pytest
 
 from anabranch import Program, depends, on, take
 from anabranch.errors import PlanError
-from anabranch.plan.optimizers.greedy import grow_tag_tree, plan_greedily
+from anabranch.plan.optimizers.greedy import grow_type_tree, plan_greedily
 from anabranch.plan.pricing.rates import Load, Rates
-from anabranch.plan.tree import Worker
+from anabranch.plan.tree import PlanNode
 from anabranch.plan.validity import find_faults
 from examples.ewma import Reading, ewma
 from examples.inc_dec import Dec, Inc, Mark, inc_dec
@@ -18,7 +18,7 @@ from examples.value_barrier import Barrier, Value, value_barrier
 from tests.plan import programs
 
 R1, R2, I1 = take(Read, key=1), take(Read, key=2), take(Count, key=1)
-I2A, I2B = (take(Count, key=2, source=name) for name in "ab")
+I2A, I2B = (take(Count, key=2, channel=name) for name in "ab")
 PUBLISHED = [
     Load(R2, 10, "E0"),
     Load(R1, 15, "E1"),
@@ -28,22 +28,22 @@ PUBLISHED = [
 ]
 
 
-def unordered(worker):
+def unordered(node):
     """Return a tree without left and right, with machines."""
-    below = frozenset(map(unordered, worker.children))
-    assert len(below) == len(worker.children)
-    return (frozenset(worker.slices), worker.machine, below)
+    below = frozenset(map(unordered, node.children))
+    assert len(below) == len(node.children)
+    return (frozenset(node.slices), node.machine, below)
 
 
 EXPECTED = unordered(
-    Worker(
+    PlanNode(
         machine="E0",
         children=(
-            Worker(R1, I1, machine="E1"),
-            Worker(
+            PlanNode(R1, I1, machine="E1"),
+            PlanNode(
                 R2,
                 machine="E0",
-                children=(Worker(I2A, machine="E2"), Worker(I2B, machine="E3")),
+                children=(PlanNode(I2A, machine="E2"), PlanNode(I2B, machine="E3")),
             ),
         ),
     )
@@ -69,7 +69,7 @@ def test_a_graph_in_pieces_leaves_the_root_without_slices():
     root = plan_greedily(ewma, rates).root
     assert len(root.slices) == 0
     assert root.machine == "m0"
-    assert root.subtree() == Worker(*(load.slice for load in rates.loads)).slices
+    assert root.subtree() == PlanNode(*(load.slice for load in rates.loads)).slices
 
 
 class House(NamedTuple):
@@ -99,45 +99,45 @@ def test_the_energy_case_forks_its_houses_below_the_end_of_a_timeslice():
         ]
     )
     # The rarer house comes first, as in the recorded run.
-    assert plan_greedily(program, rates).root == Worker(
+    assert plan_greedily(program, rates).root == PlanNode(
         EndTimeslice,
         machine="centre",
         children=(
-            Worker(take(House, house=1), machine="h1"),
-            Worker(take(House, house=0), machine="h0"),
+            PlanNode(take(House, house=1), machine="h1"),
+            PlanNode(take(House, house=0), machine="h0"),
         ),
     )
 
 
 def test_equal_rates_are_taken_in_the_order_they_were_declared():
-    loads = [Load(take(Inc), 5), Load(take(Dec, source="a"), 5), Load(take(Dec, source="b"), 5)]
-    assert plan_greedily(inc_dec, Rates(loads)).root == Worker(
+    loads = [Load(take(Inc), 5), Load(take(Dec, channel="a"), 5), Load(take(Dec, channel="b"), 5)]
+    assert plan_greedily(inc_dec, Rates(loads)).root == PlanNode(
         Inc,
         machine="local",
         children=(
-            Worker(take(Dec, source="a"), machine="local"),
-            Worker(take(Dec, source="b"), machine="local"),
+            PlanNode(take(Dec, channel="a"), machine="local"),
+            PlanNode(take(Dec, channel="b"), machine="local"),
         ),
     )
     # Decrements come first now, one by one, and there is nothing left to part.
     turned = [loads[1], loads[2], loads[0]]
-    assert plan_greedily(inc_dec, Rates(turned)).root == Worker(
+    assert plan_greedily(inc_dec, Rates(turned)).root == PlanNode(
         *(load.slice for load in loads), machine="local"
     )
 
 
 def test_what_is_rare_goes_up_even_if_it_is_no_marker():
     loads = [Load(take(Mark), 100), Load(take(Inc), 1), Load(take(Dec), 2)]
-    assert plan_greedily(inc_dec, Rates(loads)).root == Worker(Inc, Dec, Mark, machine="local")
+    assert plan_greedily(inc_dec, Rates(loads)).root == PlanNode(Inc, Dec, Mark, machine="local")
 
 
 def test_a_node_stands_where_most_of_its_own_events_arrive():
     loads = [
-        Load(take(Barrier, source="x"), 2, "m1"),
-        Load(take(Barrier, source="y"), 3, "m2"),
-        Load(take(Barrier, source="z"), 2, "m1"),
-        Load(take(Value, source="a"), 50, "m3"),
-        Load(take(Value, source="b"), 60, "m3"),
+        Load(take(Barrier, channel="x"), 2, "m1"),
+        Load(take(Barrier, channel="y"), 3, "m2"),
+        Load(take(Barrier, channel="z"), 2, "m1"),
+        Load(take(Value, channel="a"), 50, "m3"),
+        Load(take(Value, channel="b"), 60, "m3"),
     ]
     assert plan_greedily(value_barrier, Rates(loads)).root.machine == "m1"
 
@@ -150,21 +150,21 @@ def test_one_slice_from_two_machines_stays_on_one_worker():
     ]
     plan = plan_greedily(value_barrier, Rates(loads))
     assert find_faults(value_barrier, plan) == []
-    assert plan.root == Worker(Value, Barrier, machine="E1")
+    assert plan.root == PlanNode(Value, Barrier, machine="E1")
 
 
-def test_the_tag_tree_has_as_many_children_as_there_are_components():
-    loads = [Load(take(Barrier), 1), *(Load(take(Value, source=s), 9) for s in "abcd")]
-    tree = grow_tag_tree(value_barrier, loads)
+def test_the_event_type_tree_has_as_many_children_as_there_are_components():
+    loads = [Load(take(Barrier), 1), *(Load(take(Value, channel=s), 9) for s in "abcd")]
+    tree = grow_type_tree(value_barrier, loads)
     assert [load.slice for load in tree.loads] == [take(Barrier)]
-    assert [[x.slice.source for x in child.loads] for child in tree.children] == [
+    assert [[x.slice.channel for x in child.loads] for child in tree.children] == [
         ["a"], ["b"], ["c"], ["d"],
     ]  # fmt: skip
 
 
 def test_a_program_without_forks_has_no_greedy_plan_and_is_told_why():
     rates = Rates(
-        [Load(take(programs.Month), 1), *(Load(take(programs.Reading, source=s), 9) for s in "ab")]
+        [Load(take(programs.Month), 1), *(Load(take(programs.Reading, channel=s), 9) for s in "ab")]
     )
     with pytest.raises(PlanError, match="unforked has no forks that lead") as refused:
         plan_greedily(programs.unforked, rates)

@@ -7,7 +7,7 @@ import pytest
 from anabranch import Shard, take
 from anabranch.plan.pricing.cost import PRICES, Cost, Prices, assign, price
 from anabranch.plan.pricing.rates import Load, Rates
-from anabranch.plan.tree import Plan, Worker
+from anabranch.plan.tree import Plan, PlanNode
 from examples.key_counter import Inc, Read, key_counter
 from examples.value_barrier import Barrier, Value, value_barrier
 
@@ -19,9 +19,9 @@ PLAIN = Prices(
     seconds_per_round=Fraction(1, 10),
     seconds_per_event=Fraction(1, 100),
     seconds_per_join=Fraction(1, 50),
-    seconds_per_worker=Fraction(1, 200),
+    seconds_per_node=Fraction(1, 200),
 )
-A, B = take(Value, source="a"), take(Value, source="b")
+A, B = take(Value, channel="a"), take(Value, channel="b")
 RATES = Rates([Load(A, 30, "m1"), Load(B, 20, "m2"), Load(take(Barrier), 2, "m3")])
 
 
@@ -31,17 +31,17 @@ def cost(root, rates=RATES, prices=PLAIN, program=value_barrier):
 
 def test_one_worker_pays_for_what_comes_from_elsewhere():
     # 20 values and 2 barriers travel to m1, 10 bytes each; 52 events at a hundredth of a second.
-    found = cost(Worker(Value, Barrier, machine="m1"))
+    found = cost(PlanNode(Value, Barrier, machine="m1"))
     assert found == Cost(220, 0, pytest.approx(0.52), pytest.approx(0.52 + 0.22 + 0.005))
 
 
 def test_a_worker_without_a_machine_stands_where_its_events_arrive():
-    assert cost(Worker(Value, Barrier)).network_bytes == 0
+    assert cost(PlanNode(Value, Barrier)).network_bytes == 0
 
 
 def test_a_barrier_costs_a_round_and_two_states_and_a_request_per_child_elsewhere():
-    root = Worker(
-        Barrier, machine="m1", children=(Worker(A, machine="m1"), Worker(B, machine="m2"))
+    root = PlanNode(
+        Barrier, machine="m1", children=(PlanNode(A, machine="m1"), PlanNode(B, machine="m2"))
     )
     # Two barriers come from m3 (20 bytes); each fetches the state of m2 and brings it back (201).
     network = 2 * 10 + 2 * 201
@@ -52,10 +52,12 @@ def test_a_barrier_costs_a_round_and_two_states_and_a_request_per_child_elsewher
 
 
 def test_an_event_asks_every_level_below_it_for_its_state():
-    c, d = take(Value, source="c"), take(Value, source="d")
+    c, d = take(Value, channel="c"), take(Value, channel="d")
     rates = Rates([*RATES.loads, Load(c, 5, "m3"), Load(d, 0.5, "m3")])
-    below = Worker(d, machine="m3", children=(Worker(B, machine="m2"), Worker(c, machine="m3")))
-    root = Worker(Barrier, machine="m3", children=(Worker(A, machine="m1"), below))
+    below = PlanNode(
+        d, machine="m3", children=(PlanNode(B, machine="m2"), PlanNode(c, machine="m3"))
+    )
+    root = PlanNode(Barrier, machine="m3", children=(PlanNode(A, machine="m1"), below))
     # Barriers go two levels down, d's events one.
     rounds = 2 * 2 + 0.5 * 1
     # m1 is asked by barriers only; m2 by barriers and by d.
@@ -66,8 +68,8 @@ def test_an_event_asks_every_level_below_it_for_its_state():
 
 
 def test_an_inner_worker_is_busy_with_its_events_and_its_joins():
-    leaves = (Worker(take(Value, source="x")), Worker(take(Value, source="y")))
-    root = Worker(Barrier, A, B, children=leaves)
+    leaves = (PlanNode(take(Value, channel="x")), PlanNode(take(Value, channel="y")))
+    root = PlanNode(Barrier, A, B, children=leaves)
     assert cost(root).busiest == pytest.approx(52 / 100 + 52 / 50)
 
 
@@ -78,7 +80,7 @@ def test_a_worker_is_plenty_busy_at_seven_tenths():
 
 def test_a_cost_reads_as_one_would_say_it():
     assert str(Cost(12345.6, 3.25, 0.5, 9)) == (
-        "12,346 B/s on the network, 3.2 rounds/s, busiest worker 50.0%"
+        "12,346 B/s on the network, 3.2 rounds/s, busiest node 50.0%"
     )
 
 
@@ -95,7 +97,7 @@ def shares(root, *loads, program=value_barrier):
 
 
 def test_a_load_goes_to_the_worker_with_its_slice():
-    root = Worker(Barrier, children=(Worker(A), Worker(B)))
+    root = PlanNode(Barrier, children=(PlanNode(A), PlanNode(B)))
     assert shares(root, *RATES.loads) == {
         "0": {"Barrier": 2},
         "0.0": {"Value@a": 30},
@@ -104,15 +106,15 @@ def test_a_load_goes_to_the_worker_with_its_slice():
 
 
 def test_a_load_that_nobody_answers_for_goes_to_the_root():
-    root = Worker(Barrier, children=(Worker(A), Worker(B)))
-    assert shares(root, Load(take(Value, source="c"), 7)) == {"0": {"Value@c": 7}}
+    root = PlanNode(Barrier, children=(PlanNode(A), PlanNode(B)))
+    assert shares(root, Load(take(Value, channel="c"), 7)) == {"0": {"Value@c": 7}}
 
 
 def test_lanes_share_a_load():
-    lanes = [Worker(take(Value, lane=Shard(n, 4))) for n in (1, 3)]
-    left = Worker(take(Value, lane=Shard(0, 2)))
-    root = Worker(Barrier, children=(left, Worker(children=lanes)))
-    assert shares(root, Load(take(Value, source="a"), 40)) == {
+    lanes = [PlanNode(take(Value, lane=Shard(n, 4))) for n in (1, 3)]
+    left = PlanNode(take(Value, lane=Shard(0, 2)))
+    root = PlanNode(Barrier, children=(left, PlanNode(children=lanes)))
+    assert shares(root, Load(take(Value, channel="a"), 40)) == {
         "0.0": {"Value@a": 20},
         "0.1.0": {"Value@a": 10},
         "0.1.1": {"Value@a": 10},
@@ -120,28 +122,28 @@ def test_lanes_share_a_load():
 
 
 def test_what_the_lanes_leave_goes_to_whoever_stands_above_them():
-    lanes = [Worker(take(Value, lane=Shard(n, 4))) for n in (0, 1)]
-    assert shares(Worker(Barrier, children=lanes), Load(A, 40)) == {
+    lanes = [PlanNode(take(Value, lane=Shard(n, 4))) for n in (0, 1)]
+    assert shares(PlanNode(Barrier, children=lanes), Load(A, 40)) == {
         "0": {"Value@a": 20}, "0.0": {"Value@a": 10}, "0.1": {"Value@a": 10},
     }  # fmt: skip
-    inner = Worker(Value, children=lanes)
-    top = Worker(Barrier, children=(inner, Worker(take(Barrier, source="x"))))
+    inner = PlanNode(Value, children=lanes)
+    top = PlanNode(Barrier, children=(inner, PlanNode(take(Barrier, channel="x"))))
     for load in (Load(A, 40), Load(take(Value), 40)):
         name = str(load.slice)
         assert shares(top, load) == {"0.0": {name: 20}, "0.0.0": {name: 10}, "0.0.1": {name: 10}}
 
 
 def test_the_lowest_worker_that_takes_a_load_has_it():
-    lanes = [Worker(take(Value, lane=Shard(n, 2))) for n in (0, 1)]
-    assert shares(Worker(Barrier, Value, children=lanes), Load(take(Value), 40)) == {
+    lanes = [PlanNode(take(Value, lane=Shard(n, 2))) for n in (0, 1)]
+    assert shares(PlanNode(Barrier, Value, children=lanes), Load(take(Value), 40)) == {
         "0.0": {"Value": 20}, "0.1": {"Value": 20},
     }  # fmt: skip
 
 
 def test_a_key_goes_to_the_shard_it_hashes_to():
-    halves = [Worker(take(Inc, key=Shard(n, 2)), take(Read, key=Shard(n, 2))) for n in (0, 1)]
+    halves = [PlanNode(take(Inc, key=Shard(n, 2)), take(Read, key=Shard(n, 2))) for n in (0, 1)]
     loads = [Load(take(Inc, key=key), 1) for key in range(8)]
-    found = shares(Worker(children=halves), *loads, program=key_counter)
+    found = shares(PlanNode(children=halves), *loads, program=key_counter)
     assert sorted(name for mine in found.values() for name in mine) == [
         f"Inc[key={key}]" for key in range(8)
     ]
@@ -149,8 +151,8 @@ def test_a_key_goes_to_the_shard_it_hashes_to():
 
 
 def test_shards_of_another_count_take_what_they_share():
-    quarters = [Worker(take(Inc, key=Shard(n, 4))) for n in (0, 2)]
-    root = Worker(Read, children=quarters)
+    quarters = [PlanNode(take(Inc, key=Shard(n, 4))) for n in (0, 2)]
+    root = PlanNode(Read, children=quarters)
     name = "Inc[key in 0/2]"
     assert shares(root, Load(take(Inc, key=Shard(0, 2)), 40), program=key_counter) == {
         "0.0": {name: 20}, "0.1": {name: 20},
@@ -160,14 +162,14 @@ def test_shards_of_another_count_take_what_they_share():
     }
 
 
-def test_sources_share_a_load_that_names_none_in_equal_parts():
-    root = Worker(Barrier, children=(Worker(A), Worker(B)))
+def test_channels_share_a_load_that_names_none_in_equal_parts():
+    root = PlanNode(Barrier, children=(PlanNode(A), PlanNode(B)))
     assert shares(root, Load(take(Value), 40)) == {"0.0": {"Value": 20}, "0.1": {"Value": 20}}
 
 
 def test_nothing_of_a_load_is_lost_or_counted_twice():
-    lanes = [Worker(take(Value, lane=Shard(n, 3))) for n in (0, 2)]
-    root = Worker(Barrier, children=(Worker(A, children=lanes), Worker(B)))
+    lanes = [PlanNode(take(Value, lane=Shard(n, 3))) for n in (0, 2)]
+    root = PlanNode(Barrier, children=(PlanNode(A, children=lanes), PlanNode(B)))
     # Not valid, and yet every event has one owner.
     for load in (Load(take(Value), 9), Load(A, 9), Load(take(Value, lane=Shard(1, 2)), 9)):
         assigned = assign(value_barrier, Plan(root), Rates([load]))

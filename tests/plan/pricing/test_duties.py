@@ -6,7 +6,7 @@ from anabranch.plan.optimizers import OPTIMIZERS
 from anabranch.plan.pricing.cost import assign, price
 from anabranch.plan.pricing.duties import list_duties, name_slices
 from anabranch.plan.pricing.rates import declare_rates, read_rates
-from anabranch.plan.tree import Plan, Worker
+from anabranch.plan.tree import Plan, PlanNode
 
 NAMES = ("max_temperature", "key_counter", "inc_dec", "smart_home", "fraud", "value_barrier")
 
@@ -35,30 +35,30 @@ def barrier():
 
 
 def test_lanes_share_a_load_and_the_rest_goes_to_the_root(barrier):
-    value = barrier.tag("Value")
-    lanes = [Worker(take(value, lane=Shard(n, 4))) for n in (0, 1)]
-    plan = Plan(Worker(barrier.tag("Barrier"), children=lanes))
-    rates = declare_rates(barrier, [{"tag": "Value", "source": "a", "rate": 100}])
+    value = barrier.event_type("Value")
+    lanes = [PlanNode(take(value, lane=Shard(n, 4))) for n in (0, 1)]
+    plan = Plan(PlanNode(barrier.event_type("Barrier"), children=lanes))
+    rates = declare_rates(barrier, [{"type": "Value", "channel": "a", "rate": 100}])
     assigned = assign(barrier, plan, rates)
     shares = {path: sum(load.rate for load in loads) for path, loads in assigned.items()}
     assert shares == {"0": 50, "0.0": 25, "0.1": 25}
 
 
 def test_a_finer_shard_belongs_to_the_coarser_one_that_holds_it(barrier):
-    value = barrier.tag("Value")
-    halves = [Worker(take(value, lane=Shard(n, 2))) for n in (0, 1)]
-    plan = Plan(Worker(barrier.tag("Barrier"), children=halves))
+    value = barrier.event_type("Value")
+    halves = [PlanNode(take(value, lane=Shard(n, 2))) for n in (0, 1)]
+    plan = Plan(PlanNode(barrier.event_type("Barrier"), children=halves))
     rates = declare_rates(
-        barrier, [{"tag": "Value", "lane": f"{n}/4", "rate": 1 + n} for n in range(4)]
+        barrier, [{"type": "Value", "lane": f"{n}/4", "rate": 1 + n} for n in range(4)]
     )
     assigned = assign(barrier, plan, rates)
     shares = {path: sum(load.rate for load in loads) for path, loads in assigned.items()}
     assert shares == {"0": 0, "0.0": 1 + 3, "0.1": 2 + 4}
 
 
-def test_slices_that_differ_by_source_only_are_named_together(barrier):
-    value = barrier.tag("Value")
-    assert name_slices([take(value, source=name) for name in "ab"]) == [("Value", "from a, b")]
-    assert name_slices([take(value, source=name) for name in "abc"]) == [
-        ("Value", "from 3 sources")
+def test_slices_that_differ_by_channel_only_are_named_together(barrier):
+    value = barrier.event_type("Value")
+    assert name_slices([take(value, channel=name) for name in "ab"]) == [("Value", "from a, b")]
+    assert name_slices([take(value, channel=name) for name in "abc"]) == [
+        ("Value", "from 3 channels")
     ]

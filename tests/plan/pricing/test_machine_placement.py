@@ -1,4 +1,4 @@
-"""Placement from the leaves up, against every way to put workers on machines."""
+"""Placement from the leaves up, against every way to put nodes on machines."""
 
 from itertools import product
 
@@ -10,11 +10,11 @@ from anabranch import take
 from anabranch.plan.pricing.cost import Prices, price
 from anabranch.plan.pricing.machine_placement import place
 from anabranch.plan.pricing.rates import Load, Rates
-from anabranch.plan.tree import Plan, Worker
+from anabranch.plan.tree import Plan, PlanNode
 from examples.value_barrier import Barrier, Value, value_barrier
 
 MACHINES = ("m0", "m1", "m2")
-SLICES = [take(Barrier), *(take(Value, source=s) for s in "abcd")]
+SLICES = [take(Barrier), *(take(Value, channel=s) for s in "abcd")]
 PRICES = st.builds(
     Prices,
     event_bytes=st.sampled_from([1.0, 64.0, 500.0]),
@@ -35,20 +35,20 @@ NAMES = st.sampled_from(SLICES)
 
 def trees():
     return st.recursive(
-        st.builds(Worker, NAMES),
+        st.builds(PlanNode, NAMES),
         lambda below: st.builds(
-            lambda own, a, b: Worker(*own, children=(a, b)),
+            lambda own, a, b: PlanNode(*own, children=(a, b)),
             st.lists(NAMES, max_size=2), below, below,
         ),
         max_leaves=3,
     )  # fmt: skip
 
 
-def put(worker, machines):
-    """Put workers on machines, in the order of a walk."""
+def put(node, machines):
+    """Put nodes on machines, in the order of a walk."""
     machine = next(machines)
-    children = [put(child, machines) for child in worker.children]
-    return Worker(*worker.slices, children=children, state=worker.state, machine=machine)
+    children = [put(child, machines) for child in node.children]
+    return PlanNode(*node.slices, children=children, state=node.state, machine=machine)
 
 
 @given(trees(), RATES, PRICES)
@@ -73,20 +73,20 @@ def test_only_machines_change(root, rates):
 
 def test_a_worker_stands_where_its_events_arrive():
     rates = Rates([Load(SLICES[1], 5, "m1"), Load(SLICES[2], 9, "m2"), Load(SLICES[0], 1, "m0")])
-    root = Worker(Barrier, children=(Worker(SLICES[1]), Worker(SLICES[2])))
+    root = PlanNode(Barrier, children=(PlanNode(SLICES[1]), PlanNode(SLICES[2])))
     small_states = Prices(state_bytes=1, request_bytes=1)
     placed = place(value_barrier, Plan(root), rates, (), small_states)
-    assert [w.machine for w in placed.workers().values()] == ["m0", "m1", "m2"]
+    assert [w.machine for w in placed.nodes().values()] == ["m0", "m1", "m2"]
 
 
 def test_a_state_too_large_to_travel_keeps_its_workers_together():
     rates = Rates([Load(SLICES[1], 5, "m1"), Load(SLICES[2], 9, "m2"), Load(SLICES[0], 1, "m0")])
-    root = Worker(Barrier, children=(Worker(SLICES[1]), Worker(SLICES[2])))
+    root = PlanNode(Barrier, children=(PlanNode(SLICES[1]), PlanNode(SLICES[2])))
     placed = place(value_barrier, Plan(root), rates, (), Prices(state_bytes=1e9))
-    assert [w.machine for w in placed.workers().values()] == ["m2", "m2", "m2"]
+    assert [w.machine for w in placed.nodes().values()] == ["m2", "m2", "m2"]
 
 
 def test_of_equal_machines_the_first_is_taken():
     rates = Rates([Load(SLICES[1], 5, "m1"), Load(SLICES[2], 5, "m2")])
-    placed = place(value_barrier, Plan(Worker(Value, Barrier)), rates, ("m0",))
+    placed = place(value_barrier, Plan(PlanNode(Value, Barrier)), rates, ("m0",))
     assert placed.root.machine == "m1"

@@ -34,7 +34,7 @@ def test_equal_slices_at_one_machine_are_added_up():
 
 
 def test_machines_come_in_order_of_first_mention():
-    rates = Rates([Load(take(Value, source=s), 1, m) for s, m in zip("abc", "zaz", strict=True)])
+    rates = Rates([Load(take(Value, channel=s), 1, m) for s, m in zip("abc", "zaz", strict=True)])
     assert rates.machines == ("z", "a")
 
 
@@ -53,7 +53,7 @@ def test_no_rates_at_all_are_refused():
 
 
 def test_a_load_reads_as_one_would_say_it():
-    assert str(Load(take(Inc, key=1, source="a"), 1500, "E1")) == "Inc[key=1]@a 1500/s at E1"
+    assert str(Load(take(Inc, key=1, channel="a"), 1500, "E1")) == "Inc[key=1]@a 1500/s at E1"
 
 
 # Assumed.
@@ -61,8 +61,8 @@ def test_a_load_reads_as_one_would_say_it():
 
 def test_markers_are_assumed_to_be_a_hundred_times_rarer():
     assert assume_rates(value_barrier, {Value: ["a", "b"]}).loads == (
-        Load(take(Value, source="a"), 100, "a"),
-        Load(take(Value, source="b"), 100, "b"),
+        Load(take(Value, channel="a"), 100, "a"),
+        Load(take(Value, channel="b"), 100, "b"),
         Load(take(Barrier), 1, "local"),
     )
 
@@ -72,12 +72,12 @@ def test_markers_are_assumed_to_be_a_hundred_times_rarer():
 
 def test_rates_are_declared_row_by_row():
     rows = [
-        {"tag": "Inc", "key": 1, "source": "s1", "rate": 100, "machine": "E1"},
-        {"tag": "Read", "key": "2/8", "rate": "0.5"},
-        {"tag": "Inc", "lane": "0/4", "key": "a/b", "rate": 3},
+        {"type": "Inc", "key": 1, "channel": "s1", "rate": 100, "machine": "E1"},
+        {"type": "Read", "key": "2/8", "rate": "0.5"},
+        {"type": "Inc", "lane": "0/4", "key": "a/b", "rate": 3},
     ]
     assert declare_rates(key_counter, rows).loads == (
-        Load(take(Inc, key=1, source="s1"), 100, "E1"),
+        Load(take(Inc, key=1, channel="s1"), 100, "E1"),
         Load(take(Read, key=Shard(2, 8)), 0.5, "local"),
         Load(take(Inc, key="a/b", lane=Shard(0, 4)), 3, "local"),
     )
@@ -86,28 +86,28 @@ def test_rates_are_declared_row_by_row():
 @pytest.mark.parametrize(
     ("row", "why"),
     [
-        ({"tag": "Nope", "rate": 1}, "program has no tag 'Nope'; it has Inc, Read"),
-        ({"tag": "Inc"}, "'rate'"),
-        ({"rate": 1}, "'tag'"),
-        ({"tag": "Inc", "rate": "fast"}, "could not convert string to float: 'fast'"),
-        ({"tag": "Inc", "rate": None}, "float() argument must be"),
-        ({"tag": "Inc", "colour": 1, "rate": 1}, "Inc can't be cut by `colour`"),
-        ({"tag": "Inc", "key": "8/8", "rate": 1}, "there is no shard 8 of 8"),
-        ({"tag": "Inc", "key": [1], "rate": 1}, "unhashable type: 'list'"),
+        ({"type": "Nope", "rate": 1}, "program has no event type 'Nope'; it has Inc, Read"),
+        ({"type": "Inc"}, "'rate'"),
+        ({"rate": 1}, "'type'"),
+        ({"type": "Inc", "rate": "fast"}, "could not convert string to float: 'fast'"),
+        ({"type": "Inc", "rate": None}, "float() argument must be"),
+        ({"type": "Inc", "colour": 1, "rate": 1}, "Inc can't be cut by `colour`"),
+        ({"type": "Inc", "key": "8/8", "rate": 1}, "there is no shard 8 of 8"),
+        ({"type": "Inc", "key": [1], "rate": 1}, "unhashable type: 'list'"),
         ("Inc", "'str' object has no attribute 'items'"),
         (["Inc", 1], "'list' object has no attribute 'items'"),
     ],
 )
 def test_a_row_that_can_not_be_read_is_shown_with_the_reason(row, why):
     with pytest.raises(InputError, match="a rate can't be read") as refused:
-        declare_rates(key_counter, [{"tag": "Inc", "rate": 1}, row])
+        declare_rates(key_counter, [{"type": "Inc", "rate": 1}, row])
     assert refused.value.got.startswith(f"{row!r} (")
     assert why in refused.value.got
 
 
 def test_rates_are_read_from_a_file(tmp_path):
     file = tmp_path / "rates.json"
-    file.write_text(json.dumps([{"tag": "Inc", "key": 1, "rate": 2}]))
+    file.write_text(json.dumps([{"type": "Inc", "key": 1, "rate": 2}]))
     assert read_rates(key_counter, str(file)).loads == (Load(take(Inc, key=1), 2, "local"),)
 
 
@@ -115,7 +115,7 @@ def test_rates_are_read_from_a_file(tmp_path):
     ("text", "what"),
     [
         ("{", "rates can't be read from"),
-        ('{"tag": "Inc"}', "is not a list of rates"),
+        ('{"type": "Inc"}', "is not a list of rates"),
         ("[]", "there are no rates"),
         ('["Inc"]', "a rate can't be read"),
     ],
@@ -135,32 +135,34 @@ def test_a_file_that_is_not_there_is_refused(tmp_path):
 # Sampled.
 
 
-def test_a_sample_is_counted_by_tag_source_and_key():
+def test_a_sample_is_counted_by_event_type_channel_and_key():
     # Five events in the five units of time from 1 to 5.
     assert sample_rates(key_counter, [*counter.events, Heartbeat(9, "a")]).loads == (
-        Load(take(Inc, key=1, source="a"), 0.2, "a"),
-        Load(take(Inc, key=2, source="a"), 0.2, "a"),
-        Load(take(Read, key=1, source="reads"), 0.4, "reads"),
-        Load(take(Inc, key=2, source="b"), 0.2, "b"),
+        Load(take(Inc, key=1, channel="a"), 0.2, "a"),
+        Load(take(Inc, key=2, channel="a"), 0.2, "a"),
+        Load(take(Read, key=1, channel="reads"), 0.4, "reads"),
+        Load(take(Inc, key=2, channel="b"), 0.2, "b"),
     )
 
 
-def test_a_tag_without_the_key_is_counted_whole():
+def test_a_event_type_without_the_key_is_counted_whole():
     events = [Event(Metered(1, 7, 3), "a", 0), Event(Month(4), "b", 0)]
     assert sample_rates(calendar, events).loads == (
-        Load(take(Metered, meter=7, source="a"), 0.25, "a"),
-        Load(take(Month, source="b"), 0.25, "b"),
+        Load(take(Metered, meter=7, channel="a"), 0.25, "a"),
+        Load(take(Month, channel="b"), 0.25, "b"),
     )
 
 
 def test_more_keys_than_wanted_share_shards():
     events = [Event(Inc(t, key=t), "a", t) for t in range(10)]
     alone = sample_rates(key_counter, events, most_keys=10)
-    assert [load.slice for load in alone.loads] == [take(Inc, key=t, source="a") for t in range(10)]
+    assert [load.slice for load in alone.loads] == [
+        take(Inc, key=t, channel="a") for t in range(10)
+    ]
     shared = sample_rates(key_counter, events, most_keys=9, shards=2)
     homes = [hash_stably(t) % 2 for t in range(10)]
     assert {load.slice: load.rate for load in shared.loads} == {
-        take(Inc, key=Shard(n, 2), source="a"): pytest.approx(homes.count(n) / 10) for n in (0, 1)
+        take(Inc, key=Shard(n, 2), channel="a"): pytest.approx(homes.count(n) / 10) for n in (0, 1)
     }
 
 
@@ -177,7 +179,7 @@ def test_an_empty_sample_is_refused():
 # Measured.
 
 
-def test_a_progress_gives_each_source_to_the_tag_it_names():
+def test_a_progress_gives_each_channel_to_the_event_type_it_names():
     progress = {
         "sources": [
             {"description": "FileStreamSource[values]", "inputRowsPerSecond": 900.0},
@@ -190,7 +192,7 @@ def test_a_progress_gives_each_source_to_the_tag_it_names():
     )
 
 
-def test_a_source_that_names_no_tag_is_shared_by_all():
+def test_a_channel_that_names_no_event_type_is_shared_by_all():
     progress = {"sources": [{"description": "Kafka[all]", "inputRowsPerSecond": 10.0}]}
     assert measure_rates(value_barrier, progress).loads == (
         Load(take(Value), 5, "local"),
@@ -198,7 +200,7 @@ def test_a_source_that_names_no_tag_is_shared_by_all():
     )
 
 
-def test_sources_of_one_tag_are_added_up():
+def test_channels_of_one_event_type_are_added_up():
     progress = {
         "sources": [{"description": "value 1", "inputRowsPerSecond": 3}, {"description": "value 2"}]
     }
@@ -220,8 +222,8 @@ def test_a_file_of_a_query_s_progress_is_read_as_rates(tmp_path):
     assert read_rates(value_barrier, str(file)).loads == (Load(take(Value), 7, "local"),)
 
 
-def test_a_progress_without_sources_is_refused():
-    with pytest.raises(InputError, match="the progress names no sources") as refused:
+def test_a_progress_without_channels_is_refused():
+    with pytest.raises(InputError, match="the progress names no channels") as refused:
         measure_rates(value_barrier, {"batchId": 1})
     assert refused.value.got == "batchId"
 
@@ -230,9 +232,9 @@ def test_a_progress_without_sources_is_refused():
 
 
 def test_a_hot_slice_gets_as_many_lanes_as_it_needs():
-    rates = Rates([Load(take(Value, source="a"), 250, "m"), Load(take(Barrier), 1, "m")])
+    rates = Rates([Load(take(Value, channel="a"), 250, "m"), Load(take(Barrier), 1, "m")])
     assert spread_hot(value_barrier, rates, 100).loads == (
-        *(Load(take(Value, source="a", lane=Shard(n, 3)), 250 / 3, "m") for n in range(3)),
+        *(Load(take(Value, channel="a", lane=Shard(n, 3)), 250 / 3, "m") for n in range(3)),
         Load(take(Barrier), 1, "m"),
     )
 

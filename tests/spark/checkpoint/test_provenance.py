@@ -40,29 +40,29 @@ def test_a_checkpoint_of_before_is_left_to_its_shards(tmp_path):
     assert find_shards(tmp_path) is None
 
 
-MADE_OF_B = {**MADE, "source 'b'": "Source(name='b', lateness=0)"}
-MADE_OF_BOTH = {**MADE_OF_B, "source 'c'": "Source(name='c', lateness=0)"}
+MADE_OF_B = {**MADE, "channel 'b'": "Channel(name='b', lateness=0)"}
+MADE_OF_BOTH = {**MADE_OF_B, "channel 'c'": "Channel(name='c', lateness=0)"}
 
 
-def test_a_source_may_be_added_and_may_not_be_missing_from_then_on(tmp_path):
+def test_a_channel_may_be_added_and_may_not_be_missing_from_then_on(tmp_path):
     check_made_by(tmp_path, MADE_OF_B)
     commit(tmp_path)
     check_made_by(tmp_path, MADE_OF_BOTH)
     assert read_made_by(tmp_path) == MADE_OF_BOTH
-    with pytest.raises(ChangedProgramError, match="source 'c', and no feed declares it now"):
+    with pytest.raises(ChangedProgramError, match="channel 'c', and no source declares it now"):
         check_made_by(tmp_path, MADE_OF_B)
-    changed = {**MADE_OF_BOTH, "source 'b'": "Source(name='b', lateness=5)"}
-    with pytest.raises(ChangedProgramError, match="made with other source 'b'"):
+    changed = {**MADE_OF_BOTH, "channel 'b'": "Channel(name='b', lateness=5)"}
+    with pytest.raises(ChangedProgramError, match="made with other channel 'b'"):
         check_made_by(tmp_path, changed)
 
 
-def test_a_source_in_a_column_is_not_added_while_a_batch_without_it_is_unfinished(tmp_path):
+def test_a_channel_in_a_column_is_not_added_while_a_batch_without_it_is_unfinished(tmp_path):
     check_made_by(tmp_path, MADE_OF_B)
     commit(tmp_path)
     (tmp_path / "offsets").mkdir()
     for number in ("0", "1"):
         (tmp_path / "offsets" / number).touch()
-    with pytest.raises(ChangedProgramError, match="batch 1 was planned before source 'c'"):
+    with pytest.raises(ChangedProgramError, match="batch 1 was planned before channel 'c'"):
         check_made_by(tmp_path, MADE_OF_BOTH, mixed={"b", "c"})
     assert read_made_by(tmp_path) == MADE_OF_B
     check_made_by(tmp_path, MADE_OF_BOTH)  # A folder of its own has nothing in that batch.

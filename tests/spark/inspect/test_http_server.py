@@ -15,7 +15,7 @@ import pytest
 
 from anabranch import Event, Program, depends, on
 from anabranch.errors import InputError, MissingExtraError
-from anabranch.eventtime.channels import Source
+from anabranch.eventtime.channels import Channel
 from anabranch.microbatch.inspect.replica import Replica
 from anabranch.spark.inspect import http_server
 from anabranch.spark.inspect.http_access import Access, grant
@@ -54,11 +54,11 @@ pairs = Program(
     depends(Pair, Pair, same="place"),
     state=MapOf(Sum(), by="place"),
 )
-SOURCES = (Source("s", strict=True),)
+CHANNELS = (Channel("s", unique_times=True),)
 
 
-def make_copy(program, events, sources=SOURCES, batch=3):
-    engine = Engine(program, sources, 2, columns=False)
+def make_copy(program, events, channels=CHANNELS, batch=3):
+    engine = Engine(program, channels, 2, columns=False)
     engine.batch([[to_row(Event(event, "s", seq)) for seq, event in enumerate(events)]])
     return Replica(batch, list_values(engine)).current
 
@@ -81,7 +81,7 @@ def copy():
     return make_copy(sums, [Paid(n, name, n + 1) for n, name in enumerate(NAMES)])
 
 
-def speak(port, *requests):
+def emit(port, *requests):
     """Send requests over one connection, and return the answers that come until it is closed."""
     found = []
     with socket.create_connection(("127.0.0.1", port)) as client, client.makefile("rb") as reader:
@@ -127,13 +127,13 @@ def test_keys_of_any_text_are_found_by_their_percent_encoding(copy):
         if name:
             status, found = answer(copy, "GET", f"/state/{quote(name, safe='')}")
             assert (status, found) == (
-                200, {"key": name, "value": place + 1, "batch": 3, "frontier": len(NAMES) - 1},
+                200, {"key": name, "value": place + 1, "batch": 3, "watermark": len(NAMES) - 1},
             )  # fmt: skip
     assert answer(copy, "GET", "/state/%C3")[0] == 400, "no UTF-8"
 
 
 def test_what_can_not_be_answered_says_why(copy):
-    numbered = make_copy(PROGRAMS["hot"], [])
+    numbered = make_copy(PROGRAMS["hot_keys"], [])
     numbered_key = answer(numbered, "GET", "/state/seven")
     assert numbered_key[0] == 400
     assert numbered_key[1]["error"] == "keys are whole numbers, and 'seven' is none"
@@ -144,7 +144,7 @@ def test_what_can_not_be_answered_says_why(copy):
     assert answer(copy, "GET", "/")[0] == 404
     assert answer(copy, "GET", "/state") == (
         400,
-        {"error": "say which keys: /state/KEY or /state?keys=A,B", "batch": 3, "frontier": 6},
+        {"error": "say which keys: /state/KEY or /state?keys=A,B", "batch": 3, "watermark": 6},
     )
     assert answer(copy, "GET", "/state?where=1")[1]["error"] == "where is not understood; keys= is"
     many = ",".join("x" * (MOST_KEYS + 1))
@@ -162,7 +162,7 @@ def test_keys_that_are_neither_texts_nor_numbers_are_json():
 def test_a_state_without_entries_is_served_whole():
     program = PROGRAMS["alarms"]
     items = draw_items(random.Random(1), program, 10)
-    engine = Engine(program, tuple(Source(name) for name in "abc"), 1, columns=False)
+    engine = Engine(program, tuple(Channel(name) for name in "abc"), 1, columns=False)
     engine.batch([[to_row(item) for item in items]])
     copy = Replica(0, list_values(engine)).current
     status, found = answer(copy, "GET", "/state")
@@ -172,19 +172,19 @@ def test_a_state_without_entries_is_served_whole():
 def test_a_connection_stays_open_and_answers_in_order(copy):
     with Server(Still(copy)) as server:
         half = get("/state/ann")
-        found = speak(
+        found = emit(
             server.port, get("/batch") + half[:20], half[20:], get("/state?keys=ann,x"),
             get("/health", more="Connection: close\r\n") + get("/batch"),
         )  # fmt: skip
         assert [status for status, _, _ in found] == [200, 200, 200, 200]
         assert found[1][1]["value"] == 1
         assert found[2][1] == {
-            "found": [{"key": "ann", "value": 1}], "missing": ["x"], "batch": 3, "frontier": 6,
+            "found": [{"key": "ann", "value": 1}], "missing": ["x"], "batch": 3, "watermark": 6,
         }  # fmt: skip
         assert [connection for _, _, connection in found] == [None, None, None, b"close"]
-        assert speak(server.port, get("/batch", "1.0"))[0][2] == b"close"
+        assert emit(server.port, get("/batch", "1.0"))[0][2] == b"close"
         for wrong in (b"nonsense\r\n\r\n", b"GET / FTP/1.1\r\n\r\n", b"x" * ((1 << 16) + 1)):
-            assert speak(server.port, wrong)[0][::2] == (400, b"close")
+            assert emit(server.port, wrong)[0][::2] == (400, b"close")
 
 
 def test_many_ask_while_batches_come_and_each_sees_one_of_them():
@@ -197,7 +197,7 @@ def test_many_ask_while_batches_come_and_each_sees_one_of_them():
 
     def look(port):
         while follower.current is not copies[-1]:
-            _, found, _ = speak(port, get("/state?keys=ann,bob,cyd"))[0]
+            _, found, _ = emit(port, get("/state?keys=ann,bob,cyd"))[0]
             values = {one["value"] for one in found["found"]}
             seen.add(found["batch"])
             if values != {found["batch"]}:
@@ -208,7 +208,7 @@ def test_many_ask_while_batches_come_and_each_sees_one_of_them():
         for thread in threads:
             thread.start()
         for copy in copies[1:]:
-            speak(server.port, get("/batch"))
+            emit(server.port, get("/batch"))
             follower.current = copy
         for thread in threads:
             thread.join()
@@ -225,7 +225,7 @@ SECRET = "0123456789abcdef"
 def test_a_request_that_does_not_name_this_server_is_refused(copy, host):
     """A page whose name is made to point at this machine (DNS rebinding) sends its own name."""
     with Server(Still(copy)) as server:
-        [(status, found, _)] = speak(
+        [(status, found, _)] = emit(
             server.port, get("/state/ann", host=host, more="Connection: close\r\n")
         )
     assert status == 403
@@ -235,7 +235,7 @@ def test_a_request_that_does_not_name_this_server_is_refused(copy, host):
 @pytest.mark.parametrize("host", ["localhost:1", "LOCALHOST.", "127.0.0.1:99", "[::1]:8080"])
 def test_names_of_this_machine_are_this_server(copy, host):
     with Server(Still(copy)) as server:
-        assert speak(server.port, get("/batch", host=host))[0][0] == 200
+        assert emit(server.port, get("/batch", host=host))[0][0] == 200
 
 
 def test_a_request_of_a_page_elsewhere_is_refused(copy):
@@ -246,7 +246,7 @@ def test_a_request_of_a_page_elsewhere_is_refused(copy):
             (f"http://{here}.evil.example", 403), (f"http://{here}", 200),
         ):  # fmt: skip
             asked = get("/state/ann", host=here, more=f"Origin: {origin}\r\n")
-            assert speak(server.port, asked)[0][0] == expected, origin
+            assert emit(server.port, asked)[0][0] == expected, origin
 
 
 def test_a_body_is_never_read_as_the_next_request(copy):
@@ -262,7 +262,7 @@ def test_a_body_is_never_read_as_the_next_request(copy):
             "Transfer-Encoding: chunked",
             "Transfer-Encoding: identity, chunked",
         ):
-            found = speak(server.port, get("/health", more=f"{header.strip()}\r\n") + smuggled)
+            found = emit(server.port, get("/health", more=f"{header.strip()}\r\n") + smuggled)
             assert len(found) == 1, header
             assert found[0][0] in {400, 413, 501}, header
             assert found[0][2] == b"close", header
@@ -306,14 +306,14 @@ def test_a_client_that_never_reads_is_dropped_and_costs_little(copy):
                         client.send(requests)
             assert time.monotonic() - began_s < 5
         assert 1 << 16 < most < 1 << 20
-        assert speak(server.port, get("/batch"))[0][0] == 200
+        assert emit(server.port, get("/batch"))[0][0] == 200
 
 
 class Large:
     """A copy in which every key has a value of 8 MB, more than sockets hold."""
 
     def __init__(self, copy):
-        self.description, self.batch, self.frontier = copy.description, copy.batch, copy.frontier
+        self.description, self.batch, self.watermark = copy.description, copy.batch, copy.watermark
         self.find = lambda key: "v" * (8 << 20)
 
 
@@ -326,12 +326,12 @@ def test_answers_that_are_not_read_are_limited_together(copy):
             client.sendall(get("/state/ann"))
             client.recv(1)
         assert count_held(server) < 3 << 18, "pieces, not answers"
-        busy = speak(server.port, get("/state/ann"))[0]
+        busy = emit(server.port, get("/state/ann"))[0]
         assert busy == (503, {"error": "too many answers wait to be read"}, b"close")
         for client in clients:
             client.close()
         wait_for_connections(server, 0)
-        assert len(speak(server.port, get("/state/ann"))[0][1]["value"]) == 8 << 20
+        assert len(emit(server.port, get("/state/ann"))[0][1]["value"]) == 8 << 20
 
 
 def test_a_request_that_never_ends_is_dropped(copy):
@@ -348,16 +348,16 @@ def test_connections_are_limited(copy):
             for count in (1, 2):
                 idle.enter_context(socket.create_connection(("127.0.0.1", server.port)))
                 wait_for_connections(server, count)
-            status, found, connection = speak(server.port, get("/batch"))[0]
+            status, found, connection = emit(server.port, get("/batch"))[0]
             assert (status, found, connection) == (503, b"Service Unavailable", b"close")
             wait_for_connections(server, 2)
             for count in (3, 4):
                 idle.enter_context(socket.create_connection(("127.0.0.1", server.port)))
                 wait_for_connections(server, count)
             with contextlib.suppress(OSError):
-                assert speak(server.port, get("/batch")) == [], "more than twice as many"
+                assert emit(server.port, get("/batch")) == [], "more than twice as many"
         wait_for_connections(server, 0)
-        assert speak(server.port, get("/batch"))[0][0] == 200
+        assert emit(server.port, get("/batch"))[0][0] == 200
 
 
 def test_a_server_stops_although_a_client_does_not_read(copy):
@@ -386,7 +386,7 @@ def test_a_server_for_other_machines_needs_its_token(copy):
             (f"authorization: bearer {SECRET}\r\n", 200),
         ):  # fmt: skip
             asked = get("/state/ann", more=header)
-            assert speak(server.port, asked)[0][0] == expected, header
+            assert emit(server.port, asked)[0][0] == expected, header
 
 
 def test_a_server_is_called_by_the_address_at_which_it_is_reached_or_an_allowed_name():
@@ -403,7 +403,7 @@ def test_a_name_is_served_at_each_of_its_addresses_that_there_is(copy, monkeypat
     places = [(socket.AF_INET, "192.0.2.1"), (socket.AF_INET, "127.0.0.1")]
     monkeypatch.setattr(http_server, "resolve", lambda host: places)
     with Server(Still(copy), "localhost") as server:
-        assert speak(server.port, get("/batch"))[0][0] == 200
+        assert emit(server.port, get("/batch"))[0][0] == 200
         with pytest.raises(InputError, match="nothing can be served at localhost"):
             http_server.open_sockets("localhost", server.port)
     monkeypatch.setattr(http_server, "resolve", lambda host: places[:1])

@@ -19,7 +19,7 @@ import pytest
 
 from anabranch import Event, Program, depends, on
 from anabranch.cli.main import run_command
-from anabranch.eventtime.channels import Source
+from anabranch.eventtime.channels import Channel
 from anabranch.eventtime.windows.window_types import Tumbling
 from anabranch.model.shapes import WrittenShape
 from anabranch.query.window_aggregates import aggregate
@@ -58,7 +58,7 @@ accounts = Program(
     depends(Deposit, Deposit, same="account"),
     state=MapOf(WrittenShape(Stats()), by="account"),
 )
-SOURCES = (Source("north", strict=True), Source("south", strict=True))
+CHANNELS = (Channel("north", unique_times=True), Channel("south", unique_times=True))
 NAMES = ("ann", "bob", "a,b/c?d=é", "dan")
 
 
@@ -67,12 +67,12 @@ def make_parts():
     parts = []
     for number in range(5):
         part = []
-        for place, source in enumerate(SOURCES):
+        for place, channel in enumerate(CHANNELS):
             for step in range(4 if number != 3 or place else 0):
                 time = number * 40 + step * 10 + place
                 name = NAMES[(number * step + place) % (3 if number < 4 else 4)]
                 data = Close(time, name) if (number, step) == (2, 3) else Deposit(time, name, time)
-                part.append(Event(data, source.name, time))
+                part.append(Event(data, channel.name, time))
         parts.append(part)
     return parts
 
@@ -82,18 +82,18 @@ PARTS = make_parts()
 
 def expect(batch, program=accounts):
     """Return the fold of what has come up to a batch."""
-    return fold(program, [item for part in PARTS[: batch + 1] for item in part], SOURCES)
+    return fold(program, [item for part in PARTS[: batch + 1] for item in part], CHANNELS)
 
 
 def start(spark, home, columns, *, program=accounts, count=5, trigger=None, **options):
     from anabranch.spark import run, write_directory
 
-    stream = Stream(program, SOURCES, [item for part in PARTS for item in part])
+    stream = Stream(program, CHANNELS, [item for part in PARTS for item in part])
     stream.write(home / "in", PARTS[:count])
     reader = spark.readStream.schema(stream.schema).option("maxFilesPerTrigger", 1)
     frame = reader.json(str(home / "in"))
     columnar = "auto" if columns else "never"
-    result = run(program, stream.feed(frame), shards=3, columnar=columnar)
+    result = run(program, stream.source(frame), shards=3, columnar=columnar)
     query = write_directory(
         result,
         output=home / "out",
@@ -140,7 +140,7 @@ def test_oracle_frames_histories_and_look_ups_are_the_fold_at_each_batch(spark, 
                     query.awaitTermination(0.05)
                 assert query.isActive
                 answer = expect(batch)
-                stand = {"batch": batch, "frontier": answer.frontier}
+                stand = {"batch": batch, "watermark": answer.watermark}
                 for name in NAMES:
                     status, found = ask(server, f"/state/{urllib.request.quote(name, safe='')}")
                     stats = answer.state.get(name, None)
@@ -168,7 +168,7 @@ def test_oracle_frames_histories_and_look_ups_are_the_fold_at_each_batch(spark, 
             stats = answer.state.get(name, None)
             if stats != told:
                 told = stats
-                changes.append((batch, answer.frontier, tuple(stats)))
+                changes.append((batch, answer.watermark, tuple(stats)))
         assert [(b, f, tuple(v)) for b, f, v in history(checkpoint, name)] == changes
 
 
@@ -191,13 +191,13 @@ def test_oracle_sql_answers_from_one_batch(stopped, capsys, message):
         expected = [(s.total, key) for key, s in answer.state.entries().items() if s.count]
         expected.sort(key=lambda pair: (-pair[0], pair[1]))
         assert [(row["total"], row["key"]) for row in found["rows"]] == expected
-        assert (found["batch"], found["frontier"]) == (batch, answer.frontier)
-    sql = "select s.name, s.frontier, l.pending, (select count(*) from pending) as waiting from sources s, ledger l"
+        assert (found["batch"], found["watermark"]) == (batch, answer.watermark)
+    sql = "select s.name, s.watermark, l.pending, (select count(*) from pending) as waiting from channels s, ledger l"
     assert run_command(["state", "query", str(stopped), sql, "--json", "--limit", "1"]) == 0
     found = json.loads(capsys.readouterr().out)
     answer = expect(4)
     (row,) = found["rows"]
-    assert row["frontier"] == answer.frontiers[row["name"]]
+    assert row["watermark"] == answer.watermarks[row["name"]]
     assert row["pending"] == row["waiting"] == answer.ledger.pending > 0
     assert found["more"] is True
     assert run_command(["state", "query", str(stopped), "select sum from state"]) == 2
@@ -212,7 +212,7 @@ def test_the_command_tells_the_history_of_a_key(stopped, capsys):
     assert run_command(["state", "history", str(stopped), "bob", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found[-1]["value"] == expect(4).state.get("bob")._asdict()
-    assert found[-1]["frontier"] == expect(found[-1]["batch"]).frontier
+    assert found[-1]["watermark"] == expect(found[-1]["batch"]).watermark
     assert run_command(["state", "history", str(stopped), "bob"]) == 0
     shown = capsys.readouterr().out.splitlines()
     assert len(shown) == len(found) + 2
@@ -225,22 +225,22 @@ def test_slices_of_windows_are_rows_by_key_and_start(spark, tmp_path):
 
     program = aggregate(Deposit, Tumbling(50), per="account", n=Count(), sum=(Sum(), "amount"))
     parts = [[item for item in part if isinstance(item.data, Deposit)] for part in PARTS]
-    stream = Stream(program, SOURCES, [item for part in parts for item in part])
+    stream = Stream(program, CHANNELS, [item for part in parts for item in part])
     stream.write(tmp_path / "in", parts)
     from anabranch.spark import run, write_directory
 
     reader = spark.readStream.schema(stream.schema).option("maxFilesPerTrigger", 1)
-    feed = stream.feed(reader.json(str(tmp_path / "in")))
-    result = run(program, feed, shards=2)
+    source = stream.source(reader.json(str(tmp_path / "in")))
+    result = run(program, source, shards=2)
     write_directory(
         result, output=tmp_path / "out", checkpoint=tmp_path / "checkpoint", available_now=True
     ).awaitTermination()
     came = [item for part in parts for item in part]
-    frontier = fold(program, came, SOURCES).frontier
+    watermark = fold(program, came, CHANNELS).watermark
     expected = {}
     for item in came:
         first = item.time // 50 * 50
-        if item.time <= frontier < first + 49:
+        if item.time <= watermark < first + 49:
             events, total = expected.get((item.data.account, first), (0, 0))
             expected[item.data.account, first] = events + 1, total + item.data.amount
     rows = state(tmp_path / "checkpoint").collect()
@@ -310,7 +310,7 @@ def test_oracle_an_export_is_the_state_of_its_batch_whole_or_not_at_all(spark, t
         assert run_command(["state", "export", checkpoint, str(views)]) == 0
         assert read_export(views) == dict(expect(count - 1).state.entries())
     stand = json.loads((views / "latest" / "_view.json").read_text())
-    assert stand == {"batch": 4, "frontier": expect(4).frontier}
+    assert stand == {"batch": 4, "watermark": expect(4).watermark}
     assert sorted(path.name for path in views.iterdir()) == ["batch=2", "batch=4", "latest"]
 
 
@@ -335,10 +335,10 @@ def fill(page, folder):
                 assert run_command(words) == 0
         if language != "console":
             return block.group()
-        said = io.StringIO()
-        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        emitted = io.StringIO()
+        with contextlib.redirect_stdout(emitted), contextlib.redirect_stderr(emitted):
             run_command(shlex.split(command)[2:])
-        return f"```console\n{command}\n{said.getvalue().rstrip()}\n```"
+        return f"```console\n{command}\n{emitted.getvalue().rstrip()}\n```"
 
     with contextlib.chdir(folder):
         return BLOCK.sub(run, page)

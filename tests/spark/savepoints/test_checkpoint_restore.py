@@ -1,4 +1,4 @@
-"""Where Spark's sources go on after a restore: those that are added begin."""
+"""Where Spark's channels go on after a restore: those that are added begin."""
 
 import pytest
 
@@ -25,8 +25,8 @@ def test_frames_go_on_in_their_order_and_files_come_last(saved, asked, files, li
     ([ONE, FILES], 2, False, "1 frame and files", "2 frames"),
     ([ONE], 1, True, "1 frame", "files"),
 ])  # fmt: skip
-def test_a_feed_that_is_missing_is_refused(saved, asked, files, expected, got):
-    with pytest.raises(SavepointError, match="feeds that are missing now") as error:
+def test_a_source_that_is_missing_is_refused(saved, asked, files, expected, got):
+    with pytest.raises(SavepointError, match="sources that are missing now") as error:
         _line_up(saved, asked, files=files)
     assert f"expected: {expected}, in the same order" in str(error.value)
     assert f"got:      {got}\n" in str(error.value)

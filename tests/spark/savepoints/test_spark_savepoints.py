@@ -10,7 +10,7 @@ import pytest
 
 from anabranch import Event
 from anabranch.errors import InputError
-from anabranch.eventtime.channels import Source, end_sources
+from anabranch.eventtime.channels import Channel, end_channels
 from anabranch.reference.sequential import run as fold
 from anabranch.savepoints.manifest import SavepointError
 from anabranch.savepoints.objects import read_snapshot
@@ -43,15 +43,15 @@ class Run:
         self.story.write(self.folder, parts, self.files)
         self.files += len(parts)
 
-    def feeds(self):
+    def sources(self):
         reader = self.spark.readStream.schema(self.story.schema).option("maxFilesPerTrigger", 1)
-        return self.story.feed(reader.json(str(self.folder)))
+        return self.story.source(reader.json(str(self.folder)))
 
     def go(self, name="run", **options):
         from anabranch.spark.runs import run
         from anabranch.spark.sinks.directory import write_directory
 
-        result = run(self.story.program, self.feeds(), **_choose(options))
+        result = run(self.story.program, self.sources(), **_choose(options))
         write_directory(result, **self.name_places(name), available_now=True).awaitTermination()
 
     def places(self, name="run"):
@@ -73,13 +73,13 @@ class Run:
 
         chosen = self.story.program if program is None else program
         restore_savepoint(
-            savepoint, chosen, self.feeds(), **self.name_places(name), **_choose(options)
+            savepoint, chosen, self.sources(), **self.name_places(name), **_choose(options)
         )
 
     def rescale(self, **options):
         from anabranch.spark.savepoints.rescaling import rescale
 
-        rescale(self.story.program, self.feeds(), **self.name_places(), **_choose(options))
+        rescale(self.story.program, self.sources(), **self.name_places(), **_choose(options))
 
     def outputs(self, *names):
         program = self.story.program
@@ -100,10 +100,10 @@ def cut_in_two(story, seed, most=3):
 
 def make_floats(seed):
     program = PROGRAMS["floats_per_meter"]
-    sources = tuple(Source(name) for name in "abc")
-    items = end_sources(draw_items(random.Random(seed), program, 60), sources)
-    stream = Stream(program, sources, items)
-    stream.answer = fold(program, items, sources)
+    channels = tuple(Channel(name) for name in "abc")
+    items = end_channels(draw_items(random.Random(seed), program, 60), channels)
+    stream = Stream(program, channels, items)
+    stream.answer = fold(program, items, channels)
     stream.expected = lambda: Story.expected(stream)
     return stream
 
@@ -145,12 +145,12 @@ def test_differential_the_reference_goes_on_from_a_savepoint_of_spark(spark, tmp
     query.add(before)
     query.go(shards=2)
     snapshot = read_snapshot(query.save(), story.program)
-    answer = fold(story.program, [i for part in after for i in part], story.sources, snapshot)
+    answer = fold(story.program, [i for part in after for i in part], story.channels, snapshot)
     assert answer.state == story.answer.state
     assert answer.ledger == story.answer.ledger
-    said = [(o.key, o.index, o.value) for o in answer.outputs]
+    emitted = [(o.key, o.index, o.value) for o in answer.outputs]
     known = [(o.key, o.index, o.value) for o in story.answer.outputs]
-    assert said == known[len(known) - len(said) :]
+    assert emitted == known[len(known) - len(emitted) :]
 
 
 EVERY_PAIR = (1, 2, 1, 4, 1, 8, 2, 4, 2, 8, 4, 8)
@@ -207,24 +207,26 @@ def test_differential_other_partitions_alone_are_dealt_out_by_spark(spark, tmp_p
     assert query.ledger() == story.answer.ledger
 
 
-def test_a_savepoint_is_taken_at_a_batch_or_a_frontier_while_the_query_runs(spark, tmp_path):
+def test_a_savepoint_is_taken_at_a_batch_or_a_watermark_while_the_query_runs(spark, tmp_path):
     from anabranch.spark.runs import run
     from anabranch.spark.sinks.directory import write_directory
 
     story = Story("key_counter")
-    tag = story.program.tag("Inc")
-    story.items = [Event(tag(10 * n + k, k), "a", 10 * n + k) for n in range(4) for k in range(10)]
-    story.sources = (Source("a"),)
+    event_type = story.program.event_type("Inc")
+    story.items = [
+        Event(event_type(10 * n + k, k), "a", 10 * n + k) for n in range(4) for k in range(10)
+    ]
+    story.channels = (Channel("a"),)
     query = Run(spark, tmp_path, story)
     query.add([story.items[n : n + 10] for n in range(0, 40, 10)])
     trigger = {"processingTime": "0 seconds"}
-    result = run(story.program, query.feeds(), shards=2)
+    result = run(story.program, query.sources(), shards=2)
     started = write_directory(result, **query.name_places(), trigger=trigger)
     try:
         started.processAllAvailable()
         second = read_snapshot(query.save(batch=1), story.program)
-        assert (second.ledger.input, second.frontier) == (20, 18)
-        assert read_snapshot(query.save(at=15), story.program).frontier == 18
+        assert (second.ledger.input, second.watermark) == (20, 18)
+        assert read_snapshot(query.save(at=15), story.program).watermark == 18
         assert read_snapshot(query.save(at=38), story.program).ledger.input == 40
         with pytest.raises(SavepointError, match="has not come to 39"):
             query.save(at=39)
@@ -233,7 +235,7 @@ def test_a_savepoint_is_taken_at_a_batch_or_a_frontier_while_the_query_runs(spar
         started.stop()
     for batch, inputs in ((0, 10), (3, 40)):
         snapshot = read_snapshot(query.save(batch=batch), story.program)
-        answer = fold(story.program, story.items[:inputs], story.sources)
+        answer = fold(story.program, story.items[:inputs], story.channels)
         assert snapshot.state == answer.state
         assert snapshot.ledger == answer.ledger
         assert list(snapshot.pending) == answer.pending
@@ -253,12 +255,12 @@ def test_what_does_not_fit_is_refused_before_anything_is_touched(spark, tmp_path
     other = Story("fraud").program
     with pytest.raises(ValueError, match="can't be carried"):
         query.restore(savepoint, "other", other, shards=2)
-    (feed,) = query.feeds()
-    feeds = [replace(feed, frame=Files(query.folder, "json"))]
+    (source,) = query.sources()
+    sources = [replace(source, frame=Files(query.folder, "json"))]
     with pytest.raises(SavepointError) as error:
-        restore_savepoint(savepoint, story.program, feeds, **query.name_places("other"))
-    message("restoring_on_other_sources", str(error.value))
-    fewer = [replace(feed, sources=(Source("other"),))]
+        restore_savepoint(savepoint, story.program, sources, **query.name_places("other"))
+    message("restoring_on_other_channels", str(error.value))
+    fewer = [replace(source, channels=(Channel("other"),))]
     with pytest.raises(InputError, match="and nobody does now"):
         restore_savepoint(savepoint, story.program, fewer, *query.places("other"))
     assert not (tmp_path / "other").exists()
@@ -266,9 +268,9 @@ def test_what_does_not_fit_is_refused_before_anything_is_touched(spark, tmp_path
     query.go(shards=2)
     places = {"output": tmp_path / "run", "checkpoint": tmp_path / "new.checkpoint"}
     with pytest.raises(InputError, match="is not where the savepoint was made"):
-        restore_savepoint(savepoint, story.program, query.feeds(), **places)
+        restore_savepoint(savepoint, story.program, query.sources(), **places)
     assert query.outputs("run") == story.expected()
-    query.go("said", shards=2, mode="speculative")
+    query.go("emitted", shards=2, mode="speculative")
     with pytest.raises(SavepointError) as error:
-        query.save("said")
+        query.save("emitted")
     message("saving_what_may_be_taken_back", str(error.value))

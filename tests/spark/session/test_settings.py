@@ -84,7 +84,7 @@ def start(session, story, home, **options):
 
     reader = session.readStream.schema(story.schema).option("maxFilesPerTrigger", 1)
     frame = reader.options(**options).json(str(home / "in"))
-    result = run(story.program, story.feed(frame), shards=2)
+    result = run(story.program, story.source(frame), shards=2)
     return write_directory(
         result, output=home / "out", checkpoint=home / "checkpoint", available_now=True
     )
@@ -145,7 +145,7 @@ def test_the_zone_of_a_session_does_not_move_a_timestamp(spark):
     from anabranch.spark import Frame, run
     from tests.spark.sinks.test_directory import Put, lengths
 
-    said = []
+    emitted = []
     for zone in ("UTC", "Asia/Kathmandu"):
         own = spark.newSession()
         own.conf.set("spark.sql.session.timeZone", zone)
@@ -153,12 +153,12 @@ def test_the_zone_of_a_session_does_not_move_a_timestamp(spark):
         wall = "timestamp_ntz'2023-11-14 22:13:20' AS wall"
         frame = own.range(2).coalesce(1).selectExpr("id", instant, wall, "'x' AS text")
         for column in ("instant", "wall"):
-            feed = Frame(frame, source="s", tag=Put, seq="id", time=column, lateness=10)
-            rows = run(lengths, [feed], shards=1).outputs.orderBy("time", "id").collect()
-            said.append((column, [row.time for row in rows]))
+            source = Frame(frame, channel="s", event_type=Put, seq="id", time=column, lateness=10)
+            rows = run(lengths, [source], shards=1).outputs.orderBy("time", "id").collect()
+            emitted.append((column, [row.time for row in rows]))
     assert (
-        said[:2]
-        == said[2:]
+        emitted[:2]
+        == emitted[2:]
         == [
             ("instant", [1_700_000_000_000_000, 1_700_000_000_000_001]),
             ("wall", [1_700_000_000_000_000, 1_700_000_000_000_000]),

@@ -9,10 +9,10 @@ import pytest
 
 from anabranch import Program, depends, on
 from anabranch.errors import InputError, RejectionError
-from anabranch.eventtime.channels import NEVER, Source
+from anabranch.eventtime.channels import NEVER, Channel
 from anabranch.eventtime.ledger import Ledger
 from anabranch.model.events import FOREVER
-from anabranch.spark.sinks.directory import Frontiers, _note_since, read_frontiers, read_ledger
+from anabranch.spark.sinks.directory import Watermarks, _note_since, read_ledger, read_watermarks
 from anabranch.spark.sinks.progress import QueryError
 from anabranch.state import MapOf, Sum
 from tests.microbatch.streams import read_published
@@ -39,12 +39,12 @@ counts = Program(
     depends(Put, Put, same="text"),
     state=MapOf(Sum(), by="text"),
 )
-SOURCES = [Source("s"), Source("quiet")]
-END = [{"source": name, "seq": 99, "heartbeat": FOREVER} for name in ("s", "quiet")]
+CHANNELS = [Channel("s"), Channel("quiet")]
+END = [{"channel": name, "seq": 99, "heartbeat": FOREVER} for name in ("s", "quiet")]
 
 
-def put(seq, time, text="x", source="s"):
-    return {"tag": "Put", "source": source, "seq": seq, "time": time, "text": text}
+def put(seq, time, text="x", channel="s"):
+    return {"type": "Put", "channel": channel, "seq": seq, "time": time, "text": text}
 
 
 def write(folder, *files, first=0):
@@ -59,8 +59,10 @@ def write(folder, *files, first=0):
 def connect(spark, home, **limits):
     from anabranch.spark import Files, run
 
-    feed = Files.of(lengths, str(home / "in"), format="json", files_per_batch=1, sources=SOURCES)
-    return run(lengths, [feed], shards=2, **limits)
+    source = Files.of(
+        lengths, str(home / "in"), format="json", files_per_batch=1, channels=CHANNELS
+    )
+    return run(lengths, [source], shards=2, **limits)
 
 
 def outputs(rows):
@@ -96,8 +98,8 @@ def test_a_stream_is_published_as_json_and_taken_up_again(spark, tmp_path):
         for file in (tmp_path / "out").glob("batch=*/*/*.json")
         for line in file.read_text(encoding="utf-8").splitlines()
     ]
-    said = sorted((line["time"], line["value"]) for line in lines if "value" in line)
-    assert said == [(1, "0"), (2, "1"), (3, "3")]
+    emitted = sorted((line["time"], line["value"]) for line in lines if "value" in line)
+    assert emitted == [(1, "0"), (2, "1"), (3, "3")]
     assert [(line["raw"], line["reason"]) for line in lines if "reason" in line] == [
         ("nonsense", "not JSON: Expecting value: line 1 column 1 (char 0)")
     ]
@@ -112,9 +114,11 @@ def test_a_new_query_has_no_more_partitions_than_shards(spark, tmp_path, shards,
     before = spark.conf.get("spark.sql.shuffle.partitions")
     spark.conf.set("spark.sql.shuffle.partitions", "4")
     write(tmp_path / "in", [put(0, 1), put(1, 2), put(2, 3, "y"), *END])
-    feed = Files.of(counts, str(tmp_path / "in"), format="json", files_per_batch=1, sources=SOURCES)
+    source = Files.of(
+        counts, str(tmp_path / "in"), format="json", files_per_batch=1, channels=CHANNELS
+    )
     try:
-        result = run(counts, [feed], shards=shards)
+        result = run(counts, [source], shards=shards)
         write_directory(
             result, output=tmp_path / "out", checkpoint=tmp_path / "ck", available_now=True
         ).awaitTermination()
@@ -139,16 +143,16 @@ def test_a_batch_without_a_row_carries_the_ledger_on(spark, tmp_path):
     assert [read_ledger(place) for place in places] == [
         Ledger(), *[Ledger(2, pending=2)] * 3, Ledger(2, 2),
     ]  # fmt: skip
-    frontiers = [read_frontiers(place) for place in places]
-    assert frontiers[0].program == NEVER
-    assert frontiers[2] == frontiers[3] == frontiers[1]
-    assert frontiers[1].sources == {"s": 4, "quiet": NEVER}
+    watermarks = [read_watermarks(place) for place in places]
+    assert watermarks[0].program == NEVER
+    assert watermarks[2] == watermarks[3] == watermarks[1]
+    assert watermarks[1].channels == {"s": 4, "quiet": NEVER}
 
 
-def test_a_silent_source_is_named_with_the_batch_since_which_it_is_silent(spark, tmp_path):
+def test_a_silent_channel_is_named_with_the_batch_since_which_it_is_silent(spark, tmp_path):
     from anabranch.spark import follow, write_directory
 
-    late = {"source": "quiet", "seq": 0, "heartbeat": 2}
+    late = {"channel": "quiet", "seq": 0, "heartbeat": 2}
     write(tmp_path / "in", [put(0, 1), late], [put(1, 5)], [put(2, 9)])
     lines = []
     result = connect(spark, tmp_path)
@@ -159,7 +163,7 @@ def test_a_silent_source_is_named_with_the_batch_since_which_it_is_silent(spark,
         lines.append,
         output=tmp_path / "out",
     )
-    assert [line.partition("frontier ")[2] for line in lines] == [
+    assert [line.partition("watermark ")[2] for line in lines] == [
         "0, held back by s (in order); quiet 2",
         "2, held back by quiet, silent since batch 0; s 4",
         "2, held back by quiet, silent since batch 0; s 8",
@@ -167,9 +171,9 @@ def test_a_silent_source_is_named_with_the_batch_since_which_it_is_silent(spark,
 
 
 def test_since_is_the_batch_of_the_last_move():
-    first = _note_since(Frontiers(1, {"a": 1, "b": 5}), None, 0)
-    second = _note_since(Frontiers(1, {"a": 1, "b": 6}), first, 1)
-    third = _note_since(Frontiers(3, {"a": 3, "b": 6}), second, 2)
+    first = _note_since(Watermarks(1, {"a": 1, "b": 5}), None, 0)
+    second = _note_since(Watermarks(1, {"a": 1, "b": 6}), first, 1)
+    third = _note_since(Watermarks(3, {"a": 3, "b": 6}), second, 2)
     assert [f.since for f in (first, second, third)] == [
         {"a": 0, "b": 0}, {"a": 0, "b": 1}, {"a": 2, "b": 1},
     ]  # fmt: skip
@@ -254,8 +258,8 @@ def test_a_table_in_memory_starts_anew_each_time(spark, tmp_path):
     write(tmp_path / "in", *BAD)
     for _ in range(2):
         write_memory(connect(spark, tmp_path), "tried", available_now=True).awaitTermination()
-        said = spark.table("tried").orderBy("time").collect()
-        assert [(row.time, row.value) for row in said] == [(1, "0"), (4, "1"), (5, "2")]
+        emitted = spark.table("tried").orderBy("time").collect()
+        assert [(row.time, row.value) for row in emitted] == [(1, "0"), (4, "1"), (5, "2")]
 
 
 def test_the_console_shows_outputs_and_counts_the_rest(spark, tmp_path):
@@ -269,7 +273,7 @@ def test_the_console_shows_outputs_and_counts_the_rest(spark, tmp_path):
     assert told[:2] == [f"batch {number}  0 outputs, 0 late, 1 rejected" for number in (0, 1)]
     assert told[2].splitlines() == [
         "batch 2  3 outputs, 0 late, 1 rejected",
-        "  time  tag  source  output",
+        "  time  event type  channel  output",
         "     1  Put  s       0",
         "     4  Put  s       1",
         "  … and 1 more",
@@ -281,9 +285,9 @@ def test_the_sides_of_a_result_have_columns_of_their_own(spark):
 
     rows = [(0, 10, "ab"), (1, 3, "late"), (2, None, "no time"), (3, 12, "c")]
     frame = spark.createDataFrame(rows, "seq long, time long, text string").coalesce(1)
-    result = run(lengths, [Frame(frame, source="s", tag=Put, seq="seq")], shards=2)
-    said = result.outputs.orderBy("time").collect()
-    assert [(row.time, row.op, row.value) for row in said] == [(10, 1, "0"), (12, 1, "2")]
+    result = run(lengths, [Frame(frame, channel="s", event_type=Put, seq="seq")], shards=2)
+    emitted = result.outputs.orderBy("time").collect()
+    assert [(row.time, row.op, row.value) for row in emitted] == [(10, 1, "0"), (12, 1, "2")]
     (late,) = result.late.collect()
     assert (late.seq, late.distance, json.loads(late.event)) == (1, 6, {"time": 3, "text": "late"})
     (bad,) = result.rejected.collect()
@@ -299,7 +303,7 @@ def test_relative_paths_mean_one_place_to_the_driver_and_its_tasks(spark, tmp_pa
     write(tmp_path / "in", [put(0, 1), put(1, 2, "yy"), *END])
     result = run(
         lengths,
-        [Files.of(lengths, "in", format="json", files_per_batch=1, sources=SOURCES)],
+        [Files.of(lengths, "in", format="json", files_per_batch=1, channels=CHANNELS)],
         shards=2,
     )
     query = write_directory(

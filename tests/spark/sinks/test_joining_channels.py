@@ -1,4 +1,4 @@
-"""Sources that are added at a restart on Spark: where they join is recorded, also after a crash."""
+"""Channels that are added at a restart on Spark: where they join is recorded, also after a crash."""
 
 import json
 from typing import NamedTuple
@@ -9,15 +9,15 @@ import pytest
 
 from anabranch import Event, Heartbeat
 from anabranch.cli.main import main
-from anabranch.eventtime.channels import BEFORE_ALL, Source
+from anabranch.eventtime.channels import BEFORE_ALL, Channel
 from anabranch.eventtime.windows.window_types import Tumbling
 from anabranch.microbatch.job.fingerprint import ChangedProgramError
 from anabranch.query.window_aggregates import aggregate
 from anabranch.reference.sequential import run as fold
 from anabranch.sources.files import Files
 from anabranch.spark.checkpoint.file_manifest import MANIFEST
-from anabranch.spark.sinks.directory import read_frontiers, read_ledger, read_waivers
-from anabranch.spark.sinks.progress import describe_frontiers
+from anabranch.spark.sinks.directory import read_ledger, read_waivers, read_watermarks
+from anabranch.spark.sinks.progress import describe_watermarks
 from anabranch.state import Count, Sum
 from tests.microbatch.test_microbatches import expected_rows
 from tests.spark.sinks.test_directory import Put, lengths, outputs, put, write
@@ -35,7 +35,7 @@ windows = aggregate(Sale, Tumbling(10), per="shop", n=Count(), sum=(Sum(), "amou
 
 
 class Shops:
-    """Folders of Parquet files, one for each source, and all that was put into them."""
+    """Folders of Parquet files, one for each channel, and all that was put into them."""
 
     def __init__(self, home):
         self.home = home
@@ -55,10 +55,11 @@ class Shops:
     def start(self, *names):
         from anabranch.spark import run, write_directory
 
-        feeds = [
-            Files(self.home / name, files_per_batch=1, source=name, tag=Sale) for name in names
+        sources = [
+            Files(self.home / name, files_per_batch=1, channel=name, event_type=Sale)
+            for name in names
         ]
-        result = run(windows, feeds, shards=2, columnar="require")
+        result = run(windows, sources, shards=2, columnar="require")
         write_directory(
             result, output=self.home / "out", checkpoint=self.home / "state", available_now=True
         ).awaitTermination()
@@ -71,7 +72,7 @@ def forget_commit(checkpoint, batch):
     (checkpoint / MANIFEST).unlink()  # It was written after that moment.
 
 
-def said(rows):
+def emitted(rows):
     found = [(row.id, json.loads(row.value)) for row in rows if row.kind == "output"]
     return sorted((name, json.dumps(value, sort_keys=True)) for name, value in found)
 
@@ -83,74 +84,76 @@ def test_a_folder_joins_after_a_crash_and_the_reference_with_the_record_agrees(
     shops.add("m", 1, 5, 12)
     shops.add("m", 14, 27, 33)
     shops.start("m")
-    published = (out / "batch=1/_frontiers.json").read_text()
+    published = (out / "batch=1/_watermarks.json").read_text()
     forget_commit(tmp_path / "state", 1)
     shops.add("m", 41, 52)
     shops.add("c", 8, 32, 35, 44)
     shops.start("c", "m")  # Batch 1 is repeated without c; batch 2 brings something of it.
-    assert (out / "batch=1/_frontiers.json").read_text() == published
-    stands = [read_frontiers(out / f"batch={n}").stands for n in range(3)]
-    assert [stand.keys() for stand in stands] == [{"m"}, {"m"}, {"c", "m"}]
-    assert (stands[2]["c"].joined, stands[2]["c"].joined_in) == (32, 2)
-    line = describe_frontiers(read_frontiers(out / "batch=2"), 2)
-    assert line == "frontier 43, held back by c (in order); m 51; c joined at 32"
+    assert (out / "batch=1/_watermarks.json").read_text() == published
+    statuses = [read_watermarks(out / f"batch={n}").statuses for n in range(3)]
+    assert [status.keys() for status in statuses] == [{"m"}, {"m"}, {"c", "m"}]
+    assert (statuses[2]["c"].joined, statuses[2]["c"].joined_in) == (32, 2)
+    line = describe_watermarks(read_watermarks(out / "batch=2"), 2)
+    assert line == "watermark 43, held back by c (in order); m 51; c joined at 32"
     shops.add("m", 60, 71)
     shops.add("c", 43, 65)
     shops.start("m", "c")
-    last = read_frontiers(out / "batch=3")
-    assert (last.stands["c"].joined, last.stands["c"].joined_in, last.program) == (32, 2, 64)
+    last = read_watermarks(out / "batch=3")
+    assert (last.statuses["c"].joined, last.statuses["c"].joined_in, last.program) == (32, 2, 64)
 
     rows = spark.read.parquet(str(out)).collect()
     late = sorted((row.time, row.reason) for row in rows if row.kind == "late")
     assert late == [
-        (8, "24 behind the frontier at which its source joined"),
-        (32, "0 behind the frontier at which its source joined"),
-        (43, "0 behind its source's frontier"),
+        (8, "24 behind the watermark at which its channel joined"),
+        (32, "0 behind the watermark at which its channel joined"),
+        (43, "0 behind its channel's watermark"),
     ]
     assert read_waivers(out) == [Heartbeat(32, "c", BEFORE_ALL)]
-    answer = fold(windows, [*shops.items, *read_waivers(out)], [Source("c"), Source("m")])
-    assert said(rows) == expected_rows(answer)
+    answer = fold(windows, [*shops.items, *read_waivers(out)], [Channel("c"), Channel("m")])
+    assert emitted(rows) == expected_rows(answer)
     assert read_ledger(out / "batch=3") == answer.ledger
-    assert last.sources == answer.frontiers
+    assert last.channels == answer.watermarks
 
     with pytest.raises(SystemExit) as ended:
-        main(["frontier", str(out)])
+        main(["watermark", str(out)])
     assert ended.value.code == 0
     assert "holds back; joined at 32 in batch 2" in capsys.readouterr().out
-    with pytest.raises(ChangedProgramError, match="made with source 'c', and no feed declares it"):
+    with pytest.raises(
+        ChangedProgramError, match="made with channel 'c', and no source declares it"
+    ):
         shops.start("m")
 
 
-SOURCES = [Source("b"), Source("c")]
-SCHEMA = "tag string, source string, seq long, time long, text string"
+CHANNELS = [Channel("b"), Channel("c")]
+SCHEMA = "type string, channel string, seq long, time long, text string"
 
 
 class Texts:
-    """Frames of JSON lines, each with a column that names the source."""
+    """Frames of JSON lines, each with a column that names the channel."""
 
     def __init__(self, spark, home):
         self.spark = spark
         self.home = home
 
-    def feed(self, folder, sources):
+    def source(self, folder, channels):
         from anabranch.spark import Frame
 
         frame = self.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
         return Frame(
-            frame.json(str(self.home / folder)), tag_column="tag", source_column="source", seq="seq",
-            sources=sources,
+            frame.json(str(self.home / folder)), type_column="type", channel_column="channel", seq="seq",
+            channels=channels,
         )  # fmt: skip
 
-    def start(self, feeds, out="out", state="state"):
+    def start(self, sources, out="out", state="state"):
         from anabranch.spark import run, write_directory
 
-        result = run(lengths, feeds, shards=2)
+        result = run(lengths, sources, shards=2)
         write_directory(
             result, output=self.home / out, checkpoint=self.home / state, available_now=True
         ).awaitTermination()
 
 
-def test_a_source_in_a_column_joins_unless_a_batch_without_it_is_unfinished(spark, tmp_path):
+def test_a_channel_in_a_column_joins_unless_a_batch_without_it_is_unfinished(spark, tmp_path):
     from anabranch.spark import create_savepoint, restore_savepoint
 
     texts, out = Texts(spark, tmp_path), tmp_path / "out"
@@ -159,43 +162,45 @@ def test_a_source_in_a_column_joins_unless_a_batch_without_it_is_unfinished(spar
         [put(2, 20, "zzz", "b"), put(0, 15, "early", "c")],
     ]
     write(tmp_path / "in", *files)
-    texts.start([texts.feed("in", SOURCES[:1])])
-    assert read_ledger(out / "batch=1").rejected == 1  # The source is not declared yet.
+    texts.start([texts.source("in", CHANNELS[:1])])
+    assert read_ledger(out / "batch=1").rejected == 1  # The channel is not declared yet.
     forget_commit(tmp_path / "state", 1)
-    with pytest.raises(ChangedProgramError, match="batch 1 was planned before source 'c'") as error:
-        texts.start([texts.feed("in", SOURCES)])
+    with pytest.raises(
+        ChangedProgramError, match="batch 1 was planned before channel 'c'"
+    ) as error:
+        texts.start([texts.source("in", CHANNELS)])
     assert "start the query once without it" in str(error.value)
-    texts.start([texts.feed("in", SOURCES[:1])])
+    texts.start([texts.source("in", CHANNELS[:1])])
     later = [
         [put(3, 30, "u", "b"), put(1, 19, "old", "c"), put(2, 25, "new", "c")],
         [put(4, 40, "v", "b"), put(3, 37, "w", "c")],
     ]
     write(tmp_path / "in", *later, first=2)
-    texts.start([texts.feed("in", SOURCES)])
-    assert read_frontiers(out / "batch=3").stands["c"].joined == 19
+    texts.start([texts.source("in", CHANNELS)])
+    assert read_watermarks(out / "batch=3").statuses["c"].joined == 19
     rows = spark.read.parquet(str(out)).collect()
     items = [
-        Event(Put(row["time"], row["text"]), row["source"], row["seq"])
+        Event(Put(row["time"], row["text"]), row["channel"], row["seq"])
         for row in (*files[0], files[1][0], *later[0], *later[1])
     ]
-    answer = fold(lengths, [*items, *read_waivers(out)], SOURCES)
+    answer = fold(lengths, [*items, *read_waivers(out)], CHANNELS)
     assert outputs(rows) == sorted((o.event.seq, o.value) for o in answer.outputs)
     ledger = read_ledger(out / "batch=3")
     assert ledger == answer.ledger._replace(input=answer.ledger.input + 1, rejected=1)
 
     # A frame can't be added in place; with a savepoint it can, after those that were there.
     write(tmp_path / "more", [put(0, 36, "before", "a"), put(1, 50, "last", "a")])
-    feeds = [texts.feed("in", SOURCES), texts.feed("more", [Source("a")])]
+    sources = [texts.source("in", CHANNELS), texts.source("more", [Channel("a")])]
     with pytest.raises(ChangedProgramError, match="made with other frames") as refused:
-        texts.start(feeds)
+        texts.start(sources)
     assert "make a savepoint" in str(refused.value)
     kept = create_savepoint(spark, tmp_path / "state", tmp_path / "kept")
-    restore_savepoint(kept, lengths, feeds, out, tmp_path / "again", shards=3)
-    texts.start(feeds, state="again")
-    last = read_frontiers(out / "batch=5")
-    assert (last.stands["a"].joined, last.stands["c"].joined) == (36, 19)
+    restore_savepoint(kept, lengths, sources, out, tmp_path / "again", shards=3)
+    texts.start(sources, state="again")
+    last = read_watermarks(out / "batch=5")
+    assert (last.statuses["a"].joined, last.statuses["c"].joined) == (36, 19)
     assert read_waivers(out) == [Heartbeat(19, "c", BEFORE_ALL), Heartbeat(36, "a", BEFORE_ALL)]
     items += [Event(Put(36, "before"), "a", 0), Event(Put(50, "last"), "a", 1)]
-    answer = fold(lengths, [*items, *read_waivers(out)], [*SOURCES, Source("a")])
+    answer = fold(lengths, [*items, *read_waivers(out)], [*CHANNELS, Channel("a")])
     assert read_ledger(out / "batch=5").late == answer.ledger.late == 2
-    assert last.sources == answer.frontiers
+    assert last.channels == answer.watermarks

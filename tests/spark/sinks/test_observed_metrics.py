@@ -33,11 +33,13 @@ def test_the_progress_of_a_query_has_its_name_its_metrics_and_its_files(spark, t
 
     write_files(tmp_path / "incs", INCS)
     write_files(tmp_path / "reads", READS)
-    feeds = [
-        Files(tmp_path / name, format="json", files_per_batch=1, source=name, tag=tag)
-        for name, tag in (("incs", "Inc"), ("reads", "Read"))
+    sources = [
+        Files(
+            tmp_path / name, format="json", files_per_batch=1, channel=name, event_type=event_type
+        )
+        for name, event_type in (("incs", "Inc"), ("reads", "Read"))
     ]
-    result = run(load("examples/key_counter.py"), feeds, shards=2)
+    result = run(load("examples/key_counter.py"), sources, shards=2)
     if sink == "folder":
         query = write_directory(
             result, output=tmp_path / "out", checkpoint=tmp_path / "checkpoint", available_now=True
@@ -57,14 +59,14 @@ def test_the_progress_of_a_query_has_its_name_its_metrics_and_its_files(spark, t
         "input_events": 4, "output_rows": 1, "input": 7, "processed": 3, "late": 1, "rejected": 1,
         "shed": 0, "pending": 2, "watermark": 8, "held_back_by": "incs",
     }  # fmt: skip
-    # Spark counts the envelopes that tasks send; what it shows of the source is how many files there are.
-    (files,) = first.sources
+    # Spark counts the envelopes that tasks send; what it shows of the channel is how many files there are.
+    (files,) = first.channels
     assert json.loads(files.latestOffset)["0"] == {"files": 2, "last": "1.json"}
     assert json.loads(files.endOffset)["0"]["files"] == 1
     line = describe_batch(read_batch(second)).split("  ")
     assert line[1].startswith("4 rows")
     assert line[2] == "3 processed, 1 late, 1 rejected, 2 pending"
-    assert line[-1] == "frontier 8, held back by incs"
+    assert line[-1] == "watermark 8, held back by incs"
 
 
 def test_a_batch_without_rows_has_no_metrics():

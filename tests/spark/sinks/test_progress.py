@@ -4,12 +4,12 @@ import pytest
 
 from anabranch.errors import ConservationError, RejectionError
 from anabranch.eventtime.channels import NEVER
-from anabranch.eventtime.held_back import Stand
+from anabranch.eventtime.held_back import ChannelStatus
 from anabranch.eventtime.ledger import Ledger
 from anabranch.model.events import FOREVER, Heartbeat
 from anabranch.spark.sinks.directory import (
-    Frontiers,
-    _find_frontiers,
+    Watermarks,
+    _find_watermarks,
     _note_since,
     find_last_batch,
     read_waivers,
@@ -17,8 +17,8 @@ from anabranch.spark.sinks.directory import (
 from anabranch.spark.sinks.progress import (
     QueryError,
     describe_batch,
-    describe_frontiers,
     describe_progress,
+    describe_watermarks,
     explain_failure,
     read_batch,
 )
@@ -39,18 +39,18 @@ class Query:
         self.recentProgress = list(batches)
 
 
-def publish(folder, number, ledger, frontiers):
+def publish(folder, number, ledger, watermarks):
     place = folder / f"batch={number}"
     place.mkdir()
     (place / "_ledger.json").write_text(json.dumps(ledger._asdict()))
-    (place / "_frontiers.json").write_text(json.dumps(frontiers._asdict()))
+    (place / "_watermarks.json").write_text(json.dumps(watermarks._asdict()))
 
 
 def test_a_batch_is_one_line(tmp_path):
-    publish(tmp_path, 3, Ledger(12, 7, 2, 1, 0, 2), Frontiers(4, {"north": 9, "south": 4}))
+    publish(tmp_path, 3, Ledger(12, 7, 2, 1, 0, 2), Watermarks(4, {"north": 9, "south": 4}))
     assert describe_progress(Query(BATCH), output=tmp_path) == (
         "batch 3  12,000 rows, 45,679/s  7 processed, 2 late, 1 rejected, 2 pending  "
-        "state 42 rows, 3 MB  frontier 4, held back by south; north 9"
+        "state 42 rows, 3 MB  watermark 4, held back by south; north 9"
     )
 
 
@@ -70,7 +70,7 @@ def test_events_and_the_ledger_are_read_from_the_metrics_where_nothing_is_publis
     batch = {**BATCH, "batchDuration": 2_000, "observedMetrics": {"anabranch": metrics}}
     assert describe_progress(Query(batch)) == (
         "batch 3  500 rows, 250/s  7 processed, 2 late, 1 rejected, 2 pending  "
-        "state 42 rows, 3 MB  frontier 4, held back by south"
+        "state 42 rows, 3 MB  watermark 4, held back by south"
     )
 
 
@@ -82,24 +82,24 @@ def test_a_query_that_waits_has_not_run_the_batch_whose_number_it_reports():
 
 
 @pytest.mark.parametrize(
-    ("frontiers", "line"),
+    ("watermarks", "line"),
     [
-        (Frontiers(4, {"a": 4}), "frontier 4"),
-        (Frontiers(4, {"a": 4, "b": 4, "c": 5}), "frontier 4, held back by a, b; c 5"),
-        (Frontiers(4, {"a": FOREVER, "b": 4}), "frontier 4, held back by b; a ended"),
-        (Frontiers(FOREVER, {"a": 4, "b": 5}), "frontier ended"),
+        (Watermarks(4, {"a": 4}), "watermark 4"),
+        (Watermarks(4, {"a": 4, "b": 4, "c": 5}), "watermark 4, held back by a, b; c 5"),
+        (Watermarks(4, {"a": FOREVER, "b": 4}), "watermark 4, held back by b; a ended"),
+        (Watermarks(FOREVER, {"a": 4, "b": 5}), "watermark ended"),
         (
-            Frontiers(NEVER, {"a": 4}),
-            "frontier nothing promised, held back by a source that has brought nothing yet; a 4",
+            Watermarks(NEVER, {"a": 4}),
+            "watermark nothing promised, held back by a channel that has brought nothing yet; a 4",
         ),
     ],
 )
-def test_the_line_says_who_holds_the_frontier_back(frontiers, line):
-    assert describe_frontiers(frontiers) == line
+def test_the_line_says_who_holds_the_watermark_back(watermarks, line):
+    assert describe_watermarks(watermarks) == line
 
 
 def about(rule="in order", heard=7, **more):
-    return Stand(0, 5, 3, rule, heard=heard, **more).describe()
+    return ChannelStatus(0, 5, 3, rule, heard=heard, **more).describe()
 
 
 @pytest.mark.parametrize(
@@ -113,43 +113,43 @@ def about(rule="in order", heard=7, **more):
         (about(heard=5, idle=True), "b (in order)"),
     ],
 )
-def test_the_line_says_why_the_frontier_is_held_back(told, held):
-    sources = {"a": 4, "b": 4 if told["idle"] else 6, "c": 9}
+def test_the_line_says_why_the_watermark_is_held_back(told, held):
+    channels = {"a": 4, "b": 4 if told["idle"] else 6, "c": 9}
     known = {"a": told, "b": about(), "c": about()}
-    line = describe_frontiers(Frontiers(4, sources, {"a": 5, "b": 7, "c": 7}, known), 7)
+    line = describe_watermarks(Watermarks(4, channels, {"a": 5, "b": 7, "c": 7}, known), 7)
     fast = "a idle, c 9" if told["idle"] else "b 6, c 9"
-    assert line == f"frontier 4, held back by {held}; {fast}"
+    assert line == f"watermark 4, held back by {held}; {fast}"
 
 
-def test_a_batch_notes_when_a_source_was_heard_last():
-    counts = [{"frontier": 4, "sources": {"a": 4, "b": 7}, "about": {"a": about(), "b": about()}}]
-    first = _note_since(_find_frontiers(counts), None, 0)
-    assert {name: stand.heard for name, stand in first.stands.items()} == {"a": 0, "b": 0}
-    # A promise on behalf of a silent source is no sign of life; a late event is one.
-    counts[0]["sources"] = {"a": 6, "b": 7}
+def test_a_batch_notes_when_a_channel_was_heard_last():
+    counts = [{"watermark": 4, "channels": {"a": 4, "b": 7}, "about": {"a": about(), "b": about()}}]
+    first = _note_since(_find_watermarks(counts), None, 0)
+    assert {name: status.heard for name, status in first.statuses.items()} == {"a": 0, "b": 0}
+    # A promise on behalf of a silent channel is no sign of life; a late event is one.
+    counts[0]["channels"] = {"a": 6, "b": 7}
     counts[0]["about"] = {"a": about(waived=6, silence_ms=9), "b": about() | {"last": 4}}
-    second = _note_since(_find_frontiers(counts), first, 1)
-    assert {name: stand.heard for name, stand in second.stands.items()} == {"a": 0, "b": 1}
+    second = _note_since(_find_watermarks(counts), first, 1)
+    assert {name: status.heard for name, status in second.statuses.items()} == {"a": 0, "b": 1}
 
 
 def test_what_was_decided_by_the_clock_can_be_read_from_what_was_published(tmp_path):
     for number, (last, waived) in enumerate([(4, None), (4, 9), (4, 9), (4, 12), (8, 12), (8, 20)]):
         known = {"a": about(waived=waived) | {"last": last}}
-        publish(tmp_path, number, Ledger(), Frontiers(0, {"a": 0}, None, known))
-    publish(tmp_path, 10, Ledger(), Frontiers(0, {"a": 0}, None, {"a": about(waived=21)}))
+        publish(tmp_path, number, Ledger(), Watermarks(0, {"a": 0}, None, known))
+    publish(tmp_path, 10, Ledger(), Watermarks(0, {"a": 0}, None, {"a": about(waived=21)}))
     assert read_waivers(tmp_path) == [
         Heartbeat(9, "a", 4), Heartbeat(12, "a", 4), Heartbeat(20, "a", 8), Heartbeat(21, "a", 3),
     ]  # fmt: skip
 
 
-def test_frontiers_are_the_least_that_any_shard_knows():
+def test_watermarks_are_the_least_that_any_shard_knows():
     counts = [
-        {"frontier": 4, "sources": {"a": 4, "b": 7}},
-        {"frontier": 4, "sources": {"a": 4, "b": 7}},
+        {"watermark": 4, "channels": {"a": 4, "b": 7}},
+        {"watermark": 4, "channels": {"a": 4, "b": 7}},
         {"input": 0},
     ]
-    assert _find_frontiers(counts) == Frontiers(4, {"a": 4, "b": 7})
-    assert _find_frontiers([]) == Frontiers(NEVER, {})
+    assert _find_watermarks(counts) == Watermarks(4, {"a": 4, "b": 7})
+    assert _find_watermarks([]) == Watermarks(NEVER, {})
 
 
 def test_the_last_batch_is_the_largest_number_not_the_last_name(tmp_path):
@@ -164,8 +164,8 @@ FAILURE = """\
 Traceback (most recent call last):
   File "/x/anabranch/spark/sequences.py", line 95, in _in_order
     raise InputError(
-anabranch.errors.InputError: source 'a' went back in its sequence: 3 after 7
-  expected: each part of a source to lie after all that was read before
+anabranch.errors.InputError: channel 'a' went back in its sequence: 3 after 7
+  expected: each part of a channel to lie after all that was read before
   got:      3 to 5
   to do:    name a sequence column that grows with the data
 
@@ -177,8 +177,8 @@ def test_a_failure_of_ours_is_taken_out_of_the_stack_traces():
     error = explain_failure(FAILURE)
     assert isinstance(error, QueryError)
     assert str(error) == (
-        "source 'a' went back in its sequence: 3 after 7\n"
-        "  expected: each part of a source to lie after all that was read before\n"
+        "channel 'a' went back in its sequence: 3 after 7\n"
+        "  expected: each part of a channel to lie after all that was read before\n"
         "  got:      3 to 5\n"
         "  to do:    name a sequence column that grows with the data"
     )
@@ -212,10 +212,10 @@ def test_too_many_rejected_keep_their_reasons():
     ]  # fmt: skip
 
 
-def test_a_source_that_has_not_moved_is_named_with_its_last_batch():
-    frontiers = Frontiers(4, {"a": 4, "b": 4, "c": 9}, {"a": 2, "b": 3, "c": 1})
-    assert describe_frontiers(frontiers, 3) == "frontier 4, held back by a since batch 2, b; c 9"
-    assert describe_frontiers(frontiers) == "frontier 4, held back by a, b; c 9"
+def test_a_channel_that_has_not_moved_is_named_with_its_last_batch():
+    watermarks = Watermarks(4, {"a": 4, "b": 4, "c": 9}, {"a": 2, "b": 3, "c": 1})
+    assert describe_watermarks(watermarks, 3) == "watermark 4, held back by a since batch 2, b; c 9"
+    assert describe_watermarks(watermarks) == "watermark 4, held back by a, b; c 9"
 
 
 def test_a_restored_query_shows_the_batch_that_it_published(tmp_path, monkeypatch):
@@ -223,9 +223,9 @@ def test_a_restored_query_shows_the_batch_that_it_published(tmp_path, monkeypatc
         place = tmp_path / f"batch={number}"
         place.mkdir()
         (place / "_ledger.json").write_text(json.dumps(Ledger(processed, processed)._asdict()))
-        frontiers = Frontiers(number, {"a": number})
-        (place / "_frontiers.json").write_text(json.dumps(frontiers._asdict()))
+        watermarks = Watermarks(number, {"a": number})
+        (place / "_watermarks.json").write_text(json.dumps(watermarks._asdict()))
     found = read_batch(BATCH, tmp_path, 5)
-    assert (found.number, found.ledger, found.frontiers.program) == (8, Ledger(7, 7), 8)
+    assert (found.number, found.ledger, found.watermarks.program) == (8, Ledger(7, 7), 8)
     monkeypatch.setattr("anabranch.spark.sinks.progress.find_first", lambda query: 5)
     assert describe_progress(Query(BATCH), output=tmp_path).startswith("batch 8  12,000 rows")

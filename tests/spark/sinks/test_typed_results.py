@@ -80,7 +80,7 @@ def bring(spark, program, count=4, **options):
 
     rows = [(n, n, n) for n in range(count)]
     frame = spark.createDataFrame(rows, "seq long, time long, n long").coalesce(1)
-    return run(program, [Frame(frame, source="s", tag=Txn, seq="seq")], shards=1, **options)
+    return run(program, [Frame(frame, channel="s", event_type=Txn, seq="seq")], shards=1, **options)
 
 
 @pytest.mark.parametrize("format_", ["parquet", "json"])
@@ -98,8 +98,8 @@ def test_outputs_of_every_type_come_out_of_frames_and_files_as_they_are(spark, t
             "id": "string", "time": "bigint", "op": "int", "Rich": RICH, "Total": "struct<total:bigint>",
         }  # fmt: skip
         found = frame.selectExpr("id", "Rich", "Total", "unix_micros(Rich.at) AS micros")
-        said = sorted(found.toArrow().to_pylist(), key=lambda row: row["id"])
-        assert [row["Total"] for row in said] == [
+        emitted = sorted(found.toArrow().to_pylist(), key=lambda row: row["id"])
+        assert [row["Total"] for row in emitted] == [
             None,
             {"total": 0},
             None,
@@ -107,7 +107,7 @@ def test_outputs_of_every_type_come_out_of_frames_and_files_as_they_are(spark, t
             None,
             {"total": 1},
         ]
-        third = said[2]
+        third = emitted[2]
         assert third["micros"] == NOON.timestamp() * 1_000_000
         expected = {
             "x": 0.5, "text": "ü", "flag": True, "raw": b"\x00\xff", "price": Decimal("1.1"),
@@ -115,7 +115,7 @@ def test_outputs_of_every_type_come_out_of_frames_and_files_as_they_are(spark, t
             "named": [("a", 1)], "inner": {"a": 1, "b": None}, "whatever": '{"z":[1]}',
         }  # fmt: skip
         assert {name: third["Rich"][name] for name in expected} == expected
-        assert said[0]["Rich"]["inner"] is None
+        assert emitted[0]["Rich"]["inner"] is None
     rejected = read_rejected(spark, tmp_path).collect()
     assert [(row.seq, json.loads(row.raw)) for row in rejected] == [(2, {"time": 2, "n": 2})]
     line = tell.__code__.co_firstlineno

@@ -1,4 +1,4 @@
-"""Files as a source: in the order of their names, each once, and never unnoticed if they change."""
+"""Files as a channel: in the order of their names, each once, and never unnoticed if they change."""
 
 import csv
 import json
@@ -11,11 +11,11 @@ import pytest
 
 from anabranch import Event, load
 from anabranch.errors import InputError
-from anabranch.eventtime.channels import Source, end_sources
+from anabranch.eventtime.channels import Channel, end_channels
 from anabranch.microbatch.exchange.partition_keys import find_numbers
 from anabranch.microbatch.exchange.result_rows import encode_json, identify
 from anabranch.microbatch.ingest.file_rows import Folder
-from anabranch.microbatch.ingest.look_ahead import Foreseen
+from anabranch.microbatch.ingest.look_ahead import LookAheadState
 from anabranch.microbatch.ingest.row_reader import Reading
 from anabranch.reference.sequential import run
 from anabranch.sources.files import ChangedFilesError, Files, Taken, list_files
@@ -26,11 +26,11 @@ from anabranch.spark.sources.envelope_source import (
     write_offset,
 )
 from tests.microbatch.streams import read_published
-from tests.microbatch.test_microbatches import Engine, expected_rows, said_rows
+from tests.microbatch.test_microbatches import Engine, emitted_rows, expected_rows
 
 key_counter = load("examples/key_counter.py")
-Inc, Read = key_counter.tag("Inc"), key_counter.tag("Read")
-READING = Reading(tag_column="tag", source="s", heartbeat="beat")
+Inc, Read = key_counter.event_type("Inc"), key_counter.event_type("Read")
+READING = Reading(type_column="type", channel="s", heartbeat="beat")
 
 
 def write(folder, name, rows, form="parquet"):
@@ -53,12 +53,12 @@ def write(folder, name, rows, form="parquet"):
 
 
 def rows_of(start, count):
-    rows = [{"tag": "Inc", "time": t, "key": t % 3} for t in range(start, start + count)]
-    return [*rows, {"tag": "Read", "time": start + count - 1, "key": 1}]
+    rows = [{"type": "Inc", "time": t, "key": t % 3} for t in range(start, start + count)]
+    return [*rows, {"type": "Read", "time": start + count - 1, "key": 1}]
 
 
 def make_reader(folder, *, form="parquet", per_batch=2, columns=True):
-    engine = Engine(key_counter, [Source("s")], 3, columns=columns)
+    engine = Engine(key_counter, [Channel("s")], 3, columns=columns)
     files = Files(folder, format=form, files_per_batch=per_batch)
     engine.job = replace(engine.job, folders=(Folder(files, READING),))
     return engine, FusedReader(engine.job, 2)
@@ -68,7 +68,7 @@ def follow(reader, engine, start=None):
     """Run what Spark would run, until there is nothing new."""
     start = reader.initialOffset() if start is None else start
     while (end := reader.latestOffset(start, None)) != start:
-        numbers = find_numbers(engine.job.wiring.shards)
+        numbers = find_numbers(engine.job.layout.shards)
         envelopes = [
             (numbers[row["shard"]], row["kind"], row["payload"])
             for part in reader.partitions(start, end)
@@ -80,13 +80,13 @@ def follow(reader, engine, start=None):
     return start
 
 
-def test_a_folder_is_known_by_its_sources_wherever_it_stands(tmp_path):
+def test_a_folder_is_known_by_its_channels_wherever_it_stands(tmp_path):
     files = Files(tmp_path)
-    north, south = (Folder(files, Reading(source=name)) for name in ("north", "south"))
-    several = Folder(files, Reading(source_column="source"), ("a", "b"))
+    north, south = (Folder(files, Reading(channel=name)) for name in ("north", "south"))
+    several = Folder(files, Reading(channel_column="channel"), ("a", "b"))
     more = replace(several, names=("a", "aa", "b"))
     read = [Taken(3, "c"), Taken(5, "e")]
-    offset = json.loads(json.dumps(write_offset([north, several], read, Foreseen({}))))
+    offset = json.loads(json.dumps(write_offset([north, several], read, LookAheadState({}))))
     assert read_offset([more, south, north], offset)[0] == [Taken(5, "e"), Taken(), Taken(3, "c")]
     del offset["names"]  # As an earlier build wrote it.
     assert read_offset([north, several, south], offset)[0] == [*read, Taken()]
@@ -95,7 +95,7 @@ def test_a_folder_is_known_by_its_sources_wherever_it_stands(tmp_path):
 @pytest.mark.parametrize("columns", [False, True], ids=["events", "columns"])
 @pytest.mark.parametrize("form", ["parquet", "arrow", "json", "csv"])
 def test_differential_files_in_any_batches_give_the_sequential_answer(tmp_path, form, columns):
-    parts = [rows_of(1 + 10 * n, 10) for n in range(5)] + [[{"tag": None, "beat": 99}]]
+    parts = [rows_of(1 + 10 * n, 10) for n in range(5)] + [[{"type": None, "beat": 99}]]
     for number, rows in enumerate(parts):
         for row in rows:
             row.setdefault("beat", None)
@@ -103,15 +103,15 @@ def test_differential_files_in_any_batches_give_the_sequential_answer(tmp_path, 
         write(tmp_path, f"{number}.{form}", [{n: row.get(n) for n in names} for row in rows], form)
     items = [
         Event(
-            (Inc if row["tag"] == "Inc" else Read)(row["time"], row["key"]), "s", (n << 32) + place
+            (Inc if row["type"] == "Inc" else Read)(row["time"], row["key"]), "s", (n << 32) + place
         )
         for n, rows in enumerate(parts[:-1])
         for place, row in enumerate(rows)
     ]
-    answer = run(key_counter, end_sources(items), [Source("s")])
+    answer = run(key_counter, end_channels(items), [Channel("s")])
     engine, reader = make_reader(tmp_path, form=form, columns=columns)
     follow(reader, engine)
-    assert said_rows(engine) == expected_rows(answer)
+    assert emitted_rows(engine) == expected_rows(answer)
     assert engine.ledger.processed == len(items)
 
 
@@ -180,7 +180,7 @@ def test_a_file_that_sorts_between_those_that_wait_is_read_in_its_place(tmp_path
 def test_contents_of_the_same_size_are_noticed_and_times_of_files_are_not(tmp_path, place):
     import os
 
-    line = b'{"tag": "Inc", "time": 1, "key": 1}\n'
+    line = b'{"type": "Inc", "time": 1, "key": 1}\n'
     file = tmp_path / "0.json"
     file.write_bytes(line * (80_000 // len(line) if place else 1))
     engine, reader = make_reader(tmp_path, form="json")
@@ -240,14 +240,14 @@ def test_what_comes_after_available_now_waits_for_the_next_run(tmp_path):
 def test_a_line_that_is_no_json_is_rejected_with_its_text_and_the_rest_is_read(tmp_path):
     write(tmp_path, "0.json", rows_of(1, 3), "json")
     with (tmp_path / "0.json").open("a") as file:
-        file.write('{"tag": "Inc", "time": 9, "ke\n')
-        file.write(json.dumps({"tag": "Inc", "time": 10, "key": 1 << 70}) + "\n")
-        file.write(json.dumps({"tag": "Inc", "time": "noon", "key": 1}) + "\n")
-        file.write(json.dumps({"tag": "Inc", "time": 10, "key": 2}) + "\n")
+        file.write('{"type": "Inc", "time": 9, "ke\n')
+        file.write(json.dumps({"type": "Inc", "time": 10, "key": 1 << 70}) + "\n")
+        file.write(json.dumps({"type": "Inc", "time": "noon", "key": 1}) + "\n")
+        file.write(json.dumps({"type": "Inc", "time": 10, "key": 2}) + "\n")
     engine, reader = make_reader(tmp_path, form="json")
     follow(reader, engine)
-    rejected = {s.seq: (s.event, s.reason) for s in engine.said if s.kind == "rejected"}
-    assert rejected[4][0] == '{"tag": "Inc", "time": 9, "ke'
+    rejected = {s.seq: (s.event, s.reason) for s in engine.emitted if s.kind == "rejected"}
+    assert rejected[4][0] == '{"type": "Inc", "time": 9, "ke'
     assert rejected[5][1] == "field 'key' of Inc does not fit into 64 bits"
     assert rejected[6][1] == "field 'time' of Inc: expected int, got \"noon\" (text)"
     assert (engine.ledger.input, engine.ledger.rejected) == (8, 3)
@@ -262,23 +262,23 @@ def test_a_line_that_is_no_row_of_csv_is_rejected_with_its_text_and_the_rest_is_
         file.write('Inc,9,"1\nInc,10\n\nInc,noon,1\nInc,10,2\nInc,10,\nDec,10,2\nInc,010,2\n')
     engine, reader = make_reader(tmp_path, form="csv", columns=columns)
     follow(reader, engine)
-    rejected = {s.seq: (s.event, s.reason) for s in engine.said if s.kind == "rejected"}
+    rejected = {s.seq: (s.event, s.reason) for s in engine.emitted if s.kind == "rejected"}
     assert rejected == {
         4: ('Inc,9,"1', "not CSV: a quote does not close its cell"),
         5: ("Inc,10", "2 columns where the header names 3"),
         6: ("Inc,noon,1", "field 'time' of Inc: expected int, got \"noon\" (text)"),
         8: ("Inc,10,", "field 'key' of Inc is missing"),
-        9: ("Dec,10,2", "unknown tag 'Dec'"),
+        9: ("Dec,10,2", "unknown event type 'Dec'"),
         10: ("Inc,010,2", "field 'time' of Inc: expected int, got \"010\" (text)"),
     }
     assert engine.ledger.input == 11
 
 
 def test_an_empty_cell_is_no_value_and_rejected_where_a_field_needs_one(tmp_path):
-    (tmp_path / "0.csv").write_text('key,tag,time,beat\n1,Inc,1,\n"",Inc,2,\n,,,3\n2,Inc,,\n')
+    (tmp_path / "0.csv").write_text('key,type,time,beat\n1,Inc,1,\n"",Inc,2,\n,,,3\n2,Inc,,\n')
     engine, reader = make_reader(tmp_path, form="csv")
     follow(reader, engine)
-    rejected = {s.seq: s.reason for s in engine.said if s.kind == "rejected"}
+    rejected = {s.seq: s.reason for s in engine.emitted if s.kind == "rejected"}
     assert rejected == {
         1: "field 'key' of Inc is missing",
         3: "time 'time' is null or missing",
@@ -287,28 +287,28 @@ def test_an_empty_cell_is_no_value_and_rejected_where_a_field_needs_one(tmp_path
 
 
 def test_a_number_of_csv_that_no_column_holds_is_rejected(tmp_path):
-    write(tmp_path, "0.csv", [{"tag": "Inc", "time": 1, "key": 1 << 70}], "csv")
+    write(tmp_path, "0.csv", [{"type": "Inc", "time": 1, "key": 1 << 70}], "csv")
     engine, reader = make_reader(tmp_path, form="csv")
     follow(reader, engine)
-    (said,) = (s for s in engine.said if s.kind == "rejected")
-    assert said.reason == "field 'key' of Inc does not fit into 64 bits"
+    (emitted,) = (s for s in engine.emitted if s.kind == "rejected")
+    assert emitted.reason == "field 'key' of Inc does not fit into 64 bits"
 
 
 @pytest.mark.parametrize("columns", [False, True], ids=["events", "columns"])
 @pytest.mark.parametrize("form", ["json", "csv"])
 def test_a_sequence_or_heartbeat_of_more_than_64_bits_stops_no_stream(tmp_path, form, columns):
     rows = [
-        {"tag": "Inc", "time": 1, "key": 1, "place": 1, "beat": None},
-        {"tag": "Inc", "time": 2, "key": 1, "place": 1 << 63, "beat": None},
-        {"tag": None, "time": None, "key": None, "place": 3, "beat": -(1 << 64)},
-        {"tag": None, "time": None, "key": None, "place": 1 << 80, "beat": 4},
+        {"type": "Inc", "time": 1, "key": 1, "place": 1, "beat": None},
+        {"type": "Inc", "time": 2, "key": 1, "place": 1 << 63, "beat": None},
+        {"type": None, "time": None, "key": None, "place": 3, "beat": -(1 << 64)},
+        {"type": None, "time": None, "key": None, "place": 1 << 80, "beat": 4},
     ]
     write(tmp_path, "0", rows, form)
     engine, _ = make_reader(tmp_path, columns=columns)
     folder = Folder(Files(tmp_path, format=form), replace(READING, seq="place"))
     engine.job = replace(engine.job, folders=(folder,))
     follow(FusedReader(engine.job, 1), engine)
-    assert [s.reason for s in engine.said if s.kind == "rejected"] == [
+    assert [s.reason for s in engine.emitted if s.kind == "rejected"] == [
         f"sequence {1 << 63} does not fit into 64 bits",
         f"heartbeat {-(1 << 64)} does not fit into 64 bits",
         f"sequence {1 << 80} does not fit into 64 bits",
@@ -351,19 +351,21 @@ def test_differential_a_stream_of_files_gives_the_sequential_answer(spark, tmp_p
     for stage in (2, 4):
         for number in range(stage):
             write(tmp_path / "in", f"{number}.{form}", parts[number], form)
-        feed = Files(tmp_path / "in", format=form, files_per_batch=1, source="s", tag_column="tag")
-        result = run_on_spark(key_counter, [feed], shards=3)
+        source = Files(
+            tmp_path / "in", format=form, files_per_batch=1, channel="s", type_column="type"
+        )
+        result = run_on_spark(key_counter, [source], shards=3)
         write_directory(
             result, output=tmp_path / "out", checkpoint=tmp_path / "checkpoint", available_now=True
         ).awaitTermination()
     items = [
         Event(
-            (Inc if row["tag"] == "Inc" else Read)(row["time"], row["key"]), "s", (n << 32) + place
+            (Inc if row["type"] == "Inc" else Read)(row["time"], row["key"]), "s", (n << 32) + place
         )
         for n, rows in enumerate(parts)
         for place, row in enumerate(rows)
     ]
-    answer = run(key_counter, items, [Source("s")])
+    answer = run(key_counter, items, [Channel("s")])
     rows = read_published(tmp_path / "out", key_counter)
     expected = [(f"{identify(o.key)}#{o.index}", encode_json(o.value)) for o in answer.outputs]
     assert sorted((row.id, row.value) for row in rows) == sorted(expected)
@@ -402,7 +404,7 @@ def test_files_that_have_ended_are_one_batch_of_any_folders(tmp_path, columns):
         write(tmp_path / folder, "part.parquet", rows_of(1 + 10 * number, 10))
     names = [str(tmp_path / folder / "part.parquet") for folder in ("north", "south", "west")]
     (tmp_path / "files.txt").write_text("".join(f"{name}\n" for name in names))
-    engine = Engine(key_counter, [Source("s")], 3, columns=columns)
+    engine = Engine(key_counter, [Channel("s")], 3, columns=columns)
     files = Files(tmp_path, files_per_batch=1, manifest="files.txt", ended=True)
     engine.job = replace(engine.job, folders=(Folder(files, READING),))
     reader = BatchReader(engine.job, 2)

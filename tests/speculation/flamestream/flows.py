@@ -15,7 +15,7 @@ from typing import Any
 from anabranch.errors import InputError
 from anabranch.model.events import FOREVER
 from anabranch.speculation.barrier import Barrier
-from anabranch.speculation.spoken import Amount
+from anabranch.speculation.output_changes import Amount
 from tests.speculation.flamestream.items import DataItem, GlobalTime
 from tests.speculation.flamestream.operations import Broadcast, Merge, Operation
 
@@ -75,7 +75,7 @@ class Runner:
         self.arrived = 0
         self.released: list[Any] = []
 
-    def feed(self, item: DataItem) -> None:
+    def source(self, item: DataItem) -> None:
         """Let an item come in; it waits at the door."""
         self._send(self._door, item)
 
@@ -102,8 +102,8 @@ class Runner:
     def release(self, promised: int) -> None:
         """Release what is settled, given that nothing more comes in at or before a time."""
         flying = (item.meta.time.time for way in self._ways.values() for item in way)
-        frontier = min((time - 1 for time in flying), default=FOREVER)
-        bound = GlobalTime(min(promised, frontier) + 1)
+        watermark = min((time - 1 for time in flying), default=FOREVER)
+        bound = GlobalTime(min(promised, watermark) + 1)
         self.released += [payload for _, payload in self._barrier.release((bound,))]
 
     @property
@@ -131,7 +131,7 @@ def run_flow(flow: Flow, items: Iterable[DataItem], seed: int) -> Runner:
     place = 0
     while place < len(arriving) or not runner.is_idle:
         if place < len(arriving) and (runner.is_idle or rng.random() < haste):
-            runner.feed(arriving[place])
+            runner.source(arriving[place])
             place += 1
         else:
             runner.deliver()

@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import Any, Protocol
 
 from anabranch.errors import InputError
-from anabranch.speculation.spoken import is_alike
+from anabranch.speculation.output_changes import is_alike
 from tests.speculation.flamestream.items import DataItem
 
 _meta = attrgetter("meta")

@@ -61,7 +61,7 @@ def test_a_tombstone_that_comes_in_takes_back_the_groups_of_its_item():
     assert middle[3:] == [("TOMB", (1, 2)), ("TOMB", (2, 3)), (1, 3)]
 
 
-def test_a_derivative_sorts_after_its_source_and_before_the_next_item():
+def test_a_derivative_sorts_after_its_channel_and_before_the_next_item():
     x1, x2 = enter("x1", 1), enter("x2", 2)
     state = DataItem("state", x1.meta.child(0))
     for arrival in permutations([x1, x2, state]):
@@ -125,7 +125,7 @@ def displace(rng, items, distance):
 
 
 def test_a_sum_over_four_fronts_says_every_prefix_once():
-    said = []
+    emitted = []
     for seed in range(4):
         rng = random.Random(seed)
         values = [rng.randrange(-100, 100) for _ in range(400)]
@@ -136,9 +136,9 @@ def test_a_sum_over_four_fronts_says_every_prefix_once():
         runner = run_flow(drifting_sum, displace(rng, items, 12), seed)
         assert [state.value for state in runner.released] == list(accumulate(values))
         assert runner.amount.valid == 400
-        said.append(runner.amount.said)
+        emitted.append(runner.amount.emitted)
     # In the first run the flow lags behind its input, and so sees all of the order in time.
-    assert said == [400, 3374, 3564, 3552]
+    assert emitted == [400, 3374, 3564, 3552]
 
 
 def test_words_are_counted_whatever_the_order_of_arrival():

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from anabranch import Event, Program, depends, on
-from anabranch.eventtime.channels import Source, end_sources
+from anabranch.eventtime.channels import Channel, end_channels
 from anabranch.state import ExactMean, ExactSum, ExactVariance, MapOf, Value
 from anabranch.state.durable.codec import make_codec
 from anabranch.state.durable.durability_check import check_durable
@@ -58,13 +58,13 @@ def test_a_ready_made_state_may_be_part_of_ones_own_record(inner):
         init=Noted(),
     )
     check_durable(program)
-    sources = (Source("a"),)
-    items = end_sources([Event(Level(n, 0, 1.5), "a", n) for n in range(3)], sources)
-    engine = Engine(program, sources, 2)
+    channels = (Channel("a"),)
+    items = end_channels([Event(Level(n, 0, 1.5), "a", n) for n in range(3)], channels)
+    engine = Engine(program, channels, 2)
     for item in items:
         engine.batch([[to_row(item)]])
     expected = inner.value(inner.add(inner.add(inner.zero, 1.5), 1.5))
-    assert [row.value for row in engine.said if row.kind == "output"][-1] == str(expected)
+    assert [row.value for row in engine.emitted if row.kind == "output"][-1] == str(expected)
     codec = make_codec(program)
     state = Noted(1, inner.add(inner.zero, 1.5))
     assert codec.decode(codec.encode(state)) == state

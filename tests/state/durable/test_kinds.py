@@ -113,7 +113,7 @@ class Node(NamedTuple):
 @dataclass(frozen=True)
 class Plain:
     at: datetime
-    tags: frozenset[str]
+    event_types: frozenset[str]
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ class Plain:
         (Map[str, int], Mapped("Map", STR, INT)), (Literal["a", "b"], STR), (Colour, COLOUR),
         (NewType("Cents", int), INT), (list, Sequence("list", ANY)), (np.ndarray, ANY), (object, ANY),
         (Node, Record("Node", (("value", INT), ("next", ANY)))),
-        (Plain, Record("Plain", (("at", DatetimeKind()), ("tags", Sequence("frozenset", STR))))),
+        (Plain, Record("Plain", (("at", DatetimeKind()), ("event_types", Sequence("frozenset", STR))))),
     ],
 )  # fmt: skip
 def test_what_annotations_say(annotation, kind):
@@ -200,10 +200,10 @@ def program(shape: Any) -> Program:
     ],
 )
 def test_a_program_says_what_its_entries_are(shape, leaf):
-    said = describe_program(program(MapOf(shape, by="key")))
-    assert (said.state.by, said.state.keys, said.state.leaf) == (("key",), (STR,), leaf)
-    assert set(said.events) == {"Tick"}
-    assert read_schema(json.loads(json.dumps(write_schema(said)))) == said
+    emitted = describe_program(program(MapOf(shape, by="key")))
+    assert (emitted.state.by, emitted.state.keys, emitted.state.leaf) == (("key",), (STR,), leaf)
+    assert set(emitted.events) == {"Tick"}
+    assert read_schema(json.loads(json.dumps(write_schema(emitted)))) == emitted
 
 
 class Route(NamedTuple):
@@ -223,10 +223,14 @@ def test_a_tuple_that_may_be_of_any_length_is_a_list_also_if_all_are_of_one():
 
 
 def test_maps_in_maps_have_a_key_each():
-    said = describe_program(program(MapOf(MapOf(Count(), by="page"), by="key")))
-    assert (said.state.by, said.state.keys, said.state.leaf) == (("key", "page"), (STR, INT), INT)
-    assert said.state.entry == Mapped("Map", INT, INT)
-    assert unify_entries(said.state, said.state) == said.state
+    emitted = describe_program(program(MapOf(MapOf(Count(), by="page"), by="key")))
+    assert (emitted.state.by, emitted.state.keys, emitted.state.leaf) == (
+        ("key", "page"),
+        (STR, INT),
+        INT,
+    )
+    assert emitted.state.entry == Mapped("Map", INT, INT)
+    assert unify_entries(emitted.state, emitted.state) == emitted.state
 
 
 @pytest.mark.parametrize(

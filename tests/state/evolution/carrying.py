@@ -30,7 +30,12 @@ class Hour(NamedTuple):
 
 
 def keyed(
-    init: Any, *changes: Any, join: Any = None, by: str = "key", tag: type = Tick, **options: Any
+    init: Any,
+    *changes: Any,
+    join: Any = None,
+    by: str = "key",
+    event_type: type = Tick,
+    **options: Any,
 ) -> Program:
     """Return a program with one entry per key; a shape is taken as it is."""
     shape = (
@@ -39,7 +44,11 @@ def keyed(
         else WrittenShape(init, join=join, fork=join and (lambda s, left, right: (s, s)))
     )
     return Program(
-        on(tag), depends(tag, tag, same=by), state=MapOf(shape, by=by), changes=changes, **options
+        on(event_type),
+        depends(event_type, event_type, same=by),
+        state=MapOf(shape, by=by),
+        changes=changes,
+        **options,
     )
 
 

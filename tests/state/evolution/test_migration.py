@@ -12,7 +12,7 @@ import pytest
 
 from anabranch import Event, Map, Program, State, depends, load, on
 from anabranch.errors import ProgramError
-from anabranch.eventtime.channels import end_sources
+from anabranch.eventtime.channels import end_channels
 from anabranch.eventtime.windows.window_types import Sessions, Sliding, Tumbling
 from anabranch.model.shapes import BASE
 from anabranch.model.targets import load_module
@@ -65,7 +65,7 @@ ROOT = Path(__file__).parents[3]
 )
 def test_a_program_takes_over_its_own_state_as_it_is(file):
     program, module = load(str(file)), load_module(str(file))
-    answer = run(program, end_sources(module.events, module.sources), module.sources)
+    answer = run(program, end_channels(module.events, module.channels), module.channels)
     schema, tables = save(program, answer.state, events=[event.data for event in answer.pending])
     assert {one.status for one in compare(schema, program)} == {"same"}
     migration = Migration(schema, program)
@@ -146,7 +146,7 @@ def test_what_nobody_declared_is_refused(fields, changes, refused):
 )
 def test_a_type_that_can_not_widen_is_refused(old, new, what):
     found = refusals(keyed(stats(x=old)(None)), keyed(stats(x=new)(None)))
-    assert [said for _, said in found] == [what]
+    assert [emitted for _, emitted in found] == [what]
 
 
 def test_a_field_can_not_take_the_name_of_another():
@@ -181,8 +181,8 @@ def test_a_field_that_begins_with_an_underscore_is_carried_over():
 
 def test_what_happens_by_itself_is_said():
     old, new = stats(x=int, y=int, z=Any), stats(z=int, y=Decimal, x=int | None)
-    said = compare(describe_program(keyed(old(0, 0, 0))), keyed(new(0, Decimal(0), 0)))
-    assert [(one.status, one.place, one.what) for one in said][:4] == [
+    emitted = compare(describe_program(keyed(old(0, 0, 0))), keyed(new(0, Decimal(0), 0)))
+    assert [(one.status, one.place, one.what) for one in emitted][:4] == [
         ("automatic", "Stats.z", "could be anything, and is checked to be int"),
         ("automatic", "Stats.y", "widens from int to decimal"),
         ("automatic", "Stats.x", "may now be None"),
@@ -276,7 +276,7 @@ def test_a_sum_becomes_a_count_only_if_it_is_one():
         carry(keyed(Sum()), Map({"a": 1.5}), keyed(Count()))
 
 
-POINT = record("Point", x=float, tags=list[str])
+POINT = record("Point", x=float, event_types=list[str])
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ POINT = record("Point", x=float, tags=list[str])
         (POINT, POINT(1, []), True),
         (POINT, POINT("1", []), False),
         (POINT, POINT(1.0, [2]), False),
-        (POINT, record("Other", x=float, tags=list[str])(1.0, []), False),
+        (POINT, record("Other", x=float, event_types=list[str])(1.0, []), False),
         (float, 3, True),
         (float, 2**70, True),
         (int, 3.0, False),
@@ -377,12 +377,12 @@ def test_a_key_becomes_two_and_two_become_one():
 
 def test_a_key_field_is_renamed_with_its_event():
     renamed = record("Tick", time=int, user=str)
-    assert refusals(keyed(Count()), keyed(Count(), by="user", tag=renamed)) == [
+    assert refusals(keyed(Count()), keyed(Count(), by="user", event_type=renamed)) == [
         ("key", "was key and is user"),
         ("Tick.user", "is new, and nothing says what it starts as"),
         ("Tick.key", "is gone"),
     ]
-    new = keyed(Count(), Rename("Tick", "key", "user"), by="user", tag=renamed)
+    new = keyed(Count(), Rename("Tick", "key", "user"), by="user", event_type=renamed)
     assert carry(keyed(Count()), Map({"a": 1}), new) == Map({"a": 1})
 
 
@@ -460,11 +460,14 @@ def test_a_state_type_that_is_gone_is_refused_only_if_it_holds_something():
 
 def test_pending_events_are_carried_over():
     after = record("Tick", time=int, key=str, weight=Decimal)
-    old, new = keyed(Count()), keyed(Count(), Default("Tick", "weight", Decimal(1)), tag=after)
+    old, new = (
+        keyed(Count()),
+        keyed(Count(), Default("Tick", "weight", Decimal(1)), event_type=after),
+    )
     migration = Migration(describe_snapshot(old, Map(), {}, [Tick(3, "a")]), new)
     event = migration.codec.decode(make_codec(old).encode(Tick(3, "a")))
     assert spell(migration.migrate_event(event)) == spell(after(3, "a", Decimal(1)))
-    assert refusals(old, keyed(Count(), tag=after)) == [
+    assert refusals(old, keyed(Count(), event_type=after)) == [
         ("Tick.weight", "is new, and nothing says what it starts as")
     ]
 
@@ -584,8 +587,8 @@ TICKS = [Event(Tick(n, "ab"[n % 2]), "ticks", n) for n in range(28)]
     ids=["interval", "window", "as of", "tumbling", "sliding", "sessions"],
 )  # fmt: skip
 def test_windows_and_joins_take_over_their_own_state(program):
-    brought = {tag.__name__ for tag in program.inputs}
-    items = [item for item in (*SHOWS, *TICKS) if item.tag.__name__ in brought]
+    brought = {event_type.__name__ for event_type in program.inputs}
+    items = [item for item in (*SHOWS, *TICKS) if item.event_type.__name__ in brought]
     answer = run(program, items)
     assert answer.state != program.init
     schema, tables = save(program, answer.state, events=[event.data for event in answer.pending])

@@ -23,22 +23,22 @@ class Model:
     entries: dict[Any, dict[str, Any]] = field(default_factory=dict)
     common: int = START
     pending: list[Event] = field(default_factory=list)
-    frontiers: dict[str, int] = field(default_factory=dict)
+    watermarks: dict[str, int] = field(default_factory=dict)
     largest: dict[str, int] = field(default_factory=dict)
     late: list[tuple[str, int]] = field(default_factory=list)
-    said: list[Any] = field(default_factory=list)
+    emitted: list[Any] = field(default_factory=list)
     came: int = 0
     processed: int = 0
     rejected: int = 0
 
     def __post_init__(self) -> None:
-        self.frontiers = dict.fromkeys(self.lateness, NEVER)
+        self.watermarks = dict.fromkeys(self.lateness, NEVER)
         if self.spec.form == "whole":
             self.entries[WHOLE] = self.make_entry()
 
     @property
-    def frontier(self) -> int:
-        return min(self.frontiers.values())
+    def watermark(self) -> int:
+        return min(self.watermarks.values())
 
     @property
     def ledger(self) -> tuple[int, ...]:
@@ -50,31 +50,31 @@ class Model:
         return copy.deepcopy(self, {id(self.spec): self.spec})
 
     def take(self, items: list[Any]) -> None:
-        """Take a batch: judge what came, fold what is stable, let time go on to the frontier."""
+        """Take a batch: judge what came, fold what is stable, let time go on to the watermark."""
         for item in items:
-            source, lateness = item.source, self.lateness[item.source]
+            channel, lateness = item.channel, self.lateness[item.channel]
             if isinstance(item, Heartbeat):
-                self.frontiers[source] = max(self.frontiers[source], item.time)
+                self.watermarks[channel] = max(self.watermarks[channel], item.time)
                 continue
             self.came += 1
-            if item.data.time <= self.frontiers[source]:
-                self.late.append((source, item.seq))
+            if item.data.time <= self.watermarks[channel]:
+                self.late.append((channel, item.seq))
                 continue
             self.pending.append(item)
-            self.largest[source] = max(self.largest.get(source, NEVER), item.data.time)
+            self.largest[channel] = max(self.largest.get(channel, NEVER), item.data.time)
             if lateness is not None:
-                promised = self.largest[source] - lateness - 1
-                self.frontiers[source] = max(self.frontiers[source], promised)
-        stable = [event for event in self.pending if event.data.time <= self.frontier]
-        self.pending = [event for event in self.pending if event.data.time > self.frontier]
+                promised = self.largest[channel] - lateness - 1
+                self.watermarks[channel] = max(self.watermarks[channel], promised)
+        stable = [event for event in self.pending if event.data.time <= self.watermark]
+        self.pending = [event for event in self.pending if event.data.time > self.watermark]
         for event in sorted(stable, key=self.place):
             self.ring(event.data.time)
             self.apply(event.data)
-        self.ring(self.frontier + 1)
+        self.ring(self.watermark + 1)
 
     def place(self, event: Event) -> tuple[Any, ...]:
         rank = ("Most", "Peek", "Put").index(type(event.data).__name__)
-        return event.data.time, rank, event.source, event.seq
+        return event.data.time, rank, event.channel, event.seq
 
     def apply(self, data: Any) -> None:
         if type(data).__name__ == "Most":
@@ -118,9 +118,9 @@ class Model:
     def make_entry(self) -> dict[str, Any]:
         return {name: OPERATIONS[op].start for name, op in self.spec.fields} | {"@last": 0}
 
-    def say(self, time: int, key: int, tag: str, entry: dict[str, Any]) -> None:
+    def say(self, time: int, key: int, event_type: str, entry: dict[str, Any]) -> None:
         told = [[name, OPERATIONS[op].tell(entry[name])] for name, op in sorted(self.spec.fields)]
-        self.said.append([time, key, tag, told[0][1] if self.spec.bare else told])
+        self.emitted.append([time, key, event_type, told[0][1] if self.spec.bare else told])
 
     def ring(self, before: int) -> None:
         """Let the timers come that lie before a time: alarms of what is alive, and the end of entries."""
@@ -182,4 +182,4 @@ class Model:
 def spell(event: Event) -> tuple[Any, ...]:
     """Return an event as plain values; one from before events had a weight weighs one."""
     fields = dict(event.data._asdict())
-    return event.source, event.seq, type(event.data).__name__, tuple(fields.values())[:3]
+    return event.channel, event.seq, type(event.data).__name__, tuple(fields.values())[:3]

@@ -93,7 +93,7 @@ class Spec:
 def make_program(spec: Spec) -> Program:
     put, shape = spec.put, make_entry(spec)
     view = (lambda s: s.entry) if spec.form == "shared" else (lambda s: s)
-    speaks = spec.form in ("keyed", "shared")
+    emits = spec.form in ("keyed", "shared")
 
     def take(state: Any, event: Any) -> Any:
         amount = event.amount * getattr(event, "weight", 1)
@@ -105,7 +105,7 @@ def make_program(spec: Spec) -> Program:
         return (event.time, event.key, type(event).__name__, show(spec, view(state)))
 
     handlers = [
-        on(put, update=BARE.get(spec, take), output=say if speaks else None),
+        on(put, update=BARE.get(spec, take), output=say if emits else None),
         on(Peek, output=say, update=(lambda state, event: shape.init) if spec.drains else None),
     ]
     if spec.form == "shared":

@@ -12,7 +12,7 @@ from unittest.mock import patch
 import pyarrow as pa
 
 from anabranch import Program
-from anabranch.eventtime.channels import Source
+from anabranch.eventtime.channels import Channel
 from anabranch.microbatch.exchange.partition_keys import find_keys
 from anabranch.microbatch.restore.shard_restore import restore_shard
 from anabranch.microbatch.shards.deferred_outputs import DeferredOutputs
@@ -38,11 +38,11 @@ class Options(NamedTuple):
     """What may change when a run goes on, and may change nothing."""
 
     shards: int = 1
-    hot: tuple[int, ...] = ()
+    hot_keys: tuple[int, ...] = ()
     columns: bool = False
 
 
-class Said(NamedTuple):
+class Emitted(NamedTuple):
     """What became of a batch."""
 
     outputs: list[Any]
@@ -56,24 +56,24 @@ class Reference:
     """The sequential fold, which goes on from a snapshot with every batch."""
 
     program: Program
-    sources: tuple[Source, ...]
+    channels: tuple[Channel, ...]
     options: Options
     folder: Path
     start: Snapshot | None = None
 
-    def take(self, items: list[Any]) -> Said:
-        answer = run(self.program, items, self.sources, start=self.start)
+    def take(self, items: list[Any]) -> Emitted:
+        answer = run(self.program, items, self.channels, start=self.start)
         self.start = answer.snapshot()
-        late = [(late.event.source, late.event.seq) for late in answer.late]
+        late = [(late.event.channel, late.event.seq) for late in answer.late]
         told = [encode_value(value) for value in answer.values]
-        return Said(told, sorted(late), len(answer.rejected), tuple(answer.ledger))
+        return Emitted(told, sorted(late), len(answer.rejected), tuple(answer.ledger))
 
     def crash(self, items: list[Any]) -> None:
-        run(self.program, items, self.sources, start=self.start)
+        run(self.program, items, self.channels, start=self.start)
 
     def save(self, target: Path) -> None:
         write_snapshot(
-            self.start or run(self.program, [], self.sources).snapshot(), self.program, target
+            self.start or run(self.program, [], self.channels).snapshot(), self.program, target
         )
 
     def restore(self, savepoint: Path) -> None:
@@ -85,29 +85,29 @@ class Shards:
     """As many shards as are asked for, with roots and speakers, in memory; savepoints are those of Spark."""
 
     program: Program
-    sources: tuple[Source, ...]
+    channels: tuple[Channel, ...]
     options: Options
     folder: Path
     engine: Engine = field(init=False)
 
     def __post_init__(self) -> None:
-        shards, hot, columns = self.options
-        self.engine = Engine(self.program, self.sources, shards, hot, columns=columns)
+        shards, hot_keys, columns = self.options
+        self.engine = Engine(self.program, self.channels, shards, hot_keys, columns=columns)
         self.engine.batch([[]])
 
-    def take(self, items: list[Any]) -> Said:
-        before = len(self.engine.said)
+    def take(self, items: list[Any]) -> Emitted:
+        before = len(self.engine.emitted)
         self.engine.batch(
-            [[to_row(item) for item in items if item.source == s.name] for s in self.sources]
+            [[to_row(item) for item in items if item.channel == s.name] for s in self.channels]
         )
-        said = self.engine.said[before:]
-        assert len({(s.kind, s.id) for s in said if s.kind == "output"}) == sum(
-            s.kind == "output" for s in said
+        emitted = self.engine.emitted[before:]
+        assert len({(s.kind, s.id) for s in emitted if s.kind == "output"}) == sum(
+            s.kind == "output" for s in emitted
         )
-        return Said(
-            [json.loads(s.value) for s in said if s.kind == "output"],
-            sorted((s.source, s.seq) for s in said if s.kind == "late"),
-            sum(s.kind == "rejected" for s in said),
+        return Emitted(
+            [json.loads(s.value) for s in emitted if s.kind == "output"],
+            sorted((s.channel, s.seq) for s in emitted if s.kind == "late"),
+            sum(s.kind == "rejected" for s in emitted),
             tuple(self.engine.ledger),
         )
 
@@ -116,14 +116,14 @@ class Shards:
         engine = self.engine
         kept = [dict(store.values) for store in self.list_stores()]
         pages = [dict(store.pages) for store in self.list_stores()]
-        said = len(engine.said)
+        emitted = len(engine.emitted)
         self.take(items)
         for store, values, held in zip(self.list_stores(), kept, pages, strict=True):
             store.values, store.pages = values, held
-        del engine.said[said:]
+        del engine.emitted[emitted:]
 
     def list_stores(self) -> list[MemoryStore]:
-        return [*self.engine.stores, *self.engine.root_stores, *self.engine.speaker_stores]
+        return [*self.engine.stores, *self.engine.root_stores, *self.engine.deferred_stores]
 
     def save(self, target: Path) -> None:
         values = Values(list(self.list_values()))
@@ -138,10 +138,10 @@ class Shards:
 
     def list_values(self) -> Iterator[tuple[int, int, str, bytes]]:
         """Yield what the stores hold as Spark's reader of a checkpoint does."""
-        keys = find_keys(self.engine.job.wiring.shards)
+        keys = find_keys(self.engine.job.layout.shards)
         stores = [(0, keys[n], store) for n, store in enumerate(self.engine.stores)]
         stores += [(1, n, store) for n, store in enumerate(self.engine.root_stores)]
-        stores += [(2, n, store) for n, store in enumerate(self.engine.speaker_stores)]
+        stores += [(2, n, store) for n, store in enumerate(self.engine.deferred_stores)]
         for operator, key, store in stores:
             for name, data in store.values.items():
                 yield operator, key, name, data
@@ -157,17 +157,17 @@ class Shards:
         letters = []
         for part in SeedingReader(seed).partitions({}, {}):
             letters += seed.deal_rest() if part.table is None else seed.deal_table(part.table)
-        shards, roots = job.wiring.shards, range(len(engine.root_stores))
+        shards, roots = job.layout.shards, range(len(engine.root_stores))
         engine.stores = [MemoryStore() for _ in range(shards)]
         engine.root_stores = [MemoryStore() for _ in roots]
-        engine.speaker_stores = [MemoryStore() for _ in roots]
+        engine.deferred_stores = [MemoryStore() for _ in roots]
         spines: dict[int, Any] = {}
         for number, store in enumerate(engine.stores):
             mine = ((kind, data) for to, kind, data in letters if to == number)
             spines |= restore_shard(job, number, store, mine).spines
         for root, spine in spines.items():
             Root(job, engine.root_stores[root]).restore(spine)
-            for store in engine.speaker_stores if job.wiring.speaking else ():
+            for store in engine.deferred_stores if job.layout.deferring else ():
                 DeferredOutputs(job, store).restore(spine)
 
 
@@ -177,27 +177,27 @@ class OnSpark:
 
     session: Any
     program: Program
-    sources: tuple[Source, ...]
+    channels: tuple[Channel, ...]
     options: Options
     folder: Path
     query: Run = field(init=False)
     told: int = -1
 
     def __post_init__(self) -> None:
-        # Spark's source of files goes on only where it began: all runs read one folder.
-        self.query = Run(self.session, self.folder.parent, Stream(self.program, self.sources, []))
+        # Spark's channel of files goes on only where it began: all runs read one folder.
+        self.query = Run(self.session, self.folder.parent, Stream(self.program, self.channels, []))
         (self.folder.parent / "in").mkdir(parents=True, exist_ok=True)
 
-    def take(self, items: list[Any]) -> Said:
+    def take(self, items: list[Any]) -> Emitted:
         if items:
             self.query.add([items])
             self.query.go(self.folder.name, **self.options._asdict())
         rows = [row for row in self.read() if row.batch > self.told]
         self.told = find_last(self.folder, "batch=*")
         outputs = [json.loads(row.value) for row in rows if row.kind == "output"]
-        late = sorted((row.source, row.seq) for row in rows if row.kind == "late")
+        late = sorted((row.channel, row.seq) for row in rows if row.kind == "late")
         rejected = sum(row.kind == "rejected" for row in rows)
-        return Said(outputs, late, rejected, tuple(self.query.ledger(self.folder.name)))
+        return Emitted(outputs, late, rejected, tuple(self.query.ledger(self.folder.name)))
 
     def read(self) -> list[Any]:
         return read_published(self.folder, self.query.story.program)

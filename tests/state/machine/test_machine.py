@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 )
 
 from anabranch import Event, Heartbeat, Map
-from anabranch.eventtime.channels import Source
+from anabranch.eventtime.channels import Channel
 from anabranch.plan.foldable_leaves import join_deltas
 from anabranch.savepoints import drafts
 from anabranch.savepoints.objects import read_snapshot
@@ -62,11 +62,11 @@ options = st.builds(
 
 events = st.fixed_dictionaries(
     {
-        "source": st.sampled_from("ab"),
+        "channel": st.sampled_from("ab"),
         "ahead": st.sampled_from([0, 1, 1, 1, 2, 3, -1, -2, -4]),
         "key": KEYS,
         "amount": st.integers(-2, 7),
-        "tag": st.sampled_from(["put", "put", "put", "peek", "most"]),
+        "event_type": st.sampled_from(["put", "put", "put", "peek", "most"]),
     }
 )
 
@@ -88,7 +88,7 @@ class Machine(RuleBasedStateMachine):
     )
     def begin(self, spec: Spec, chosen: Options, lateness: tuple[int, int | None]) -> None:
         self.lateness = dict(zip("ab", lateness, strict=True))
-        self.sources = tuple(Source(name, lateness=late) for name, late in self.lateness.items())
+        self.channels = tuple(Channel(name, lateness=late) for name, late in self.lateness.items())
         self.model = Model(spec, self.lateness)
         self.clocks, self.last = dict.fromkeys("ab", 10), dict.fromkeys("ab", -1)
         self.coming: list[Any] = [Heartbeat(0, name, self.count(name)) for name in "ab"]
@@ -98,11 +98,11 @@ class Machine(RuleBasedStateMachine):
 
     def settle(self, spec: Spec, chosen: Options) -> None:
         """Have the runtime run a program, from its start."""
-        hot = chosen.hot if spec.can_be_hot and not chosen.columns else ()
+        hot_keys = chosen.hot_keys if spec.can_be_hot and not chosen.columns else ()
         where = self.folder / f"run{self.made}"
         self.made += 1
         self.run = self.runtime_type(
-            make_program(spec), self.sources, chosen._replace(hot=hot), where
+            make_program(spec), self.channels, chosen._replace(hot_keys=hot_keys), where
         )
 
     @rule(several=st.lists(events, min_size=5, max_size=20))
@@ -110,26 +110,26 @@ class Machine(RuleBasedStateMachine):
         for one in several:
             self.send(**one)
 
-    def send(self, source: str, ahead: int, key: int, amount: int, tag: str) -> None:
-        time = self.clocks[source] + ahead
-        self.clocks[source] = max(time, self.clocks[source])
+    def send(self, channel: str, ahead: int, key: int, amount: int, event_type: str) -> None:
+        time = self.clocks[channel] + ahead
+        self.clocks[channel] = max(time, self.clocks[channel])
         spec = self.model.spec
-        if tag == "most" and spec.form == "shared":
+        if event_type == "most" and spec.form == "shared":
             data: Any = Most(time, amount)
         else:
-            data = Peek(time, key) if tag == "peek" else spec.put(time, key, amount)
-            if spec.wide and tag == "put":
+            data = Peek(time, key) if event_type == "peek" else spec.put(time, key, amount)
+            if spec.wide and event_type == "put":
                 data = data._replace(weight=amount % 3)
-        self.coming.append(Event(data, source, self.count(source)))
+        self.coming.append(Event(data, channel, self.count(channel)))
 
-    @rule(source=st.sampled_from("ab"), ahead=st.integers(0, 5))
-    def beat(self, source: str, ahead: int) -> None:
-        self.clocks[source] += ahead
-        self.coming.append(Heartbeat(self.clocks[source], source, self.count(source)))
+    @rule(channel=st.sampled_from("ab"), ahead=st.integers(0, 5))
+    def beat(self, channel: str, ahead: int) -> None:
+        self.clocks[channel] += ahead
+        self.coming.append(Heartbeat(self.clocks[channel], channel, self.count(channel)))
 
-    def count(self, source: str) -> int:
-        self.last[source] += 1
-        return self.last[source]
+    def count(self, channel: str) -> int:
+        self.last[channel] += 1
+        return self.last[channel]
 
     @rule()
     def cut(self) -> None:
@@ -138,11 +138,11 @@ class Machine(RuleBasedStateMachine):
         items, self.coming, self.lost = self.coming, [], 0
         before = self.model.copy()
         self.model.take(items)
-        said = self.run.take(items)
-        assert order(said.outputs) == order(self.model.said[len(before.said) :])
-        assert said.late == sorted(self.model.late[len(before.late) :])
-        assert said.rejected == self.model.rejected - before.rejected
-        assert said.ledger == self.model.ledger
+        emitted = self.run.take(items)
+        assert order(emitted.outputs) == order(self.model.emitted[len(before.emitted) :])
+        assert emitted.late == sorted(self.model.late[len(before.late) :])
+        assert emitted.rejected == self.model.rejected - before.rejected
+        assert emitted.ledger == self.model.ledger
         self.sound = True
 
     @precondition(lambda self: len(self.coming) > self.lost)
@@ -174,7 +174,7 @@ class Machine(RuleBasedStateMachine):
         assert show(model.spec, state) == model.show()
         assert sorted(map(spell, held.pending)) == sorted(map(spell, model.pending))
         assert tuple(held.ledger) == model.ledger
-        assert {name: one.frontier for name, one in held.standings.items()} == model.frontiers
+        assert {name: one.watermark for name, one in held.standings.items()} == model.watermarks
 
     @rule(savepoint=savepoints, chosen=options)
     def go_back(self, savepoint: Any, chosen: Options) -> None:

@@ -15,12 +15,12 @@ from anabranch.errors import ProgramError
 from anabranch.eventtime.channels import NEVER
 from anabranch.eventtime.windows.trigger_states import Running
 from anabranch.eventtime.windows.triggers import (
-    AtFrontier,
-    Default,
+    AfterWatermark,
+    DefaultTrigger,
     Trigger,
     find_loss,
     names_clock,
-    names_frontier,
+    names_watermark,
 )
 from anabranch.eventtime.windows.window_types import (
     Assigner,
@@ -71,7 +71,7 @@ class Windowing:
 
     `accumulation`: a pane holds what is new since the last one (discarding), or everything
     (accumulating), or everything after the last one is taken back (retracting).
-    `lateness`: how far the frontier may pass the end of a window before the window is closed.
+    `lateness`: how far the watermark may pass the end of a window before the window is closed.
     `output_time`: the time of a pane: the window's last, or that of its earliest or latest event.
     `closing`: whether a window that is closed says what it has not said yet. With "always" it
     speaks in any case; with "never" that is lost, and reported.
@@ -81,7 +81,7 @@ class Windowing:
     """
 
     window: Assigner
-    trigger: Trigger = Default()  # noqa: RUF009 - frozen, so one for all will do
+    trigger: Trigger = DefaultTrigger()  # noqa: RUF009 - frozen, so one for all will do
     _: KW_ONLY
     accumulation: str = "accumulating"
     lateness: SpanField[Never] = SpanField("the lateness of a windowing", least=0, default=0)
@@ -117,8 +117,8 @@ class Windowing:
 
     @cached_property
     def asks_at_end(self) -> bool:
-        """Say whether a window is asked when the frontier passes its end."""
-        return names_frontier(self.trigger)
+        """Say whether a window is asked when the watermark passes its end."""
+        return names_watermark(self.trigger)
 
     @cached_property
     def asks_clock(self) -> bool:
@@ -128,7 +128,7 @@ class Windowing:
     @cached_property
     def asks_clock_late(self) -> bool:
         """Say whether it still does when it has spoken on time."""
-        if isinstance(self.trigger, AtFrontier):
+        if isinstance(self.trigger, AfterWatermark):
             return self.trigger.late is not None and names_clock(self.trigger.late)
         return self.asks_clock
 
@@ -201,7 +201,7 @@ class WindowEntry(NamedTuple):
     panes: int = 0
     nonspeculative: int = 0
     finished: bool = False
-    said: tuple[Pane, ...] = ()
+    emitted: tuple[Pane, ...] = ()
 
 
 class WindowSlice(NamedTuple):
@@ -229,7 +229,7 @@ class Stacks(NamedTuple):
 class WindowState(NamedTuple):
     """What a key keeps: how far it has come, and its windows, the first to end first."""
 
-    frontier: int = NEVER
+    watermark: int = NEVER
     clock: int | None = None
     seen: int = 0
     windows: tuple[WindowEntry, ...] = ()
@@ -250,7 +250,9 @@ RECORDS = (WindowState, WindowEntry, Pane, Window, WindowSlice, Stacks)
 
 
 def _is_silent_before_the_end(trigger: Trigger) -> bool:
-    return trigger == Default() or (isinstance(trigger, AtFrontier) and trigger.early is None)
+    return trigger == DefaultTrigger() or (
+        isinstance(trigger, AfterWatermark) and trigger.early is None
+    )
 
 
 def _refuse_loss(windowing: Windowing) -> None:
@@ -262,7 +264,7 @@ def _refuse_loss(windowing: Windowing) -> None:
             "this windowing may lose events",
             expected="a trigger that goes on for as long as its window is kept",
             got=loss,
-            cure="wrap it in Repeatedly(...), give AtFrontier a `late`, or accept it: may_lose=True",
+            cure="wrap it in Repeatedly(...), give AfterWatermark a `late`, or accept it: may_lose=True",
         )
 
 
@@ -270,7 +272,7 @@ def _check_kind(what: str, value: object, good: bool) -> None:  # noqa: FBT001 -
     if not good:
         examples = {
             "the window": "an assigner, such as Tumbling(60) or Sessions(30)",
-            "the trigger": "a trigger, such as AtFrontier() or Repeatedly(AfterCount(10))",
+            "the trigger": "a trigger, such as AfterWatermark() or Repeatedly(AfterCount(10))",
             "the fold": "a Fold(zero, add, join), or a ready-made state such as Sum()",
         }
         raise ProgramError(

@@ -1,7 +1,7 @@
 """Slices: what overlapping windows share, so that an event is folded once, not once per window.
 
 Sliding windows are cut where any of them starts or ends. As long as its windows are open, an event
-is only folded into its slice. A window is the join of its slices, made when the frontier completes
+is only folded into its slice. A window is the join of its slices, made when the watermark completes
 it; from then on it stands alone. Two stacks of joins kept from window to window make that a few
 joins, however many slices a window has, and need no inverse.
 
@@ -56,12 +56,12 @@ def read_grid(windowing: Windowing) -> Grid:
     return Grid(window.size, window.every, window.offset, None)
 
 
-def is_open(windowing: Windowing, place: int, frontier: int) -> bool:
+def is_open(windowing: Windowing, place: int, watermark: int) -> bool:
     """Say whether all windows that hold a place are open."""
     grid = read_grid(windowing)
     if not windowing.window.counted:
         check_reach(place)
-    return frontier < grid.find_first(place) + grid.size - 1
+    return watermark < grid.find_first(place) + grid.size - 1
 
 
 def add_event(
@@ -81,14 +81,14 @@ def add_event(
 
 
 def complete_windows(
-    windowing: Windowing, state: WindowState, frontier: int
+    windowing: Windowing, state: WindowState, watermark: int
 ) -> tuple[WindowState, list[tuple[Window, WindowSlice]]]:
-    """Return the windows that a new frontier completes, and forget the slices only they had."""
+    """Return the windows that a new watermark completes, and forget the slices only they had."""
     grid = read_grid(windowing)
     complete: list[tuple[Window, WindowSlice]] = []
     slices, stacks = state.slices, state.stacks
     # Windows that start before were complete before.
-    start = grid.find_first(state.frontier + 1)
+    start = grid.find_first(state.watermark + 1)
     while True:
         slices = slices[bisect_left(slices, start, key=_START) :]
         if not slices:
@@ -96,7 +96,7 @@ def complete_windows(
         # Windows that hold nothing are none.
         start = max(start, grid.find_first(slices[0].start))
         window = Window(start, start + grid.size)
-        if not is_expired(window, frontier, 0):
+        if not is_expired(window, watermark, 0):
             break
         joined, stacks = join_slices(windowing, stacks, slices, window)
         complete.append((window, joined))
@@ -105,9 +105,9 @@ def complete_windows(
 
 
 def find_next_end(windowing: Windowing, state: WindowState) -> int:
-    """Return the frontier that completes the next window; there must be a slice."""
+    """Return the watermark that completes the next window; there must be a slice."""
     grid = read_grid(windowing)
-    start = max(grid.find_first(state.frontier + 1), grid.find_first(state.slices[0].start))
+    start = max(grid.find_first(state.watermark + 1), grid.find_first(state.slices[0].start))
     return start + grid.size - 1
 
 

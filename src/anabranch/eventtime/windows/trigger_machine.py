@@ -1,7 +1,7 @@
-"""The trigger machine: a fold for one key, from bundles of events, frontiers and the clock to panes.
+"""The trigger machine: a fold for one key, from bundles of events, watermarks and the clock to panes.
 
 Nothing else is looked at, so a recorded log of these steps gives the same panes again. The end of the
-input is a frontier at `FOREVER`. Triggers are asked once for each bundle, when the frontier passes a
+input is a watermark at `FOREVER`. Triggers are asked once for each bundle, when the watermark passes a
 window's end, and when the clock reaches a time they wait for.
 """
 
@@ -61,23 +61,23 @@ def take_elements(
         if held.finished:
             dropped += [Dropped(v, time, window, "finished") for _, time, v in given[window]]
             continue
-        moment = Moment(window, state.frontier, state.clock)
+        moment = Moment(window, state.watermark, state.clock)
         held = _add(windowing, held, moment, given[window])
         if is_ready(windowing.trigger, held.running, moment):
-            held, said = _fire(windowing, held, moment)
-            panes += said
+            held, emitted = _fire(windowing, held, moment)
+            panes += emitted
         known[window] = held
     windows = tuple(sorted(known.values(), key=lambda held: _by_end(held.window)))
     state = state._replace(windows=windows)
     if windowing.window.counted:
-        # The positions that were seen are the frontier of windows that count.
-        state, more, unsaid = _advance(windowing, state, state.seen - 1)
-        return StepOutcome(state, (*panes, *more), (*dropped, *unsaid))
+        # The positions that were seen are the watermark of windows that count.
+        state, more, deferred = _advance(windowing, state, state.seen - 1)
+        return StepOutcome(state, (*panes, *more), (*dropped, *deferred))
     return StepOutcome(state, tuple(panes), tuple(dropped))
 
 
-def take_frontier(windowing: Windowing, state: WindowState, time: int) -> StepOutcome:
-    """Take a frontier; one that lies behind is old news. Windows that count wait for the end."""
+def take_watermark(windowing: Windowing, state: WindowState, time: int) -> StepOutcome:
+    """Take a watermark; one that lies behind is old news. Windows that count wait for the end."""
     if windowing.window.counted and time < FOREVER:
         return StepOutcome(state)
     return _advance(windowing, state, time)
@@ -91,22 +91,22 @@ def take_clock(windowing: Windowing, state: WindowState, time: int) -> StepOutco
     windows = state.windows
     for place, held in _find_listening(windowing, state):
         if any(alarm <= time for alarm in find_alarms(windowing.trigger, held.running)):
-            moment = Moment(held.window, state.frontier, time)
+            moment = Moment(held.window, state.watermark, time)
             if is_ready(windowing.trigger, held.running, moment):
-                now, said = _fire(windowing, held, moment)
-                panes += said
+                now, emitted = _fire(windowing, held, moment)
+                panes += emitted
                 windows = (*windows[:place], now, *windows[place + 1 :])
     return StepOutcome(state._replace(clock=time, windows=windows), tuple(panes))
 
 
-def find_next_frontier(windowing: Windowing, state: WindowState) -> int | None:
-    """Return the next frontier at which a window has something to say or is closed, if any."""
+def find_next_watermark(windowing: Windowing, state: WindowState) -> int | None:
+    """Return the next watermark at which a window has something to say or is closed, if any."""
     if windowing.window.counted:
         return FOREVER if state.windows or state.slices else None
     # The first to end come first: the first of all is the next to close, or to be complete.
     first = state.windows[:1]
     places = [held.window.last + windowing.lateness for held in first]
-    open_from = _find_first_after(state.windows, state.frontier)
+    open_from = _find_first_after(state.windows, state.watermark)
     places += [held.window.last for held in state.windows[open_from : open_from + 1]]
     if windowing.shares and state.slices:
         places.append(shared_slices.find_next_end(windowing, state))
@@ -138,20 +138,20 @@ def _assign(
     dropped: list[Dropped] = []
     for time, value in pairs:
         place = state.seen if windowing.window.counted else time
-        shared = windowing.shares and shared_slices.is_open(windowing, place, state.frontier)
+        shared = windowing.shares and shared_slices.is_open(windowing, place, state.watermark)
         # Where even the earliest window is open, nobody need ask which windows there are.
         windows = [] if shared else windowing.window.assign(time, value, state.seen)
         if not windows and not shared:
             dropped.append(Dropped(value, time, None, "no window"))
         for window in windows:
-            if is_expired(window, state.frontier, windowing.lateness):
+            if is_expired(window, state.watermark, windowing.lateness):
                 dropped.append(Dropped(value, time, window, "expired"))
-            elif windowing.shares and state.frontier < window.last:
+            elif windowing.shares and state.watermark < window.last:
                 shared = True
             else:
                 given.setdefault(window, []).append(Given(state.seen, time, value))
         if shared:
-            usable = time if _sets_time(windowing, time, state.frontier) else None
+            usable = time if _sets_time(windowing, time, state.watermark) else None
             state = shared_slices.add_event(windowing, state, place, value, usable)
         state = state._replace(seen=state.seen + 1)
     return state, given, dropped
@@ -165,7 +165,7 @@ def _add(
     for event in given:
         value = windowing.fold.add(value, event.value)
         running = see(windowing.trigger, running, moment)
-    times = [event.time for event in given if _sets_time(windowing, event.time, moment.frontier)]
+    times = [event.time for event in given if _sets_time(windowing, event.time, moment.watermark)]
     return held._replace(
         value=value,
         running=running,
@@ -190,9 +190,11 @@ def _merge_known(
         if any(part.finished for part in held):
             # What has finished stays so; what the others still hold is said before it is too late.
             for part in held:
-                said, unsaid = _close(windowing, part, Moment(part.window, state.frontier, None))
-                panes += said
-                dropped += unsaid
+                emitted, deferred = _close(
+                    windowing, part, Moment(part.window, state.watermark, None)
+                )
+                panes += emitted
+                dropped += deferred
             merged[whole] = _bury(whole)
         elif held:
             merged[whole] = _merge_held(windowing, state, whole, held)
@@ -210,50 +212,50 @@ def _merge_held(
         return parts[0]
     join = windowing.fold.join
     assert join is not None
-    moment = Moment(whole, state.frontier, state.clock)
+    moment = Moment(whole, state.watermark, state.clock)
     return WindowEntry(
         whole,
         reduce(join, [part.value for part in parts]),
         merge(windowing.trigger, [part.running for part in parts], moment),
         fresh=sum(part.fresh for part in parts),
         hold=windowing.join_times(part.hold for part in parts),
-        said=tuple(pane for part in parts for pane in part.said),
+        emitted=tuple(pane for part in parts for pane in part.emitted),
     )
 
 
-def _advance(windowing: Windowing, state: WindowState, frontier: int) -> StepOutcome:
-    """Move the frontier: windows whose end it passes speak, windows that it leaves are closed."""
-    if frontier <= state.frontier:
+def _advance(windowing: Windowing, state: WindowState, watermark: int) -> StepOutcome:
+    """Move the watermark: windows whose end it passes speak, windows that it leaves are closed."""
+    if watermark <= state.watermark:
         return StepOutcome(state)
     windows = state.windows
     if windowing.shares:
-        state, joined = shared_slices.complete_windows(windowing, state, frontier)
+        state, joined = shared_slices.complete_windows(windowing, state, watermark)
         windows += tuple(_stand_alone(windowing, *one) for one in joined)
     # The first to end come first: some are closed, some were complete before, some become so.
-    left = frontier if frontier >= FOREVER else frontier - windowing.lateness
+    left = watermark if watermark >= FOREVER else watermark - windowing.lateness
     closed, before, complete = (
-        _find_first_after(windows, last) for last in (left, state.frontier, frontier)
+        _find_first_after(windows, last) for last in (left, state.watermark, watermark)
     )
     before = max(closed, before)
     kept = list(windows[closed:before])
     panes: list[Pane] = []
     dropped: list[Dropped] = []
     for held in (*windows[:closed], *windows[before:complete]):
-        moment = Moment(held.window, frontier, state.clock)
-        on_time = state.frontier < held.window.last
+        moment = Moment(held.window, watermark, state.clock)
+        on_time = state.watermark < held.window.last
         asked = on_time and windowing.asks_at_end and not held.finished
         now: WindowEntry = held
-        said: tuple[Pane, ...] = ()
+        emitted: tuple[Pane, ...] = ()
         if asked and is_ready(windowing.trigger, held.running, moment):
-            now, said = _fire(windowing, held, moment, on_time=True)
-            panes += said
-        if not is_expired(held.window, frontier, windowing.lateness):
+            now, emitted = _fire(windowing, held, moment, on_time=True)
+            panes += emitted
+        if not is_expired(held.window, watermark, windowing.lateness):
             kept.append(now)
-        elif not (said and said[-1].last):
-            last, unsaid = _close(windowing, now, moment, on_time=on_time)
+        elif not (emitted and emitted[-1].last):
+            last, deferred = _close(windowing, now, moment, on_time=on_time)
             panes += last
-            dropped += unsaid
-    state = state._replace(frontier=frontier, windows=(*kept, *windows[complete:]))
+            dropped += deferred
+    state = state._replace(watermark=watermark, windows=(*kept, *windows[complete:]))
     return StepOutcome(state, tuple(panes), tuple(dropped))
 
 
@@ -270,7 +272,7 @@ def _find_listening(windowing: Windowing, state: WindowState) -> Iterator[tuple[
         places = range(len(state.windows))
         if not windowing.asks_clock_late:
             # Those that are complete have spoken on time, and wait for nothing.
-            places = range(_find_first_after(state.windows, state.frontier), len(state.windows))
+            places = range(_find_first_after(state.windows, state.watermark), len(state.windows))
         for place in places:
             held = state.windows[place]
             if not held.finished:
@@ -285,7 +287,7 @@ def _fire(
     held = held._replace(running=running)
     panes: tuple[Pane, ...] = ()
     if held.fresh or (on_time and not held.nonspeculative):
-        last = finished or is_expired(held.window, moment.frontier, windowing.lateness)
+        last = finished or is_expired(held.window, moment.watermark, windowing.lateness)
         held, panes = _say(windowing, held, moment, on_time=on_time, last=last)
     return (_bury(held.window) if finished else held), panes
 
@@ -298,7 +300,7 @@ def _close(
         return (), ()
     if windowing.closing == "never":
         time = held.window.last if held.hold is None else held.hold
-        lost = Dropped(held.value, time, held.window, "unsaid", held.fresh)
+        lost = Dropped(held.value, time, held.window, "deferred", held.fresh)
         return (), (lost,) if held.fresh else ()
     if held.fresh or windowing.closing == "always":
         return _say(windowing, held, moment, on_time=on_time, last=True)[1], ()
@@ -323,14 +325,14 @@ def _say(
     )
     # A pane on time is still to come, and will not have an earlier time than the early ones.
     keep_hold = windowing.window.counted or (early and windowing.asks_at_end)
-    taken_back = tuple(old._replace(op=-1) for old in held.said)
+    taken_back = tuple(old._replace(op=-1) for old in held.emitted)
     held = held._replace(
         value=windowing.fold.zero if windowing.accumulation == "discarding" else held.value,
         fresh=0,
         hold=held.hold if keep_hold else None,
         panes=held.panes + 1,
         nonspeculative=held.nonspeculative + (not early),
-        said=(pane,) if windowing.accumulation == "retracting" else (),
+        emitted=(pane,) if windowing.accumulation == "retracting" else (),
     )
     return held, (*taken_back, pane)
 
@@ -346,9 +348,9 @@ def _stand_alone(windowing: Windowing, window: Window, joined: WindowSlice) -> W
     return WindowEntry(window, joined.value, running, fresh=joined.events, hold=joined.hold)
 
 
-def _sets_time(windowing: Windowing, time: int, frontier: int) -> bool:
-    # A late event can't set the time of a pane: others rely on nothing before the frontier.
-    return windowing.window.counted or time > frontier
+def _sets_time(windowing: Windowing, time: int, watermark: int) -> bool:
+    # A late event can't set the time of a pane: others rely on nothing before the watermark.
+    return windowing.window.counted or time > watermark
 
 
 def _last(held: WindowEntry) -> int:

@@ -5,10 +5,10 @@ A running state is plain tuples of numbers and booleans, shaped as the trigger i
     Default, Always, Never     ()
     AfterCount                 (events seen,)
     AfterProcessingTime        (when to fire, or None before the first event,)
-    AtFrontier                 (whether the end has passed, state of early, state of late)
+    AfterWatermark                 (whether the end has passed, state of early, state of late)
     Repeatedly                 the state of the inner trigger
-    AnyOf, AllOf, OrFinally    the states of the parts
-    InTurn                     (which part's turn it is, the states of the parts)
+    AfterAny, AfterAll, OrFinally    the states of the parts
+    AfterEach                     (which part's turn it is, the states of the parts)
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Any, NamedTuple
 
 from anabranch.errors import InputError
 from anabranch.eventtime.windows.triggers import (
+    AfterAll,
+    AfterAny,
     AfterCount,
+    AfterEach,
     AfterProcessingTime,
-    AllOf,
+    AfterWatermark,
     Always,
-    AnyOf,
-    AtFrontier,
-    Default,
-    InTurn,
+    DefaultTrigger,
     Never,
     OrFinally,
     Repeatedly,
@@ -39,16 +39,16 @@ Running = tuple[Any, ...]
 
 
 class Moment(NamedTuple):
-    """What a trigger may look at: its window, the frontier, and the recorded clock."""
+    """What a trigger may look at: its window, the watermark, and the recorded clock."""
 
     window: Window
-    frontier: int
+    watermark: int
     clock: int | None
 
     @property
     def complete(self) -> bool:
-        """Say whether the frontier has passed the window's end."""
-        return self.frontier >= min(self.window.last, FOREVER)
+        """Say whether the watermark has passed the window's end."""
+        return self.watermark >= min(self.window.last, FOREVER)
 
 
 def begin(trigger: Trigger) -> Running:
@@ -58,11 +58,11 @@ def begin(trigger: Trigger) -> Running:
             return (0,)
         case AfterProcessingTime():
             return (None,)
-        case AtFrontier(early, late):
+        case AfterWatermark(early, late):
             return (False, begin(early) if early else (), begin(late) if late else ())
         case Repeatedly(inner):
             return begin(inner)
-        case InTurn(parts):
+        case AfterEach(parts):
             return (0, tuple(map(begin, parts)))
         case _:
             return tuple(map(begin, parts_of(trigger)))
@@ -75,14 +75,14 @@ def see(trigger: Trigger, running: Running, moment: Moment) -> Running:
             return (running[0] + 1,)
         case AfterProcessingTime(delay):
             return running if running[0] is not None else (_read_clock(moment) + delay,)
-        case AtFrontier(early, late):
+        case AfterWatermark(early, late):
             passed, before, after = running
             if passed and late:
                 return (passed, before, see(late, after, moment))
             return (passed, see(early, before, moment) if early else before, after)
         case Repeatedly(inner):
             return see(inner, running, moment)
-        case InTurn(parts):
+        case AfterEach(parts):
             turn, states = running
             if turn == len(parts):
                 return running
@@ -95,7 +95,7 @@ def see(trigger: Trigger, running: Running, moment: Moment) -> Running:
 def is_ready(trigger: Trigger, running: Running, moment: Moment) -> bool:
     """Say whether the trigger would fire now."""
     match trigger:
-        case Default():
+        case DefaultTrigger():
             return moment.complete
         case Always():
             return True
@@ -105,17 +105,17 @@ def is_ready(trigger: Trigger, running: Running, moment: Moment) -> bool:
             return bool(running[0] >= n)
         case AfterProcessingTime():
             return running[0] is not None and _read_clock(moment) >= running[0]
-        case AtFrontier(early, late):
+        case AfterWatermark(early, late):
             passed, before, after = running
             if passed and late:
                 return is_ready(late, after, moment)
             return moment.complete or (early is not None and is_ready(early, before, moment))
         case Repeatedly(inner):
             return is_ready(inner, running, moment)
-        case InTurn(parts):
+        case AfterEach(parts):
             turn, states = running
             return turn < len(parts) and is_ready(parts[turn], states[turn], moment)
-        case AllOf(parts):
+        case AfterAll(parts):
             return all(is_ready(part, s, moment) for part, s in zip(parts, running, strict=True))
         case _:
             parts = parts_of(trigger)
@@ -127,7 +127,7 @@ def fire(trigger: Trigger, running: Running, moment: Moment) -> tuple[Running, b
     match trigger:
         case AfterCount() | AfterProcessingTime():
             return running, True
-        case AtFrontier(early, late):
+        case AfterWatermark(early, late):
             passed, before, after = running
             if passed and late:
                 return (passed, before, fire(late, after, moment)[0]), False
@@ -138,15 +138,15 @@ def fire(trigger: Trigger, running: Running, moment: Moment) -> tuple[Running, b
         case Repeatedly(inner):
             changed, finished = fire(inner, running, moment)
             return (begin(inner) if finished else changed), False
-        case InTurn(parts):
+        case AfterEach(parts):
             turn, states = running
             changed, finished = fire(parts[turn], states[turn], moment)
             turn += finished
             states = _replace(states, running[0], changed)
             return (turn, states), turn == len(parts)
-        case AnyOf(parts) | AllOf(parts):
+        case AfterAny(parts) | AfterAll(parts):
             changed, ends = _fire_parts(parts, running, moment)
-            return changed, any(ends) if isinstance(trigger, AnyOf) else all(ends)
+            return changed, any(ends) if isinstance(trigger, AfterAny) else all(ends)
         case OrFinally(main, until):
             over = is_ready(until, running[1], moment)
             changed, ends = _fire_parts((main, until), running, moment)
@@ -161,8 +161,8 @@ def merge(trigger: Trigger, states: Sequence[Running], moment: Moment) -> Runnin
             return (sum(state[0] for state in states),)
         case AfterProcessingTime():
             return (min((state[0] for state in states if state[0] is not None), default=None),)
-        case AtFrontier(early, late):
-            # A window whose end has moved past the frontier is not late any more.
+        case AfterWatermark(early, late):
+            # A window whose end has moved past the watermark is not late any more.
             passed = moment.complete and any(state[0] for state in states)
             before = merge(early, [state[1] for state in states], moment) if early else ()
             if not late:
@@ -171,7 +171,7 @@ def merge(trigger: Trigger, states: Sequence[Running], moment: Moment) -> Runnin
             return (passed, before, after)
         case Repeatedly(inner):
             return merge(inner, states, moment)
-        case InTurn(parts):
+        case AfterEach(parts):
             turn = max(state[0] for state in states)
             return (turn, _merge_parts(parts, [state[1] for state in states], moment))
         case _:
@@ -184,14 +184,14 @@ def find_alarms(trigger: Trigger, running: Running) -> Iterator[int]:
         case AfterProcessingTime():
             if running[0] is not None:
                 yield running[0]
-        case AtFrontier(early, late):
+        case AfterWatermark(early, late):
             passed, before, after = running
             part, state = (late, after) if passed and late else (early, before)
             if part:
                 yield from find_alarms(part, state)
         case Repeatedly(inner):
             yield from find_alarms(inner, running)
-        case InTurn(parts):
+        case AfterEach(parts):
             turn, states = running
             if turn < len(parts):
                 yield from find_alarms(parts[turn], states[turn])
@@ -203,7 +203,7 @@ def find_alarms(trigger: Trigger, running: Running) -> Iterator[int]:
 def parts_of(trigger: Trigger) -> tuple[Trigger, ...]:
     """Return the triggers that run side by side in one."""
     match trigger:
-        case AnyOf(parts) | AllOf(parts):
+        case AfterAny(parts) | AfterAll(parts):
             return parts
         case OrFinally(main, until):
             return (main, until)

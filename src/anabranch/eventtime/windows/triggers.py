@@ -15,8 +15,8 @@ from anabranch.model.values.durations import SpanField
 
 
 @dataclass(frozen=True)
-class Default:
-    """Fire when the frontier passes the window's end, and again with each late bundle."""
+class DefaultTrigger:
+    """Fire when the watermark passes the window's end, and again with each late bundle."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class AfterProcessingTime:
 
 
 @dataclass(frozen=True)
-class AtFrontier:
-    """Fire when the frontier passes the window's end.
+class AfterWatermark:
+    """Fire when the watermark passes the window's end.
 
     Until then `early` may fire, again and again; from then on `late` may. Without `late` the
     trigger finishes.
@@ -64,7 +64,7 @@ class AtFrontier:
         for name in ("early", "late"):
             part = getattr(self, name)
             if part is not None:
-                _check_triggers("AtFrontier", part)
+                _check_triggers("AfterWatermark", part)
                 # Early and late parts start anew each time they fire.
                 object.__setattr__(
                     self, name, part if isinstance(part, Repeatedly) else Repeatedly(part)
@@ -82,7 +82,7 @@ class Repeatedly:
 
 
 @dataclass(frozen=True, init=False)
-class AnyOf:
+class AfterAny:
     """Fire when one of several would; finish when one that fires finishes."""
 
     parts: tuple[Trigger, ...]
@@ -92,7 +92,7 @@ class AnyOf:
 
 
 @dataclass(frozen=True, init=False)
-class AllOf:
+class AfterAll:
     """Fire when all of several would; finish when all of them finish."""
 
     parts: tuple[Trigger, ...]
@@ -102,7 +102,7 @@ class AllOf:
 
 
 @dataclass(frozen=True, init=False)
-class InTurn:
+class AfterEach:
     """Fire as the first of several does until it finishes, then as the next; finish with the last."""
 
     parts: tuple[Trigger, ...]
@@ -123,16 +123,16 @@ class OrFinally:
 
 
 Trigger = (
-    Default
+    DefaultTrigger
     | Always
     | Never
     | AfterCount
     | AfterProcessingTime
-    | AtFrontier
+    | AfterWatermark
     | Repeatedly
-    | AnyOf
-    | AllOf
-    | InTurn
+    | AfterAny
+    | AfterAll
+    | AfterEach
     | OrFinally
 )
 
@@ -150,16 +150,16 @@ def find_loss(trigger: Trigger, lateness: int) -> str | None:
     match trigger:
         case AfterCount() | AfterProcessingTime():
             return f"{trigger} finishes when it fires, and what comes later is lost"
-        case AtFrontier(late=None) if lateness:
+        case AfterWatermark(late=None) if lateness:
             return (
-                f"AtFrontier without `late` finishes when it fires, "
+                f"AfterWatermark without `late` finishes when it fires, "
                 f"and what comes later, within the lateness of {lateness}, is lost"
             )
-        case AtFrontier(late=Repeatedly() as late) if lateness:
+        case AfterWatermark(late=Repeatedly() as late) if lateness:
             return find_loss(late, lateness)
-        case AnyOf(parts):
+        case AfterAny(parts):
             return next(filter(None, (find_loss(part, lateness) for part in parts)), None)
-        case AllOf(parts) | InTurn(parts):
+        case AfterAll(parts) | AfterEach(parts):
             losses = [find_loss(part, lateness) for part in parts]
             return losses[-1] if all(losses) else None
         case OrFinally(main, until):
@@ -167,17 +167,17 @@ def find_loss(trigger: Trigger, lateness: int) -> str | None:
     return None
 
 
-def names_frontier(trigger: Trigger) -> bool:
-    """Say whether a window is asked when the frontier passes its end, and then has a pane on time."""
+def names_watermark(trigger: Trigger) -> bool:
+    """Say whether a window is asked when the watermark passes its end, and then has a pane on time."""
     match trigger:
-        case Default() | AtFrontier():
+        case DefaultTrigger() | AfterWatermark():
             return True
         case Repeatedly(inner):
-            return names_frontier(inner)
-        case AnyOf(parts) | AllOf(parts) | InTurn(parts):
-            return any(map(names_frontier, parts))
+            return names_watermark(inner)
+        case AfterAny(parts) | AfterAll(parts) | AfterEach(parts):
+            return any(map(names_watermark, parts))
         case OrFinally(main, until):
-            return names_frontier(main) or names_frontier(until)
+            return names_watermark(main) or names_watermark(until)
     return False
 
 
@@ -186,11 +186,11 @@ def names_clock(trigger: Trigger) -> bool:
     match trigger:
         case AfterProcessingTime():
             return True
-        case AtFrontier(early, late):
+        case AfterWatermark(early, late):
             return any(part is not None and names_clock(part) for part in (early, late))
         case Repeatedly(inner):
             return names_clock(inner)
-        case AnyOf(parts) | AllOf(parts) | InTurn(parts):
+        case AfterAny(parts) | AfterAll(parts) | AfterEach(parts):
             return any(map(names_clock, parts))
         case OrFinally(main, until):
             return names_clock(main) or names_clock(until)
@@ -200,13 +200,13 @@ def names_clock(trigger: Trigger) -> bool:
 def _find_final_loss(until: Trigger, lateness: int) -> str | None:
     """Return what is lost if all ends when a trigger fires first, finished or not."""
     match until:
-        case Default() | AtFrontier(early=None):
-            return find_loss(AtFrontier(), lateness)
+        case DefaultTrigger() | AfterWatermark(early=None):
+            return find_loss(AfterWatermark(), lateness)
         case Repeatedly(inner):
             return _find_final_loss(inner, lateness)
         case Never():
             return None
-        case AllOf(parts):
+        case AfterAll(parts):
             losses = [_find_final_loss(part, lateness) for part in parts]
             return losses[-1] if all(losses) else None
     return f"OrFinally finishes when {until} fires, and what comes later is lost"
@@ -225,6 +225,6 @@ def _check_triggers(name: str, *parts: object) -> None:
         if not isinstance(part, Trigger):
             raise ProgramError(
                 f"{name} is made of what is no trigger",
-                expected="a trigger, such as AfterCount(10) or AtFrontier()",
+                expected="a trigger, such as AfterCount(10) or AfterWatermark()",
                 got=repr(part),
             )

@@ -26,7 +26,7 @@ class Window(NamedTuple):
 
     @property
     def last(self) -> int:
-        """Return the last time in the window; it is complete once the frontier is here."""
+        """Return the last time in the window; it is complete once the watermark is here."""
         return self.end - 1
 
     def __str__(self) -> str:
@@ -221,7 +221,7 @@ class Custom:
 def find_first_start(place: int, size: int, every: int, offset: int) -> int:
     """Return the start of the earliest window of a grid that holds a place or lies after it.
 
-    The earliest window that is open at a frontier is the one of the place after the frontier. Kernels
+    The earliest window that is open at a watermark is the one of the place after the watermark. Kernels
     compile this function too, so it takes numbers and no record.
 
     >>> find_first_start(12, size=10, every=5, offset=0)
@@ -249,13 +249,13 @@ def merge_windows(windows: Iterable[Window]) -> list[tuple[Window, list[Window]]
     return merged
 
 
-def is_expired(window: Window, frontier: int, lateness: int) -> bool:
-    """Say whether a window is closed at a frontier, and takes nothing more.
+def is_expired(window: Window, watermark: int, lateness: int) -> bool:
+    """Say whether a window is closed at a watermark, and takes nothing more.
 
-    >>> [is_expired(Window(0, 10), frontier, 5) for frontier in (9, 13, 14)]
+    >>> [is_expired(Window(0, 10), watermark, 5) for watermark in (9, 13, 14)]
     [False, False, True]
     """
-    return frontier >= FOREVER or frontier >= window.last + lateness
+    return watermark >= FOREVER or watermark >= window.last + lateness
 
 
 def check_whole(

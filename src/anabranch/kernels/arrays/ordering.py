@@ -34,19 +34,19 @@ def _passes() -> Any:
     return passes
 
 
-def is_ordered(time: Array, rank: Array, source: Array, seq: Array) -> bool:
+def is_ordered(time: Array, rank: Array, channel: Array, seq: Array) -> bool:
     """Say whether events already stand in the total order."""
-    return _count_descents(*_as_int64(time, rank, source, seq)) == 0
+    return _count_descents(*_as_int64(time, rank, channel, seq)) == 0
 
 
-def sort_order(time: Array, rank: Array, source: Array, seq: Array) -> Array:
-    """Return the permutation into the total order (time, rank, source, sequence).
+def sort_order(time: Array, rank: Array, channel: Array, seq: Array) -> Array:
+    """Return the permutation into the total order (time, rank, channel, sequence).
 
-    `source` holds codes whose order is that of the sources' names. Equal events stay in order.
+    `channel` holds codes whose order is that of the channels' names. Equal events stay in order.
     """
     import numpy as np
 
-    columns = _as_int64(time, rank, source, seq)
+    columns = _as_int64(time, rank, channel, seq)
     descents = _count_descents(*columns)
     if descents == 0:
         return np.arange(len(time))
@@ -113,23 +113,23 @@ def _as_int64(*columns: Array) -> tuple[Array, ...]:
     return tuple(np.ascontiguousarray(column, dtype=np.int64) for column in columns)
 
 
-def _count_descents(time: Array, rank: Array, source: Array, seq: Array) -> int:
+def _count_descents(time: Array, rank: Array, channel: Array, seq: Array) -> int:
     passes = _passes()
     if passes is not None:
-        return int(passes.count_descents(time, rank, source, seq))
+        return int(passes.count_descents(time, rank, channel, seq))
     less = seq[1:] < seq[:-1]
-    for column in (source, rank, time):
+    for column in (channel, rank, time):
         less = (column[1:] < column[:-1]) | ((column[1:] == column[:-1]) & less)
     return int(less.sum())
 
 
-def _rises_within(source: Array, seq: Array) -> bool:
+def _rises_within(channel: Array, seq: Array) -> bool:
     passes = _passes()
-    low = int(source.min())
-    count = int(source.max()) - low + 1
+    low = int(channel.min())
+    count = int(channel.max()) - low + 1
     if passes is None or count > _MOST_SOURCES:
         return False
-    return bool(passes.rises_within(source, seq, low, count))
+    return bool(passes.rises_within(channel, seq, low, count))
 
 
 def _pack_keys(columns: tuple[Array, ...]) -> tuple[Array, int] | None:

@@ -21,7 +21,7 @@ _PAIR = types.Tuple((_INT64S, _INT64S))
 
 
 @njit(types.int64(_GIVEN, _GIVEN, _GIVEN, _GIVEN), cache=True)
-def count_descents(time: Any, rank: Any, source: Any, seq: Any) -> int:
+def count_descents(time: Any, rank: Any, channel: Any, seq: Any) -> int:
     """Count the places where an event comes before the one in front of it."""
     descents = 0
     for i in range(1, len(time)):
@@ -31,21 +31,21 @@ def count_descents(time: Any, rank: Any, source: Any, seq: Any) -> int:
             descents += 1
         elif rank[i] != rank[i - 1]:
             descents += rank[i] < rank[i - 1]
-        elif source[i] != source[i - 1]:
-            descents += source[i] < source[i - 1]
+        elif channel[i] != channel[i - 1]:
+            descents += channel[i] < channel[i - 1]
         else:
             descents += seq[i] < seq[i - 1]
     return descents
 
 
 @njit(types.boolean(_GIVEN, _GIVEN, types.int64, types.int64), cache=True)
-def rises_within(source: Any, seq: Any, low: int, count: int) -> bool:
-    """Say whether each source brought its sequence in order, whatever lay between."""
+def rises_within(channel: Any, seq: Any, low: int, count: int) -> bool:
+    """Say whether each channel brought its sequence in order, whatever lay between."""
     last = np.full(count, np.iinfo(np.int64).min, np.int64)
     for i in range(len(seq)):
-        if seq[i] < last[source[i] - low]:
+        if seq[i] < last[channel[i] - low]:
             return False
-        last[source[i] - low] = seq[i]
+        last[channel[i] - low] = seq[i]
     return True
 
 

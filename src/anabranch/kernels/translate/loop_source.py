@@ -53,9 +53,9 @@ _MOST_FORMS = 200
 
 
 class Form(NamedTuple):
-    """Outputs of one tag that lie in the same columns; `sites` is how many an event can say."""
+    """Outputs of one event type that lie in the same columns; `sites` is how many an event can say."""
 
-    tag: int
+    event_type: int
     layout: ColumnLayout
     sites: int
 
@@ -64,8 +64,8 @@ class Form(NamedTuple):
 class Blueprint:
     """All that a worker needs to compile a kernel, as data: it travels without the user's source.
 
-    `reasons` holds, for each tag, why it stays interpreted, or None. `inputs` are the event columns
-    that the loop reads, as (tag, path, kind), in the order of its arguments.
+    `reasons` holds, for each event type, why it stays interpreted, or None. `inputs` are the event columns
+    that the loop reads, as (event type, path, kind), in the order of its arguments.
     """
 
     state: ColumnLayout
@@ -77,8 +77,8 @@ class Blueprint:
 
 
 @dataclass
-class _TagCode:
-    """The code of one tag."""
+class _TypeCode:
+    """The code of one event type."""
 
     lines: list[str]
     loads: dict[str, tuple[str, str]]
@@ -86,7 +86,7 @@ class _TagCode:
 
 
 @dataclass
-class _TagDraft:
+class _TypeDraft:
     handlers: Sequence[Handler]
     state: ColumnLayout
     reasons: list[str | None] = field(default_factory=list)
@@ -101,18 +101,18 @@ def draw(handlers: Sequence[Handler], starts: Sequence[Any]) -> Blueprint:
     except Refusal as refusal:
         told = tuple(f"{_where(handler)} {refusal}" for handler in handlers)
         return Blueprint(ANYTHING, told, "")
-    draft = _TagDraft(handlers, state, [None] * len(handlers))
+    draft = _TypeDraft(handlers, state, [None] * len(handlers))
     _infer_state(draft)
     t = Translator()
-    parts: list[_TagCode | None] = []
+    parts: list[_TypeCode | None] = []
     for number, handler in enumerate(handlers):
         parts.append(_attempt(draft, number, partial(_write, t, draft, number, handler)))
     reasons = tuple(draft.reasons)
     if all(part is None for part in parts):
         return Blueprint(draft.state, reasons, "")
     forms = tuple(
-        Form(tag, layout, sites)
-        for (tag, layout), sites in zip(draft.forms, draft.sites, strict=True)
+        Form(event_type, layout, sites)
+        for (event_type, layout), sites in zip(draft.forms, draft.sites, strict=True)
     )
     inputs = tuple(
         (number, path, kind)
@@ -146,7 +146,7 @@ def _follow(value: Any, path: str) -> Any:
     return value
 
 
-def _attempt(draft: _TagDraft, number: int, translate: Callable[[], Any]) -> Any:
+def _attempt(draft: _TypeDraft, number: int, translate: Callable[[], Any]) -> Any:
     """Return a translation, or None and note the reason."""
     if draft.reasons[number] is not None:
         return None
@@ -170,7 +170,7 @@ def _where(handler: Handler) -> str:
     return os.path.basename(str(handler.where))
 
 
-def _infer_state(draft: _TagDraft) -> None:
+def _infer_state(draft: _TypeDraft) -> None:
     """Widen the state's layout until every update stays within it: None becomes int or None."""
     for _ in range(_ROUNDS):
         before = draft.state
@@ -181,7 +181,7 @@ def _infer_state(draft: _TagDraft) -> None:
             return
 
 
-def _try_update(draft: _TagDraft, number: int, handler: Handler) -> None:
+def _try_update(draft: _TypeDraft, number: int, handler: Handler) -> None:
     t = Translator()
     state, event, _, _ = _read(draft.state, number, handler)
     try:
@@ -208,12 +208,12 @@ def _read(
     layout: ColumnLayout, number: int, handler: Handler
 ) -> tuple[Value, Value, dict[str, tuple[str, str]], list[str]]:
     states = [f"y{number}_{n}" for n, _ in enumerate(list_columns(layout))]
-    fields = hide_moments(read_record(handler.tag))
+    fields = hide_moments(read_record(handler.event_type))
     events = {f"x{number}_{n}": (c.path, c.kind) for n, c in enumerate(list_columns(fields))}
     return load(layout, iter(states)), load(fields, iter(events)), events, states
 
 
-def _write(t: Translator, draft: _TagDraft, number: int, handler: Handler) -> _TagCode:
+def _write(t: Translator, draft: _TypeDraft, number: int, handler: Handler) -> _TypeCode:
     state, event, events, names = _read(draft.state, number, handler)
     kept = (dict(draft.forms), list(draft.sites))
     t.lines = []
@@ -239,10 +239,10 @@ def _write(t: Translator, draft: _TagDraft, number: int, handler: Handler) -> _T
     loads = {name: column for name, column in events.items() if name in used}
     lines = [f"{name} = e{name[1:]}[row]" for name in loads]
     lines += [f"{name} = s{place}[slot]" for place, name in enumerate(names) if name in used]
-    return _TagCode([*lines, *t.lines], loads)
+    return _TypeCode([*lines, *t.lines], loads)
 
 
-def _say(t: Translator, draft: _TagDraft, number: int, value: Value) -> None:
+def _say(t: Translator, draft: _TypeDraft, number: int, value: Value) -> None:
     layout = layout_of(value)
     _refuse_objects(layout)
     _refuse_other_types(layout, draft.handlers[number])
@@ -275,7 +275,7 @@ def _refuse_objects(layout: ColumnLayout) -> None:
 
 
 def _assemble(
-    state: ColumnLayout, parts: Sequence[_TagCode | None], forms: Sequence[Form]
+    state: ColumnLayout, parts: Sequence[_TypeCode | None], forms: Sequence[Form]
 ) -> Iterator[str]:
     counters = ["k", *(f"k{n}" for n in range(len(forms)))]
     arguments = list(_arguments(state, parts, forms))
@@ -297,7 +297,7 @@ def _assemble(
     yield "    for i in range(start, stop):"
     yield "        slot = slots[i]"
     yield "        row = rows[i]"
-    yield "        tag = tags[i]"
+    yield "        event_type = event_types[i]"
     leave = f"return i, {', '.join(counters)}"
     yield "        if unlikely(slot < 0 or slot >= slot_count or row < 0):"
     yield f"            {leave}"
@@ -305,7 +305,7 @@ def _assemble(
     for number, part in enumerate(parts):
         if part is None:
             continue
-        yield f"        {word} tag == {number}:"
+        yield f"        {word} event_type == {number}:"
         word = "elif"
         for name in list(part.loads)[:1]:
             yield f"            if unlikely(row >= len(e{name[1:]})):"
@@ -318,9 +318,13 @@ def _assemble(
 
 
 def _arguments(
-    state: ColumnLayout, parts: Sequence[_TagCode | None], forms: Sequence[Form]
+    state: ColumnLayout, parts: Sequence[_TypeCode | None], forms: Sequence[Form]
 ) -> Iterator[tuple[str, str]]:
-    yield from (("tags", "given(uint8)"), ("rows", "given(int64)"), ("slots", "given(int64)"))
+    yield from (
+        ("event_types", "given(uint8)"),
+        ("rows", "given(int64)"),
+        ("slots", "given(int64)"),
+    )
     yield from (("words", "given(int64)"), ("places", "made(int64)"))
     yield from (("indexes", "made(int32)"), ("forms", "made(uint8)"))
     for place, column in enumerate(list_columns(state)):

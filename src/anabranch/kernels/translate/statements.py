@@ -91,11 +91,11 @@ def _write_augmented(t: Translator, line: ast.AugAssign, frame: CallFrame) -> No
 
 
 def _write_expression(t: Translator, line: ast.Expr, frame: CallFrame) -> None:
-    said = line.value
-    if isinstance(said, ast.Yield) and frame.sink is not None:
-        frame.sink(NONE if said.value is None else t.expr(said.value, frame))
-    elif not isinstance(said, ast.Constant):  # A docstring says nothing to us.
-        t.expr(said, frame)
+    emitted = line.value
+    if isinstance(emitted, ast.Yield) and frame.sink is not None:
+        frame.sink(NONE if emitted.value is None else t.expr(emitted.value, frame))
+    elif not isinstance(emitted, ast.Constant):  # A docstring says nothing to us.
+        t.expr(emitted, frame)
 
 
 def _write_assert(t: Translator, line: ast.Assert, frame: CallFrame) -> None:

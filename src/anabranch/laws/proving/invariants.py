@@ -27,7 +27,7 @@ from anabranch.laws.proving.solver import Solver
 from anabranch.laws.proving.symbolic import Trace
 from anabranch.laws.proving.symbols import Stop
 from anabranch.laws.proving.terms import BOOL, Term
-from anabranch.model.events import Tag
+from anabranch.model.events import EventType
 
 MAX_FORMS = 12
 MAX_ATOMS = 160
@@ -63,10 +63,10 @@ class StateMove:
     """A way from reachable values to another: an update, a fork, a join, or the start."""
 
     name: str
-    sources: tuple[InvariantKind, ...]
+    channels: tuple[InvariantKind, ...]
     target: InvariantKind
     run: Callable[[Scene], Any]
-    tags: tuple[Tag, ...] = ()
+    event_types: tuple[EventType, ...] = ()
     keys: tuple[str, ...] = ()
     held: bool | None = None
 
@@ -107,7 +107,7 @@ class Reach:
         while grown:
             grown = False
             for place, transition in enumerate(self.transitions):
-                for forms in list(product(*(known.get(k, {}) for k in transition.sources))):
+                for forms in list(product(*(known.get(k, {}) for k in transition.channels))):
                     for move in self._follow(place, forms):
                         own = known.setdefault(transition.target, {})
                         grown = grown or move.form not in own
@@ -119,7 +119,7 @@ class Reach:
     def _follow(self, place: int, forms: tuple[Form, ...]) -> list[Move]:
         if (place, forms) not in self._moves:
             transition = self.transitions[place]
-            setting = SceneForms(forms, transition.tags, transition.keys, transition.held)
+            setting = SceneForms(forms, transition.event_types, transition.keys, transition.held)
             trace = Trace()
             scene = setting.imagine(trace)
             cases = trace.watch(lambda: trace.explore(lambda: transition.run(scene)))
@@ -140,7 +140,7 @@ class Reach:
         while grown:
             grown = False
             for place, transition in enumerate(self.transitions):
-                for keys in _choose_sources(known, transition.sources):
+                for keys in _choose_channels(known, transition.channels):
                     for move in self._follow(place, tuple(form for _, form in keys)):
                         supposed = [move.condition, *suppose(known, keys, move.setting)]
                         at = (transition.target, move.form)
@@ -154,7 +154,7 @@ def _refuse_strangers(form: Form, transition: StateMove) -> None:
         raise Stop(f"{transition.name} gives a state with a {stranger}")
 
 
-def _choose_sources(
+def _choose_channels(
     known: Known, kinds: tuple[InvariantKind, ...]
 ) -> list[tuple[tuple[InvariantKind, Form], ...]]:
     return list(product(*([key for key in known if key[0] == kind] for kind in kinds)))

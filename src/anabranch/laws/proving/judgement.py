@@ -38,7 +38,10 @@ def judge(obligation: Obligation, known: Known, solver: Solver, constants: list[
     supposed: dict[str, None] = {}
     for chosen in product(*keys):
         setting = SceneForms(
-            tuple(form for _, form in chosen), obligation.tags, obligation.keys, obligation.held
+            tuple(form for _, form in chosen),
+            obligation.event_types,
+            obligation.keys,
+            obligation.held,
         )
         assumed = [obligation.assume(setting)]
         claims = suppose(known, chosen, setting)

@@ -18,7 +18,7 @@ from anabranch.laws.proving.scenes import Scene, SceneForms, equal_fields
 from anabranch.laws.proving.state_functions import ForkView, StateFunctions, may_be_apart
 from anabranch.laws.proving.terms import TRUE, Term
 from anabranch.laws.searching.generators import find_constants
-from anabranch.model.events import Tag
+from anabranch.model.events import EventType
 from anabranch.model.program import Program
 from anabranch.model.shapes import MISSING
 
@@ -27,14 +27,14 @@ MAX_CONSTANTS = 8
 
 @dataclass(frozen=True)
 class Obligation:
-    """A statement about all values of some kinds and all events of some tags."""
+    """A statement about all values of some kinds and all events of some event types."""
 
     law: str
     subject: str
     about: str
     kinds: tuple[InvariantKind, ...]
     goal: Callable[[Scene], Sequence[Any]]
-    tags: tuple[Tag, ...] = ()
+    event_types: tuple[EventType, ...] = ()
     keys: tuple[str, ...] = ()
     held: bool | None = None
     assume: Callable[[SceneForms], Term] = lambda _: TRUE
@@ -58,15 +58,15 @@ def list_obligations(
 
 def _pass_through_join(fork: ForkView) -> Iterator[Obligation]:
     for place, (lefts, rights) in enumerate(fork.splits):
-        for side, tags in (("left", lefts), ("right", rights)):
-            for tag in sorted(tags, key=_name):
+        for side, event_types in (("left", lefts), ("right", rights)):
+            for event_type in sorted(event_types, key=_name):
                 yield Obligation(
                     "update_passes_through_join",
                     fork.name,
-                    f"{tag.__name__} on the {side}",
+                    f"{event_type.__name__} on the {side}",
                     (InvariantKind(fork.name, place),),
                     _update_side(fork, on_left=side == "left"),
-                    (tag,),
+                    (event_type,),
                     fork.parent.keys,
                 )
 
@@ -77,10 +77,10 @@ def _update_side(fork: ForkView, *, on_left: bool) -> Callable[[Scene], Sequence
     def goal(scene: Scene) -> Sequence[Any]:
         call, event = scene.call, scene.events[0]
         one, two = scene.states[0]
-        changed, said = call(side.step, one if on_left else two, event)
+        changed, emitted = call(side.step, one if on_left else two, event)
         rejoined = call(fork.join, changed, two) if on_left else call(fork.join, one, changed)
         whole, expected = call(fork.parent.step, call(fork.join, one, two), event)
-        return call(fork.parent.shape.same, rejoined, whole), call(_identical, said, expected)
+        return call(fork.parent.shape.same, rejoined, whole), call(_identical, emitted, expected)
 
     return goal
 
@@ -116,8 +116,8 @@ def _commute(program: Program, view: StateFunctions) -> Iterator[Obligation]:
             call(_identical, said_second, then_second),
         )
 
-    tags = [tag for tag in program.tags if tag in view.handlers]
-    for a, b in combinations_with_replacement(tags, 2):
+    event_types = [event_type for event_type in program.event_types if event_type in view.handlers]
+    for a, b in combinations_with_replacement(event_types, 2):
         if may_be_apart(program, view, a, b):
             yield Obligation(
                 "independent_updates_commute",
@@ -131,7 +131,7 @@ def _commute(program: Program, view: StateFunctions) -> Iterator[Obligation]:
             )
 
 
-def _independent(program: Program, a: Tag, b: Tag) -> Callable[[SceneForms], Term]:
+def _independent(program: Program, a: EventType, b: EventType) -> Callable[[SceneForms], Term]:
     def assume(setting: SceneForms) -> Term:
         restrictions = sorted(program.dependence.restrictions(a, b))
         return terms.conjoin(terms.negate(equal_fields(setting, same)) for same in restrictions)
@@ -151,14 +151,14 @@ def _have_identity(fork: ForkView) -> Iterator[Obligation]:
     yield Obligation(law, subject, "zero", kinds, goal)
     # A leaf goes on folding from zero, so a delta must pass through the join event by event.
     for place, (_, rights) in enumerate(fork.splits):
-        for tag in sorted(rights & fork.folded, key=_name):
+        for event_type in sorted(rights & fork.folded, key=_name):
             yield Obligation(
                 law,
                 subject,
-                f"{tag.__name__} folded from zero",
+                f"{event_type.__name__} folded from zero",
                 (InvariantKind(fork.name, place, delta=True),),
                 _fold_delta(fork),
-                (tag,),
+                (event_type,),
                 fork.parent.keys,
             )
 
@@ -199,13 +199,13 @@ def list_transitions(
     for view in views:
         if view.shape.zero is not MISSING and any(fork.parent is view for fork in forks):
             yield _start(view, view.shape.zero)
-        for tag in view.handlers:
+        for event_type in view.handlers:
             yield StateMove(
-                f"the update of {tag.__name__}",
+                f"the update of {event_type.__name__}",
                 (InvariantKind(view.name),),
                 InvariantKind(view.name),
                 _update(view),
-                (tag,),
+                (event_type,),
                 view.keys,
             )
     for fork in forks:
@@ -225,14 +225,16 @@ def _start(view: StateFunctions, value: Any) -> StateMove:
 
 
 def _fork_transitions(fork: ForkView) -> Iterator[StateMove]:
-    source = (InvariantKind(fork.parent.name),)
+    channel = (InvariantKind(fork.parent.name),)
 
     def cut(scene: Scene) -> Any:
         one, two = scene.call(fork.fork, scene.states[0], scene.left, scene.right)
         return one, two
 
-    yield StateMove("the fork", source, InvariantKind(fork.left.name), lambda scene: cut(scene)[0])
-    yield StateMove("the fork", source, InvariantKind(fork.right.name), lambda scene: cut(scene)[1])
+    yield StateMove("the fork", channel, InvariantKind(fork.left.name), lambda scene: cut(scene)[0])
+    yield StateMove(
+        "the fork", channel, InvariantKind(fork.right.name), lambda scene: cut(scene)[1]
+    )
     yield StateMove(
         "the join",
         (InvariantKind(fork.left.name), InvariantKind(fork.right.name)),
@@ -244,15 +246,15 @@ def _fork_transitions(fork: ForkView) -> Iterator[StateMove]:
 def list_pair_transitions(forks: Sequence[ForkView]) -> Iterator[StateMove]:
     """Return how a run reaches siblings: a fork, then updates of either side."""
     for fork in forks:
-        source = (InvariantKind(fork.parent.name),)
+        channel = (InvariantKind(fork.parent.name),)
         for place, (lefts, rights) in enumerate(fork.splits):
             pair = InvariantKind(fork.name, place)
-            yield StateMove("the fork", source, pair, _cut_pair(fork), held=True)
+            yield StateMove("the fork", channel, pair, _cut_pair(fork), held=True)
             yield from _side_transitions(fork, pair, lefts, 0)
             yield from _side_transitions(fork, pair, rights, 1)
             if fork.uniform and fork.parent.shape.zero is not MISSING:
                 delta = InvariantKind(fork.name, place, delta=True)
-                yield StateMove("zero", source, delta, _start_delta(fork.parent.shape.zero))
+                yield StateMove("zero", channel, delta, _start_delta(fork.parent.shape.zero))
                 yield from _side_transitions(fork, delta, rights & fork.folded, 1)
 
 
@@ -265,7 +267,7 @@ def _cut_pair(fork: ForkView) -> Callable[[Scene], Any]:
 
 
 def _side_transitions(
-    fork: ForkView, pair: InvariantKind, tags: frozenset[Tag], side: int
+    fork: ForkView, pair: InvariantKind, event_types: frozenset[EventType], side: int
 ) -> Iterator[StateMove]:
     view = (fork.left, fork.right)[side]
     change = view.change_delta if pair.delta else view.change
@@ -275,8 +277,10 @@ def _side_transitions(
         changed = scene.call(change, (one, two)[side], scene.events[0])
         return (one, changed) if side else (changed, two)
 
-    for tag in sorted(tags, key=_name):
-        yield StateMove(f"the update of {tag.__name__}", (pair,), pair, run, (tag,), view.keys)
+    for event_type in sorted(event_types, key=_name):
+        yield StateMove(
+            f"the update of {event_type.__name__}", (pair,), pair, run, (event_type,), view.keys
+        )
 
 
 def list_constants(program: Program, views: Sequence[StateFunctions]) -> list[int]:
@@ -292,5 +296,5 @@ def list_constants(program: Program, views: Sequence[StateFunctions]) -> list[in
     return list(dict.fromkeys([*found, *find_constants(program)[int]]))[:MAX_CONSTANTS]
 
 
-def _name(tag: Tag) -> str:
-    return tag.__name__
+def _name(event_type: EventType) -> str:
+    return event_type.__name__

@@ -14,9 +14,9 @@ from anabranch.laws.proving.scenes import Scene, SceneForms
 from anabranch.laws.proving.solver import Solver, Values
 from anabranch.laws.proving.state_functions import ForkView, StateFunctions
 from anabranch.laws.proving.symbols import Stop
-from anabranch.model.events import Tag
+from anabranch.model.events import EventType
 
-Producer = tuple[tuple[Tag, ...], Callable[[Scene, tuple[Any, ...]], Any]]
+Producer = tuple[tuple[EventType, ...], Callable[[Scene, tuple[Any, ...]], Any]]
 """The events it takes to reach a value, and how they do."""
 
 
@@ -34,8 +34,8 @@ def refute(
         return ""  # Three states that are reached one by one need not be sides of one whole.
     if any(fork.name == obligation.subject and not fork.splits for fork in forks):
         return ""  # A fork that is never cut breaks nothing.
-    for tags, produce in _list_producers(obligation.kinds[0], views, forks):
-        found = _refute_from(obligation, tags, produce, solver)
+    for event_types, produce in _list_producers(obligation.kinds[0], views, forks):
+        found = _refute_from(obligation, event_types, produce, solver)
         if found:
             return found
     return ""
@@ -47,8 +47,8 @@ def _list_producers(
     first = next(iter(views.values()))
     starts: list[Producer] = [((), lambda scene, _: first.shape.init)]
     starts += [
-        ((tag,), lambda scene, events: scene.call(first.change, first.shape.init, events[0]))
-        for tag in first.handlers
+        ((event_type,), lambda scene, events: scene.call(first.change, first.shape.init, events[0]))
+        for event_type in first.handlers
     ]
     if kind.split is None:
         if kind.name == first.name:
@@ -57,8 +57,8 @@ def _list_producers(
     fork = next(fork for fork in forks if fork.name == kind.name)
     if fork.parent is not first:
         return
-    for tags, produce in starts:
-        yield tags, _pair_up(fork, produce, delta=kind.delta)
+    for event_types, produce in starts:
+        yield event_types, _pair_up(fork, produce, delta=kind.delta)
 
 
 def _pair_up(fork: ForkView, produce: Callable[..., Any], *, delta: bool) -> Callable[..., Any]:
@@ -73,15 +73,18 @@ def _pair_up(fork: ForkView, produce: Callable[..., Any], *, delta: bool) -> Cal
 
 
 def _refute_from(
-    obligation: Obligation, tags: tuple[Tag, ...], produce: Callable[..., Any], solver: Solver
+    obligation: Obligation,
+    event_types: tuple[EventType, ...],
+    produce: Callable[..., Any],
+    solver: Solver,
 ) -> str:
-    own = len(obligation.tags)
+    own = len(obligation.event_types)
 
     def goal(scene: Scene) -> Any:
         state = produce(scene, scene.events[own:])
         return obligation.goal(replace(scene, states=(state,), events=scene.events[:own]))
 
-    setting = SceneForms((), (*obligation.tags, *tags), obligation.keys, held=True)
+    setting = SceneForms((), (*obligation.event_types, *event_types), obligation.keys, held=True)
     try:
         for condition, _ in list_failures(goal, setting):
             values = solver.find([obligation.assume(setting), condition])
@@ -101,7 +104,7 @@ def _asks_slices(values: Values) -> bool:
 
 def _describe(obligation: Obligation, setting: SceneForms, values: Values) -> str:
     events = [repr(event) for event in setting.realise(values).events]
-    own = len(obligation.tags)
+    own = len(obligation.event_types)
     before = f"after {', '.join(events[own:])}" if events[own:] else "at the start"
-    said = f", with {', '.join(events[:own])}" if own else ""
-    return f"fails {before}{said}"
+    emitted = f", with {', '.join(events[:own])}" if own else ""
+    return f"fails {before}{emitted}"

@@ -12,7 +12,7 @@ from anabranch.laws.proving.forms import Form, build_record, build_value, list_n
 from anabranch.laws.proving.symbolic import Trace
 from anabranch.laws.proving.symbols import Opaque, UnknownSlices, read_term, wrap
 from anabranch.laws.proving.terms import BOOL, INT, Term
-from anabranch.model.events import Tag, field_types
+from anabranch.model.events import EventType, field_types
 from anabranch.model.slices import Slices
 
 _SORTS = {int: INT, bool: BOOL}
@@ -31,14 +31,14 @@ class Scene:
 
 @dataclass(frozen=True)
 class SceneForms:
-    """What a scene is made of: the forms of its states, the tags of its events.
+    """What a scene is made of: the forms of its states, the event types of its events.
 
     `keys` are fields that have one value in all events. `held` says whether both sides of a fork
     get events of that key; None leaves it open.
     """
 
     forms: tuple[Form, ...]
-    tags: tuple[Tag, ...] = ()
+    event_types: tuple[EventType, ...] = ()
     keys: tuple[str, ...] = ()
     held: bool | None = None
 
@@ -54,12 +54,14 @@ class SceneForms:
 
     def fields(self, place: int) -> dict[str, Term | str]:
         """Return the fields of one event: a variable, or the name of what can't be looked into."""
-        tag = self.tags[place]
+        event_type = self.event_types[place]
         found: dict[str, Term | str] = {}
-        for name, kind in field_types(tag).items():
+        for name, kind in field_types(event_type).items():
             where = name if name in self.keys else f"e{place}.{name}"
             sort = _SORTS.get(kind)
-            found[name] = f"{tag.__name__}.{name}" if sort is None else terms.variable(where, sort)
+            found[name] = (
+                f"{event_type.__name__}.{name}" if sort is None else terms.variable(where, sort)
+            )
         return found
 
     def imagine(self, trace: Trace) -> Scene:
@@ -84,12 +86,12 @@ class SceneForms:
         # One key is one thing, whatever it is.
         shared = {name: Opaque(name) for name in self.keys}
         events = []
-        for place, tag in enumerate(self.tags):
+        for place, event_type in enumerate(self.event_types):
             parts = [
                 give(field) if isinstance(field, Term) else shared.get(name, Opaque(field))
                 for name, field in self.fields(place).items()
             ]
-            events.append(build_record(tag, parts))
+            events.append(build_record(event_type, parts))
         left, right = (UnknownSlices(side, trace, held=self.held) for side in ("left", "right"))
         return Scene(call, states, tuple(events), left, right)
 
@@ -97,7 +99,7 @@ class SceneForms:
         """Return some numbers for a scene: small ones, and those that the program names."""
         found: dict[str, Any] = {}
         wanted = self.variables()
-        for place in range(len(self.tags)):
+        for place in range(len(self.event_types)):
             wanted += [field for field in self.fields(place).values() if isinstance(field, Term)]
         for term in wanted:
             low = rng.choice((3, 3, 50, 10**6))

@@ -10,7 +10,7 @@ such states holds if and only if it holds at each key:
 - Two events with different keys commute: neither reads what the other writes.
 - An event t(k) whose key lies on one side only, because everything on the other side that has key k
   depends on it: the other side was given no entry for k and gets none, `join` returns the entry as
-  it is, and C1 holds. So only tags that are independent at an equal key are left to prove.
+  it is, and C1 holds. So only event types that are independent at an equal key are left to prove.
 
 The reduction ends at a handler that sees the whole map (an hour without the key). Such a handler
 may reset the map without looking at it, as long as everything depends on it; what else it does is
@@ -26,7 +26,7 @@ from typing import Any
 
 from anabranch.laws.proving.forms import ABSENT
 from anabranch.laws.proving.symbols import ONE_KEY, Opaque, Stop
-from anabranch.model.events import Tag
+from anabranch.model.events import EventType
 from anabranch.model.handlers import Handler
 from anabranch.model.program import ForkJoin, Program, StateType
 from anabranch.model.shapes import Shape
@@ -35,8 +35,8 @@ from anabranch.model.step import Outputs, begin_delta, run
 from anabranch.model.values.maps import Map
 from anabranch.state.collections import MapOf
 
-Split = tuple[frozenset[Tag], frozenset[Tag]]
-"""The tags that may come to the left and to the right of a fork, as many as may at once."""
+Split = tuple[frozenset[EventType], frozenset[EventType]]
+"""The event types that may come to the left and to the right of a fork, as many as may at once."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class StateFunctions:
     name: str
     shape: Any
     keys: tuple[str, ...]
-    handlers: Mapping[Tag, Handler]
+    handlers: Mapping[EventType, Handler]
 
     def change(self, state: Any, event: Any) -> Any:
         """Return the state after an event."""
@@ -60,9 +60,9 @@ class StateFunctions:
         """Return a state joined with a delta, as `model.step.add_delta` does."""
         return _add_delta(self.shape, state, delta)
 
-    def sees_whole(self, tag: Tag) -> bool:
-        """Say whether a tag's handler sees more than the one key."""
-        return not self.handlers[tag].enters.issuperset(self.keys)
+    def sees_whole(self, event_type: EventType) -> bool:
+        """Say whether an event type's handler sees more than the one key."""
+        return not self.handlers[event_type].enters.issuperset(self.keys)
 
     def step(self, state: Any, event: Any) -> tuple[Any, Outputs]:
         """Return the state after an event, and the outputs."""
@@ -73,7 +73,7 @@ class StateFunctions:
 
 @dataclass(frozen=True)
 class ForkView:
-    """A fork and join as a proof sees them. A leaf may fold the tags `folded` from zero."""
+    """A fork and join as a proof sees them. A leaf may fold the event types `folded` from zero."""
 
     name: str
     parent: StateFunctions
@@ -82,7 +82,7 @@ class ForkView:
     fork: Callable[[Any, Slices, Slices], tuple[Any, Any]]
     join: Callable[[Any, Any], Any]
     splits: tuple[Split, ...]
-    folded: frozenset[Tag]
+    folded: frozenset[EventType]
 
     @property
     def uniform(self) -> bool:
@@ -150,9 +150,11 @@ def _view_fork(program: Program, fork: ForkJoin, views: Mapping[str, StateFuncti
     name = f"{fork.parent} -> {fork.left}, {fork.right}"
     parent, left, right = views[fork.parent], views[fork.left], views[fork.right]
     splits = find_splits(program, left, right)
-    # A tag that depends on itself, even per key, is folded in order where its state is.
+    # An event type that depends on itself, even per key, is folded in order where its state is.
     restrictions = program.dependence.restrictions
-    folded = frozenset(tag for tag in program.tags if not restrictions(tag, tag))
+    folded = frozenset(
+        event_type for event_type in program.event_types if not restrictions(event_type, event_type)
+    )
     shape: Shape = program.state_type(fork.parent).shape
     if not (parent.keys or left.keys or right.keys):
         return ForkView(name, parent, left, right, fork.fork, fork.join, splits, folded)
@@ -163,16 +165,16 @@ def _view_fork(program: Program, fork: ForkJoin, views: Mapping[str, StateFuncti
 
 
 def find_splits(program: Program, left: StateFunctions, right: StateFunctions) -> tuple[Split, ...]:
-    """Return the largest pairs of tag sets that may be on two sides at once.
+    """Return the largest pairs of event type sets that may be on two sides at once.
 
-    A tag that everything depends on, a barrier, is on a side only if the other has nothing, so it
+    An event type that everything depends on, a barrier, is on a side only if the other has nothing, so it
     is in none of these. Every cut that a plan can make lies within one of them.
     """
-    lefts = [tag for tag in program.tags if tag in left.handlers]
-    rights = [tag for tag in program.tags if tag in right.handlers]
+    lefts = [event_type for event_type in program.event_types if event_type in left.handlers]
+    rights = [event_type for event_type in program.event_types if event_type in right.handlers]
     apart = {(a, b): may_be_apart(program, left, a, b) for a in lefts for b in rights}
     if len(lefts) > 12:
-        raise Stop("there are more than 12 tags")
+        raise Stop("there are more than 12 event types")
     found: dict[Split, None] = {}
     for size in range(1, len(lefts) + 1):
         for some in combinations(lefts, size):
@@ -183,10 +185,14 @@ def find_splits(program: Program, left: StateFunctions, right: StateFunctions) -
     return tuple(found)
 
 
-def may_be_apart(program: Program, view: StateFunctions, a: Tag, b: Tag) -> bool:
-    """Say whether events of two tags can be independent, at one key if both look at one only."""
+def may_be_apart(program: Program, view: StateFunctions, a: EventType, b: EventType) -> bool:
+    """Say whether events of two event types can be independent, at one key if both look at one only."""
     # A handler of the whole map meets the keys of all others, equal or not.
-    keys = () if any(tag in view.handlers and view.sees_whole(tag) for tag in (a, b)) else view.keys
+    keys = (
+        ()
+        if any(event_type in view.handlers and view.sees_whole(event_type) for event_type in (a, b))
+        else view.keys
+    )
     return not any(set(same) <= set(keys) for same in program.dependence.restrictions(a, b))
 
 
@@ -212,12 +218,12 @@ def _change_whole(handler: Handler, state: Any, event: Any) -> Any:
     if handler.update is None:
         return state
     # If it makes an empty map of a map it never looked at, it does so for every map.
-    changed = handler.update(Opaque(f"the whole map, by {handler.tag.__name__},"), event)
+    changed = handler.update(Opaque(f"the whole map, by {handler.event_type.__name__},"), event)
     if type(changed) is Opaque:
         return state
     if isinstance(changed, Map | dict) and not changed:
         return ABSENT
-    raise Stop(f"{handler.tag.__name__} changes the whole map")
+    raise Stop(f"{handler.event_type.__name__} changes the whole map")
 
 
 def _step(shape: Any, handler: Handler, state: Any, event: Any) -> tuple[Any, Outputs]:

@@ -1,7 +1,7 @@
 """Symbolic execution: run a user's own functions on numbers that are not known yet.
 
 Where Python needs to know (`if`, `and`, `max`), the run takes one side, and the function is run
-again for the other. No source is read, so lambdas and builtins work alike. What can't be followed
+again for the other. No channel is read, so lambdas and builtins work alike. What can't be followed
 ends the run with `Stop`, never with a guess.
 """
 

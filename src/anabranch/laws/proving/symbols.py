@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from anabranch.laws.proving import terms
 from anabranch.laws.proving.forms import NumberTerm
 from anabranch.laws.proving.terms import BOOL, INT, Term
-from anabranch.model.events import Tag
+from anabranch.model.events import EventType
 from anabranch.model.failures import Passing
 from anabranch.model.slices import Slices
 
@@ -287,9 +287,9 @@ class UnknownSlices(Slices):
         parts = [part.term if isinstance(part, Symbol) else part for part in question]
         return self._trace.decide(terms.variable(f"{self._side} {parts!r}", BOOL))
 
-    def has(self, tag: Tag, *, source: str | None = None, **fields: Any) -> bool:
+    def has(self, event_type: EventType, *, channel: str | None = None, **fields: Any) -> bool:
         """Say anything."""
-        return self._ask("has", tag.__name__, source, *sorted(fields.items(), key=_name))
+        return self._ask("has", event_type.__name__, channel, *sorted(fields.items(), key=_name))
 
     def has_value(self, field: str, value: Any) -> bool:
         """Say anything; of the one key that a proof looks at, what the proof supposes."""
@@ -300,7 +300,7 @@ class UnknownSlices(Slices):
     def _refuse(self, *_: Any) -> Any:
         raise self._trace.stop("a fork looks at all its slices, and not only asks has()")
 
-    covers = tags = __or__ = __iter__ = __len__ = __eq__ = _refuse  # type: ignore[assignment]
+    covers = event_types = __or__ = __iter__ = __len__ = __eq__ = _refuse  # type: ignore[assignment]
 
     def __hash__(self) -> int:
         return id(self)

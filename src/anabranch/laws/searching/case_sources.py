@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from anabranch.laws.searching.cuts import SOURCES, Cut, Cuts, Fill, Way
+from anabranch.laws.searching.cuts import CHANNELS, Cut, Cuts, Fill, Way
 from anabranch.laws.searching.generators import (
     Strategy,
     combine_pools,
@@ -21,7 +21,7 @@ from anabranch.laws.searching.generators import (
     make_field,
 )
 from anabranch.laws.searching.reachable import Apart, Case, Descent, Move, change_fields
-from anabranch.model.events import LANE, Event, Tag, field_names, field_types
+from anabranch.model.events import LANE, Event, EventType, field_names, field_types
 from anabranch.model.order import OrderKey
 from anabranch.model.program import ForkJoin, Program
 from anabranch.model.slices import Slice, Slices, admits
@@ -45,7 +45,7 @@ MAX_LANES = 4
 
 
 class EventClock:
-    """Give each event of a case its time and its place in its source, in the total order."""
+    """Give each event of a case its time and its place in its channel, in the total order."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -68,14 +68,14 @@ class EventClock:
         return event
 
     def _make(self, part: Slice, data: Any, lane: int | None) -> Event:
-        source, seq = part.source or SOURCES[0], self._count
+        channel, seq = part.channel or CHANNELS[0], self._count
         if lane is not None:
             lanes = self._program.lanes or 1
-            seq = self._count * lanes + (lane - zlib.crc32(source.encode())) % lanes
-        time = {time_field(part.tag): write_time(part.tag, self._time * self._tick)}
+            seq = self._count * lanes + (lane - zlib.crc32(channel.encode())) % lanes
+        time = {time_field(part.event_type): write_time(part.event_type, self._time * self._tick)}
         if isinstance(data, dict):
-            return Event(part.tag(**time, **data), source, seq)
-        return Event(change_fields(data, time), source, seq)
+            return Event(part.event_type(**time, **data), channel, seq)
+        return Event(change_fields(data, time), channel, seq)
 
 
 class Ground:
@@ -85,7 +85,9 @@ class Ground:
     one, and all fields with a short list of values another. Strategies are made once.
     """
 
-    def __init__(self, program: Program, events: Mapping[Tag, Strategy] | None = None) -> None:
+    def __init__(
+        self, program: Program, events: Mapping[EventType, Strategy] | None = None
+    ) -> None:
         self.program = program
         self.domains = {
             field: find_domain(program, field, events or {}) for field in sorted(find_keys(program))
@@ -95,7 +97,10 @@ class Ground:
         self._constants = find_constants(program)
         self._waits = (*WAITS, *[n for n in self._constants[int] if n > 1][:3])
         # Made now, so that a field nobody can make up is refused before the search begins.
-        self._fields = {Slice(tag): self._make_fields(Slice(tag)) for tag in program.tags}
+        self._fields = {
+            Slice(event_type): self._make_fields(Slice(event_type))
+            for event_type in program.event_types
+        }
         self._choices: dict[tuple[Any, ...], Strategy] = {}
 
     def choose(self, draw: Draw, key: tuple[Any, ...], make: Callable[[], Sequence[Any]]) -> Any:
@@ -106,8 +111,8 @@ class Ground:
 
     def _list_heads(self, name: str, within: Slices) -> list[Head]:
         handlers = self.program.state_type(name).handlers
-        parts = [part for part in within if part.tag in handlers]
-        parts.sort(key=lambda part: self.program.tags.index(part.tag))
+        parts = [part for part in within if part.event_type in handlers]
+        parts.sort(key=lambda part: self.program.event_types.index(part.event_type))
         return [
             (part, wait, lane)
             for wait in self._waits
@@ -123,12 +128,14 @@ class Ground:
 
     def list_pools(self, part: Slice) -> dict[str, tuple[Any, ...]]:
         """Return the values of each field that can be listed, simplest first."""
-        tag, pools = part.tag, {}
-        for name, annotation in field_types(tag).items():
-            if name in self.domains and (part.choice(name) is not None or tag not in self._given):
+        event_type, pools = part.event_type, {}
+        for name, annotation in field_types(event_type).items():
+            if name in self.domains and (
+                part.choice(name) is not None or event_type not in self._given
+            ):
                 admitted = (v for v in self.domains[name] if admits(name, part.choice(name), v))
                 pools[name] = tuple(admitted)
-            elif name != time_field(tag) and tag not in self._given:
+            elif name != time_field(event_type) and event_type not in self._given:
                 pool = list_pool(annotation, self._constants)
                 if pool is not None:
                     pools[name] = pool
@@ -138,10 +145,10 @@ class Ground:
         pools = self.list_pools(part)
         combined = combine_pools({n: favour_simple(pool) for n, pool in pools.items()})
         apart = {} if combined is not None else {n: st.sampled_from(p) for n, p in pools.items()}
-        if part.tag not in self._given:
-            for name in field_names(part.tag):
-                if name != time_field(part.tag) and name not in pools:
-                    apart[name] = make_field(part.tag, name, self._constants)
+        if part.event_type not in self._given:
+            for name in field_names(part.event_type):
+                if name != time_field(part.event_type) and name not in pools:
+                    apart[name] = make_field(part.event_type, name, self._constants)
         return combined if pools else None, apart
 
     def _draw_data(self, draw: Draw, part: Slice) -> Any:
@@ -150,9 +157,9 @@ class Ground:
         combined, apart = self._fields[part]
         fields = {} if combined is None else draw(combined)
         fields = {**fields, **{name: draw(strategy) for name, strategy in apart.items()}}
-        if part.tag not in self._given:
+        if part.event_type not in self._given:
             return fields
-        return change_fields(draw(self._given[part.tag]), fields)
+        return change_fields(draw(self._given[part.event_type]), fields)
 
     def list_simpler(self, event: Event) -> Iterator[Event]:
         """Yield the event with a simpler value in one field that no slice looks at."""

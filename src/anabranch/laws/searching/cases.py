@@ -22,13 +22,13 @@ from anabranch.laws.searching.case_sources import Draw, EventClock, Ground
 from anabranch.laws.searching.cuts import SIDES, Way
 from anabranch.laws.searching.generators import Strategy
 from anabranch.laws.searching.reachable import Case
-from anabranch.model.events import LANE, Tag
+from anabranch.model.events import LANE, EventType
 from anabranch.model.program import ForkJoin, Program, StateType
 from anabranch.model.shapes import MISSING
 from anabranch.model.slices import Slices
 
 Subject = StateType | ForkJoin
-Source = Strategy | str
+Channel = Strategy | str
 """A strategy for cases, or why there are none."""
 
 _SIDE = st.sampled_from(SIDES)
@@ -74,7 +74,7 @@ def _build(make: Callable[[Draw], Case]) -> Strategy:
     return cases()
 
 
-def make_fork_cases(ground: Ground, fork: ForkJoin, law: str) -> Source:
+def make_fork_cases(ground: Ground, fork: ForkJoin, law: str) -> Channel:
     """Return cases with two sides, for C1 and C2; those of C1 have an event of one side."""
     ways = ground.cuts.ways(fork.parent, fork)
     if not ways:
@@ -95,10 +95,12 @@ def make_fork_cases(ground: Ground, fork: ForkJoin, law: str) -> Source:
     return _build(make)
 
 
-def make_pair_cases(ground: Ground, state_type: StateType) -> Source:
+def make_pair_cases(ground: Ground, state_type: StateType) -> Channel:
     """Return cases with a state and two independent events, for C3."""
     program = ground.program
-    handled = [tag for tag in program.tags if tag in state_type.handlers]
+    handled = [
+        event_type for event_type in program.event_types if event_type in state_type.handlers
+    ]
     if not any(
         () not in program.dependence.restrictions(a, b)
         for a, b in itertools.combinations_with_replacement(handled, 2)
@@ -119,7 +121,7 @@ def make_pair_cases(ground: Ground, state_type: StateType) -> Source:
     return _build(make)
 
 
-def make_identity_cases(ground: Ground, state_type: StateType) -> Source:
+def make_identity_cases(ground: Ground, state_type: StateType) -> Channel:
     """Return cases with a state, and events that a leaf could fold from zero."""
     program = ground.program
     name = state_type.name
@@ -128,12 +130,14 @@ def make_identity_cases(ground: Ground, state_type: StateType) -> Source:
     ways = ground.cuts.ways(name)
     if not ways:
         return NEVER_REACHED
-    folded = [tag for tag in state_type.handlers if _folds_from_zero(program, tag)]
+    folded = [
+        event_type for event_type in state_type.handlers if _folds_from_zero(program, event_type)
+    ]
 
     def make(draw: Draw) -> Case:
         clock = EventClock(program)
         case, _, within = ground.draw_course(draw, clock, ways)
-        parts = [part for part in within if part.tag in folded]
+        parts = [part for part in within if part.event_type in folded]
         if not parts:
             return case
         part = Slices([ground.choose(draw, ("folded", within), lambda: parts)])
@@ -145,12 +149,12 @@ def make_identity_cases(ground: Ground, state_type: StateType) -> Source:
     return _build(make)
 
 
-def _folds_from_zero(program: Program, tag: Tag) -> bool:
-    # A tag that depends on itself, even per key, is folded in order where its state is.
-    return all(LANE in same for same in program.dependence.restrictions(tag, tag))
+def _folds_from_zero(program: Program, event_type: EventType) -> bool:
+    # An event type that depends on itself, even per key, is folded in order where its state is.
+    return all(LANE in same for same in program.dependence.restrictions(event_type, event_type))
 
 
-def make_triple_cases(ground: Ground, fork: ForkJoin) -> Source:
+def make_triple_cases(ground: Ground, fork: ForkJoin) -> Channel:
     """Return cases with three sides, for associativity."""
     tail: Way = ((fork, "right"),)
     cuts, start = ground.cuts, ground.program.initial.name
@@ -177,7 +181,7 @@ def make_triple_cases(ground: Ground, fork: ForkJoin) -> Source:
     return _build(make)
 
 
-def make_call_cases(ground: Ground, state_type: StateType) -> Source:
+def make_call_cases(ground: Ground, state_type: StateType) -> Channel:
     """Return cases that call every function of a state type, for purity."""
     ways = ground.cuts.ways(state_type.name)
     if not ways:
@@ -199,7 +203,7 @@ def make_call_cases(ground: Ground, state_type: StateType) -> Source:
     return _build(make)
 
 
-def make_cases(ground: Ground, law: str, subject: Subject) -> Source:
+def make_cases(ground: Ground, law: str, subject: Subject) -> Channel:
     """Return the cases of a law for one of its subjects, or the reason why there are none."""
     if isinstance(subject, ForkJoin):
         if law == JOIN_IS_ASSOCIATIVE.name:

@@ -247,7 +247,7 @@ _SENTENCES: dict[tuple[str, str], str] = {
 
 def describe_difference(finding: FailingCase) -> str:
     """Say in one sentence what is wrong."""
-    tags = [type(event.data).__name__ for event in finding.case.events]
+    event_types = [type(event.data).__name__ for event in finding.case.events]
     return _SENTENCES[finding.law, finding.difference.kind].format(
         function=finding.difference.function,
         side=finding.case.side,
@@ -255,8 +255,10 @@ def describe_difference(finding: FailingCase) -> str:
         got=abridge(finding.difference.got),
         says_expected=_describe_saying(finding.difference.expected),
         says_got=_describe_saying(finding.difference.got),
-        first=tags[0] if tags else "",
-        second=("the other " if len(set(tags)) < len(tags) else "") + tags[-1] if tags else "",
+        first=event_types[0] if event_types else "",
+        second=("the other " if len(set(event_types)) < len(event_types) else "") + event_types[-1]
+        if event_types
+        else "",
     )
 
 

@@ -1,7 +1,7 @@
 """Cuts: the ways in which a fork may share out the events, as a valid plan would.
 
 Both sides of a cut are non-empty, disjoint and independent of each other, and their state types
-handle what they get. A worker of a plan always answers for something, so an empty side is no cut.
+handle what they get. A node of a plan always answers for something, so an empty side is no cut.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from anabranch.model.events import LANE, Tag, field_names
+from anabranch.model.events import LANE, EventType, field_names
 from anabranch.model.program import ForkJoin, Program
 from anabranch.model.slices import Choice, Equals, Shard, Slice, Slices, admits
 
@@ -20,7 +20,7 @@ Side = Literal["left", "right"]
 Fill = Literal["bare", "left", "right", "both"]
 
 SIDES: tuple[Side, ...] = ("left", "right")
-SOURCES = ("s1", "s2", "s3", "s4")
+CHANNELS = ("s1", "s2", "s3", "s4")
 MAX_DESCENTS = 24
 """How many ways down one fork are tried; each is filled in three ways."""
 MAX_DEPTH = 3
@@ -57,16 +57,16 @@ class Cuts:
     @cached_property
     def everything(self) -> Slices:
         """Return what the root of a plan answers for."""
-        return Slices(self.program.tags)
+        return Slices(self.program.event_types)
 
     @cached_property
     def pool(self) -> tuple[Slice, ...]:
         """Return the slices that cuts are made of, coarse ones first."""
-        found = itertools.chain.from_iterable(map(self._slice_tag, self.program.tags))
+        found = itertools.chain.from_iterable(map(self._slice_type, self.program.event_types))
         return tuple(sorted(dict.fromkeys(found), key=_fineness))
 
-    def _slice_tag(self, tag: Tag) -> Iterator[Slice]:
-        keys = [field for field in sorted(self.domains) if field in field_names(tag)]
+    def _slice_type(self, event_type: EventType) -> Iterator[Slice]:
+        keys = [field for field in sorted(self.domains) if field in field_names(event_type)]
         places: list[tuple[tuple[str, Choice], ...]] = [()]
         for size in (1, 2):
             for fields in itertools.combinations(keys, size):
@@ -76,27 +76,27 @@ class Cuts:
                     for chosen in itertools.product(*values)
                 ]
         for where in places:
-            yield Slice(tag, where)
-            for source in SOURCES if not where else SOURCES[:3]:
-                yield Slice(tag, where, source)
-            for lane in self._lane_choices(tag):
-                yield Slice(tag, tuple(sorted((*where, (LANE, lane)))))
+            yield Slice(event_type, where)
+            for channel in CHANNELS if not where else CHANNELS[:3]:
+                yield Slice(event_type, where, channel)
+            for lane in self._lane_choices(event_type):
+                yield Slice(event_type, tuple(sorted((*where, (LANE, lane)))))
         for field, n in itertools.product(keys, range(2)):
             if any(admits(field, Shard(n, 2), value) for value in self.domains[field]):
-                yield Slice(tag, ((field, Shard(n, 2)),))
+                yield Slice(event_type, ((field, Shard(n, 2)),))
 
-    def _lane_choices(self, tag: Tag) -> list[Choice]:
+    def _lane_choices(self, event_type: EventType) -> list[Choice]:
         lanes = self.program.lanes
-        if lanes is None or not any(LANE in same for same in self._own_restrictions(tag)):
+        if lanes is None or not any(LANE in same for same in self._own_restrictions(event_type)):
             return []
         single: list[Choice] = [Equals(n) for n in range(min(lanes, 3))]
         return [*single, Shard(0, 2), Shard(1, 2)] if lanes > 1 else single
 
-    def _own_restrictions(self, tag: Tag) -> frozenset[tuple[str, ...]]:
-        return self.program.dependence.restrictions(tag, tag)
+    def _own_restrictions(self, event_type: EventType) -> frozenset[tuple[str, ...]]:
+        return self.program.dependence.restrictions(event_type, event_type)
 
     def seeds(self, fork: ForkJoin, within: Slices) -> tuple[tuple[Slice, Slice], ...]:
-        """Return the cuts with one slice on each side, of what a worker answers for."""
+        """Return the cuts with one slice on each side, of what a node answers for."""
         key = (fork.parent, fork.left, fork.right, within)
         if key not in self._seeds:
             inside = [part for part in self.pool if _inside(part, within)]
@@ -104,7 +104,9 @@ class Cuts:
             self._seeds[key] = tuple(
                 (a, b)
                 for a, b in itertools.product(inside, repeat=2)
-                if a.tag in left.handlers and b.tag in right.handlers and self._apart(a, [b])
+                if a.event_type in left.handlers
+                and b.event_type in right.handlers
+                and self._apart(a, [b])
             )
         return self._seeds[key]
 
@@ -125,8 +127,8 @@ class Cuts:
             for part in self.pool if how != "bare" else ():
                 if not _inside(part, within) or _inside(part, [*left, *right]):
                     continue
-                to_left = part.tag in takes_left and self._apart(part, right)
-                to_right = part.tag in takes_right and self._apart(part, left)
+                to_left = part.event_type in takes_left and self._apart(part, right)
+                to_right = part.event_type in takes_right and self._apart(part, left)
                 if to_left and to_right:
                     flip = not flip
                     to_left = how == "left" or (how == "both" and not flip)
@@ -202,7 +204,7 @@ def _spread(items: tuple[Any, ...], count: int) -> tuple[Any, ...]:
 
 def _fineness(part: Slice) -> tuple[int, int]:
     shards = sum(isinstance(choice, Shard) for _, choice in part.where)
-    return len(part.where) + (part.source is not None), shards
+    return len(part.where) + (part.channel is not None), shards
 
 
 def _inside(part: Slice, within: Iterable[Slice]) -> bool:
@@ -211,7 +213,7 @@ def _inside(part: Slice, within: Iterable[Slice]) -> bool:
 
 def _contains(outer: Slice, inner: Slice) -> bool:
     """Say whether every event of one slice is surely an event of another."""
-    if outer.tag is not inner.tag or outer.source not in (None, inner.source):
+    if outer.event_type is not inner.event_type or outer.channel not in (None, inner.channel):
         return False
     return all(_implies(field, inner.choice(field), choice) for field, choice in outer.where)
 

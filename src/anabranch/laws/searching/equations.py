@@ -104,13 +104,13 @@ def try_update_passes_through_join(program: Program, case: Case) -> Inequality |
     left, right = reach_sides(program, cut, state, case.lefts, case.rights)
     on_left = case.side == "left"
     side_type = program.state_type(cut.side(case.side)[0])
-    changed, said = step_or_stay(side_type, left if on_left else right, event)
+    changed, emitted = step_or_stay(side_type, left if on_left else right, event)
     whole, said_whole = step_or_stay(parent, join_sides(cut, left, right), event)
-    if not is_identical(said, said_whole):
+    if not is_identical(emitted, said_whole):
         function = (
-            "update" if isinstance(said, Raised) or isinstance(said_whole, Raised) else "output"
+            "update" if isinstance(emitted, Raised) or isinstance(said_whole, Raised) else "output"
         )
-        return _differ("output", function, said_whole, said, case)
+        return _differ("output", function, said_whole, emitted, case)
     sides = (changed, right) if on_left else (left, changed)
     joined = attempt(lambda: cut.fork.join(*sides))
     if agree(parent, joined, whole):

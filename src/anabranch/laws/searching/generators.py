@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import InvalidArgument, NoSuchExample, ResolutionFailed, Unsatisfiable
 
 from anabranch.errors import InputError
-from anabranch.model.events import LANE, SOURCE, Tag, field_names, field_types
+from anabranch.model.events import CHANNEL, LANE, EventType, field_names, field_types
 from anabranch.model.program import Program
 
 Strategy = st.SearchStrategy[Any]
@@ -170,18 +170,20 @@ def _make_composed(annotation: Any, make: Callable[[Any], Strategy]) -> Strategy
     return st.from_type(annotation)
 
 
-def make_field(tag: Tag, name: str, constants: Mapping[type, tuple[Any, ...]]) -> Strategy:
+def make_field(
+    event_type: EventType, name: str, constants: Mapping[type, tuple[Any, ...]]
+) -> Strategy:
     """Return a strategy for one field of an event type, or say which one is missing."""
-    annotation = field_types(tag)[name]
+    annotation = field_types(event_type)[name]
     try:
         strategy = make_strategy(annotation, constants)
         strategy.validate()
     except (ResolutionFailed, InvalidArgument, TypeError) as error:
         raise InputError(
-            f"there is no way to make up values for {tag.__name__}.{name}",
+            f"there is no way to make up values for {event_type.__name__}.{name}",
             expected="a field of plain Python types",
             got=f"`{name}: {getattr(annotation, '__name__', annotation)}`",
-            cure=f"pass events={{{tag.__name__}: a Hypothesis strategy for whole events}}",
+            cure=f"pass events={{{event_type.__name__}: a Hypothesis strategy for whole events}}",
         ) from error
     return strategy
 
@@ -190,7 +192,7 @@ def find_keys(program: Program) -> frozenset[str]:
     """Return the fields by which events depend on each other, or states have entries."""
     restrictions = itertools.chain.from_iterable(
         same
-        for a, b in itertools.product(program.tags, repeat=2)
+        for a, b in itertools.product(program.event_types, repeat=2)
         for same in program.dependence.restrictions(a, b)
     )
     entered = itertools.chain.from_iterable(
@@ -198,15 +200,15 @@ def find_keys(program: Program) -> frozenset[str]:
         for state_type in program.state_types
         for handler in state_type.handlers.values()
     )
-    return frozenset(restrictions).union(entered) - {LANE, SOURCE}
+    return frozenset(restrictions).union(entered) - {LANE, CHANNEL}
 
 
 def find_domain(
-    program: Program, field: str, events: Mapping[Tag, Strategy], count: int = 3
+    program: Program, field: str, events: Mapping[EventType, Strategy], count: int = 3
 ) -> tuple[Any, ...]:
-    """Return the few values that a key field takes, the same for every tag that has it."""
-    having = [tag for tag in program.tags if field in field_names(tag)]
-    given = [tag for tag in having if tag in events]
+    """Return the few values that a key field takes, the same for every event type that has it."""
+    having = [event_type for event_type in program.event_types if field in field_names(event_type)]
+    given = [event_type for event_type in having if event_type in events]
     if given:
         values: Iterable[Any] = (getattr(e, field) for e in sample_values(events[given[0]], 12))
         return tuple(dict.fromkeys(values))[:count]

@@ -12,7 +12,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from anabranch.model.events import Event, Tag
+from anabranch.model.events import Event, EventType
 from anabranch.model.slices import Shard, Slice
 
 SHOWN = 72
@@ -22,8 +22,8 @@ SHOWN = 72
 class Literals:
     """Write values as expressions, and keep the names that these use."""
 
-    def __init__(self, tags: Iterable[Tag]) -> None:
-        self._tags = tuple(tags)
+    def __init__(self, event_types: Iterable[EventType]) -> None:
+        self._types = tuple(event_types)
         self.imports: dict[str, None] = {}
         self.names: dict[str, Any] = {}
         self.words: set[str] = set()
@@ -63,36 +63,45 @@ class Literals:
 
     def _name(self, kind: type) -> str:
         name = kind.__name__
-        if kind in self._tags:
-            self.names[name] = f'program.tag("{name}")'
+        if kind in self._types:
+            self.names[name] = f'program.event_type("{name}")'
             return name
-        home = next((tag.__module__ for tag in self._tags if _holds(tag.__module__, kind)), None)
+        home = next(
+            (
+                event_type.__module__
+                for event_type in self._types
+                if _holds(event_type.__module__, kind)
+            ),
+            None,
+        )
         if home is None:
             self.imports[f"from {kind.__module__} import {name}"] = None
         else:
             # A program's file is not importable by name, but it is loaded once its program is.
             self.imports["import sys"] = None
-            tag = next(tag for tag in self._tags if tag.__module__ == home)
-            self.names[tag.__name__] = f'program.tag("{tag.__name__}")'
-            self.names[name] = f"sys.modules[{tag.__name__}.__module__].{name}"
+            event_type = next(
+                event_type for event_type in self._types if event_type.__module__ == home
+            )
+            self.names[event_type.__name__] = f'program.event_type("{event_type.__name__}")'
+            self.names[name] = f"sys.modules[{event_type.__name__}.__module__].{name}"
         return name
 
     def write_event(self, event: Event, *, wrapped: bool, placed: bool) -> str:
-        """Return an expression for an event: its data, wrapped, or placed in its source."""
+        """Return an expression for an event: its data, wrapped, or placed in its channel."""
         data = self.write(event.data)
         if not wrapped and not placed:
             return data
         self.words.add("Event")
-        return f'Event({data}, "{event.source}", {event.seq})' if placed else f"Event({data})"
+        return f'Event({data}, "{event.channel}", {event.seq})' if placed else f"Event({data})"
 
     def write_slice(self, part: Slice) -> str:
-        """Return the `take` that makes a slice, or the tag if it is not cut."""
+        """Return the `take` that makes a slice, or the event type if it is not cut."""
         fields = [
             f"{field.lstrip('@')}={self._write_choice(choice)}" for field, choice in part.where
         ]
-        if part.source is not None:
-            fields.append(f'source="{part.source}"')
-        name = self._name(part.tag)
+        if part.channel is not None:
+            fields.append(f'channel="{part.channel}"')
+        name = self._name(part.event_type)
         if not fields:
             return name
         self.words.add("take")

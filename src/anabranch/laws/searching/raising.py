@@ -22,7 +22,7 @@ from anabranch.laws.searching.generators import Strategy, make_settings
 from anabranch.laws.searching.reachable import Case, UnreachableError, reach
 from anabranch.laws.searching.reductions import reduce_case
 from anabranch.laws.searching.scripts import Script
-from anabranch.model.events import FOREVER, Tag
+from anabranch.model.events import FOREVER, EventType
 from anabranch.model.failures import Failed, attempt
 from anabranch.model.handlers import Handler
 from anabranch.model.program import Program, StateType
@@ -41,10 +41,10 @@ class Suspect:
     """A function of a program that may always raise."""
 
     role: str
-    tag: Tag
+    event_type: EventType
     state_type: StateType
     call: Call
-    events: tuple[Tag, ...]
+    events: tuple[EventType, ...]
     """The types of the events that lead to a call."""
 
     def try_case(self, program: Program, case: Case) -> Any:
@@ -67,13 +67,15 @@ def find_raising(
 def list_suspects(program: Program) -> Iterator[Suspect]:
     """Yield the updates, outputs and dues of a program."""
     for state_type in program.state_types:
-        for tag, handler in state_type.handlers.items():
+        for event_type, handler in state_type.handlers.items():
             for role in ("output", "update"):
                 if getattr(handler, role) is not None:
-                    yield Suspect(role, tag, state_type, _call_part(role, handler), (tag,))
+                    yield Suspect(
+                        role, event_type, state_type, _call_part(role, handler), (event_type,)
+                    )
     for timer in program.timers:
         alone = _keep_timer(program, timer)
-        yield Suspect("due", timer.tag, program.initial, alone, tuple(program.inputs))
+        yield Suspect("due", timer.event_type, program.initial, alone, tuple(program.inputs))
 
 
 def _call_part(role: str, handler: Handler) -> Call:
@@ -103,7 +105,7 @@ def _make_cases(ground: Ground, suspect: Suspect) -> Strategy | None:
     def cases(draw: Draw) -> Any:
         clock = EventClock(ground.program)
         case, name, within = ground.draw_course(draw, clock, ways)
-        mine = Slices([part for part in within if part.tag in suspect.events])
+        mine = Slices([part for part in within if part.event_type in suspect.events])
         assume(len(tuple(mine)) > 0)
         return replace(case, events=(ground.draw_event(draw, clock, name, mine),))
 
@@ -117,7 +119,7 @@ def _examine(
     strategy, program = _make_cases(ground, suspect), ground.program
     if strategy is None:
         return None
-    dice = random.Random(f"{seed} {suspect.role} {suspect.tag.__name__}")
+    dice = random.Random(f"{seed} {suspect.role} {suspect.event_type.__name__}")
     raised = 0
 
     def returns(case: Case) -> bool:
@@ -163,7 +165,7 @@ def _describe(
     error = f"{outcome.kind}: {' '.join(outcome.message.split())}"
     if suspect.role == "due":
         script.run(f"s = {script.update(state_type, 's', 'e')}", "s")
-        asked = f'program.initial.handlers[program.tag("{suspect.tag.__name__}")].due'
+        asked = f'program.initial.handlers[program.event_type("{suspect.event_type.__name__}")].due'
         if program.initial.shape.by is None:
             script.add(f"{asked}(s)  # raises {error}")
         else:
@@ -171,7 +173,7 @@ def _describe(
     else:
         call = script.output if suspect.role == "output" else script.update
         script.add(f"{call(state_type, 's', 'e')}  # raises {error}")
-    name = f"the {suspect.role} of {suspect.tag.__name__}"
+    name = f"the {suspect.role} of {suspect.event_type.__name__}"
     if len(program.state_types) > 1:
         name += f" in {suspect.state_type.name}"
     return RaisingFunction(name, error, outcome.place, tried, script.write(target))

@@ -137,6 +137,6 @@ def settle_times(case: Case) -> Case:
 
 
 def _set_time(event: Event, place: int) -> Event:
-    tag = event.tag
-    time = write_time(tag, place * SECOND if is_timestamped(tag) else place)
-    return event._replace(data=change_fields(event.data, {time_field(tag): time}))
+    event_type = event.event_type
+    time = write_time(event_type, place * SECOND if is_timestamped(event_type) else place)
+    return event._replace(data=change_fields(event.data, {time_field(event_type): time}))

@@ -39,7 +39,7 @@ class Script:
     def __init__(self, program: Program, *, shows: bool = True) -> None:
         self.program = program
         self._shows = shows
-        self._literals = Literals(program.tags)
+        self._literals = Literals(program.event_types)
         self._body: list[str] = []
         self._definitions: dict[str, str] = {}
         self._scope: dict[str, Any] = {"program": program}

@@ -29,7 +29,7 @@ from anabranch.laws.searching.raising import find_raising
 from anabranch.laws.searching.reachable import Case
 from anabranch.laws.searching.reductions import reduce_case
 from anabranch.model.dependence import write_depends
-from anabranch.model.events import Tag
+from anabranch.model.events import EventType
 from anabranch.model.program import Program
 
 Progress = Callable[[str, int, int], None]
@@ -43,7 +43,7 @@ def check(
     *,
     cases: int = 300,
     seed: int = 0,
-    events: Mapping[Tag, Strategy] | None = None,
+    events: Mapping[EventType, Strategy] | None = None,
     laws: Iterable[str] | None = None,
     progress: Progress | None = None,
     target: str | None = None,
@@ -52,7 +52,7 @@ def check(
 
     Functions that raise on every event are reported beside the laws, which such events can't break.
 
-    `events` gives a Hypothesis strategy for the events of a tag, in place of one made from its
+    `events` gives a Hypothesis strategy for the events of an event type, in place of one made from its
     field types. `laws` names the laws to check, by default all. `progress(law, done, cases)` is
     called now and then. `target` (`file.py:name`) lets the printed counterexamples load the program.
     """
@@ -82,7 +82,9 @@ def _choose_laws(names: Iterable[str] | None) -> tuple[Law, ...]:
     return tuple(law for law in LAWS if law.name in wanted)
 
 
-def _check_arguments(program: Program, cases: int, events: Mapping[Tag, Strategy] | None) -> None:
+def _check_arguments(
+    program: Program, cases: int, events: Mapping[EventType, Strategy] | None
+) -> None:
     if not isinstance(program, Program):
         raise InputError(
             "check() takes a program",
@@ -91,12 +93,12 @@ def _check_arguments(program: Program, cases: int, events: Mapping[Tag, Strategy
         )
     if not isinstance(cases, int) or cases < 1:
         raise InputError("cases is not a number of cases", expected="1 or more", got=repr(cases))
-    for tag, strategy in (events or {}).items():
-        if tag not in program.tags or not isinstance(strategy, SearchStrategy):
+    for event_type, strategy in (events or {}).items():
+        if event_type not in program.event_types or not isinstance(strategy, SearchStrategy):
             raise InputError(
-                f"events names {getattr(tag, '__name__', tag)!r} with {strategy!r}",
+                f"events names {getattr(event_type, '__name__', event_type)!r} with {strategy!r}",
                 expected="event types of the program, each with a Hypothesis strategy",
-                got=f"the program has {', '.join(known.__name__ for known in program.tags)}",
+                got=f"the program has {', '.join(known.__name__ for known in program.event_types)}",
             )
 
 
@@ -107,7 +109,7 @@ class Search:
     program: Program
     cases: int
     seed: int
-    events: dict[Tag, Strategy]
+    events: dict[EventType, Strategy]
     target: str | None = None
     progress: Progress | None = None
     without_lanes: bool = False
@@ -295,6 +297,6 @@ def _advise(program: Program, subject: str, finding: FailingCase) -> str:
     """Say what to do about a broken law, where one can tell."""
     if finding.law != INDEPENDENT_UPDATES_COMMUTE.name:
         return ""
-    tags = [type(event.data) for event in finding.case.events]
-    keys = program.state_type(subject).list_shared_keys(*tags)
-    return f"declare {write_depends(*tags, same=keys)}, or make the two commute"
+    event_types = [type(event.data) for event in finding.case.events]
+    keys = program.state_type(subject).list_shared_keys(*event_types)
+    return f"declare {write_depends(*event_types, same=keys)}, or make the two commute"

@@ -27,7 +27,7 @@ from anabranch.model.slices import Slice, Slices, take
 from anabranch.model.values.event_times import time_field, write_time
 
 OUTPUTS = "outputs"
-EVENTS_PER_TAG = 24
+EVENTS_PER_TYPE = 24
 
 
 @dataclass(frozen=True)
@@ -74,17 +74,17 @@ def _make_events(program: Program, keys: Iterable[str], rng: Random) -> list[Eve
     domains = {field: find_domain(program, field, {}) for field in sorted(keys)}
     constants = find_constants(program)
     pool: list[Event] = []
-    for tag in program.tags:
+    for event_type in program.event_types:
         choices = {
-            name: domains.get(name) or sample_values(make_field(tag, name, constants), 20)
-            for name in field_names(tag)
-            if name != time_field(tag)
+            name: domains.get(name) or sample_values(make_field(event_type, name, constants), 20)
+            for name in field_names(event_type)
+            if name != time_field(event_type)
         }
-        for _ in range(EVENTS_PER_TAG):
+        for _ in range(EVENTS_PER_TYPE):
             place = len(pool)
             fields = {name: rng.choice(values) for name, values in choices.items()}
-            time = {time_field(tag): write_time(tag, place)}
-            pool.append(Event(tag(**time, **fields), f"s{place % 3}", place))
+            time = {time_field(event_type): write_time(event_type, place)}
+            pool.append(Event(event_type(**time, **fields), f"s{place % 3}", place))
     return pool
 
 
@@ -164,16 +164,16 @@ def _compare(program: Program, pair: Mapping[str, Any], trial: Trial) -> list[tu
     whole, expected_right = fold(program, whole, trial.rights)
     found += [(expected_left, said_left, OUTPUTS), (expected_right, said_right, OUTPUTS)]
     if trial.thirds:
-        third, said = fold(program, third, trial.thirds)
+        third, emitted = fold(program, third, trial.thirds)
         whole, expected = fold(program, whole, trial.thirds)
-        found += [(expected, said, OUTPUTS), (whole, join(left, join(right, third)), "")]
+        found += [(expected, emitted, OUTPUTS), (whole, join(left, join(right, third)), "")]
         found.append((whole, join(join(left, right), third), ""))
     else:
         found.append((whole, join(left, right), ""))
     if zero is not MISSING:
-        # A tag that depends on itself, even per key, is folded in order and never from zero.
+        # An event type that depends on itself, even per key, is folded in order and never from zero.
         restrictions = program.dependence.restrictions
-        folded = [e for e in trial.rights if not restrictions(e.tag, e.tag)]
+        folded = [e for e in trial.rights if not restrictions(e.event_type, e.event_type)]
         delta, _ = fold(program, zero, folded)
         later, _ = fold(program, state, folded)
         ends = ((state, join(state, zero)), (later, join(state, delta)))

@@ -1,4 +1,4 @@
-"""Tables: events of one tag in columns, with where they stand in the total order."""
+"""Tables: events of one type in columns, with where they stand in the total order."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class OutgrownStateError(AnabranchError, OverflowError):
 
 @dataclass(frozen=True, eq=False)
 class EventTable:
-    """Events of one tag.
+    """Events of one event type.
 
-    `tag` is the tag's number in the program. `sources` are codes: the places of the sources' names
+    `type` is the event type's number in the program. `channels` are codes: the places of the channels' names
     in their order, so that codes compare as names do.
     """
 
-    tag: int
-    sources: Array
+    event_type: int
+    channels: Array
     seqs: Array
     columns: Columns
 
@@ -60,14 +60,14 @@ class EventTable:
     def take(self, rows: Array | slice) -> EventTable:
         """Return some of the events: those of a mask, of places, or of a slice."""
         columns = self.columns.take(rows)
-        return EventTable(self.tag, self.sources[rows], self.seqs[rows], columns)
+        return EventTable(self.event_type, self.channels[rows], self.seqs[rows], columns)
 
     def events(self, names: Sequence[str]) -> list[Event]:
-        """Return the events as a handler sees them; `names` are the sources' names in order."""
+        """Return the events as a handler sees them; `names` are the channels' names in order."""
         return [
-            Event(data, names[source], seq)
-            for data, source, seq in zip(
-                self.columns.unpack(), self.sources.tolist(), self.seqs.tolist(), strict=True
+            Event(data, names[channel], seq)
+            for data, channel, seq in zip(
+                self.columns.unpack(), self.channels.tolist(), self.seqs.tolist(), strict=True
             )
         ]
 
@@ -84,27 +84,27 @@ def _find_places(layout: Fields) -> dict[str, int]:
 
 
 def make_table(
-    tag: int, layout: Fields, events: Sequence[Event], codes: dict[str, int]
+    event_type: int, layout: Fields, events: Sequence[Event], codes: dict[str, int]
 ) -> EventTable:
     """Return events in columns; raise `Unfit` if one of them does not fit."""
     import numpy as np
 
     columns = pack(layout, [event.data for event in events])
-    sources = np.fromiter((codes[event.source] for event in events), np.int64, len(events))
+    channels = np.fromiter((codes[event.channel] for event in events), np.int64, len(events))
     seqs = np.fromiter((event.seq for event in events), np.int64, len(events))
-    return EventTable(tag, sources, seqs, columns)
+    return EventTable(event_type, channels, seqs, columns)
 
 
 def concatenate(tables: Sequence[EventTable], strings: Strings) -> EventTable:
-    """Return the events of several tables of one tag, with the codes of one list of texts."""
+    """Return the events of several tables of one event type, with the codes of one list of texts."""
     import numpy as np
 
     joined = concatenate_columns([table.columns for table in tables], strings)
     if len(tables) == 1:
         return replace(tables[0], columns=joined)
-    sources = np.concatenate([table.sources for table in tables])
+    channels = np.concatenate([table.channels for table in tables])
     seqs = np.concatenate([table.seqs for table in tables])
-    return EventTable(tables[0].tag, sources, seqs, joined)
+    return EventTable(tables[0].event_type, channels, seqs, joined)
 
 
 def concatenate_columns(several: Sequence[Columns], strings: Strings) -> Columns:

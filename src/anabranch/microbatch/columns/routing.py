@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from anabranch.kernels.column_layouts import STR
 from anabranch.kernels.numpy_columns import Strings
 from anabranch.microbatch.columns.event_tables import EventTable
-from anabranch.model.events import Tag
+from anabranch.model.events import EventType
 from anabranch.plan.layouts import Layout
 
 if TYPE_CHECKING:
@@ -23,35 +23,39 @@ _FEW = 64
 
 
 def route_table(
-    wiring: Layout, tag: Tag, table: EventTable, source: str
+    shard_layout: Layout, event_type: EventType, table: EventTable, channel: str
 ) -> Iterator[tuple[int, EventTable]]:
-    """Yield each shard with its part of a table, whose events are of one source."""
+    """Yield each shard with its part of a table, whose events are of one channel."""
     import numpy as np
 
-    if wiring.way == "sequential" or wiring.shards == 1:
+    if shard_layout.way == "sequential" or shard_layout.shards == 1:
         yield 0, table
-    elif wiring.way != "keyed" and tag in wiring.cuts:
-        for shard in range(wiring.shards):
+    elif shard_layout.way != "keyed" and event_type in shard_layout.cuts:
+        for shard in range(shard_layout.shards):
             yield shard, table
-    elif wiring.way == "forked" and tag in wiring.leaves and wiring.lanes is None:
-        by = wiring.entries.get(tag)
+    elif (
+        shard_layout.way == "forked"
+        and event_type in shard_layout.leaves
+        and shard_layout.lanes is None
+    ):
+        by = shard_layout.entries.get(event_type)
         if by is None:
-            yield from _deal(wiring.shards, table, source)
+            yield from _deal(shard_layout.shards, table, channel)
         else:
-            yield from _split(table, hash_column(table, by) % wiring.shards)
-    elif wiring.way == "keyed":
-        yield from _split(table, hash_column(table, wiring.keys[0]) % wiring.shards)
+            yield from _split(table, hash_column(table, by) % shard_layout.shards)
+    elif shard_layout.way == "keyed":
+        yield from _split(table, hash_column(table, shard_layout.keys[0]) % shard_layout.shards)
     else:
-        lanes = wiring.lanes if tag in wiring.leaves else None
-        places = spread_sources(
-            np.zeros_like(table.seqs), table.seqs, (source,), lanes or wiring.shards
+        lanes = shard_layout.lanes if event_type in shard_layout.leaves else None
+        places = spread_channels(
+            np.zeros_like(table.seqs), table.seqs, (channel,), lanes or shard_layout.shards
         )
-        yield from _split(table, places % wiring.shards)
+        yield from _split(table, places % shard_layout.shards)
 
 
-def find_homes(wiring: Layout, table: EventTable, names: tuple[str, ...]) -> Array:
+def find_homes(shard_layout: Layout, table: EventTable, names: tuple[str, ...]) -> Array:
     """Return the shard that counts each event of a table which came to all of them."""
-    return spread_sources(table.sources, table.seqs, names, wiring.shards)
+    return spread_channels(table.channels, table.seqs, names, shard_layout.shards)
 
 
 def hash_column(table: EventTable, field: str) -> Array:
@@ -81,10 +85,10 @@ def _place(table: EventTable, field: str) -> int:
     return int(layout.cls._fields.index(field))
 
 
-def _deal(shards: int, table: EventTable, source: str) -> Iterator[tuple[int, EventTable]]:
+def _deal(shards: int, table: EventTable, channel: str) -> Iterator[tuple[int, EventTable]]:
     """Cut a stretch into as many pieces as there are shards: any shard will do."""
     count = len(table)
-    first = (zlib.crc32(source.encode()) + int(table.seqs[0])) % shards
+    first = (zlib.crc32(channel.encode()) + int(table.seqs[0])) % shards
     pieces = min(shards, -(-count // _FEW))
     for piece in range(pieces):
         rows = slice(count * piece // pieces, count * (piece + 1) // pieces)
@@ -104,11 +108,11 @@ def _split(table: EventTable, shards: Array) -> Iterator[tuple[int, EventTable]]
         yield int(sorted_shards[start]), table.take(order[start:end])
 
 
-def spread_sources(sources: Array, seqs: Array, names: tuple[str, ...], lanes: int) -> Array:
-    """Return what `spread` gives for events of several sources, modulo so many lanes."""
+def spread_channels(channels: Array, seqs: Array, names: tuple[str, ...], lanes: int) -> Array:
+    """Return what `spread` gives for events of several channels, modulo so many lanes."""
     import numpy as np
 
     bases = np.array([zlib.crc32(name.encode()) for name in names], np.int64)
     # Each term by itself: a sum with a large number would not fit into 64 bits.
-    spread: Array = (bases[sources] % lanes + seqs % lanes) % lanes
+    spread: Array = (bases[channels] % lanes + seqs % lanes) % lanes
     return spread

@@ -116,7 +116,7 @@ class Closed(NamedTuple):
 
 
 def close_windows(plan: WindowPlan, slices: WindowSlices, after: int, upto: int) -> Closed:
-    """Return the windows that end after one frontier and up to another, of slices in order."""
+    """Return the windows that end after one watermark and up to another, of slices in order."""
     if plan.gap is not None:
         return _close_sessions(plan, slices, upto)
     ranges = find_windows(

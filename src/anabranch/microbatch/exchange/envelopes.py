@@ -1,8 +1,8 @@
 """Envelopes: one row of Spark's carries a whole batch of events to a shard.
 
 A map task sends each shard what is for it, and to every shard, also to those it has no events for,
-what it saw of each source: its *chunks*. So every shard follows every source, and all of them know the
-same frontier without asking anybody.
+what it saw of each channel: its *chunks*. So every shard follows every channel, and all of them know the
+same watermark without asking anybody.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anabranch.microbatch.exchange.partition_keys import find_keys
-from anabranch.model.events import Event, Tag
+from anabranch.model.events import Event, EventType
 from anabranch.state.durable.codec import Codec
 
 if TYPE_CHECKING:
@@ -21,20 +21,20 @@ SCHEMA = "shard int, kind string, payload binary"
 """What an envelope is to Spark. Kinds: `events`, `chunks`, `rejected`."""
 
 CLOCK = "clock_ms"
-"""The recorded time of the batch: a column that envelopes have if some source may be idle."""
+"""The recorded time of the batch: a column that envelopes have if some channel may be idle."""
 
 
 class Chunk(NamedTuple):
-    """A run of one source's sequence that one map task saw whole.
+    """A run of one channel's sequence that one map task saw whole.
 
     `first` is the least sequence of its items, `last` the largest of its events, `largest` the largest
     time of its events, `promised` the largest heartbeat. `times` holds (sequence, time, beat) of every item,
-    where the source's rules need each of them. `place` is the task's, in the order of reading. A chunk
+    where the channel's rules need each of them. `place` is the task's, in the order of reading. A chunk
     that is `sparse` lacks so many numbers that it could not be cut where they are missing; with `beat`,
     it begins with a heartbeat.
     """
 
-    source: str
+    channel: str
     first: int | None
     last: int | None
     largest: int | None
@@ -57,21 +57,25 @@ class Carried(NamedTuple):
     place: int = 0
 
 
-def pack_events(codec: Codec, tags: tuple[Tag, ...], events: Iterable[Carried]) -> bytes:
-    """Return events as the payload of an envelope; a tag is a number."""
-    numbers = {tag: number for number, tag in enumerate(tags)}
+def pack_events(
+    codec: Codec, event_types: tuple[EventType, ...], events: Iterable[Carried]
+) -> bytes:
+    """Return events as the payload of an envelope; an event type is a number."""
+    numbers = {event_type: number for number, event_type in enumerate(event_types)}
     rows = [
-        (numbers[type(e.data)], tuple(_values(e.data)), e.source, e.seq, before, promised, place)
+        (numbers[type(e.data)], tuple(_values(e.data)), e.channel, e.seq, before, promised, place)
         for e, before, promised, place in events
     ]
     return codec.encode(rows)
 
 
-def unpack_events(codec: Codec, tags: tuple[Tag, ...], payload: bytes) -> list[Carried]:
+def unpack_events(
+    codec: Codec, event_types: tuple[EventType, ...], payload: bytes
+) -> list[Carried]:
     """Return the events of a payload."""
     return [
-        Carried(Event(tags[number](*values), source, seq), *seen)
-        for number, values, source, seq, *seen in codec.decode(payload)
+        Carried(Event(event_types[number](*values), channel, seq), *seen)
+        for number, values, channel, seq, *seen in codec.decode(payload)
     ]
 
 

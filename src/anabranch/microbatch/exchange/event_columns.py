@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_EVENT = "id string, time bigint, tag string, source string, seq bigint"
+_EVENT = "id string, time bigint, type string, channel string, seq bigint"
 
 LATE = f"{_EVENT}, event string, distance bigint, reason string"
 """`event` is JSON; `distance` is how far the event lies behind, at most 2^63 - 1."""
@@ -16,7 +16,7 @@ REJECTED = f"{_EVENT}, reason string, raw string"
 """`raw` is the event or the text as it came; a long one is cut short."""
 
 LEDGER = "operator string, counts string"
-"""`counts` is JSON: what an operator has counted so far, and the frontiers it knows."""
+"""`counts` is JSON: what an operator has counted so far, and the watermarks it knows."""
 
 KINDS = {"late": LATE, "rejected": REJECTED, "ledger": LEDGER}
 

@@ -32,12 +32,12 @@ def read_schema() -> pa.Schema:
     return pa.schema([(name, types[kind]) for name, kind in columns])
 
 
-def make_table(said: Sequence[ResultRow], tables: Sequence[pa.Table] = ()) -> pa.Table:
+def make_table(emitted: Sequence[ResultRow], tables: Sequence[pa.Table] = ()) -> pa.Table:
     """Return rows, and tables of rows, as one table."""
     import pyarrow as pa
 
     schema = read_schema()
-    columns = list(zip(*said, strict=True)) if said else [()] * len(schema)
+    columns = list(zip(*emitted, strict=True)) if emitted else [()] * len(schema)
     arrays = [pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)]
     return pa.concat_tables([pa.Table.from_arrays(arrays, schema=schema), *tables])
 
@@ -57,7 +57,7 @@ def pack(table: pa.Table) -> Iterator[bytes]:
 def summarize(table: pa.Table) -> str:
     """Return the ledger rows of a table as one, and its number of outputs, as JSON.
 
-    Counts are added, the watermark is the least; what else is known of sources is left out.
+    Counts are added, the watermark is the least; what else is known of channels is left out.
     """
     import pyarrow.compute as pc
 
@@ -68,7 +68,7 @@ def summarize(table: pa.Table) -> str:
     names = ("input_events", *Ledger._fields)
     found: dict[str, Any] = {name: sum(count.get(name, 0) for count in counts) for name in names}
     found["output_rows"] = pc.sum(pc.equal(kinds, "output")).as_py() or 0
-    for name in ("frontier", "held_back_by"):
+    for name in ("watermark", "held_back_by"):
         known = [count[name] for count in counts if name in count]
         found |= {name: min(known)} if known else {}
     return json.dumps(found)

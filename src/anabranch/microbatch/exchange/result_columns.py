@@ -86,25 +86,25 @@ def describe_outputs(
     values: pa.Array,
     types: Array,
 ) -> pa.Table:
-    """Return the rows of outputs of one tag, in the columns of `Said`.
+    """Return the rows of outputs of one event type, in the columns of `Said`.
 
     There is one event for each output; `indexes` are its number among those of the event, `values` is what
-    it says, and `types` are the numbers of its types. `names` are the sources' names in order.
+    it says, and `types` are the numbers of its types. `names` are the channels' names in order.
     """
     import pyarrow as pa
 
     layout: Any = events.columns.layout
     count = len(events)
     times, seqs = write_numbers(events.times), write_numbers(events.seqs)
-    sources = pick_texts([encode_json(name) for name in names], events.sources)
+    channels = pick_texts([encode_json(name) for name in names], events.channels)
     numbers = write_numbers(indexes)
     return pa.table(
         {
             "kind": repeat_text("output", count),
-            "id": join_texts("[", times, f",{rank},", sources, ",", seqs, "]#", numbers),
+            "id": join_texts("[", times, f",{rank},", channels, ",", seqs, "]#", numbers),
             "time": pa.array(events.times),
-            "tag": repeat_text(layout.cls.__name__, count),
-            "source": pick_texts(list(names), events.sources),
+            "type": repeat_text(layout.cls.__name__, count),
+            "channel": pick_texts(list(names), events.channels),
             "seq": pa.array(events.seqs),
             "index": pa.array(indexes, pa.int32()),
             "value": values,

@@ -13,7 +13,7 @@ from anabranch.model.values.fields import encode_value
 from anabranch.model.values.output_types import UNKNOWN, OutputTypes
 
 COLUMNS = (
-    "kind string, id string, time long, tag string, source string, seq long, index int, "
+    "kind string, id string, time long, type string, channel string, seq long, index int, "
     "value string, event string, reason string, op int, distance long, form int"
 )
 """The columns of result rows inside a query. `value`, `event` are JSON; `id` is the same on any replay; `op` is
@@ -23,7 +23,7 @@ the number of an output's type. What a user sees is made of them by `output_colu
 RAW_CHARACTERS = 2_000
 """How much of a raw value or of a reason is kept. A row that is too large must not come out as large."""
 
-OWN = "its source's frontier"
+OWN = "its channel's watermark"
 """What a late event lies behind, as a rule."""
 
 _SHORT = 200
@@ -39,8 +39,8 @@ class ResultRow(NamedTuple):
     kind: str
     id: str
     time: int | None
-    tag: str | None
-    source: str | None
+    type: str | None
+    channel: str | None
     seq: int | None
     index: int  # type: ignore[assignment]  # hides tuple.index, which nobody wants here
     value: str | None
@@ -60,7 +60,7 @@ def describe_output(
         f"{identify(key)}#{index}",
         event.time,
         type(event.data).__name__,
-        event.source,
+        event.channel,
         event.seq,
         index,
         encode_json(value),
@@ -73,9 +73,9 @@ def describe_output(
 def describe_late(
     event: Event, distance: int, *, waived: bool = False, joined: bool = False
 ) -> ResultRow:
-    """Return the row of a late event: its distance, and whether its source was silent or had not joined."""
-    reason = "the frontier at which its source joined" if joined else OWN
-    reason = "the frontier, which went on while its source was silent" if waived else reason
+    """Return the row of a late event: its distance, and whether its channel was silent or had not joined."""
+    reason = "the watermark at which its channel joined" if joined else OWN
+    reason = "the watermark, which went on while its channel was silent" if waived else reason
     row = describe_event("late", event, f"{distance} behind {reason}")
     # Two times may lie further apart than 63 bits can hold.
     return row._replace(distance=min(distance, FOREVER))
@@ -86,10 +86,10 @@ def describe_event(kind: str, event: Event, reason: str) -> ResultRow:
     fields = encode_json(event.data)
     return ResultRow(
         kind,
-        name_row(kind, event.source, event.seq, fields),
+        name_row(kind, event.channel, event.seq, fields),
         event.time if isinstance(event.time, int) else None,
         type(event.data).__name__,
-        event.source,
+        event.channel,
         event.seq,
         0,
         None,
@@ -98,9 +98,9 @@ def describe_event(kind: str, event: Event, reason: str) -> ResultRow:
     )
 
 
-def name_row(kind: str, source: str | None, seq: int | None, text: str) -> str:
+def name_row(kind: str, channel: str | None, seq: int | None, text: str) -> str:
     """Return the id of a row that is no output, by what it holds."""
-    return f"{kind}:{_abridge(str(source))}:{seq}:{_abridge(text)}"
+    return f"{kind}:{_abridge(str(channel))}:{seq}:{_abridge(text)}"
 
 
 def _abridge(text: str) -> str:

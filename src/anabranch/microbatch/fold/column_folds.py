@@ -18,7 +18,7 @@ from anabranch.microbatch.columns.event_tables import (
     OutgrownStateError,
     concatenate_columns,
 )
-from anabranch.microbatch.columns.routing import spread_sources
+from anabranch.microbatch.columns.routing import spread_channels
 from anabranch.microbatch.exchange.deltas import Delta
 from anabranch.microbatch.exchange.result_columns import describe_outputs, write_outputs
 from anabranch.microbatch.exchange.result_rows import ResultRow, describe_event
@@ -45,7 +45,7 @@ class Counting(NamedTuple):
     """
 
     shard: int
-    said: list[ResultRow]
+    emitted: list[ResultRow]
     counts: dict[str, int]
     names: tuple[str, ...]
     counts_here: Callable[[EventTable], Array | None]
@@ -56,7 +56,7 @@ class Counting(NamedTuple):
         if self.tables is not None:
             self.tables.append(rows)
         else:
-            self.said.extend(ResultRow(**row) for row in rows.to_pylist())
+            self.emitted.extend(ResultRow(**row) for row in rows.to_pylist())
 
 
 class EarlyDelta(NamedTuple):
@@ -109,7 +109,7 @@ class Folds:
         `folded` are deltas that were made ahead, each with its place among the cuts, and `gathered` the
         deltas of keys.
         """
-        if self.job.wiring.way == "forked":
+        if self.job.layout.way == "forked":
             return self._fold_leaves(stable, folded)
         if self.job.program.initial.shape.by is None:
             self._fold_single(stable)
@@ -118,9 +118,9 @@ class Folds:
         return []
 
     def fold_early(self, table: EventTable, states: Columns, slots: Array) -> Columns | None:
-        """Fold events of one tag where they are read; None if one of them fails."""
+        """Fold events of one type where they are read; None if one of them fails."""
         kernel = self.kernels[self.job.program.initial.name]
-        lined = _line_up(self.job, kernel, {table.tag: table}, ordered=False)
+        lined = _line_up(self.job, kernel, {table.event_type: table}, ordered=False)
         folded = kernel.fold(states, lined.batch(slots))
         return None if folded.failures or folded.states.layout != kernel.layout else folded.states
 
@@ -183,16 +183,24 @@ class Folds:
     def _fold_leaves(
         self, stable: dict[int, EventTable], folded: Sequence[EarlyDelta]
     ) -> list[Delta]:
-        job, wiring = self.job, self.job.wiring
-        tags = job.program.tags
-        others = [t for tag, t in stable.items() if tags[tag] not in wiring.leaves]
+        job, shard_layout = self.job, self.job.layout
+        event_types = job.program.event_types
+        others = [
+            t
+            for event_type, t in stable.items()
+            if event_types[event_type] not in shard_layout.leaves
+        ]
         at_root = self._list_others(others)
-        cuts = [key for key, event, _ in at_root if type(event.data) in wiring.cuts]
+        cuts = [key for key, event, _ in at_root if type(event.data) in shard_layout.cuts]
         data = self.store.read("deltas")
         open_deltas: dict[str, Any] = {} if data is None else job.codec.decode(data)
         taken: list[dict[str, Any]] = [{} for _ in cuts]
-        for name in sorted({*wiring.leaves.values()}):
-            mine = {tag: t for tag, t in stable.items() if wiring.leaves.get(tags[tag]) == name}
+        for name in sorted({*shard_layout.leaves.values()}):
+            mine = {
+                event_type: t
+                for event_type, t in stable.items()
+                if shard_layout.leaves.get(event_types[event_type]) == name
+            }
             opened = open_deltas.pop(name, None)
             for place, delta in self.fold_type(name, mine, cuts, opened):
                 (taken[place] if place < len(cuts) else open_deltas)[name] = delta
@@ -217,23 +225,25 @@ class Folds:
             counted = self.counting.counts_here(table)
             marks = [True] * len(found) if counted is None else counted.tolist()
             for event, mark in zip(found, marks, strict=True):
-                here[event.source, event.seq, event.tag] = mark
+                here[event.channel, event.seq, event.event_type] = mark
             events += found
         ordered = sort_events(self.job.program.ranks, events)
-        return [(key, event, here[event.source, event.seq, event.tag]) for key, event in ordered]
+        return [
+            (key, event, here[event.channel, event.seq, event.event_type]) for key, event in ordered
+        ]
 
     def _pair(
         self, at_root: list[tuple[OrderKey, Event, bool]], taken: list[dict[str, Any]]
     ) -> list[Delta]:
         """Return what the root gets: each event with what was folded before it."""
-        wiring, shard = self.job.wiring, self.counting.shard
+        shard_layout, shard = self.job.layout, self.counting.shard
         found = []
         waiting = iter(taken)
         for key, event, here in at_root:
-            before = next(waiting) if type(event.data) in wiring.cuts else {}
+            before = next(waiting) if type(event.data) in shard_layout.cuts else {}
             if before or here:
                 home = event if here else None
-                found.append(Delta(key, shard, before, home, wiring.root(event)))
+                found.append(Delta(key, shard, before, home, shard_layout.root(event)))
         return found
 
     def fold_type(
@@ -289,7 +299,7 @@ class Folds:
         return _put_together(touched, folded, values, opened)
 
     def _find_lanes(self, lined: _Lined, lanes: int) -> Array:
-        return spread_sources(lined.sources, lined.seqs, self.counting.names, lanes)
+        return spread_channels(lined.channels, lined.seqs, self.counting.names, lanes)
 
     # --- what was said ---------------------------------------------------------------------------
 
@@ -309,7 +319,7 @@ class Folds:
             if here is None or here[place]:
                 event = lined.event(place, counting.names)
                 reason = one.describe(event)
-                counting.said.append(describe_event("rejected", event, reason))
+                counting.emitted.append(describe_event("rejected", event, reason))
         if not len(folded.places):
             return
         texts, types = write_outputs(self.job.program.output_types, folded.values, folded.forms)
@@ -324,7 +334,7 @@ class Folds:
 class _Lined(NamedTuple):
     """The events of a batch in the order in which they are folded.
 
-    `tags` are the kernel's numbers of tags, `tables` the tables by that number. They are `as_read` if
+    `event types` are the kernel's numbers of event types, `tables` the tables by that number. They are `as_read` if
     there is one table, and rows are counted up from 0.
     """
 
@@ -332,9 +342,9 @@ class _Lined(NamedTuple):
     columns: tuple[Columns, ...]
     ranks: tuple[int, ...]
     strings: Strings
-    tags: Array
+    event_types: Array
     rows: Array
-    sources: Array
+    channels: Array
     seqs: Array
     as_read: bool
 
@@ -344,10 +354,10 @@ class _Lined(NamedTuple):
 
         if isinstance(slots, int):
             slots = np.full(len(self.rows), slots, np.int64)
-        return EventBatch(self.columns, self.tags, self.rows, slots)
+        return EventBatch(self.columns, self.event_types, self.rows, slots)
 
     def field(self, name: str) -> Array:
-        """Return the values of a field, which all tags have, in order."""
+        """Return the values of a field, which all event types have, in order."""
         return self._pick(lambda table: table.field(name))
 
     def _pick(self, read: Callable[[EventTable], Array]) -> Array:
@@ -359,7 +369,7 @@ class _Lined(NamedTuple):
             return array if self.as_read else array[self.rows]
         picked = np.empty(len(self.rows), np.int64)
         for number, table in found:
-            mask = self.tags == number
+            mask = self.event_types == number
             picked[mask] = read(table)[self.rows[mask]]
         return picked
 
@@ -375,18 +385,18 @@ class _Lined(NamedTuple):
 
     def event(self, place: int, names: tuple[str, ...]) -> Event:
         """Return one event."""
-        table = self.tables[int(self.tags[place])]
+        table = self.tables[int(self.event_types[place])]
         assert table is not None
         row = int(self.rows[place])
         data = table.columns.value(row)
-        return Event(data, names[int(table.sources[row])], int(table.seqs[row]))
+        return Event(data, names[int(table.channels[row])], int(table.seqs[row]))
 
     def find_turns(self, part: Gathered) -> Array:
         """Return how many of the events come before each delta."""
         import numpy as np
 
         times = self._pick(lambda table: table.times)
-        ranks = np.array(self.ranks, np.int64)[self.tags]
+        ranks = np.array(self.ranks, np.int64)[self.event_types]
         # Cuts that nobody had read when the deltas were made come after all of these.
         last = np.searchsorted(times, part.until)
         turns = np.full(len(part.cuts) + 1, last)
@@ -400,18 +410,18 @@ class _Lined(NamedTuple):
     def describe(
         self, places: Array, indexes: Array, texts: pa.Array, types: Array, names: tuple[str, ...]
     ) -> Iterator[pa.Table]:
-        """Yield the rows of outputs, by tag: each with its event's place, its number, its text and its type."""
+        """Yield the rows of outputs, by event type: each with its event's place, its number, its text and its type."""
         import numpy as np
         import pyarrow as pa
 
-        tags = self.tags[places]
-        for number in np.unique(tags).tolist():
+        event_types = self.event_types[places]
+        for number in np.unique(event_types).tolist():
             table = self.tables[number]
             assert table is not None
-            mine = np.flatnonzero(tags == number)
+            mine = np.flatnonzero(event_types == number)
             events, rank = table.take(self.rows[places[mine]]), self.ranks[number]
-            said = texts if len(mine) == len(tags) else texts.take(pa.array(mine))
-            yield describe_outputs(events, rank, names, indexes[mine], said, types[mine])
+            emitted = texts if len(mine) == len(event_types) else texts.take(pa.array(mine))
+            yield describe_outputs(events, rank, names, indexes[mine], emitted, types[mine])
 
     def number_segments(self, cuts: Sequence[tuple[Any, ...]]) -> tuple[Array, Array]:
         """Return the place of each event's segment among those that have events, and which these are."""
@@ -436,7 +446,7 @@ class _Lined(NamedTuple):
             return count_cuts(times, cuts, self.ranks[present[0]])
         segments = np.zeros(len(times), np.int64)
         for number in present:
-            mask = self.tags == number
+            mask = self.event_types == number
             segments[mask] = count_cuts(times[mask], cuts, self.ranks[number])
         return segments
 
@@ -450,13 +460,13 @@ class _Lined(NamedTuple):
         here = np.ones(len(self.rows), np.bool_)
         for number, mask in enumerate(masks):
             if mask is not None:
-                mine = self.tags == number
+                mine = self.event_types == number
                 here[mine] = mask[self.rows[mine]]
         return here
 
 
 def count_cuts(times: Array, cuts: Sequence[tuple[Any, ...]], rank: int) -> Array:
-    """Return how many cuts come before each event of one tag."""
+    """Return how many cuts come before each event of one event type."""
     import numpy as np
 
     lengths = _measure_segments(times, cuts, rank)
@@ -468,7 +478,7 @@ def count_cuts(times: Array, cuts: Sequence[tuple[Any, ...]], rank: int) -> Arra
 
 
 def _measure_segments(times: Array, cuts: Sequence[tuple[Any, ...]], rank: int) -> Array | None:
-    """Return how many events of one tag lie before, between and behind cuts; None if they are not in order.
+    """Return how many events of one event type lie before, between and behind cuts; None if they are not in order.
 
     Few cuts among many events: it is the cuts that are looked up.
     """
@@ -496,25 +506,29 @@ def _line_up(
 
     program = job.program
     strings = next((table.columns.strings for table in stable.values()), Strings())
-    tables = tuple(stable.get(program.tags.index(tag)) for tag in kernel.tags)
-    columns = tuple(
-        pack_or_keep(read_record(tag), [], strings) if table is None else table.columns
-        for tag, table in zip(kernel.tags, tables, strict=True)
+    tables = tuple(
+        stable.get(program.event_types.index(event_type)) for event_type in kernel.event_types
     )
-    ranks = tuple(program.ranks[tag] for tag in kernel.tags)
+    columns = tuple(
+        pack_or_keep(read_record(event_type), [], strings) if table is None else table.columns
+        for event_type, table in zip(kernel.event_types, tables, strict=True)
+    )
+    ranks = tuple(program.ranks[event_type] for event_type in kernel.event_types)
     present = [(number, table) for number, table in enumerate(tables) if table is not None]
-    tags = _concatenate([np.full(len(t), n, np.uint8) for n, t in present])
+    event_types = _concatenate([np.full(len(t), n, np.uint8) for n, t in present])
     rows = _concatenate([np.arange(len(t)) for _, t in present])
-    sources = _concatenate([t.sources for _, t in present])
+    channels = _concatenate([t.channels for _, t in present])
     seqs = _concatenate([t.seqs for _, t in present])
     as_read = len(present) == 1
     if ordered:
         times = _concatenate([t.times for _, t in present])
-        order = sort_order(times, np.array(ranks, np.int64)[tags], sources, seqs)
+        order = sort_order(times, np.array(ranks, np.int64)[event_types], channels, seqs)
         if not _is_range(order):
-            tags, rows, sources, seqs = (part[order] for part in (tags, rows, sources, seqs))
+            event_types, rows, channels, seqs = (
+                part[order] for part in (event_types, rows, channels, seqs)
+            )
             as_read = False
-    return _Lined(tables, columns, ranks, strings, tags, rows, sources, seqs, as_read)
+    return _Lined(tables, columns, ranks, strings, event_types, rows, channels, seqs, as_read)
 
 
 def _concatenate(parts: list[Array]) -> Array:
@@ -528,12 +542,12 @@ def _concatenate(parts: list[Array]) -> Array:
 def _insert(
     batch: EventBatch, turns: Array, order: Array, deltas: Columns, slots: Array
 ) -> EventBatch:
-    """Return a batch with deltas in their turns, as events of one tag more."""
+    """Return a batch with deltas in their turns, as events of one event type more."""
     import numpy as np
 
     return EventBatch(
         (*batch.events, deltas),
-        np.insert(batch.tags, turns, len(batch.events)).astype(np.uint8),
+        np.insert(batch.event_types, turns, len(batch.events)).astype(np.uint8),
         np.insert(batch.rows, turns, order),
         np.insert(batch.slots, turns, slots),
     )

@@ -1,9 +1,9 @@
-"""Following sources by chunks: the same verdicts as item by item, without gathering the items.
+"""Following channels by chunks: the same verdicts as item by item, without gathering the items.
 
 Each shard sees every chunk of a batch. In order of their sequences the largest time before a chunk is
 known, and inside it each event brings along what came before it. That is all `eventtime.Watch` would have
-looked at. Chunks of one source overlap only where numbers repeat: what is not larger than the last number
-before a chunk is rejected, and a chunk of nothing else moves no frontier. (If two *different* events share
+looked at. Chunks of one channel overlap only where numbers repeat: what is not larger than the last number
+before a chunk is rejected, and a chunk of nothing else moves no watermark. (If two *different* events share
 a number, and the second comes in another task or batch amid numbers that are new, the largest time of its
 chunk counts it.)
 """
@@ -17,18 +17,18 @@ from typing import Any, NamedTuple
 from anabranch.errors import InputError
 from anabranch.eventtime.channel_progress import Standing as Standing  # noqa: PLC0414 - it is found here too
 from anabranch.eventtime.channel_progress import put_down, take_up
-from anabranch.eventtime.channels import NEVER, Source, Watch, describe_repeat, promise_of
+from anabranch.eventtime.channels import NEVER, Channel, Watch, describe_repeat, promise_of
 from anabranch.eventtime.disorder import Estimated
-from anabranch.eventtime.held_back import Stand, describe_rule
+from anabranch.eventtime.held_back import ChannelStatus, describe_rule
 from anabranch.eventtime.idleness import add_silence, is_idle, waive
 from anabranch.microbatch.exchange.envelopes import Carried, Chunk
 
 
 class BatchVerdicts(NamedTuple):
-    """What a batch did to the sources, and a verdict on each event.
+    """What a batch did to the channels, and a verdict on each event.
 
     None if it is good, how far behind it lies if it is late, the reason if it is rejected. `times` are
-    those of events that come in turn, by source and sequence.
+    those of events that come in turn, by channel and sequence.
     """
 
     standings: dict[str, Standing]
@@ -37,122 +37,124 @@ class BatchVerdicts(NamedTuple):
 
 
 def judge(
-    sources: Mapping[str, Source],
+    channels: Mapping[str, Channel],
     standings: Mapping[str, Standing],
     chunks: Iterable[Chunk],
     events: list[Carried],
 ) -> BatchVerdicts:
-    """Judge a batch's events, each against its own source's sequence up to it."""
+    """Judge a batch's events, each against its own channel's sequence up to it."""
     chunks = list(chunks)
     scanned: Verdicts = {}
     times: dict[tuple[str, int], int] = {}
-    exact = [chunk for chunk in chunks if sources[chunk.source].needs_each_item]
+    exact = [chunk for chunk in chunks if channels[chunk.channel].needs_each_item]
     after, before = follow_chunks(
-        sources, standings, [chunk for chunk in chunks if not sources[chunk.source].needs_each_item]
+        channels,
+        standings,
+        [chunk for chunk in chunks if not channels[chunk.channel].needs_each_item],
     )
-    for name, mine in _by_source(exact).items():
+    for name, mine in _by_channel(exact).items():
         standing = standings.get(name, Standing())
-        after[name] = _scan(sources[name], standing, mine, scanned, times)
+        after[name] = _scan(channels[name], standing, mine, scanned, times)
     places = {name: _by_place(found) for name, found in before.items()}
     verdicts = [
-        scanned[one.event.source, one.place, one.event.seq]
-        if one.event.source not in before and one.event.seq is not None
-        else _judge(sources, places, one)
+        scanned[one.event.channel, one.place, one.event.seq]
+        if one.event.channel not in before and one.event.seq is not None
+        else _judge(channels, places, one)
         for one in events
     ]
     return BatchVerdicts(after, verdicts, times)
 
 
 Before = dict[str, list[tuple[Chunk, Standing]]]
-"""The chunks of each source in order, each with how far the source had come before it."""
+"""The chunks of each channel in order, each with how far the channel had come before it."""
 
 Verdicts = dict[tuple[str, int, int], int | str | None]
-"""Verdicts by source, place of the task, and sequence."""
+"""Verdicts by channel, place of the task, and sequence."""
 
 
 def follow_chunks(
-    sources: Mapping[str, Source], standings: Mapping[str, Standing], chunks: Iterable[Chunk]
+    channels: Mapping[str, Channel], standings: Mapping[str, Standing], chunks: Iterable[Chunk]
 ) -> tuple[dict[str, Standing], Before]:
-    """Return how far each source has come after a batch's chunks, and before each of them."""
+    """Return how far each channel has come after a batch's chunks, and before each of them."""
     after = dict(standings)
     before: Before = {}
-    for name, mine in _by_source(chunks).items():
+    for name, mine in _by_channel(chunks).items():
         standing = standings.get(name, Standing())
         before[name] = []
         for chunk in _in_order(name, mine):
             before[name].append((chunk, standing))
-            standing = advance(sources[name], standing, chunk)
+            standing = advance(channels[name], standing, chunk)
         after[name] = standing
     return after, before
 
 
 def pass_over(
-    sources: Mapping[str, Source],
+    channels: Mapping[str, Channel],
     standings: Mapping[str, Standing],
     chunks: Iterable[Chunk],
     elapsed_ms: int,
 ) -> dict[str, Standing]:
-    """Let a batch go on without the sources that have been silent for too long.
+    """Let a batch go on without the channels that have been silent for too long.
 
     What is promised on behalf of one is kept as its own, so that it is late if it comes after all.
     """
-    heard = {chunk.source for chunk in chunks}
+    heard = {chunk.channel for chunk in chunks}
     after = dict(standings)
-    for name, source in sources.items():
+    for name, channel in channels.items():
         old = standings.get(name, Standing())
-        silence = 0 if name in heard else add_silence(source, old.silence_ms, elapsed_ms)
+        silence = 0 if name in heard else add_silence(channel, old.silence_ms, elapsed_ms)
         after[name] = old._replace(silence_ms=silence)
     waived = waive(
-        sources,
-        {name: standing.frontier for name, standing in after.items()},
+        channels,
+        {name: standing.watermark for name, standing in after.items()},
         {name: standing.silence_ms for name, standing in after.items()},
         max((s.largest for s in after.values() if s.largest is not None), default=None),
     )
     return after | {
-        name: after[name]._replace(frontier=promise, waived=promise)
+        name: after[name]._replace(watermark=promise, waived=promise)
         for name, promise in waived.items()
     }
 
 
 def describe_standings(
-    sources: Mapping[str, Source], standings: Mapping[str, Standing]
+    channels: Mapping[str, Channel], standings: Mapping[str, Standing]
 ) -> dict[str, dict[str, Any]]:
-    """Return what a user may want to know of each source, as it is published with a batch."""
+    """Return what a user may want to know of each channel, as it is published with a batch."""
     about: dict[str, dict[str, Any]] = {}
     for name, standing in standings.items():
-        source = sources[name]
-        frontier, largest, last, disorder, silence_ms, waived, joined = standing
-        stand = Stand(
-            frontier,
+        channel = channels[name]
+        watermark, largest, last, disorder, silence_ms, waived, joined = standing
+        status = ChannelStatus(
+            watermark,
             largest,
             last,
-            describe_rule(source),
-            Watch(source, frontier, largest, disorder).delay,
+            describe_rule(channel),
+            Watch(channel, watermark, largest, disorder).delay,
             silence_ms,
             waived if waived > NEVER else None,
-            is_idle(source, silence_ms),
+            is_idle(channel, silence_ms),
             joined=joined,
         )
-        about[name] = stand.describe()
+        about[name] = status.describe()
     return about
 
 
-def _by_source(chunks: Iterable[Chunk]) -> dict[str, list[Chunk]]:
+def _by_channel(chunks: Iterable[Chunk]) -> dict[str, list[Chunk]]:
     found: dict[str, list[Chunk]] = {}
     for chunk in chunks:
-        found.setdefault(chunk.source, []).append(chunk)
+        found.setdefault(chunk.channel, []).append(chunk)
     return found
 
 
 def _scan(
-    source: Source,
+    channel: Channel,
     standing: Standing,
     chunks: list[Chunk],
     verdicts: Verdicts,
     times: dict[tuple[str, int], int],
 ) -> Standing:
-    """Follow a source item by item: some verdicts depend on all that came before."""
-    watch = take_up(source, standing)
+    """Follow a channel item by item: some verdicts depend on all that came before."""
+    watch = take_up(channel, standing)
     items = [(s, beat, chunk.place, t) for chunk in chunks for s, t, beat in chunk.times]
     for seq, beat, place, time in sorted(items):
         if beat:
@@ -160,9 +162,9 @@ def _scan(
             continue
         repeated = watch.count(seq)
         verdict = watch.judge(time) if repeated is None else repeated
-        verdicts[source.name, place, seq] = verdict
-        if source.in_turn and verdict is None and watch.largest is not None:
-            times[source.name, seq] = watch.largest
+        verdicts[channel.name, place, seq] = verdict
+        if channel.in_arrival_order and verdict is None and watch.largest is not None:
+            times[channel.name, seq] = watch.largest
     return put_down(standing, watch)
 
 
@@ -178,8 +180,8 @@ def _in_order(name: str, chunks: list[Chunk]) -> list[Chunk]:
         if until is not None and chunk.first <= until:
             # Where numbers are missing all over, nobody can tell those that repeat from those between.
             raise InputError(
-                f"parts of source {name!r} overlap, and lack numbers all over",
-                expected="each task to read a part of a source that lies before or after the others",
+                f"parts of channel {name!r} overlap, and lack numbers all over",
+                expected="each task to read a part of a channel that lies before or after the others",
                 got=f"{chunk.first} to {chunk.last}, after {until}",
                 cure="name a sequence column that grows with the data (offset, or file and row), "
                 "and do not shuffle the frame before it gets here",
@@ -194,30 +196,30 @@ def place_chunk(chunk: Chunk) -> tuple[int, bool, int]:
     return chunk.first or 0, chunk.beat, chunk.place
 
 
-def advance(source: Source, standing: Standing, chunk: Chunk) -> Standing:
-    """Return how far a source has come after a chunk. One that came before only repeats its promises."""
+def advance(channel: Channel, standing: Standing, chunk: Chunk) -> Standing:
+    """Return how far a channel has come after a chunk. One that came before only repeats its promises."""
     last, largest = standing.last, standing.largest
     if chunk.last is None or last is None or chunk.last > last:
         largest = _largest(largest, chunk.largest)
         last = last if chunk.last is None else chunk.last
     promised = NEVER if chunk.promised is None else chunk.promised
-    frontier = max(standing.frontier, promised, _promise(source, largest))
-    return standing._replace(frontier=frontier, largest=largest, last=last)
+    watermark = max(standing.watermark, promised, _promise(channel, largest))
+    return standing._replace(watermark=watermark, largest=largest, last=last)
 
 
 def came_before(standing: Standing, seq: int | None) -> bool:
-    """Say whether a number is not larger than the last of a source."""
+    """Say whether a number is not larger than the last of a channel."""
     return seq is not None and standing.last is not None and seq <= standing.last
 
 
-def _promise(source: Source, largest: int | None) -> int:
-    lateness = source.lateness
-    assert not isinstance(lateness, Estimated), f"{source.name!r} is followed item by item"
-    return promise_of(source, largest, lateness)
+def _promise(channel: Channel, largest: int | None) -> int:
+    lateness = channel.lateness
+    assert not isinstance(lateness, Estimated), f"{channel.name!r} is followed item by item"
+    return promise_of(channel, largest, lateness)
 
 
 Places = dict[int, list[tuple[Chunk, Standing]]]
-"""Chunks of a source by the places of their tasks; those of one task do not overlap."""
+"""Chunks of a channel by the places of their tasks; those of one task do not overlap."""
 
 
 def _by_place(chunks: list[tuple[Chunk, Standing]]) -> Places:
@@ -228,16 +230,16 @@ def _by_place(chunks: list[tuple[Chunk, Standing]]) -> Places:
 
 
 def _judge(
-    sources: Mapping[str, Source], places: Mapping[str, Places], carried: Carried
+    channels: Mapping[str, Channel], places: Mapping[str, Places], carried: Carried
 ) -> int | str | None:
     event = carried.event
-    standing = _find(places[event.source], carried.place, event.seq)
+    standing = _find(places[event.channel], carried.place, event.seq)
     if came_before(standing, event.seq):
-        return describe_repeat(event.source, event.seq or 0)
+        return describe_repeat(event.channel, event.seq or 0)
     largest = _largest(standing.largest, carried.before)
     promised = NEVER if carried.promised is None else carried.promised
-    frontier = max(standing.frontier, promised, _promise(sources[event.source], largest))
-    return frontier - event.time if event.time <= frontier else None
+    watermark = max(standing.watermark, promised, _promise(channels[event.channel], largest))
+    return watermark - event.time if event.time <= watermark else None
 
 
 def _find(places: Places, task: int, seq: int | None) -> Standing:

@@ -1,4 +1,4 @@
-"""Intake by columns: what a map task does with its part of a source's frame.
+"""Intake by columns: what a map task does with its part of a channel's frame.
 
 Rows that are plain events are never looked at one by one. Those that are not (a null, a heartbeat,
 another type than the field's) take the way that `spark.intake` takes, and join the others.
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from anabranch.eventtime.channels import NEVER, Source
+from anabranch.eventtime.channels import NEVER, Channel
 from anabranch.eventtime.disorder import Estimated
 from anabranch.kernels.column_layouts import (
     BOOL,
@@ -44,7 +44,7 @@ from anabranch.microbatch.ingest.row_reader import (
 )
 from anabranch.microbatch.job.column_plan import ColumnPlan
 from anabranch.microbatch.job.job import Job
-from anabranch.model.events import FOREVER, Event, Heartbeat, Malformed, Tag, field_names
+from anabranch.model.events import FOREVER, Event, EventType, Heartbeat, Malformed, field_names
 from anabranch.model.values.event_times import FIRST_MOMENT, LAST_MOMENT, time_field
 from anabranch.sources.arrow_tables import is_spelled, read_batch
 from anabranch.sources.raw_rows import is_blank
@@ -69,7 +69,7 @@ _NUMBER_BYTES = 16
 
 
 class _Found(NamedTuple):
-    """What a task found, by source: tables of each tag, and the heartbeats."""
+    """What a task found, by channel: tables of each event type, and the heartbeats."""
 
     tables: dict[str, list[_Piece]]
     beats: dict[str, list[Heartbeat]]
@@ -90,24 +90,24 @@ def take_in_columns(
     """Yield the envelopes of a task: (shard, kind, payload). `place` tells the task from others."""
     found = _read_all(job, reading, batches)
     lined = {
-        source: _drop_repeated(job, found, source)
-        for source in sorted({*found.tables, *found.beats})
+        channel: _drop_repeated(job, found, channel)
+        for channel in sorted({*found.tables, *found.beats})
     }
     if found.rejected:
         yield 0, Kind.REJECTED, job.codec.encode(found.rejected)
         # Every shard must hear of every batch, or its counts would be missing from the ledger.
-        for shard in range(job.wiring.shards):
+        for shard in range(job.layout.shards):
             yield shard, Kind.CHUNKS, pack_chunks(job.codec, ())
-    for source, stretch in lined.items():
+    for channel, stretch in lined.items():
         chunks: list[Chunk] = []
         letters: list[tuple[int, str, bytes]] = []
-        parts = _cut_at_gaps(stretch, found.bad.get(source, []))
+        parts = _cut_at_gaps(stretch, found.bad.get(channel, []))
         for part in parts or [stretch]:
-            chunk = describe_stretch(source, part)
+            chunk = describe_stretch(channel, part)
             chunks.append(chunk._replace(place=place, sparse=parts is None))
-            letters += send_stretch(job, source, part, place)
+            letters += send_stretch(job, channel, part, place)
         payload = pack_chunks(job.codec, chunks)
-        for shard in range(job.wiring.shards):
+        for shard in range(job.layout.shards):
             yield shard, Kind.CHUNKS, payload
         yield from letters
 
@@ -162,10 +162,10 @@ def _read(
         # Some text is none; row by row there is an answer to that.
         rest[:] = True
         plain = []
-    for source, piece in plain:
+    for channel, piece in plain:
         moved = piece._replace(rows=piece.rows + start)
-        found.tables.setdefault(source, []).append(moved)
-    others: dict[tuple[str, Tag], list[tuple[Event, int]]] = {}
+        found.tables.setdefault(channel, []).append(moved)
+    others: dict[tuple[str, EventType], list[tuple[Event, int]]] = {}
     left = _leave(reading, batch)
     left = left if rest.all() else left.filter(_mask(rest)) if rest.any() else None
     places = (np.flatnonzero(rest) + start).tolist()
@@ -176,16 +176,16 @@ def _read(
         if isinstance(item, Malformed):
             found.rejected.append(describe_malformed(item))
             if item.seq is not None:
-                found.bad.setdefault(item.source, []).append(item.seq)
+                found.bad.setdefault(item.channel, []).append(item.seq)
         elif isinstance(item, Heartbeat):
-            found.beats.setdefault(item.source, []).append(item)
+            found.beats.setdefault(item.channel, []).append(item)
         else:
-            others.setdefault((item.source, item.tag), []).append((item, place))
-    for (source, tag), events in others.items():
-        number = job.program.tags.index(tag)
+            others.setdefault((item.channel, item.event_type), []).append((item, place))
+    for (channel, event_type), events in others.items():
+        number = job.program.event_types.index(event_type)
         table = make_table(number, plan.layouts[number], [e for e, _ in events], plan.codes)
         piece = _Piece(table, np.array([place for _, place in events], np.int64))
-        found.tables.setdefault(source, []).append(piece)
+        found.tables.setdefault(channel, []).append(piece)
 
 
 def _leave(reading: Reading, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -209,15 +209,15 @@ def _read_plain(
     number: int,
     rest: Array,
 ) -> Iterator[tuple[str, _Piece]]:
-    """Take the plain events of one tag out of a batch."""
+    """Take the plain events of one event type out of a batch."""
     import numpy as np
 
     if reading.json_column not in (None, LINE) or reading.corrupt_column or reading.reason_column:
         return
-    tag, layout = job.program.tags[number], plan.layouts[number]
-    if reading.tag_column is None and reading.tag != tag.__name__:
+    event_type, layout = job.program.event_types[number], plan.layouts[number]
+    if reading.type_column is None and reading.event_type != event_type.__name__:
         return
-    columns = _find_columns(tag, layout, reading, batch)
+    columns = _find_columns(event_type, layout, reading, batch)
     if columns is None or reading.seq is None:
         return
     # Whatever is plain is within the limit on an event's size, so that nobody has to weigh it.
@@ -225,9 +225,11 @@ def _read_plain(
     if longest < 0:
         return
     seq = batch.column(reading.seq)
-    masks = list(_find_plain(tag, layout, reading, batch, [*columns, seq], longest))
-    for source in plan.names if reading.source_column else {*plan.names} & {str(reading.source)}:
-        named = [_is_named(batch, reading.source_column, source)] if reading.source_column else []
+    masks = list(_find_plain(event_type, layout, reading, batch, [*columns, seq], longest))
+    for channel in plan.names if reading.channel_column else {*plan.names} & {str(reading.channel)}:
+        named = (
+            [_is_named(batch, reading.channel_column, channel)] if reading.channel_column else []
+        )
         mine = None if not masks and not named else np.logical_and.reduce([*masks, *named])
         count = batch.num_rows if mine is None else int(mine.sum())
         if not count:
@@ -240,29 +242,29 @@ def _read_plain(
             for array in _read_field(part, column if rows is None else column.filter(rows), strings)
         )
         seqs = read_array(seq if rows is None else seq.filter(rows), INT, strings)
-        codes = np.full(count, plan.codes[source], np.int64)
+        codes = np.full(count, plan.codes[channel], np.int64)
         table = EventTable(number, codes, seqs, Columns(layout, arrays, count, strings))
         places = np.arange(count) if rows is None or mine is None else np.flatnonzero(mine)
-        yield source, _Piece(table, places)
+        yield channel, _Piece(table, places)
         rest &= False if mine is None else ~mine
 
 
 def _find_plain(
-    tag: Tag,
+    event_type: EventType,
     layout: Fields,
     reading: Reading,
     batch: pa.RecordBatch,
     columns: list[pa.Array],
     longest: int,
 ) -> Iterator[Array]:
-    """Yield masks of the rows that are plain events of a tag; one that would leave nothing out is not made.
+    """Yield masks of the rows that are plain events of an event type; one that would leave nothing out is not made.
 
-    `columns` are those of the tag's fields, and then the sequence.
+    `columns` are those of the event type's fields, and then the sequence.
     """
     import numpy as np
 
-    if reading.tag_column is not None:
-        yield _is_named(batch, reading.tag_column, tag.__name__)
+    if reading.type_column is not None:
+        yield _is_named(batch, reading.type_column, event_type.__name__)
     if reading.heartbeat and reading.heartbeat in batch.schema.names:
         beats = batch.column(reading.heartbeat)
         if beats.null_count < len(beats):
@@ -277,21 +279,27 @@ def _find_plain(
             yield _is_short(column, longest)
     if reading.json_column == LINE:
         yield _is_short(batch.column(LINE), reading.max_bytes)
-    yield from _find_times(tag, layout, reading, batch, columns)
+    yield from _find_times(event_type, layout, reading, batch, columns)
 
 
 def _find_times(
-    tag: Tag, layout: Fields, reading: Reading, batch: pa.RecordBatch, columns: list[pa.Array]
+    event_type: EventType,
+    layout: Fields,
+    reading: Reading,
+    batch: pa.RecordBatch,
+    columns: list[pa.Array],
 ) -> Iterator[Array]:
     """Yield masks of the rows whose times, datetimes and dates an event can have."""
     import numpy as np
 
-    for name, kind, column in zip(field_names(tag), _kinds(layout), columns, strict=False):
-        if kind not in _REACH and name != time_field(tag):
+    for name, kind, column in zip(field_names(event_type), _kinds(layout), columns, strict=False):
+        if kind not in _REACH and name != time_field(event_type):
             continue
         # What no event can have as its time is left to the row reader, which rejects it; so is a text
         # that could not be read, which is no null.
-        given = batch.column(reading.time_column(tag) if name == time_field(tag) else name)
+        given = batch.column(
+            reading.time_column(event_type) if name == time_field(event_type) else name
+        )
         if column.null_count > given.null_count:
             yield np.array(column.is_valid(), np.bool_) == np.array(given.is_valid(), np.bool_)
         low, high = _REACH.get(kind, (NEVER + 1, FOREVER - 1))
@@ -324,15 +332,15 @@ def _read_field(part: ColumnLayout, column: pa.Array, strings: Strings) -> Itera
 
 
 def _find_columns(
-    tag: Tag, layout: Fields, reading: Reading, batch: pa.RecordBatch
+    event_type: EventType, layout: Fields, reading: Reading, batch: pa.RecordBatch
 ) -> list[pa.Array] | None:
-    """Return the columns of a tag's fields as far as their types are the fields' own."""
+    """Return the columns of an event type's fields as far as their types are the fields' own."""
     import pyarrow as pa
 
     found = []
-    for name, kind in zip(field_names(tag), _kinds(layout), strict=True):
-        is_time = name == time_field(tag)
-        column_name = reading.time_column(tag) if is_time else name
+    for name, kind in zip(field_names(event_type), _kinds(layout), strict=True):
+        is_time = name == time_field(event_type)
+        column_name = reading.time_column(event_type) if is_time else name
         if batch.schema.get_field_index(column_name) < 0:
             return None
         column = batch.column(column_name)
@@ -370,7 +378,7 @@ def _is_kind(kind: pa.DataType, wanted: str) -> bool:
 
 
 def _is_named(batch: pa.RecordBatch, column: str, name: str) -> Array:
-    """Say which rows are of a tag or source that a column names."""
+    """Say which rows are of an event type or channel that a column names."""
     import numpy as np
     import pyarrow.compute as pc
 
@@ -400,9 +408,9 @@ def _fill(times: pa.Array) -> Array:
 
 
 class Stretch(NamedTuple):
-    """Part of a source in order of its sequence: tables, and where each item came from.
+    """Part of a channel in order of its sequence: tables, and where each item came from.
 
-    `tables` has one table for each tag; `origins` says of each item the table and the row, and is -1
+    `tables` has one table for each type; `origins` says of each item the table and the row, and is -1
     for a heartbeat, whose time is its promise.
     """
 
@@ -414,13 +422,13 @@ class Stretch(NamedTuple):
 
 
 def line_up(tables: list[EventTable], beats: list[Heartbeat]) -> Stretch:
-    """Return what a task has of a source, in the order of its sequence."""
+    """Return what a task has of a channel, in the order of its sequence."""
     import numpy as np
 
-    by_tag: dict[int, list[EventTable]] = {}
+    by_type: dict[int, list[EventTable]] = {}
     for table in tables:
-        by_tag.setdefault(table.tag, []).append(table)
-    merged = [concatenate(group, Strings()) for group in by_tag.values()]
+        by_type.setdefault(table.event_type, []).append(table)
+    merged = [concatenate(group, Strings()) for group in by_type.values()]
     seqs = [table.seqs for table in merged] + [np.array([b.seq for b in beats], np.int64)]
     times = [table.times for table in merged] + [np.array([b.time for b in beats], np.int64)]
     counts = [len(table) for table in merged]
@@ -436,10 +444,10 @@ def line_up(tables: list[EventTable], beats: list[Heartbeat]) -> Stretch:
     return Stretch(merged, *lined)
 
 
-def _drop_repeated(job: Job, found: _Found, source: str) -> Stretch:
-    """Line up what a task has of a source; of events with one number, the first is kept."""
-    pieces = found.tables.get(source, [])
-    tables, beats = [piece.table for piece in pieces], found.beats.get(source, [])
+def _drop_repeated(job: Job, found: _Found, channel: str) -> Stretch:
+    """Line up what a task has of a channel; of events with one number, the first is kept."""
+    pieces = found.tables.get(channel, [])
+    tables, beats = [piece.table for piece in pieces], found.beats.get(channel, [])
     stretch = line_up(tables, beats)
     same = (stretch.seqs[1:] == stretch.seqs[:-1]) & (stretch.origins[1:] >= 0)
     if not same.any():
@@ -492,25 +500,25 @@ def _cut_at_gaps(stretch: Stretch, bad: list[int]) -> list[Stretch] | None:
     ]
 
 
-def describe_stretch(source: str, part: Stretch) -> Chunk:
+def describe_stretch(channel: str, part: Stretch) -> Chunk:
     """Return what every shard hears of a chunk."""
     beats = part.origins < 0
     events, promises = part.times[~beats], part.times[beats]
     largest = int(events.max()) if len(events) else None
     promised = int(promises.max()) if len(promises) else None
     last = int(part.seqs[~beats][-1]) if len(events) else None
-    return Chunk(source, int(part.seqs[0]), last, largest, promised, beat=bool(beats[0]))
+    return Chunk(channel, int(part.seqs[0]), last, largest, promised, beat=bool(beats[0]))
 
 
 def send_stretch(
-    job: Job, source: str, part: Stretch, place: int, wanted: Array | None = None
+    job: Job, channel: str, part: Stretch, place: int, wanted: Array | None = None
 ) -> Iterator[tuple[int, str, bytes]]:
     """Yield a chunk's events to their shards: those that are late already, and the others.
 
     `wanted` says which items are meant; all of them, if it is not given.
     """
-    frontier = follow_stretch(job.sources[source], part)
-    late = part.times <= frontier
+    watermark = follow_stretch(job.channels[channel], part)
+    late = part.times <= watermark
     first = int(part.seqs[0])
     for number, table in enumerate(part.tables):
         mine = part.origins == number
@@ -525,43 +533,45 @@ def send_stretch(
             rows = part.rows[chosen]
             whole = len(rows) == len(table) and bool((rows[1:] > rows[:-1]).all())
             events = table if whole else table.take(rows)
-            tag = job.program.tags[table.tag]
+            event_type = job.program.event_types[table.event_type]
             if behind:
                 # Late whatever came before this chunk: only how late is still open.
-                for shard, piece, bounds in _route_late(job, tag, events, source, frontier[chosen]):
+                for shard, piece, bounds in _route_late(
+                    job, event_type, events, channel, watermark[chosen]
+                ):
                     yield shard, Kind.LATE_TABLE, pack_table(piece, first, place, behind=bounds)
                 continue
-            for shard, piece in route_table(job.wiring, tag, events, source):
+            for shard, piece in route_table(job.layout, event_type, events, channel):
                 yield shard, Kind.TABLE, pack_table(piece, first, place)
 
 
 def _route_late(
-    job: Job, tag: Tag, events: EventTable, source: str, bounds: Array
+    job: Job, event_type: EventType, events: EventTable, channel: str, bounds: Array
 ) -> Iterator[tuple[int, EventTable, Array]]:
     import numpy as np
 
-    for shard, piece in route_table(job.wiring, tag, events, source):
+    for shard, piece in route_table(job.layout, event_type, events, channel):
         places = np.searchsorted(events.seqs, piece.seqs)
         yield shard, piece, bounds[places]
 
 
-def follow_stretch(source: Source, part: Stretch) -> Array:
-    """Return the frontier that the items of a chunk before each item had promised."""
+def follow_stretch(channel: Channel, part: Stretch) -> Array:
+    """Return the watermark that the items of a chunk before each item had promised."""
     import numpy as np
 
     beats = part.origins < 0
     count = len(part.times)
-    lateness = source.lateness
-    assert not isinstance(lateness, Estimated), f"{source.name!r} does not go by columns"
+    lateness = channel.lateness
+    assert not isinstance(lateness, Estimated), f"{channel.name!r} does not go by columns"
     if lateness is None:
         promises = np.full(count, NEVER, np.int64)
     else:
-        promises = _promise(part.times, 0 if source.strict else lateness + 1)
+        promises = _promise(part.times, 0 if channel.unique_times else lateness + 1)
     promises = np.where(beats, part.times, promises)
-    frontier = np.empty(count, np.int64)
-    frontier[0] = NEVER
-    np.maximum.accumulate(promises[:-1], out=frontier[1:])
-    return frontier
+    watermark = np.empty(count, np.int64)
+    watermark[0] = NEVER
+    np.maximum.accumulate(promises[:-1], out=watermark[1:])
+    return watermark
 
 
 def _promise(times: Array, slack: int) -> Array:
@@ -579,7 +589,9 @@ def _promise(times: Array, slack: int) -> Array:
 
 def pack_table(table: EventTable, first: int, place: int, behind: Array | None = None) -> bytes:
     """Return a table as the payload of an envelope, with the first sequence of its chunk, and its place."""
-    more = {"source": table.sources, "seq": table.seqs}
+    more = {"channel": table.channels, "seq": table.seqs}
     if behind is not None:
         more["behind"] = behind
-    return write_columns(table.columns, more, {"tag": table.tag, "first": first, "place": place})
+    return write_columns(
+        table.columns, more, {"type": table.event_type, "first": first, "place": place}
+    )

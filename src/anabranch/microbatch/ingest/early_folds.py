@@ -1,6 +1,6 @@
 """Prefolds: leaves that are folded where they are read, so that deltas travel instead of events.
 
-A task relies on a forecast for that: on its source's frontier before the file, on the program's frontier
+A task relies on a forecast for that: on its channel's watermark before the file, on the program's watermark
 after the batch, and on where its leaves are cut. With the deltas it sends a *claim*, to every shard: what
 it took for granted. All shards know the same chunks and cuts, so all come to the same verdict on it.
 """
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from anabranch.eventtime.channels import Source
+from anabranch.eventtime.channels import Channel
 from anabranch.eventtime.ledger import Ledger
 from anabranch.kernels.arrays.indexes import Index
 from anabranch.kernels.numpy_columns import Columns, Strings, fill
@@ -50,7 +50,7 @@ from anabranch.microbatch.ingest.file_rows import (
     number_rows,
     take_in_rows,
 )
-from anabranch.microbatch.ingest.look_ahead import Cut, Forecast, Foresight
+from anabranch.microbatch.ingest.look_ahead import Cut, LookAhead, LookAheadResult
 from anabranch.microbatch.ingest.row_reader import Reading
 from anabranch.microbatch.job.job import Job
 from anabranch.microbatch.store.state_store import MemoryStore
@@ -72,16 +72,16 @@ _FEWEST = 1 << 20
 class Claim(NamedTuple):
     """What was taken for granted of a chunk when it was folded.
 
-    `before` is its source's frontier before it, `frontier` the program's after the batch. `cuts` are
+    `before` is its channel's watermark before it, `watermark` the program's after the batch. `cuts` are
     all between its least and its largest time, `low` and `high`. `folder` and `file` say where it is.
     That none of its numbers came before is taken for granted, too.
     """
 
-    source: str
+    channel: str
     first: int
     place: int
     before: int
-    frontier: int
+    watermark: int
     low: int
     high: int
     cuts: tuple[Cut, ...]
@@ -89,27 +89,27 @@ class Claim(NamedTuple):
     file: Found
 
 
-class Prefold(NamedTuple):
+class EarlyFold(NamedTuple):
     """What came of a chunk: deltas, counts, and rows."""
 
     deltas: list[EarlyDelta]
     counts: dict[str, int]
-    said: list[ResultRow]
+    emitted: list[ResultRow]
 
 
 def is_foldable(job: Job, folder: Folder) -> bool:
     """Say whether all events of a folder may be folded where they are read."""
-    return job.columns is not None and folder.find_tag(job) in job.columns.early
+    return job.columns is not None and folder.find_event_type(job) in job.columns.early
 
 
 class Gathering:
     """The states of keys that a task folds from zero, apart for each segment, over all that it reads."""
 
-    def __init__(self, job: Job, foresight: Foresight) -> None:
+    def __init__(self, job: Job, look_ahead: LookAhead) -> None:
         assert job.columns is not None
         self._job = job
-        self._cuts = foresight.cuts
-        self._until = foresight.until
+        self._cuts = look_ahead.cuts
+        self._until = look_ahead.until
         initial: Any = job.program.initial
         self._by, self._zero = initial.shape.by, begin_delta(initial.shape.inner)
         self._kernel = job.columns.kernels[initial.name]
@@ -126,7 +126,7 @@ class Gathering:
         table = concatenate([table], self._strings)
         slots = self._keys.find(table.field(self._by))
         if self._cuts:
-            rank = self._job.program.ranks[self._job.program.tags[table.tag]]
+            rank = self._job.program.ranks[self._job.program.event_types[table.event_type]]
             segments = count_cuts(table.times, claim.cuts, rank)
             segments += bisect_left(self._cuts, (claim.low,))
             slots = self._pairs.find(slots * (len(self._cuts) + 1) + segments)
@@ -155,7 +155,7 @@ class Gathering:
         places, segments = np.divmod(pairs, len(self._cuts) + 1)
         keys = self._keys.keys[places]
         shards = self._find_shards(keys)
-        for shard in range(self._job.wiring.shards):
+        for shard in range(self._job.layout.shards):
             slots = np.flatnonzero((self._events > 0) & (shards == shard))
             if not len(slots):
                 continue
@@ -170,12 +170,12 @@ class Gathering:
 
     @property
     def _is_text(self) -> bool:
-        kinds = {field_types(tag)[self._by] for tag in self._job.program.tags}
+        kinds = {field_types(event_type)[self._by] for event_type in self._job.program.event_types}
         return kinds == {str}
 
     def _find_shards(self, keys: Array) -> Array:
         hashed = hash_texts(self._strings)[keys] if self._is_text else hash_numbers(keys)
-        return hashed % self._job.wiring.shards
+        return hashed % self._job.layout.shards
 
 
 class SliceGathering:
@@ -197,16 +197,16 @@ class SliceGathering:
         """Yield what was folded to the shards of its keys."""
         if self._slices:
             whole = join_slices(self._slices, self._plan)
-            for shard, slices in route_slices(whole, self._job.wiring.shards):
+            for shard, slices in route_slices(whole, self._job.layout.shards):
                 yield shard, Kind.SLICES, write_slices(slices, {})
 
 
-def begin_gathering(job: Job, foresight: Foresight) -> Gathering | SliceGathering | None:
+def begin_gathering(job: Job, look_ahead: LookAhead) -> Gathering | SliceGathering | None:
     """Return where a task gathers what it folds of keys, if keys separate."""
     assert job.columns is not None
     if job.columns.windows is not None:
         return SliceGathering(job)
-    return Gathering(job, foresight) if job.wiring.way == "keyed" else None
+    return Gathering(job, look_ahead) if job.layout.way == "keyed" else None
 
 
 def read_gathered(job: Job, payload: bytes) -> tuple[Gathered, int]:
@@ -227,7 +227,7 @@ def fold_file(
     job: Job,
     place: int,
     found: Found,
-    forecast: Forecast,
+    look_ahead: LookAheadResult,
     gathering: Gathering | SliceGathering | None = None,
 ) -> Iterator[Envelope]:
     """Yield the envelopes of a file, block by block: folded, or as events where that can't be.
@@ -235,23 +235,23 @@ def fold_file(
     If keys separate, what is folded of them is added to the task's gathering.
     """
     folder: Folder = job.folders[place]
-    source = job.sources[str(folder.reading.source)]
+    channel = job.channels[str(folder.reading.channel)]
     reading = number_rows(folder.reading)
-    standing = Standing(forecast.before[place, found.number])
+    standing = Standing(look_ahead.before[place, found.number])
     for batch in read_file(folder.files, found, list_columns(job, folder.reading)):
         table = _read_leaves(job, reading, batch)
         letters: list[Envelope] | None = None
         if table is not None:
-            seen = [_describe(source.name, table, find_place([batch]))]
-            claim = _make_claim(seen[0], table, standing, forecast.foresight, place, found)
-            if claim.high < forecast.foresight.until and _is_foldable(job, table):
+            seen = [_describe(channel.name, table, find_place([batch]))]
+            claim = _make_claim(seen[0], table, standing, look_ahead.look_ahead, place, found)
+            if claim.high < look_ahead.look_ahead.until and _is_foldable(job, table):
                 letters = _fold_block(job, table, seen[0], claim, gathering)
         if letters is None:
             letters = list(take_in_rows(job, folder, [batch]))
             chunks = [p for to, kind, p in letters if (to, kind) == (0, Kind.CHUNKS)]
             seen = [chunk for payload in chunks for chunk in unpack_chunks(job.codec, payload)]
         for chunk in seen:
-            standing = advance(source, standing, chunk)
+            standing = advance(channel, standing, chunk)
         yield from letters
 
 
@@ -259,20 +259,20 @@ def _make_claim(
     chunk: Chunk,
     table: EventTable,
     standing: Standing,
-    foresight: Foresight,
+    look_ahead: LookAhead,
     place: int,
     found: Found,
 ) -> Claim:
     assert chunk.first is not None
     assert chunk.largest is not None
     low, high = int(table.times.min()), chunk.largest
-    between = tuple(find_between(foresight.cuts, low, high))
+    between = tuple(find_between(look_ahead.cuts, low, high))
     return Claim(
-        chunk.source,
+        chunk.channel,
         chunk.first,
         chunk.place,
-        standing.frontier,
-        foresight.frontier,
+        standing.watermark,
+        look_ahead.watermark,
         low,
         high,
         between,
@@ -288,22 +288,22 @@ def _fold_block(
     claim: Claim,
     gathering: Gathering | SliceGathering | None,
 ) -> list[Envelope] | None:
-    source = job.sources[claim.source]
+    channel = job.channels[claim.channel]
     letters: list[Envelope] = []
-    ripe = _find_ripe(source, table, claim)
+    ripe = _find_ripe(channel, table, claim)
     left = None
     if ripe is not None:
         left, whole = ~ripe, table
         table = table.take(ripe)
     if gathering is None:
-        home = zlib.crc32(f"{source.name}/{claim.first}".encode()) % job.wiring.shards
+        home = zlib.crc32(f"{channel.name}/{claim.first}".encode()) % job.layout.shards
         letters.append((home, Kind.EARLY_DELTAS, _pack(job, _fold(job, table, claim.cuts))))
     elif len(table) and not gathering.add(table, claim):
         return None
     if left is not None:
-        letters += send_stretch(job, source.name, line_up([whole], []), chunk.place, left)
+        letters += send_stretch(job, channel.name, line_up([whole], []), chunk.place, left)
     told = job.codec.encode((*claim[:-1], tuple(claim.file)))
-    for shard in range(job.wiring.shards):
+    for shard in range(job.layout.shards):
         letters += [
             (shard, Kind.CHUNKS, pack_chunks(job.codec, [chunk])),
             (shard, Kind.CLAIM, told),
@@ -318,20 +318,20 @@ def read_claim(job: Job, payload: bytes) -> Claim:
     return claim._replace(cuts=cuts, file=Found(*claim.file))
 
 
-def read_prefold(job: Job, payload: bytes) -> Prefold:
+def read_early_fold(job: Job, payload: bytes) -> EarlyFold:
     """Return the deltas of an envelope."""
-    deltas, counts, said = job.codec.decode(payload)
-    return Prefold(
-        [EarlyDelta(*delta) for delta in deltas], counts, [ResultRow(*row) for row in said]
+    deltas, counts, emitted = job.codec.decode(payload)
+    return EarlyFold(
+        [EarlyDelta(*delta) for delta in deltas], counts, [ResultRow(*row) for row in emitted]
     )
 
 
-def holds(claim: Claim, before: Standing, frontier: int, cuts: Sequence[Cut]) -> bool:
+def holds(claim: Claim, before: Standing, watermark: int, cuts: Sequence[Cut]) -> bool:
     """Say whether what was claimed of a chunk is what turned out to be; cuts are in order."""
     return (
-        claim.before == before.frontier
+        claim.before == before.watermark
         and not came_before(before, claim.first)
-        and claim.frontier <= frontier
+        and claim.watermark <= watermark
         and {*find_between(cuts, claim.low, claim.high)} <= {*claim.cuts}
     )
 
@@ -376,42 +376,44 @@ def _is_foldable(job: Job, table: EventTable) -> bool:
     return job.columns.windows is None or bool(is_near(table.times).all())
 
 
-def _describe(source: str, table: EventTable, place: int) -> Chunk:
+def _describe(channel: str, table: EventTable, place: int) -> Chunk:
     first, last = int(table.seqs[0]), int(table.seqs[-1])
-    return Chunk(source, first, last, int(table.times.max()), None, place=place)
+    return Chunk(channel, first, last, int(table.times.max()), None, place=place)
 
 
-def _find_ripe(source: Source, table: EventTable, claim: Claim) -> Array | None:
+def _find_ripe(channel: Channel, table: EventTable, claim: Claim) -> Array | None:
     """Say which events are on time and stable; None if all are."""
     times = table.times
-    rising = times[1:] > times[:-1] if source.strict else times[1:] >= times[:-1]
-    if source.lateness is not None and rising.all():
-        if times[0] > claim.before and times[-1] <= claim.frontier:
+    rising = times[1:] > times[:-1] if channel.unique_times else times[1:] >= times[:-1]
+    if channel.lateness is not None and rising.all():
+        if times[0] > claim.before and times[-1] <= claim.watermark:
             return None
-        return np.asarray((times > claim.before) & (times <= claim.frontier))
-    reached = np.maximum(follow_stretch(source, line_up([table], [])), claim.before)
-    return np.asarray((times > reached) & (times <= claim.frontier))
+        return np.asarray((times > claim.before) & (times <= claim.watermark))
+    reached = np.maximum(follow_stretch(channel, line_up([table], [])), claim.before)
+    return np.asarray((times > reached) & (times <= claim.watermark))
 
 
-def _fold(job: Job, table: EventTable, cuts: tuple[Cut, ...]) -> Prefold:
+def _fold(job: Job, table: EventTable, cuts: tuple[Cut, ...]) -> EarlyFold:
     assert job.columns is not None
-    tag = job.program.tags[table.tag]
-    name, rank = job.wiring.leaves[tag], job.program.ranks[tag]
+    event_type = job.program.event_types[table.event_type]
+    name, rank = job.layout.leaves[event_type], job.program.ranks[event_type]
     counts = dict.fromkeys(Ledger._fields, 0)
     counts["input"] = len(table)
-    said: list[ResultRow] = []
+    emitted: list[ResultRow] = []
     if not len(table):
-        return Prefold([], counts, said)
-    counting = Counting(0, said, counts, job.columns.names, lambda _: None)
-    found = Folds(job, MemoryStore(), counting).fold_type(name, {table.tag: table}, cuts, None)
+        return EarlyFold([], counts, emitted)
+    counting = Counting(0, emitted, counts, job.columns.names, lambda _: None)
+    found = Folds(job, MemoryStore(), counting).fold_type(
+        name, {table.event_type: table}, cuts, None
+    )
     last = int(table.times.max()), rank
     deltas = [
         EarlyDelta(*(cuts[place] if place < len(cuts) else last), place == len(cuts), name, delta)
         for place, delta in found
     ]
-    return Prefold(deltas, counts, said)
+    return EarlyFold(deltas, counts, emitted)
 
 
-def _pack(job: Job, folded: Prefold) -> bytes:
-    deltas, said = ([tuple(row) for row in rows] for rows in (folded.deltas, folded.said))
-    return job.codec.encode((deltas, folded.counts, said))
+def _pack(job: Job, folded: EarlyFold) -> bytes:
+    deltas, emitted = ([tuple(row) for row in rows] for rows in (folded.deltas, folded.emitted))
+    return job.codec.encode((deltas, folded.counts, emitted))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from anabranch.errors import MissingExtraError
-from anabranch.microbatch.ingest.feed_readings import make_reading
 from anabranch.microbatch.ingest.file_rows import Folder, number_rows, read_rows
 from anabranch.microbatch.ingest.row_reader import read_row
+from anabranch.microbatch.ingest.source_readings import make_reading
 from anabranch.microbatch.job.job import Job
 from anabranch.model.events import Item
 from anabranch.model.program import Program
@@ -18,7 +18,7 @@ from anabranch.sources.raw_rows import is_blank
 from anabranch.state.durable.codec import make_codec
 
 
-def read_items(program: Program, feed: Files) -> Iterator[Item]:
+def read_items(program: Program, source: Files) -> Iterator[Item]:
     """Yield what the files of a folder hold now: events, heartbeats, and rows that are neither."""
     try:
         import numpy as np  # noqa: F401 - both are needed below, and one error names both
@@ -29,10 +29,10 @@ def read_items(program: Program, feed: Files) -> Iterator[Item]:
             expected="the extras `parquet` and `kernels`",
             cure="pip install 'anabranch[parquet,kernels]'",
         ) from missing
-    sources = {source.name: source for source in feed.declared()}
-    job = Job(program, choose_layout(program, 1), sources, make_codec(program), ended=True)
-    folder = Folder(feed, make_reading(feed, program))
-    for found in list_files(feed, Taken()):
+    channels = {channel.name: channel for channel in source.declared()}
+    job = Job(program, choose_layout(program, 1), channels, make_codec(program), ended=True)
+    folder = Folder(source, make_reading(source, program))
+    for found in list_files(source, Taken()):
         for batches in read_rows(job, folder, [found]):
             reading = number_rows(folder.reading, batches[0].schema)
             rows = (row for batch in batches for row in read_batch(batch))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from anabranch.microbatch.ingest.column_reader import take_in_columns
 from anabranch.microbatch.ingest.row_reader import Reading, take_in
 from anabranch.microbatch.job.job import Job
-from anabranch.model.events import Tag, field_types
+from anabranch.model.events import EventType, field_types
 from anabranch.model.values.event_times import time_field
 from anabranch.model.values.fields import strip_none
 from anabranch.sources.arrow_tables import is_spelled, read_batch
@@ -31,7 +31,7 @@ _TYPES = {
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder of a run, how its rows are read, and the names of its sources."""
+    """A folder of a run, how its rows are read, and the names of its channels."""
 
     files: Files
     reading: Reading
@@ -40,12 +40,16 @@ class Folder:
     @property
     def known_by(self) -> tuple[str, ...]:
         """Return the names by which it is found again, wherever it stands among the folders."""
-        return self.names or (str(self.reading.source),)
+        return self.names or (str(self.reading.channel),)
 
-    def find_tag(self, job: Job) -> Tag | None:
-        """Return the tag of all its events, if they are of one."""
-        named = [tag for tag in job.program.inputs if tag.__name__ == self.reading.tag]
-        return named[0] if named and self.reading.tag_column is None else None
+    def find_event_type(self, job: Job) -> EventType | None:
+        """Return the event type of all its events, if they are of one."""
+        named = [
+            event_type
+            for event_type in job.program.inputs
+            if event_type.__name__ == self.reading.event_type
+        ]
+        return named[0] if named and self.reading.type_column is None else None
 
 
 def read_rows(job: Job, folder: Folder, found: Iterable[Found]) -> Iterator[list[pa.RecordBatch]]:
@@ -98,17 +102,17 @@ def number_rows(reading: Reading, schema: pa.Schema | None = None) -> Reading:
 def list_columns(job: Job, reading: Reading) -> dict[str, str]:
     """Return the columns that are read, and the type of each; no type if there is no telling."""
     found: dict[str, str] = {}
-    for tag in job.program.inputs:
-        if reading.tag_column is None and tag.__name__ != reading.tag:
+    for event_type in job.program.inputs:
+        if reading.type_column is None and event_type.__name__ != reading.event_type:
             continue
-        for name, kind in field_types(tag).items():
-            column = reading.time_column(tag) if name == time_field(tag) else name
+        for name, kind in field_types(event_type).items():
+            column = reading.time_column(event_type) if name == time_field(event_type) else name
             mine = _TYPES.get(strip_none(kind), "")
             found[column] = mine if found.setdefault(column, mine) == mine else ""
     others = {
         reading.seq: "int64",
         reading.heartbeat: "string" if job.program.timestamped else "int64",
-        reading.tag_column: "string",
-        reading.source_column: "string",
+        reading.type_column: "string",
+        reading.channel_column: "string",
     }
     return found | {column: kind for column, kind in others.items() if column is not None}

@@ -1,7 +1,7 @@
 """Foresight: what the driver can tell of a batch before anybody has read its files.
 
 The footer of a Parquet file says how far its times reach, and markers are few enough to be read while a
-batch is planned. So the driver knows how far the program's frontier will come with the batch, and where
+batch is planned. So the driver knows how far the program's watermark will come with the batch, and where
 its leaves will be cut; tasks may fold what they read at once, and send deltas instead of events. All of
 it is a forecast. Shards hold it against what tasks have seen, and read the files again if it was wrong.
 """
@@ -15,19 +15,19 @@ from typing import Any, NamedTuple
 
 from anabranch.errors import InputError
 from anabranch.eventtime.channels import NEVER, fits
-from anabranch.eventtime.joining import Taking, join_sources
+from anabranch.eventtime.joining import Taking, join_channels
 from anabranch.microbatch.exchange.envelopes import Chunk
 from anabranch.microbatch.ingest.channel_verdicts import Standing, advance
 from anabranch.microbatch.ingest.file_rows import Folder, list_columns
 from anabranch.microbatch.ingest.row_reader import Reading
 from anabranch.microbatch.job.job import Job
-from anabranch.model.events import FOREVER, Tag
+from anabranch.model.events import FOREVER, EventType
 from anabranch.model.values.event_times import to_microseconds
 from anabranch.sources.arrow_tables import list_values
 from anabranch.sources.files import ROW_BITS, Found, read_file
 
 Cut = tuple[int, int]
-"""Where leaves are cut: the time of a marker, and the rank of its tag."""
+"""Where leaves are cut: the time of a marker, and the rank of its type."""
 
 MOST_WAITING = 10_000
 """How many cuts that are still to come go into the offsets of a query."""
@@ -36,11 +36,11 @@ _FEWEST_EVENTS = 16
 """With fewer events to a segment, deltas would be no smaller than events."""
 
 
-class Foreseen(NamedTuple):
+class LookAheadState(NamedTuple):
     """What is known after a batch, kept in the query's offsets.
 
-    `cuts` lie beyond the program's frontier. If they were too many to be read or kept, `blind` is the
-    last of them: nothing is foreseen until the frontier has passed it. `announced` are sources that
+    `cuts` lie beyond the program's watermark. If they were too many to be read or kept, `blind` is the
+    last of them: nothing is foreseen until the watermark has passed it. `announced` are channels that
     join with the next batch, as shards let them.
     """
 
@@ -50,9 +50,9 @@ class Foreseen(NamedTuple):
     announced: tuple[str, ...] = ()
 
     @property
-    def frontier(self) -> int:
+    def watermark(self) -> int:
         """Return how far the program has come."""
-        return min((standing.frontier for standing in self.standings.values()), default=NEVER)
+        return min((standing.watermark for standing in self.standings.values()), default=NEVER)
 
     def write(self) -> dict[str, Any]:
         """Return it as JSON has it."""
@@ -64,32 +64,32 @@ class Foreseen(NamedTuple):
         }
 
     @classmethod
-    def read(cls, data: Mapping[str, Any]) -> Foreseen:
+    def read(cls, data: Mapping[str, Any]) -> LookAheadState:
         """Return what `write` wrote."""
         standings = {name: Standing(*standing) for name, standing in data["standings"].items()}
         cuts = tuple((t, r) for t, r in data["cuts"])
         return cls(standings, cuts, data["blind"], tuple(data.get("announced", ())))
 
 
-class Foresight(NamedTuple):
-    """What tasks may rely on: the frontier after the batch, and all cuts up to it, in order.
+class LookAhead(NamedTuple):
+    """What tasks may rely on: the watermark after the batch, and all cuts up to it, in order.
 
     From `until` on, there are cuts that nobody has read.
     """
 
-    frontier: int
+    watermark: int
     cuts: tuple[Cut, ...]
     until: int = FOREVER
 
 
-class Forecast(NamedTuple):
-    """The foresight of a batch, and for each file, by folder and number, its source's frontier before."""
+class LookAheadResult(NamedTuple):
+    """The foresight of a batch, and for each file, by folder and number, its channel's watermark before."""
 
-    foresight: Foresight
+    look_ahead: LookAhead
     before: dict[tuple[int, int], int]
 
 
-def can_foresee(job: Job) -> bool:
+def can_look_ahead(job: Job) -> bool:
     """Say whether batches can be foreseen, so that leaves are folded where they are read."""
     return (
         job.columns is not None
@@ -97,17 +97,17 @@ def can_foresee(job: Job) -> bool:
         and bool(job.columns.early)
         and all(
             folder.files.format in ("parquet", "arrow")
-            and folder.find_tag(job) is not None
-            and folder.reading.source_column is None
+            and folder.find_event_type(job) is not None
+            and folder.reading.channel_column is None
             for folder in job.folders
         )
-        and {folder.reading.source for folder in job.folders} == set(job.sources)
+        and {folder.reading.channel for folder in job.folders} == set(job.channels)
         # Whom a batch goes on without depends on its time, which the driver does not know yet.
-        and all(source.idle_after_s is None for source in job.sources.values())
+        and all(channel.idle_after_s is None for channel in job.channels.values())
     )
 
 
-class Forecaster:
+class LookAheadReader:
     """Looks ahead, folder by folder. What it has learnt of a file it keeps until the batch is planned."""
 
     def __init__(self, job: Job) -> None:
@@ -117,35 +117,35 @@ class Forecaster:
         self._plan = job.columns
         self._seen: dict[tuple[int, Found], _Look] = {}
 
-    def advance(self, foreseen: Foreseen, files: dict[int, list[Found]]) -> Foreseen:
+    def advance(self, seen_ahead: LookAheadState, files: dict[int, list[Found]]) -> LookAheadState:
         """Return what will be known after a batch of files."""
-        standings = self._follow(foreseen, files)[0]
-        blind = max([foreseen.blind, *self._list_unread(files)[1]])
-        after = Foreseen(
-            standings, blind=blind, announced=self._take_part(foreseen, files).announced
+        standings = self._follow(seen_ahead, files)[0]
+        blind = max([seen_ahead.blind, *self._list_unread(files)[1]])
+        after = LookAheadState(
+            standings, blind=blind, announced=self._take_part(seen_ahead, files).announced
         )
-        frontier = after.frontier
-        waiting = tuple(cut for cut in self._list_cuts(foreseen, files) if cut[0] > frontier)
+        watermark = after.watermark
+        waiting = tuple(cut for cut in self._list_cuts(seen_ahead, files) if cut[0] > watermark)
         if len(waiting) > MOST_WAITING:
             return after._replace(blind=max(after.blind, waiting[-1][0]))
         return after._replace(cuts=waiting)
 
-    def forecast(
-        self, start: Foreseen, end: Foreseen, files: dict[int, list[Found]]
-    ) -> Forecast | None:
+    def look_ahead(
+        self, start: LookAheadState, end: LookAheadState, files: dict[int, list[Found]]
+    ) -> LookAheadResult | None:
         """Return what tasks may rely on, if there is anything to be gained from it."""
-        if start.blind > start.frontier:
+        if start.blind > start.watermark:
             return None
         before = self._follow(start, files)[1]
-        frontier = end.frontier
-        cuts = tuple(cut for cut in self._list_cuts(start, files) if cut[0] <= frontier)
+        watermark = end.watermark
+        cuts = tuple(cut for cut in self._list_cuts(start, files) if cut[0] <= watermark)
         rows = sum(self._look(place, found).rows for place in files for found in files[place])
         until = min(self._list_unread(files)[0], default=FOREVER)
         # Batches are planned in order, and never twice in one life of a query.
         self._seen.clear()
         if len(cuts) * _FEWEST_EVENTS > rows:
             return None
-        return Forecast(Foresight(frontier, cuts, until), before)
+        return LookAheadResult(LookAhead(watermark, cuts, until), before)
 
     def _list_unread(self, files: dict[int, list[Found]]) -> tuple[list[int], list[int]]:
         """Return the first and last times of files with more cuts than are worth reading."""
@@ -154,58 +154,60 @@ class Forecaster:
         return [first for first, _ in unread], [last for _, last in unread]
 
     def _follow(
-        self, foreseen: Foreseen, files: dict[int, list[Found]]
+        self, seen_ahead: LookAheadState, files: dict[int, list[Found]]
     ) -> tuple[dict[str, Standing], dict[tuple[int, int], int]]:
-        standings = self._take_part(foreseen, files).standings
+        standings = self._take_part(seen_ahead, files).standings
         before: dict[tuple[int, int], int] = {}
         for place, found in files.items():
-            source = str(self._folders[place].reading.source)
-            if source not in standings:
+            channel = str(self._folders[place].reading.channel)
+            if channel not in standings:
                 continue
-            standing = standings[source]
+            standing = standings[channel]
             for file in found:
-                before[place, file.number] = standing.frontier
+                before[place, file.number] = standing.watermark
                 chunk = self._look(place, file).chunk
                 if chunk is not None:
-                    standing = advance(self._job.sources[source], standing, chunk)
-            standings[source] = standing
+                    standing = advance(self._job.channels[channel], standing, chunk)
+            standings[channel] = standing
         return standings, before
 
-    def _take_part(self, foreseen: Foreseen, files: dict[int, list[Found]]) -> Taking:
-        """Return the sources that take part in a batch, as shards will find."""
-        known = foreseen.standings
+    def _take_part(self, seen_ahead: LookAheadState, files: dict[int, list[Found]]) -> Taking:
+        """Return the channels that take part in a batch, as shards will find."""
+        known = seen_ahead.standings
         if not known:
-            return Taking({name: Standing() for name in self._job.sources}, ())
+            return Taking({name: Standing() for name in self._job.channels}, ())
         heard = {
-            str(self._folders[place].reading.source)
+            str(self._folders[place].reading.channel)
             for place, found in files.items()
             if any(self._look(place, file).chunk is not None for file in found)
         }
         if not heard:  # There will be no rows, and so no shard is asked.
-            return Taking(dict(known), foreseen.announced)
-        added = {*self._job.sources} - {*known} - {*foreseen.announced}
-        return join_sources(known, added, foreseen.announced, heard)
+            return Taking(dict(known), seen_ahead.announced)
+        added = {*self._job.channels} - {*known} - {*seen_ahead.announced}
+        return join_channels(known, added, seen_ahead.announced, heard)
 
-    def _list_cuts(self, foreseen: Foreseen, files: dict[int, list[Found]]) -> list[Cut]:
+    def _list_cuts(self, seen_ahead: LookAheadState, files: dict[int, list[Found]]) -> list[Cut]:
         new = (self._look(place, found).cuts for place in files for found in files[place])
-        return sorted({*foreseen.cuts, *(cut for cuts in new for cut in cuts)})
+        return sorted({*seen_ahead.cuts, *(cut for cuts in new for cut in cuts)})
 
     def _look(self, place: int, found: Found) -> _Look:
         key = place, found
         if key not in self._seen:
             folder = self._folders[place]
-            tag = folder.find_tag(self._job)
-            assert tag is not None
+            event_type = folder.find_event_type(self._job)
+            assert event_type is not None
             looked = None
             if folder.files.format == "parquet":
-                looked = _read_footer(folder, found, folder.reading.time_column(tag))
-            if looked is not None and tag in self._plan.stops:
+                looked = _read_footer(folder, found, folder.reading.time_column(event_type))
+            if looked is not None and event_type in self._plan.stops:
                 looked = looked._replace(unread=True) if looked.rows > MOST_WAITING else None
-            self._seen[key] = self._read_times(folder, found, tag) if looked is None else looked
+            self._seen[key] = (
+                self._read_times(folder, found, event_type) if looked is None else looked
+            )
         return self._seen[key]
 
-    def _read_times(self, folder: Folder, found: Found, tag: Tag) -> _Look:
-        reading, column = folder.reading, folder.reading.time_column(tag)
+    def _read_times(self, folder: Folder, found: Found, event_type: EventType) -> _Look:
+        reading, column = folder.reading, folder.reading.time_column(event_type)
         names = [n for n in (column, reading.heartbeat, reading.seq) if n is not None]
         kinds = list_columns(self._job, reading)
         rows = 0
@@ -215,13 +217,13 @@ class Forecaster:
             for name in names:
                 ints[name] += _list_ints(batch, name, column, reading)
         reach = {name: (min(some), max(some)) for name, some in ints.items() if some}
-        rank = self._job.program.ranks[tag]
-        cuts = {(time, rank) for time in ints[column]} if tag in self._plan.stops else ()
+        rank = self._job.program.ranks[event_type]
+        cuts = {(time, rank) for time in ints[column]} if event_type in self._plan.stops else ()
         return _Look(_make_chunk(folder, found, rows, reach, column), rows, tuple(sorted(cuts)))
 
 
 class _Look(NamedTuple):
-    """What a file is expected to say of its source, its rows, its cuts, and how far its times reach.
+    """What a file is expected to say of its channel, its rows, its cuts, and how far its times reach.
 
     Of very many cuts, none is read.
     """
@@ -282,7 +284,7 @@ def _make_chunk(
     promised = None
     if reading.heartbeat is not None and reading.heartbeat in reach:
         promised = min(reach[reading.heartbeat][1], FOREVER)
-    return Chunk(str(reading.source), first, last, largest, promised)
+    return Chunk(str(reading.channel), first, last, largest, promised)
 
 
 def _read_int(value: Any) -> int | None:

@@ -1,7 +1,7 @@
-"""Intake: what a map task does with the rows of its part of a source's frame.
+"""Intake: what a map task does with the rows of its part of a channel's frame.
 
 Rows become events or are rejected with the reason; each event learns what its chunk saw before it;
-every shard gets its events, and a chunk for each source the task may have met.
+every shard gets its events, and a chunk for each channel the task may have met.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from anabranch.microbatch.exchange.envelope_kinds import Kind
 from anabranch.microbatch.exchange.envelopes import Carried, Chunk, pack_chunks, pack_events
 from anabranch.microbatch.exchange.result_rows import clip, describe_event, encode_json, name_row
 from anabranch.microbatch.job.job import Job
-from anabranch.model.events import Event, Heartbeat, Malformed, Tag, field_names
+from anabranch.model.events import Event, EventType, Heartbeat, Malformed, field_names
 from anabranch.model.values.event_times import time_field, to_time
 from anabranch.model.values.fields import Unfit, read_fields, read_value
 from anabranch.sources.event_limits import find_large_number
@@ -35,7 +35,7 @@ from anabranch.sources.text_blocks import ROW
 from anabranch.state.durable.codec import CodecError
 
 MOST_CHUNKS = 4096
-"""Into how many chunks a task may cut what it has of one source."""
+"""Into how many chunks a task may cut what it has of one channel."""
 
 
 MAX_RECORD_BYTES = 1 << 20
@@ -46,12 +46,12 @@ MAX_RECORD_BYTES = 1 << 20
 class Reading:
     """How the rows of a frame are read: which column says what, and how large an event may be."""
 
-    tag: str | None = None
-    source: str | None = None
+    event_type: str | None = None
+    channel: str | None = None
     time: str = "time"
     seq: str | None = None
-    tag_column: str | None = None
-    source_column: str | None = None
+    type_column: str | None = None
+    channel_column: str | None = None
     heartbeat: str | None = None
     json_column: str | None = None
     corrupt_column: str | None = None
@@ -60,9 +60,9 @@ class Reading:
     line_column: str | None = None
     header: tuple[str, ...] = ()
 
-    def time_column(self, tag: Tag) -> str:
+    def time_column(self, event_type: EventType) -> str:
         """Return the column that holds the time of events of a type: that of the field, if none is named."""
-        return time_field(tag) if self.time == "time" else self.time
+        return time_field(event_type) if self.time == "time" else self.time
 
 
 def read_row(job: Job, reading: Reading, row: Mapping[str, Any]) -> Event | Heartbeat | Malformed:
@@ -79,11 +79,11 @@ def read_row(job: Job, reading: Reading, row: Mapping[str, Any]) -> Event | Hear
 
 def _read(job: Job, reading: Reading, opened: Opened) -> Event | Heartbeat | Malformed:
     beside = opened.beside
-    name = _find_source(reading, beside)
-    source = str(name)
+    name = _find_channel(reading, beside)
+    channel = str(name)
     seq = beside.get(reading.seq) if reading.seq else None
-    if source not in job.sources:
-        return _spoil(reading, opened, describe_stranger(name, job.sources))
+    if channel not in job.channels:
+        return _spoil(reading, opened, describe_stranger(name, job.channels))
     if reading.seq and not _is_integer(seq):
         return _spoil(reading, opened, f"sequence {reading.seq!r} is {seq!r}, not an integer")
     fault = find_sequence_fault(seq)
@@ -93,22 +93,22 @@ def _read(job: Job, reading: Reading, opened: Opened) -> Event | Heartbeat | Mal
         promised = _read_promise(job, beside[reading.heartbeat])
         if promised is None:
             return _spoil(reading, opened, f"heartbeat is {beside[reading.heartbeat]!r}")
-        beat = Heartbeat(promised, source, seq)
+        beat = Heartbeat(promised, channel, seq)
         fault = find_heartbeat_fault(beat)
         return beat if fault is None else _spoil(reading, opened, fault)
-    tag_name = beside.get(reading.tag_column) if reading.tag_column else None
-    tag_name = reading.tag if tag_name is None else tag_name
-    tag = _find_tag(job, tag_name)
-    if tag is None:
-        return _spoil(reading, opened, f"unknown tag {tag_name!r}")
-    column = reading.time_column(tag)
+    type_name = beside.get(reading.type_column) if reading.type_column else None
+    type_name = reading.event_type if type_name is None else type_name
+    event_type = _find_event_type(job, type_name)
+    if event_type is None:
+        return _spoil(reading, opened, f"unknown event type {type_name!r}")
+    column = reading.time_column(event_type)
     time = beside.get(column)
     if time is None:
         return _spoil(reading, opened, f"time {column!r} is null or missing")
     try:
-        fields = {**opened.fields, time_field(tag): time}
-        data = read_fields(tag, fields, text=opened.text, sparse=opened.sparse)
-        event = Event(data, source, seq)
+        fields = {**opened.fields, time_field(event_type): time}
+        data = read_fields(event_type, fields, text=opened.text, sparse=opened.sparse)
+        event = Event(data, channel, seq)
     except Unfit as error:
         return _spoil(reading, opened, str(error))
     fault = (
@@ -121,8 +121,8 @@ def _read(job: Job, reading: Reading, opened: Opened) -> Event | Heartbeat | Mal
 
 def _find_excess(job: Job, event: Event, most: int) -> str | None:
     """Say why an event can't be carried: it is too large, or has a text that UTF-8 can't write."""
-    name = event.tag.__name__
-    values = [getattr(event.data, field) for field in field_names(event.tag)]
+    name = event.event_type.__name__
+    values = [getattr(event.data, field) for field in field_names(event.event_type)]
     # Most events are far from the limit, and are not encoded just to be weighed.
     if sum(map(_weigh, values)) < most:
         return None
@@ -158,32 +158,32 @@ def take_in(
         if isinstance(item, Malformed):
             rejected.append(describe_malformed(item))
             if item.seq is not None:
-                bad.setdefault(item.source, []).append(item.seq)
+                bad.setdefault(item.channel, []).append(item.seq)
         else:
-            items.setdefault(item.source, []).append(item)
-    lined = {source: _line_up(items[source], rejected) for source in sorted(items)}
+            items.setdefault(item.channel, []).append(item)
+    lined = {channel: _line_up(items[channel], rejected) for channel in sorted(items)}
     if rejected:
         yield 0, Kind.REJECTED, job.codec.encode(rejected)
         # Every shard must hear of every batch, or its counts would be missing from the ledger.
-        for shard in range(job.wiring.shards):
+        for shard in range(job.layout.shards):
             yield shard, Kind.CHUNKS, pack_chunks(job.codec, ())
     outgoing: dict[int, list[Carried]] = {}
-    for source, mine in lined.items():
-        parts = _cut_at_gaps(mine, bad.get(source, ()))
-        chunks = [_follow(job, source, part, place, outgoing) for part in parts or [mine]]
+    for channel, mine in lined.items():
+        parts = _cut_at_gaps(mine, bad.get(channel, ()))
+        chunks = [_follow(job, channel, part, place, outgoing) for part in parts or [mine]]
         if parts is None:
             chunks = [chunk._replace(sparse=True) for chunk in chunks]
         payload = pack_chunks(job.codec, chunks)
-        for shard in range(job.wiring.shards):
+        for shard in range(job.layout.shards):
             yield shard, Kind.CHUNKS, payload
     for shard, carried in outgoing.items():
-        yield shard, Kind.EVENTS, pack_events(job.codec, job.program.tags, carried)
+        yield shard, Kind.EVENTS, pack_events(job.codec, job.program.event_types, carried)
 
 
 def _line_up(
     items: list[Event | Heartbeat], rejected: list[tuple[Any, ...]]
 ) -> list[Event | Heartbeat]:
-    """Return what a task has of a source in order of its sequence; of one number, the first event only."""
+    """Return what a task has of a channel in order of its sequence; of one number, the first event only."""
     if items[0].seq is None:
         return items
     items.sort(key=lambda item: (item.seq, isinstance(item, Heartbeat)))
@@ -201,14 +201,14 @@ def _line_up(
 
 def describe_repeated(event: Event) -> tuple[Any, ...]:
     """Return an event whose number is not larger than the last, as it comes out: all but its kind."""
-    reason = describe_repeat(event.source, event.seq or 0)
+    reason = describe_repeat(event.channel, event.seq or 0)
     return tuple(describe_event("rejected", event, reason))[1:-1]
 
 
 def _cut_at_gaps(
     items: list[Event | Heartbeat], bad: Sequence[int]
 ) -> list[list[Event | Heartbeat]] | None:
-    """Cut what a task has of a source where its sequence jumps; None if it does so all over.
+    """Cut what a task has of a channel where its sequence jumps; None if it does so all over.
 
     Spark packs files into tasks as their sizes fit, so what is missing here may be with another
     task; only rejected rows, whose numbers are `bad`, are not missing. A sequence with gaps all over is
@@ -232,18 +232,18 @@ def _is_gap(before: int, after: int, bad: list[int]) -> bool:
 
 def _follow(
     job: Job,
-    source: str,
+    channel: str,
     items: list[Event | Heartbeat],
     place: int,
     outgoing: dict[int, list[Carried]],
 ) -> Chunk:
-    """Route a source's events, each with what was seen before it; return what was seen in all."""
+    """Route a channel's events, each with what was seen before it; return what was seen in all."""
     largest: int | None = None
     promised: int | None = None
     last: int | None = None
     numbered = items[0].seq is not None
     times: list[tuple[int, int, bool]] = []
-    exact = job.sources[source].needs_each_item
+    exact = job.channels[channel].needs_each_item
     for item in items:
         beat = isinstance(item, Heartbeat)
         if exact:
@@ -252,13 +252,13 @@ def _follow(
             promised = item.time if promised is None else max(promised, item.time)
             continue
         before = (largest, promised) if numbered else (None, None)
-        for shard in job.wiring.route(item):
+        for shard in job.layout.route(item):
             outgoing.setdefault(shard, []).append(Carried(item, *before, place))
         largest = item.time if largest is None else max(largest, item.time)
         last = item.seq
     beat = isinstance(items[0], Heartbeat)
     return Chunk(
-        source, items[0].seq, last, largest, promised, tuple(times), place=place, beat=beat
+        channel, items[0].seq, last, largest, promised, tuple(times), place=place, beat=beat
     )
 
 
@@ -267,9 +267,9 @@ def describe_malformed(item: Malformed) -> tuple[Any, ...]:
     raw = item.raw
     if isinstance(raw, Mapping):
         raw = encode_json({key: _plain(value) for key, value in raw.items()})
-    source = clip(item.source) if item.source else None
-    name = name_row("rejected", item.source or None, item.seq, raw)
-    return (name, None, None, source, item.seq, 0, None, clip(raw), clip(item.reason))
+    channel = clip(item.channel) if item.channel else None
+    name = name_row("rejected", item.channel or None, item.seq, raw)
+    return (name, None, None, channel, item.seq, 0, None, clip(raw), clip(item.reason))
 
 
 def _plain(value: Any) -> Any:
@@ -280,26 +280,28 @@ def _plain(value: Any) -> Any:
 
 def _spoil(reading: Reading, opened: Opened, reason: str) -> Malformed:
     beside = opened.beside
-    source = _find_source(reading, beside)
+    channel = _find_channel(reading, beside)
     seq = beside.get(reading.seq) if reading.seq else None
     number = seq if _is_integer(seq) and fits(seq) else None
     raw = opened.raw
     if isinstance(raw, Mapping) and ROW in raw:
         raw = {name: value for name, value in raw.items() if name != ROW}
-    return Malformed(raw, reason, "" if source is None else str(source), number)
+    return Malformed(raw, reason, "" if channel is None else str(channel), number)
 
 
-def _find_source(reading: Reading, beside: Mapping[str, Any]) -> Any:
-    found = beside.get(reading.source_column) if reading.source_column else None
-    return reading.source if found is None else found
+def _find_channel(reading: Reading, beside: Mapping[str, Any]) -> Any:
+    found = beside.get(reading.channel_column) if reading.channel_column else None
+    return reading.channel if found is None else found
 
 
 def _is_integer(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _find_tag(job: Job, name: Any) -> Tag | None:
-    return next((tag for tag in job.program.inputs if tag.__name__ == name), None)
+def _find_event_type(job: Job, name: Any) -> EventType | None:
+    return next(
+        (event_type for event_type in job.program.inputs if event_type.__name__ == name), None
+    )
 
 
 def _read_promise(job: Job, value: Any) -> int | None:

@@ -1,7 +1,7 @@
 """Replicas: the state of a checkpoint in memory, to look up single keys, batch after batch.
 
 A replica is given all values once, and then those that each batch has changed. A batch is one `Copy`,
-which never changes: whoever holds one sees all shards at one frontier. What did not change is shared
+which never changes: whoever holds one sees all shards at one watermark. What did not change is shared
 between copies. Values stay encoded; a page is decoded when it comes, if it is in columns, and when somebody
 asks for one of its keys, if it holds objects. Nothing here knows Spark.
 """
@@ -42,7 +42,7 @@ class Copy:
     """The state at a committed batch."""
 
     batch: int
-    frontier: int
+    watermark: int
     description: Description
     lookups: Mapping[Address, KeyLookup]
 
@@ -81,7 +81,7 @@ class Replica:
         self._description = Description.read(shard.read("description") or b"")
         self._decode: Decode = lru_cache(maxsize=DECODED)(self._description.codec.decode)
         lookups = self._open(stores, {})
-        self.current = Copy(batch, self._read_frontier(shard), self._description, lookups)
+        self.current = Copy(batch, self._read_watermark(shard), self._description, lookups)
 
     def apply(self, batch: int, changes: Iterable[Value]) -> None:
         """Go on to a later batch: `changes` are what it, and those between, have written, in order."""
@@ -90,8 +90,8 @@ class Replica:
         lookups = {**now.lookups, **self._open(stores, now.lookups)}
         heads = [store for address, store in stores.items() if address.role == "shard"]
         # A shard hears of every batch that brought anything, so any head will do.
-        frontier = self._read_frontier(heads[0]) if heads else now.frontier
-        self.current = Copy(batch, frontier, self._description, lookups)
+        watermark = self._read_watermark(heads[0]) if heads else now.watermark
+        self.current = Copy(batch, watermark, self._description, lookups)
 
     def _sort(self, values: Iterable[Value]) -> Iterator[tuple[Address, KeptStore]]:
         """Take in values, and yield the stores in which something has changed."""
@@ -110,8 +110,8 @@ class Replica:
             if held:
                 yield from sort_stores((operator, key, n, data) for n, data in held.items()).items()
 
-    def _read_frontier(self, store: KeptStore) -> int:
-        return find_frontier(self._description, read_head(self._description, store))
+    def _read_watermark(self, store: KeptStore) -> int:
+        return find_watermark(self._description, read_head(self._description, store))
 
     def _open(
         self, stores: Mapping[Address, KeptStore], old: Mapping[Address, KeyLookup]
@@ -124,9 +124,9 @@ class Replica:
         }
 
 
-def find_frontier(description: Description, head: Head) -> int:
-    """Return how far all of the sources have come, as a shard's head says."""
-    return min(standing.frontier for standing in list_standings(description, head).values())
+def find_watermark(description: Description, head: Head) -> int:
+    """Return how far all of the channels have come, as a shard's head says."""
+    return min(standing.watermark for standing in list_standings(description, head).values())
 
 
 def read_key(description: Description, text: str) -> Any:

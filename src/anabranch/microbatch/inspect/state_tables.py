@@ -40,7 +40,7 @@ _KEYS: dict[str | None, Kind] = {"int": INT, "str": STR, "bool": BOOL}
 
 def is_keyed(description: Description) -> bool:
     """Return whether the state has entries; of one that keys share a part of, its rows are the entries."""
-    return bool(description.said.state.by) or description.plan.way == "shared"
+    return bool(description.emitted.state.by) or description.plan.way == "shared"
 
 
 def keeps_pages(description: Description) -> bool:
@@ -50,15 +50,15 @@ def keeps_pages(description: Description) -> bool:
 
 def describe_state(description: Description) -> EntryKinds | None:
     """Return the kinds of a state's rows if they are in columns; those of objects are in their values."""
-    said = description.said.state
+    emitted = description.emitted.state
     if description.form == "windows":
         plan = description.window_plan
         key = None if plan.key is None else _KEYS[description.key]
         fields = tuple((name, INT) for name in ("start", "events", *plan.columns))
-        return EntryKinds(said.by, None, key, Record("Slice", fields))
+        return EntryKinds(emitted.by, None, key, Record("Slice", fields))
     if description.keeps_book:
         entry = describe_layout(description.entry_layout)
-        return EntryKinds(said.by, said.lanes, _KEYS[description.key], entry)
+        return EntryKinds(emitted.by, emitted.lanes, _KEYS[description.key], entry)
     return None
 
 
@@ -67,9 +67,9 @@ def describe_store(description: Description, address: Address, store: KeptStore)
     known = describe_state(description)
     if known is not None:
         return known
-    said, pairs = description.said.state, list(list_pairs(description, address, store))
-    if said.by or not is_keyed(description):
-        return describe_entries(said, pairs)
+    emitted, pairs = description.emitted.state, list(list_pairs(description, address, store))
+    if emitted.by or not is_keyed(description):
+        return describe_entries(emitted, pairs)
     key, entry = (describe_values(pair[place] for pair in pairs) for place in (0, 1))
     return EntryKinds((), None, key, entry)
 
@@ -115,7 +115,7 @@ def list_pairs(
     if data is None:
         return
     state = description.codec.decode(data)
-    if description.said.state.by and isinstance(state, Map):
+    if description.emitted.state.by and isinstance(state, Map):
         yield from state.entries().items()
     else:
         yield None, state
@@ -126,7 +126,7 @@ def _has_rows(description: Description, address: Address) -> bool:
     way = description.plan.way
     if address.role == "root":
         return True
-    if address.role == "speaker" or way == "forked":
+    if address.role == "deferred_outputs" or way == "forked":
         return False
     return keeps_pages(description) or address.number == 0
 

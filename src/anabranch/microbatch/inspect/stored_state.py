@@ -1,6 +1,6 @@
 """Contents: what the shards of a checkpoint hold at a committed batch, without running its program.
 
-Spark keeps each batch's state as a version of its own, so that all shards are seen at one frontier, also
+Spark keeps each batch's state as a version of its own, so that all shards are seen at one watermark, also
 while the query goes on. Nothing here changes anything.
 """
 
@@ -58,7 +58,7 @@ def _tell_apart(
     shared: dict[str, dict[str, bytes]] = {}
     for name, data in values.items():
         role, colon, rest = name.partition(":")
-        if colon and role in ("shard", "root", "speaker"):
+        if colon and role in ("shard", "root", "deferred_outputs"):
             shared.setdefault(role, {})[rest] = data
     if shared:
         for role, part in shared.items():
@@ -66,7 +66,7 @@ def _tell_apart(
     elif "head" in values:
         yield Address("shard", find_number(values, key)), dict(values)
     else:
-        yield Address("root" if "spine" in values else "speaker", key), dict(values)
+        yield Address("root" if "spine" in values else "deferred_outputs", key), dict(values)
 
 
 def find_number(values: Mapping[str, bytes], key: int) -> int:
@@ -97,7 +97,7 @@ class Overview:
 
     @property
     def standings(self) -> dict[str, Standing]:
-        """Return how far each source has come that takes part, also if it has sent nothing."""
+        """Return how far each channel has come that takes part, also if it has sent nothing."""
         return list_standings(self.description, self._latest)
 
     @property
@@ -139,11 +139,11 @@ def read_overview(stores: Mapping[Address, KeptStore]) -> Overview:
 
 
 def list_standings(description: Description, head: Head) -> dict[str, Standing]:
-    """Return the standings of the sources that take part, as a shard's head has them."""
+    """Return the standings of the channels that take part, as a shard's head has them."""
     known = head.standings
     return {
         name: Standing(*known.get(name, ()))
-        for name in sorted({*description.sources, *known} - {*head.announced})
+        for name in sorted({*description.channels, *known} - {*head.announced})
     }
 
 
@@ -152,7 +152,7 @@ def read_pending(description: Description, number: int, store: KeptStore) -> lis
     events: list[Event] = []
     for data in read_pending_pages(store, read_head(description, store).pages):
         if description.form == "objects":
-            carried = unpack_events(description.codec, description.tag_classes, data)
+            carried = unpack_events(description.codec, description.type_classes, data)
             events += [one.event for one in carried]
         else:
             events += _read_table(description, data)
@@ -167,8 +167,8 @@ def read_pending(description: Description, number: int, store: KeptStore) -> lis
 def _read_table(description: Description, data: bytes) -> list[Event]:
     from anabranch.microbatch.shards.columnar_shard import read_table
 
-    plan: Any = _Layouts(description.tag_layouts)
-    return read_table(plan, data)[0].events(sorted(description.sources))
+    plan: Any = _Layouts(description.type_layouts)
+    return read_table(plan, data)[0].events(sorted(description.channels))
 
 
 class _Layouts(NamedTuple):

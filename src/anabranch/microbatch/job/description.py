@@ -21,7 +21,7 @@ from anabranch.kernels.column_layouts import (
     part_names,
 )
 from anabranch.microbatch.job.window_plan import SlicePart, WindowPlan
-from anabranch.model.events import Tag, field_names, field_types
+from anabranch.model.events import EventType, field_names, field_types
 from anabranch.model.values.event_times import NAMED, time_field
 from anabranch.plan.layouts import Layout
 from anabranch.state.durable.codec import Codec, name_record
@@ -45,19 +45,19 @@ class Description:
     by: tuple[str, ...]
     key: str | None
     """The type of the outermost key, where columns hold it: int, str or bool."""
-    tags: list[str]
+    event_types: list[str]
     timers: list[str]
     schema: dict[str, Any]
     """What the program says of its state, as `state.schemas` writes it."""
-    wiring: dict[str, Any]
-    sources: list[str]
+    layout: dict[str, Any]
+    channels: list[str]
     start: str
     """What a state without entries in shards begins with, in the codec's bytes."""
     layouts: list[Any] = field(default_factory=list)
     entry: Any = None
     windows: dict[str, Any] | None = None
     times: dict[str, str] = field(default_factory=dict)
-    """The field that is the time of events of a tag, if it is not called `time`."""
+    """The field that is the time of events of an event type, if it is not called `time`."""
     version: int = 1
 
     def write(self) -> bytes:
@@ -71,14 +71,14 @@ class Description:
         return cls(**{**found, "by": tuple(found["by"])})
 
     @cached_property
-    def said(self) -> Schema:
+    def emitted(self) -> Schema:
         """Return what the program says of its state."""
         return read_schema(self.schema)
 
     @cached_property
     def classes(self) -> dict[str, type]:
         """Return a stand-in for each record and each enum, by name: it has the same fields."""
-        found = {name: make_stand_in(kind) for name, kind in self.said.records.items()}
+        found = {name: make_stand_in(kind) for name, kind in self.emitted.records.items()}
         for name, time in self.times.items():
             setattr(found[name], NAMED, time)
         return found
@@ -89,14 +89,14 @@ class Description:
         return Codec(self.classes.values())
 
     @cached_property
-    def tag_classes(self) -> tuple[Tag, ...]:
-        """Return the stand-ins of the tags, in the program's order."""
-        return tuple(self.classes[name] for name in self.tags)
+    def type_classes(self) -> tuple[EventType, ...]:
+        """Return the stand-ins of the event types, in the program's order."""
+        return tuple(self.classes[name] for name in self.event_types)
 
     @cached_property
     def plan(self) -> Layout:
-        """Return the wiring, over stand-ins."""
-        told = self.wiring
+        """Return the layout, over stand-ins."""
+        told = self.layout
         known = self.classes
         return Layout(
             told["way"],
@@ -105,9 +105,9 @@ class Description:
             frozenset(known[name] for name in told["cuts"]),
             (),
             {known[name]: leaf for name, leaf in told["leaves"].items()},
-            frozenset(known[name] for name in told["speaking"]),
+            frozenset(known[name] for name in told["deferring"]),
             {known[name]: by for name, by in told["entries"].items()},
-            frozenset(self.codec.decode(bytes.fromhex(told["hot"]))),
+            frozenset(self.codec.decode(bytes.fromhex(told["hot_keys"]))),
             told["lanes"],
         )
 
@@ -122,8 +122,8 @@ class Description:
         return read_layout(self.entry, self.classes, self.codec)
 
     @cached_property
-    def tag_layouts(self) -> tuple[ColumnLayout, ...]:
-        """Return how the events of each tag lie in columns."""
+    def type_layouts(self) -> tuple[ColumnLayout, ...]:
+        """Return how the events of each event type lie in columns."""
         return tuple(read_layout(one, self.classes, self.codec) for one in self.layouts)
 
     @cached_property
@@ -131,17 +131,17 @@ class Description:
         """Return where windows lie; of use for their slices, not for what they say."""
         assert self.windows is not None
         told = self.windows
-        tag = self.tag_classes[0]
+        event_type = self.type_classes[0]
         parts = tuple(SlicePart(*part) for part in told["parts"])
         return WindowPlan(
-            tag, tag, told["key"], told["size"], told["every"], told["offset"], parts, (),
+            event_type, event_type, told["key"], told["size"], told["every"], told["offset"], parts, (),
             told["gap"],
         )  # fmt: skip
 
 
 def describe_job(job: Job) -> Description:
     """Describe the state of a run."""
-    program, wiring, plan = job.program, job.wiring, job.columns
+    program, shard_layout, plan = job.program, job.layout, job.columns
     form: Form = "objects"
     if plan is not None:
         form = "columns" if plan.windows is None else "windows"
@@ -155,15 +155,15 @@ def describe_job(job: Job) -> Description:
         form=form,
         by=path,
         key=key,
-        tags=[tag.__name__ for tag in program.tags],
-        timers=[timer.tag.__name__ for timer in program.timers],
+        event_types=[event_type.__name__ for event_type in program.event_types],
+        timers=[timer.event_type.__name__ for timer in program.timers],
         schema=write_schema(describe_program(program)),
-        wiring=_describe_wiring(wiring, job.codec),
-        sources=sorted(job.sources),
+        layout=_describe_layout(shard_layout, job.codec),
+        channels=sorted(job.channels),
         start=job.codec.encode(program.init).hex(),
         layouts=[] if plan is None else [write_layout(one, job.codec) for one in plan.layouts],
         entry=entry,
-        times={t.__name__: time_field(t) for t in program.tags if time_field(t) != "time"},
+        times={t.__name__: time_field(t) for t in program.event_types if time_field(t) != "time"},
         windows=None if plan is None or plan.windows is None else _describe_windows(plan.windows),
     )
 
@@ -175,24 +175,24 @@ def _find_path(job: Job) -> tuple[tuple[str, ...], str | None]:
         path.append(shape.by)
         shape = getattr(shape, "inner", None)
     kinds = {
-        field_types(tag)[path[0]].__name__
-        for tag in job.program.inputs
-        if path and path[0] in field_names(tag)
+        field_types(event_type)[path[0]].__name__
+        for event_type in job.program.inputs
+        if path and path[0] in field_names(event_type)
     }
     return tuple(path), kinds.pop() if len(kinds) == 1 else None
 
 
-def _describe_wiring(wiring: Layout, codec: Codec) -> dict[str, Any]:
+def _describe_layout(shard_layout: Layout, codec: Codec) -> dict[str, Any]:
     return {
-        "way": wiring.way,
-        "shards": wiring.shards,
-        "keys": list(wiring.keys),
-        "cuts": sorted(tag.__name__ for tag in wiring.cuts),
-        "leaves": {tag.__name__: name for tag, name in wiring.leaves.items()},
-        "speaking": sorted(tag.__name__ for tag in wiring.speaking),
-        "entries": {tag.__name__: by for tag, by in wiring.entries.items()},
-        "hot": codec.encode(tuple(sorted(wiring.hot, key=repr))).hex(),
-        "lanes": wiring.lanes,
+        "way": shard_layout.way,
+        "shards": shard_layout.shards,
+        "keys": list(shard_layout.keys),
+        "cuts": sorted(event_type.__name__ for event_type in shard_layout.cuts),
+        "leaves": {event_type.__name__: name for event_type, name in shard_layout.leaves.items()},
+        "deferring": sorted(event_type.__name__ for event_type in shard_layout.deferring),
+        "entries": {event_type.__name__: by for event_type, by in shard_layout.entries.items()},
+        "hot_keys": codec.encode(tuple(sorted(shard_layout.hot_keys, key=repr))).hex(),
+        "lanes": shard_layout.lanes,
     }
 
 

@@ -5,49 +5,51 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from anabranch.errors import AnabranchError
-from anabranch.eventtime.channels import Source
+from anabranch.eventtime.channels import Channel
 from anabranch.model.program import Program
 from anabranch.plan.layouts import Layout
 from anabranch.savepoints.program_fingerprint import fingerprint_program
 
-_SOURCE = "source "
-"""What the name of a source's part begins with."""
+_CHANNEL = "channel "
+"""What the name of a channel's part begins with."""
 
 
 class ChangedProgramError(AnabranchError, ValueError):
     """A query was restarted on a checkpoint that another program, or other settings, had made."""
 
 
-def fingerprint(program: Program, wiring: Layout, sources: Mapping[str, Source]) -> dict[str, str]:
+def fingerprint(
+    program: Program, layout: Layout, channels: Mapping[str, Channel]
+) -> dict[str, str]:
     """Return what a state depends on, part by part."""
     parts = fingerprint_program(program)
     code = parts.pop("code")
     return {
         **parts,
-        "shards": str(wiring.shards),
-        "way": f"{wiring.way} {', '.join(wiring.keys)}".strip(),
-        "hot": ", ".join(sorted(map(repr, wiring.hot))),
-        **{name_part(name): _describe_source(sources[name]) for name in sorted(sources)},
+        "shards": str(layout.shards),
+        "way": f"{layout.way} {', '.join(layout.keys)}".strip(),
+        "hot_keys": ", ".join(sorted(map(repr, layout.hot_keys))),
+        **{name_part(name): _describe_channel(channels[name]) for name in sorted(channels)},
         "code": code,
     }
 
 
-def name_part(source: str) -> str:
-    """Return the name of the part of a fingerprint that describes a source."""
-    return f"{_SOURCE}{source!r}"
+def name_part(channel: str) -> str:
+    """Return the name of the part of a fingerprint that describes a channel."""
+    return f"{_CHANNEL}{channel!r}"
 
 
-def find_added(stored: Mapping[str, str], sources: Iterable[str]) -> list[str]:
-    """Return the sources that a state was not made with; none if an earlier build did not record them."""
-    if not any(part.startswith(_SOURCE) for part in stored):
+def find_added(stored: Mapping[str, str], channels: Iterable[str]) -> list[str]:
+    """Return the channels that a state was not made with; none if an earlier build did not record them."""
+    if not any(part.startswith(_CHANNEL) for part in stored):
         return []
-    return sorted(name for name in sources if name_part(name) not in stored)
+    return sorted(name for name in channels if name_part(name) not in stored)
 
 
 def check_fingerprint(stored: Mapping[str, str], current: Mapping[str, str]) -> None:
     """Refuse to go on with a state that something else has made; say what changed.
 
-    Sources may be added: they join at the frontier that the state has reached.
+    Channels may be added: they join at the watermark that the state has reached.
     """
     changed = [
         name
@@ -63,11 +65,11 @@ def check_fingerprint(stored: Mapping[str, str], current: Mapping[str, str]) -> 
             got="; ".join(f"{name}: {current[name]}" for name in changed),
             cure=_find_cure(changed),
         )
-    gone = [part for part in stored if part.startswith(_SOURCE) and part not in current]
-    if gone and any(part.startswith(_SOURCE) for part in current):
-        declared = [part for part in current if part.startswith(_SOURCE)]
+    gone = [part for part in stored if part.startswith(_CHANNEL) and part not in current]
+    if gone and any(part.startswith(_CHANNEL) for part in current):
+        declared = [part for part in current if part.startswith(_CHANNEL)]
         raise ChangedProgramError(
-            f"this checkpoint was made with {', '.join(gone)}, and no feed declares it now",
+            f"this checkpoint was made with {', '.join(gone)}, and no source declares it now",
             expected="; ".join(stored[part] for part in gone),
             got=", ".join(declared),
             cure="declare it again. One that brings nothing more ends with a heartbeat at the end of time, "
@@ -80,7 +82,7 @@ def _find_cure(changed: list[str]) -> str:
         return "restart with what made it, or run anabranch rescale first"
     if changed == ["frames"]:
         return (
-            "give it as many frames as before, in the same order. Files and sources in a source_column= can be "
+            "give it as many frames as before, in the same order. Files and channels in a channel_column= can be "
             "added at a restart; for a frame, make a savepoint, and restore it with the new frame after the others"
         )
     if "mode" in changed:
@@ -91,12 +93,12 @@ def _find_cure(changed: list[str]) -> str:
     )
 
 
-def _describe_source(source: Source) -> str:
-    # When a source counts as idle may change from run to run: what was decided by it is recorded.
-    names = ["name", "lateness", "strict", "ahead"]
-    names += ["in_turn"] if source.in_turn else []
-    told = [getattr(source, name) for name in names]
-    return f"Source({', '.join(f'{n}={v!r}' for n, v in zip(names, told, strict=True))})"
+def _describe_channel(channel: Channel) -> str:
+    # When a channel counts as idle may change from run to run: what was decided by it is recorded.
+    names = ["name", "lateness", "unique_times", "max_ahead"]
+    names += ["order"] if channel.in_arrival_order else []
+    told = [getattr(channel, name) for name in names]
+    return f"Channel({', '.join(f'{n}={v!r}' for n, v in zip(names, told, strict=True))})"
 
 
 def _only_python_changed(name: str, stored: Mapping[str, str], current: str) -> bool:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from anabranch.eventtime.channels import Source
+from anabranch.eventtime.channels import Channel
 from anabranch.microbatch.job.column_plan import ColumnPlan
 from anabranch.microbatch.job.fingerprint import fingerprint
 from anabranch.model.program import Program
 from anabranch.plan.layout_plans import check_layout
 from anabranch.plan.layouts import Layout
-from anabranch.speculation.spoken import Mode
+from anabranch.speculation.output_changes import Mode
 from anabranch.state.durable.codec import Codec
 
 
@@ -25,8 +25,8 @@ class Job:
     """
 
     program: Program
-    wiring: Layout
-    sources: dict[str, Source]
+    layout: Layout
+    channels: dict[str, Channel]
     codec: Codec
     ended: bool = False
     columns: ColumnPlan | None = None
@@ -35,12 +35,12 @@ class Job:
     row_reason: str | None = None
     """Why the run takes the row path, if it could not take the columnar one."""
     frames: int = 0
-    """How many of the feeds are frames: Spark knows each by its place among them."""
+    """How many of the sources are frames: Spark knows each by its place among them."""
     mixed: frozenset[str] = frozenset()
-    """The sources that a column tells apart, in rows that were read before they were declared."""
+    """The channels that a column tells apart, in rows that were read before they were declared."""
 
     def __post_init__(self) -> None:
-        check_layout(self.program, self.wiring)
+        check_layout(self.program, self.layout)
 
     def fingerprint(self) -> dict[str, str]:
         """Return what the state depends on. It is found out once, where the job is made, and shipped."""
@@ -48,7 +48,7 @@ class Job:
 
     @cached_property
     def _made_by(self) -> dict[str, str]:
-        found = fingerprint(self.program, self.wiring, self.sources)
+        found = fingerprint(self.program, self.layout, self.channels)
         state = "in objects" if self.columns is None else "in columns"
         # What is kept for a key that is pending has not always been kept.
         mode = self.mode if self.mode == "settled" else "speculative, by segments and keys"

@@ -40,7 +40,7 @@ def plan_path(program: Program, plan: ColumnPlan | str, columnar: Columnar) -> P
         raise InputError(
             f"{program.name} can't take the columnar path",
             where=locate_program(program),
-            expected="a program and sources that fit columns",
+            expected="a program and channels that fit columns",
             got=plan,
             cure='change that, or run with columnar="auto"',
         )

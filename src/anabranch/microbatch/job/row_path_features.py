@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from anabranch.eventtime.channels import Source
+from anabranch.eventtime.channels import Channel
 from anabranch.eventtime.disorder import Estimated
 from anabranch.kernels.column_layouts import (
     OBJECT,
@@ -22,11 +22,11 @@ from anabranch.kernels.column_layouts import (
 from anabranch.kernels.kernel import make_kernel
 from anabranch.microbatch.job.column_types import find_odd_field, fits_columns
 from anabranch.microbatch.job.window_plan import plan_windows
-from anabranch.model.events import LANE, SOURCE, Tag, field_names, field_types
+from anabranch.model.events import CHANNEL, LANE, EventType, field_names, field_types
 from anabranch.model.program import Program, StateType
 from anabranch.model.step import find_limit, has_ages
 from anabranch.plan.layouts import Layout
-from anabranch.speculation.spoken import Mode
+from anabranch.speculation.output_changes import Mode
 from anabranch.state.exact import MeanState, SumState, VarianceState
 from anabranch.state.sharing import Shared
 
@@ -34,11 +34,11 @@ _WIDE = (SumState, MeanState, VarianceState)
 
 
 class Use(NamedTuple):
-    """A program as it is run: its layout, its sources, whether all are numbered, and the mode."""
+    """A program as it is run: its layout, its channels, whether all are numbered, and the mode."""
 
     program: Program
-    wiring: Layout
-    sources: Mapping[str, Source]
+    layout: Layout
+    channels: Mapping[str, Channel]
     numbered: bool = True
     mode: Mode = "settled"
 
@@ -75,9 +75,11 @@ def list_gaps(use: Use) -> Iterator[Gap]:
             yield Gap(feature, reason)
 
 
-def folded_types(program: Program, wiring: Layout) -> list[str]:
+def folded_types(program: Program, shard_layout: Layout) -> list[str]:
     """Return the state types that shards fold."""
-    return sorted({*wiring.leaves.values()} if wiring.way == "forked" else {program.initial.name})
+    return sorted(
+        {*shard_layout.leaves.values()} if shard_layout.way == "forked" else {program.initial.name}
+    )
 
 
 def _find_mode(use: Use) -> str | None:
@@ -85,26 +87,26 @@ def _find_mode(use: Use) -> str | None:
 
 
 def _find_unnumbered(use: Use) -> str | None:
-    return None if use.numbered else "some source has no sequence"
+    return None if use.numbered else "some channel has no sequence"
 
 
 def _find_ahead(use: Use) -> str | None:
-    found = [name for name, source in use.sources.items() if source.ahead is not None]
-    return f"source {found[0]!r} has a bound ahead" if found else None
+    found = [name for name, channel in use.channels.items() if channel.max_ahead is not None]
+    return f"channel {found[0]!r} has `max_ahead`" if found else None
 
 
 def _find_estimated(use: Use) -> str | None:
-    found = [n for n, source in use.sources.items() if isinstance(source.lateness, Estimated)]
-    return f"the lateness of source {found[0]!r} is estimated" if found else None
+    found = [n for n, channel in use.channels.items() if isinstance(channel.lateness, Estimated)]
+    return f"the lateness of channel {found[0]!r} is estimated" if found else None
 
 
-def _find_in_turn(use: Use) -> str | None:
-    found = [name for name, source in use.sources.items() if source.in_turn]
-    return f"events of source {found[0]!r} come in turn" if found else None
+def _find_arrival_order(use: Use) -> str | None:
+    found = [name for name, channel in use.channels.items() if channel.in_arrival_order]
+    return f"events of channel {found[0]!r} come in turn" if found else None
 
 
 def _find_odd_fields(use: Use) -> str | None:
-    found = [tag for tag in use.program.inputs if not fits_columns(tag)]
+    found = [event_type for event_type in use.program.inputs if not fits_columns(event_type)]
     if not found:
         return None
     name = find_odd_field(found[0])
@@ -138,26 +140,28 @@ def _find_timers(use: Use) -> str | None:
 
 
 def _find_deferred(use: Use) -> str | None:
-    return "what leaves say depends on the state" if use.wiring.speaking else None
+    return "what leaves say depends on the state" if use.layout.deferring else None
 
 
 def _find_hot(use: Use) -> str | None:
-    return "some keys are spread" if use.wiring.hot else None
+    return "some keys are spread" if use.layout.hot_keys else None
 
 
-Check = Callable[[Use, StateType, list[Tag]], "str | None"]
+Check = Callable[[Use, StateType, list[EventType]], "str | None"]
 
 
 def _in_types(check: Check) -> Callable[[Use], str | None]:
     """Return what asks a check of each state type that shards fold; windows fold slices instead."""
 
     def find(use: Use) -> str | None:
-        program, leaves = use.program, use.wiring.leaves
+        program, leaves = use.program, use.layout.leaves
         if program.timers:
             return None
-        for name in folded_types(program, use.wiring):
-            tags = [tag for tag in program.tags if leaves.get(tag) == name]
-            reason = check(use, program.state_type(name), tags or list(program.tags))
+        for name in folded_types(program, use.layout):
+            event_types = [
+                event_type for event_type in program.event_types if leaves.get(event_type) == name
+            ]
+            reason = check(use, program.state_type(name), event_types or list(program.event_types))
             if reason is not None:
                 return reason
         return None
@@ -165,54 +169,66 @@ def _in_types(check: Check) -> Callable[[Use], str | None]:
     return find
 
 
-def _check_limit(use: Use, kept: StateType, tags: list[Tag]) -> str | None:
+def _check_limit(use: Use, kept: StateType, event_types: list[EventType]) -> str | None:
     return "the state has a limit" if find_limit(kept.shape) is not None else None
 
 
-def _check_sources(use: Use, kept: StateType, tags: list[Tag]) -> str | None:
-    return "the state has entries per source" if kept.shape.by == SOURCE else None
+def _check_channels(use: Use, kept: StateType, event_types: list[EventType]) -> str | None:
+    return "the state has entries per channel" if kept.shape.by == CHANNEL else None
 
 
-def _check_nesting(use: Use, kept: StateType, tags: list[Tag]) -> str | None:
+def _check_nesting(use: Use, kept: StateType, event_types: list[EventType]) -> str | None:
     shape: Any = kept.shape
     nested = shape.by is not None and shape.inner.by is not None
     return "the state has entries within entries" if nested else None
 
 
-def _check_lanes(use: Use, kept: StateType, tags: list[Tag]) -> str | None:
-    laned = kept.shape.by == LANE and use.wiring.way != "forked"
+def _check_lanes(use: Use, kept: StateType, event_types: list[EventType]) -> str | None:
+    laned = kept.shape.by == LANE and use.layout.way != "forked"
     return "the state has lanes" if laned else None
 
 
-def _check_whole(use: Use, kept: StateType, tags: list[Tag]) -> str | None:
+def _check_whole(use: Use, kept: StateType, event_types: list[EventType]) -> str | None:
     by = kept.shape.by
-    whole = [tag.__name__ for tag in tags if by not in kept.handlers[tag].enters]
+    whole = [
+        event_type.__name__
+        for event_type in event_types
+        if by not in kept.handlers[event_type].enters
+    ]
     return f"{whole[0]} sees all entries at once" if _has_keys(kept) and whole else None
 
 
-def _check_keys(use: Use, kept: StateType, tags: list[Tag]) -> str | None:
+def _check_keys(use: Use, kept: StateType, event_types: list[EventType]) -> str | None:
     by = kept.shape.by
     if by is None or not _has_keys(kept):
         return None
-    kinds = {tag: field_types(tag)[by] for tag in tags if by in field_names(tag)}
-    odd = [tag.__name__ for tag, kind in kinds.items() if kind not in (int, str, bool)]
+    kinds = {
+        event_type: field_types(event_type)[by]
+        for event_type in event_types
+        if by in field_names(event_type)
+    }
+    odd = [
+        event_type.__name__ for event_type, kind in kinds.items() if kind not in (int, str, bool)
+    ]
     if odd:
         return f"{odd[0]} has a key that is neither an int nor a text"
     return "keys are of several types" if len(set(kinds.values())) > 1 else None
 
 
-def _check_cuts(use: Use, kept: StateType, tags: list[Tag]) -> str | None:
+def _check_cuts(use: Use, kept: StateType, event_types: list[EventType]) -> str | None:
     by, handlers = kept.shape.by, use.program.initial.handlers
-    if use.wiring.way != "forked" or by is None or not _has_keys(kept):
+    if use.layout.way != "forked" or by is None or not _has_keys(kept):
         return None
-    single = sorted(tag.__name__ for tag in use.wiring.cuts if by in field_names(tag))
-    if any(by in handlers[tag].enters for tag in use.wiring.cuts):
+    single = sorted(
+        event_type.__name__ for event_type in use.layout.cuts if by in field_names(event_type)
+    )
+    if any(by in handlers[event_type].enters for event_type in use.layout.cuts):
         return f"{', '.join(single)} cuts one entry only"
     return None
 
 
-def _check_objects(use: Use, kept: StateType, tags: list[Tag]) -> str | None:
-    if use.wiring.way == "forked" or not _has_keys(kept):
+def _check_objects(use: Use, kept: StateType, event_types: list[EventType]) -> str | None:
+    if use.layout.way == "forked" or not _has_keys(kept):
         return None
     kernel = make_kernel(kept)
     objects = any(column.kind == OBJECT for column in list_columns(kernel.layout))
@@ -222,8 +238,8 @@ def _check_objects(use: Use, kept: StateType, tags: list[Tag]) -> str | None:
     return None
 
 
-def _check_wide(use: Use, kept: StateType, tags: list[Tag]) -> str | None:
-    if use.wiring.way == "forked" or not _has_keys(kept) or not _is_wide(make_kernel(kept).layout):
+def _check_wide(use: Use, kept: StateType, event_types: list[EventType]) -> str | None:
+    if use.layout.way == "forked" or not _has_keys(kept) or not _is_wide(make_kernel(kept).layout):
         return None
     return "an entry holds an exact sum of floats"
 
@@ -238,7 +254,7 @@ def _is_wide(layout: ColumnLayout) -> bool:
 
 
 def _has_keys(kept: StateType) -> bool:
-    return kept.shape.by not in (None, LANE, SOURCE) and not isinstance(kept.shape, Shared)
+    return kept.shape.by not in (None, LANE, CHANNEL) and not isinstance(kept.shape, Shared)
 
 
 def _begins_empty(layout: ColumnLayout) -> bool:
@@ -258,9 +274,9 @@ ROW_PATH_ONLY: tuple[Feature, ...] = (
         "lateness is computed from places in the sequence",
         _find_unnumbered,
     ),
-    Feature("`ahead`, a bound on times", "each event needs the ones before it", _find_ahead),
+    Feature("`max_ahead`, a bound on times", "each event needs the ones before it", _find_ahead),
     Feature("estimated lateness", "the estimate changes from event to event", _find_estimated),
-    Feature("arrival order (`in_turn`)", "each event's time follows from the last", _find_in_turn),
+    Feature('arrival order (`order="arrival"`)', "each event's time follows from the last", _find_arrival_order),
     Feature(
         "fields other than int, float, bool, str, datetime and date, or one of them or None",
         "a kernel reads columns of these types",
@@ -277,7 +293,7 @@ ROW_PATH_ONLY: tuple[Feature, ...] = (
             _find_deferred),
     Feature("hot keys", "a batch would hold keyed entries and deltas of one type", _find_hot),
     Feature("`Limited`", "a state is measured after each event", _in_types(_check_limit)),
-    Feature("entries per source", "the source is no column of the fields", _in_types(_check_sources)),
+    Feature("entries per channel", "the channel is no column of the fields", _in_types(_check_channels)),
     Feature("entries within entries", "columns hold one entry per key", _in_types(_check_nesting)),
     Feature("lanes, other than below markers", "columns hold one entry per key", _in_types(_check_lanes)),
     Feature(

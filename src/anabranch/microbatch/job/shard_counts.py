@@ -13,13 +13,13 @@ FEW_SHARDS = 4
 """How many do the rest of the work of windows that are folded where they are read."""
 
 
-def choose_shards(wiring: Layout, columns: ColumnPlan | None) -> int:
+def choose_shards(layout: Layout, columns: ColumnPlan | None) -> int:
     """Return how many shards a run takes by itself where events are folded as they are read.
 
     An early fold leaves so little to do that few shards do it best.
     """
     if columns is not None and columns.early:
-        if wiring.way == "forked":
+        if layout.way == "forked":
             return 1
         if columns.windows is not None:
             return FEW_SHARDS

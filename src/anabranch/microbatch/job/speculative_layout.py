@@ -19,27 +19,29 @@ def check_mode(mode: str) -> None:
         )
 
 
-def choose_speculative_layout(program: Program, shards: int, hot: Iterable[Any] = ()) -> Layout:
+def choose_speculative_layout(
+    program: Program, shards: int, hot_keys: Iterable[Any] = ()
+) -> Layout:
     """Choose the best way in which what was said can be taken back.
 
     Either every shard folds its events in order, without a root; or leaves fold apart as they do in a
     settled run, if the deltas of pending segments are all that a root has to know.
     """
-    hot = tuple(hot)
-    wiring = choose_layout(program, shards)
-    if wiring.way == "forked":
-        refused = _refuse_segments(program, wiring)
+    hot_keys = tuple(hot_keys)
+    layout = choose_layout(program, shards)
+    if layout.way == "forked":
+        refused = _refuse_segments(program, layout)
         if refused is None:
             why = "speculative: pending events fold apart too, and only what follows a change is run again"
-            wiring = choose_layout(program, shards, hot)
-            return replace(wiring, reasons=(*wiring.reasons, why))
+            layout = choose_layout(program, shards, hot_keys)
+            return replace(layout, reasons=(*layout.reasons, why))
         return _wire_one(refused)
-    if wiring.way == "shared":
+    if layout.way == "shared":
         return _wire_one("what all see changes everywhere at once")
-    if hot:
+    if hot_keys:
         why = "speculative: a hot key is not spread, since what is said may be taken back"
-        return replace(wiring, reasons=(*wiring.reasons, why))
-    return wiring
+        return replace(layout, reasons=(*layout.reasons, why))
+    return layout
 
 
 def _wire_one(why: str) -> Layout:
@@ -50,15 +52,15 @@ def _wire_one(why: str) -> Layout:
     return Layout("sequential", 1, (), frozenset(), (reason,))
 
 
-def _refuse_segments(program: Program, wiring: Layout) -> str | None:
+def _refuse_segments(program: Program, layout: Layout) -> str | None:
     """Say why the deltas of pending segments are not all that a root has to know, or None."""
     if program.lanes is not None:
         return "in lanes, order shows in the last bit"
-    for tag in program.tags:
-        if tag in wiring.speaking:
-            return f"what {tag.__name__} says depends on the state"
-    kept_by = {program.state_type(name).shape.by for name in wiring.leaves.values()} - {None}
-    for tag in program.tags:
-        if tag in wiring.cuts and kept_by & set(program.initial.handlers[tag].enters):
-            return f"{tag.__name__} waits for one entry only"
+    for event_type in program.event_types:
+        if event_type in layout.deferring:
+            return f"what {event_type.__name__} says depends on the state"
+    kept_by = {program.state_type(name).shape.by for name in layout.leaves.values()} - {None}
+    for event_type in program.event_types:
+        if event_type in layout.cuts and kept_by & set(program.initial.handlers[event_type].enters):
+            return f"{event_type.__name__} waits for one entry only"
     return None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Any
 
-from anabranch.eventtime.windows.triggers import AtFrontier, Default
+from anabranch.eventtime.windows.triggers import AfterWatermark, DefaultTrigger
 from anabranch.eventtime.windows.window_types import (
     FAR,
     Sessions,
@@ -14,7 +14,7 @@ from anabranch.eventtime.windows.window_types import (
     Tumbling,
     find_first_start,
 )
-from anabranch.model.events import Tag, field_types
+from anabranch.model.events import EventType, field_types
 from anabranch.model.program import Program
 from anabranch.model.values.event_times import time_field
 from anabranch.query.window_aggregates import Panes, Windows
@@ -39,8 +39,8 @@ class WindowPlan:
     `gap` instead of a size, and a last part, which is the time of their last event.
     """
 
-    tag: Tag
-    timer: Tag
+    event_type: EventType
+    timer: EventType
     key: str | None
     size: int
     every: int
@@ -70,21 +70,21 @@ class WindowPlan:
 
 def plan_windows(program: Program) -> WindowPlan | str:
     """Return how the windows of a program are folded by columns, or why they can't be."""
-    timer = program.timers[0].tag
+    timer = program.timers[0].event_type
     shape: Any = program.initial.shape
     inner = shape if shape.by is None else shape.inner
     windows = getattr(program.initial.handlers[program.inputs[0]].update, "__self__", None)
     if not isinstance(inner, Panes) or not isinstance(windows, Windows):
         return f"{timer.__name__} is a timer"
-    tag, windowing = program.inputs[0], inner.windowing
-    reason = _find_odd_windowing(windows) or _find_odd_key(tag, windows.key)
+    event_type, windowing = program.inputs[0], inner.windowing
+    reason = _find_odd_windowing(windows) or _find_odd_key(event_type, windows.key)
     if reason is not None:
         return reason
     parts: list[SlicePart] = []
     results: list[tuple[str, tuple[int, ...]]] = []
     assert isinstance(windowing.fold, Several)
     for name, part in windowing.fold.parts.items():
-        found = _read_parts(tag, *(part if isinstance(part, tuple) else (part, None)))
+        found = _read_parts(event_type, *(part if isinstance(part, tuple) else (part, None)))
         if found is None:
             return f"{name} is not counted, added up or compared by whole numbers"
         results.append((name, tuple(_place(parts, part) for part in found)))
@@ -93,20 +93,20 @@ def plan_windows(program: Program) -> WindowPlan | str:
         return "windows are so long that their ends may not fit into 64 bits"
     if isinstance(window, Sessions):
         return WindowPlan(
-            tag,
+            event_type,
             timer,
             windows.key,
             0,
             0,
             0,
-            (*parts, SlicePart("max", time_field(tag))),
+            (*parts, SlicePart("max", time_field(event_type))),
             tuple(results),
             int(window.gap),
             windows.timestamped,
         )
     every = window.every if isinstance(window, Sliding) else window.size
     return WindowPlan(
-        tag,
+        event_type,
         timer,
         windows.key,
         int(window.size),
@@ -123,12 +123,12 @@ def _find_odd_windowing(windows: Windows) -> str | None:
     trigger = windowing.trigger
     if not isinstance(windowing.window, Tumbling | Sliding | Sessions):
         return f"{type(windowing.window).__name__} windows do not lie on a grid"
-    silent = isinstance(trigger, AtFrontier) and trigger.early is None
+    silent = isinstance(trigger, AfterWatermark) and trigger.early is None
     if windows.delay is not None:
         return f"windows are cut by {windows.at}, and not by the clock"
     if windowing.lateness:
         return "windows stay open for late events"
-    if trigger != Default() and not silent:
+    if trigger != DefaultTrigger() and not silent:
         return f"windows have a trigger of their own, {trigger}"
     if windowing.output_time != "end" or windowing.closing != "if_new":
         return "panes have a time of their own, or are said in any case"
@@ -137,17 +137,17 @@ def _find_odd_windowing(windows: Windows) -> str | None:
     return None
 
 
-def _find_odd_key(tag: Tag, key: str | None) -> str | None:
-    if key is not None and field_types(tag)[key] not in _KEYS:
-        return f"{tag.__name__} has a key that is neither an int nor a text"
+def _find_odd_key(event_type: EventType, key: str | None) -> str | None:
+    if key is not None and field_types(event_type)[key] not in _KEYS:
+        return f"{event_type.__name__} has a key that is neither an int nor a text"
     return None
 
 
-def _read_parts(tag: Tag, fold: Any, read: Any) -> list[SlicePart] | None:
+def _read_parts(event_type: EventType, fold: Any, read: Any) -> list[SlicePart] | None:
     """Return the columns that a ready-made state is made of, if whole numbers will do."""
     if type(fold) is Count and fold.start == 0 and read is None:
         return [SlicePart("count")]
-    if not isinstance(read, str) or field_types(tag)[read] is not int:
+    if not isinstance(read, str) or field_types(event_type)[read] is not int:
         return None
     if type(fold) is Sum and type(fold.start) is int and fold.start == 0:
         return [SlicePart("sum", read)]

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from anabranch.eventtime.held_back import Stand, name_holders
+from anabranch.eventtime.held_back import ChannelStatus, name_holders
 from anabranch.microbatch.columns.allocator import keep_freed
 from anabranch.microbatch.exchange.deltas import Delta
 from anabranch.microbatch.exchange.envelope_kinds import Kind, is_restore
@@ -71,9 +71,9 @@ class GroupOperator:
         rows = [(to, kind, encode(data)) for to, kind, data in mail]
         return pd.DataFrame(rows, columns=["to", "kind", "payload"]).astype({"to": "int32"})
 
-    def _say(self, said: list[ResultRow], tables: Sequence[pa.Table] = ()) -> pd.DataFrame:
+    def _say(self, emitted: list[ResultRow], tables: Sequence[pa.Table] = ()) -> pd.DataFrame:
         """Return rows of the result, and tables of them, in packs."""
-        table = make_table(said, tables)
+        table = make_table(emitted, tables)
         packs = list(pack(table))
         summaries = [summarize(table), *([None] * (len(packs) - 1))] if packs else []
         return pd.DataFrame({"pack": packs, "ledger": pd.Series(summaries, dtype=object)})
@@ -89,23 +89,23 @@ class LeafOperator(GroupOperator):
     """Run one shard per group."""
 
     def _find_number(self, key: int) -> int:
-        return find_numbers(self._job.wiring.shards)[key]
+        return find_numbers(self._job.layout.shards)[key]
 
     def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
         """Take in a batch's envelopes."""
         shard, spines = _run_shard(self._job, number, self._store, rows)
-        said = [*shard.said, _describe_shard(shard)]
-        if not self._job.wiring.has_root:
-            return self._say(said, shard.tables)
+        emitted = [*shard.emitted, _describe_shard(shard)]
+        if not self._job.layout.has_root:
+            return self._say(emitted, shard.tables)
         relay = -1 - shard.number
-        mail: list[_Letter] = [(relay, Kind.RESULT_ROWS, [tuple(row) for row in said])]
+        mail: list[_Letter] = [(relay, Kind.RESULT_ROWS, [tuple(row) for row in emitted])]
         mail += [(root, Kind.RESTORE_SPINE, spine) for root, spine in spines.items()]
-        if shard.unsaid:
+        if shard.deferred:
             mail.append(
-                (relay, Kind.DEFERRED, [(key, tuple(event)) for key, event in shard.unsaid])
+                (relay, Kind.DEFERRED, [(key, tuple(event)) for key, event in shard.deferred])
             )
         # A root that is not heard in a batch would be missing from its ledger; so one shard always writes.
-        own = {shard.number} if self._job.wiring.way == "keyed" or shard.number == 0 else set()
+        own = {shard.number} if self._job.layout.way == "keyed" or shard.number == 0 else set()
         for root in sorted({delta.root for delta in shard.deltas} | own):
             deltas = [_lower(delta) for delta in shard.deltas if delta.root == root]
             mail.append((root, Kind.DELTAS, deltas))
@@ -122,9 +122,9 @@ class RootOperator(GroupOperator):
     def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
         """Join a batch's deltas and run its markers."""
         letters = list(self._read(rows))
-        speaking = bool(self._job.wiring.speaking)
+        deferring = bool(self._job.layout.deferring)
         if number < 0:
-            if speaking:
+            if deferring:
                 return self._post([(-1 - number, kind, data) for kind, data in letters])
             return self._say([ResultRow(*row) for _, rows in letters for row in rows])
         root = Root(self._job, self._store)
@@ -136,15 +136,15 @@ class RootOperator(GroupOperator):
             for wanted in (Kind.DELTAS, Kind.PENDING_DELTAS)
         )
         root.process(deltas, ahead)
-        said = [*root.said, describe_ledger("root", number, root.ledger, {})]
-        if not speaking:
-            return self._say(said)
-        mail: list[_Letter] = [(number, Kind.RESULT_ROWS, [tuple(row) for row in said])]
+        emitted = [*root.emitted, describe_ledger("root", number, root.ledger, {})]
+        if not deferring:
+            return self._say(emitted)
+        mail: list[_Letter] = [(number, Kind.RESULT_ROWS, [tuple(row) for row in emitted])]
         for spine in spines:
-            mail += [(shard, Kind.RESTORE_SPINE, spine) for shard in range(self._job.wiring.shards)]
+            mail += [(shard, Kind.RESTORE_SPINE, spine) for shard in range(self._job.layout.shards)]
         if root.states:
             mail += [
-                (shard, Kind.ROOT_STATES, root.states) for shard in range(self._job.wiring.shards)
+                (shard, Kind.ROOT_STATES, root.states) for shard in range(self._job.layout.shards)
             ]
         return self._post(mail)
 
@@ -152,7 +152,7 @@ class RootOperator(GroupOperator):
 class DeferredOutputOperator(GroupOperator):
     """Let a shard's leaves say what depends on the root's state."""
 
-    role = "speaker"
+    role = "deferred_outputs"
 
     def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
         """Say what is unsaid."""
@@ -161,24 +161,24 @@ class DeferredOutputOperator(GroupOperator):
             Kind.DEFERRED: [],
             Kind.ROOT_STATES: [],
         }
-        speaker = DeferredOutputs(self._job, self._store)
+        deferred_outputs = DeferredOutputs(self._job, self._store)
         for kind, data in self._read(rows):
             if kind == Kind.RESTORE_SPINE:
-                speaker.restore(data)
+                deferred_outputs.restore(data)
             else:
                 found[kind] += data
-        unsaid = ((place, Event(*event)) for place, event in found[Kind.DEFERRED])
-        speaker.process(unsaid, found[Kind.ROOT_STATES])
-        said = [ResultRow(*row) for row in found[Kind.RESULT_ROWS]]
-        counts = describe_ledger("speaker", number, speaker.ledger, {})
-        return self._say([*said, *speaker.said, counts])
+        deferred = ((place, Event(*event)) for place, event in found[Kind.DEFERRED])
+        deferred_outputs.process(deferred, found[Kind.ROOT_STATES])
+        emitted = [ResultRow(*row) for row in found[Kind.RESULT_ROWS]]
+        counts = describe_ledger("deferred_outputs", number, deferred_outputs.ledger, {})
+        return self._say([*emitted, *deferred_outputs.emitted, counts])
 
 
 class SingleShardOperator(GroupOperator):
     """Run the only shard there is, the root and what leaves say, without mail between them."""
 
     def _find_number(self, key: int) -> int:
-        return find_numbers(self._job.wiring.shards)[key]
+        return find_numbers(self._job.layout.shards)[key]
 
     def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
         """Take in a batch's envelopes, join, and speak."""
@@ -187,20 +187,23 @@ class SingleShardOperator(GroupOperator):
         root = Root(job, StorePart(self._store, "root"))
         for spine in spines.values():
             root.restore(spine)
-            if job.wiring.speaking:
-                DeferredOutputs(job, StorePart(self._store, "speaker")).restore(spine)
+            if job.layout.deferring:
+                DeferredOutputs(job, StorePart(self._store, "deferred_outputs")).restore(spine)
         root.process(shard.deltas, shard.ahead)
-        said = [
-            *shard.said,
-            *root.said,
+        emitted = [
+            *shard.emitted,
+            *root.emitted,
             _describe_shard(shard),
             describe_ledger("root", number, root.ledger, {}),
         ]
-        if job.wiring.speaking:
-            speaker = DeferredOutputs(job, StorePart(self._store, "speaker"))
-            speaker.process(shard.unsaid, root.states)
-            said += [*speaker.said, describe_ledger("speaker", number, speaker.ledger, {})]
-        return self._say(said)
+        if job.layout.deferring:
+            deferred_outputs = DeferredOutputs(job, StorePart(self._store, "deferred_outputs"))
+            deferred_outputs.process(shard.deferred, root.states)
+            emitted += [
+                *deferred_outputs.emitted,
+                describe_ledger("deferred_outputs", number, deferred_outputs.ledger, {}),
+            ]
+        return self._say(emitted)
 
 
 class BarrierOperator(GroupOperator):
@@ -214,7 +217,7 @@ class BarrierOperator(GroupOperator):
 
     def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
         """Take in a batch's rows, in which `time`, `seq` and `distance` are texts."""
-        taken = [ResultRow(*row) for frame in rows for row in _read_said(frame)]
+        taken = [ResultRow(*row) for frame in rows for row in _read_emitted(frame)]
         return self._say(RowBarrier(self._store).process(taken))
 
 
@@ -235,23 +238,25 @@ def _run_shard(job: Job, number: int, store: Store, rows: Iterator[pd.DataFrame]
 
 
 def _describe_shard(shard: AnyShard) -> ResultRow:
-    more: dict[str, Any] = {"frontier": shard.frontier, "sources": shard.frontiers}
+    more: dict[str, Any] = {"watermark": shard.watermark, "channels": shard.watermarks}
     more["input_events"] = shard.input_events
     if shard.number == 0:  # All shards know the same; one tells.
-        about = describe_standings(shard.job.sources, shard.standings)
-        stands = {name: Stand(time, **about[name]) for name, time in shard.frontiers.items()}
-        holders = name_holders(shard.frontier, stands)
+        about = describe_standings(shard.job.channels, shard.standings)
+        statuses = {
+            name: ChannelStatus(time, **about[name]) for name, time in shard.watermarks.items()
+        }
+        holders = name_holders(shard.watermark, statuses)
         more |= {"about": about} | ({"held_back_by": holders} if holders else {})
     return describe_ledger("shard", shard.number, shard.ledger, more)
 
 
-def _read_said(frame: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
+def _read_emitted(frame: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
     plain = frame[list(ResultRow._fields)].astype(object)
     for row in plain.where(plain.notna(), None).itertuples(index=False, name=None):
-        kind, name, time, tag, source, seq, *rest, distance, form = row
+        kind, name, time, event_type, channel, seq, *rest, distance, form = row
         numbers = (None if text is None else int(text) for text in (time, seq, distance))
         time, seq, distance = numbers
-        yield (kind, name, time, tag, source, seq, *rest, distance, form)
+        yield (kind, name, time, event_type, channel, seq, *rest, distance, form)
 
 
 def _lower(delta: Delta) -> tuple[Any, ...]:

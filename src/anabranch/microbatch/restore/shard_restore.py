@@ -1,6 +1,6 @@
 """Restoring: a shard that takes up what a savepoint holds, in place of a batch.
 
-The letters of a seeding batch bring each shard its entries, the events that wait, and how far the sources
+The letters of a seeding batch bring each shard its entries, the events that wait, and how far the channels
 have come. After it the shard is as if it had folded all that went before. Nothing here knows Spark.
 """
 
@@ -63,7 +63,7 @@ def restore_shard(
     _take_slices(job, shard.store, letters.get(Kind.RESTORE_SLICES, []))
     waiting = [Event(*event) for part in letters.get(Kind.RESTORE_PENDING, []) for event in part]
     state = _put_together(job, next(iter(letters.get(Kind.RESTORE_STATE, [])), None), entries.found)
-    pages = _put_off(shard, waiting, _find_wakes(job, state, shard.frontier))
+    pages = _put_off(shard, waiting, _find_wakes(job, state, shard.watermark))
     pending = sum(counted for _, counted in pages.values())
     # What waits is counted where it waits; the rest of the account is kept by one shard.
     told = Ledger(*ledger)
@@ -74,9 +74,9 @@ def restore_shard(
 
 def _put_together(job: Job, state: Any, entries: Any) -> Any:
     """Return what a shard holds of the state."""
-    if job.wiring.way == "keyed":
+    if job.layout.way == "keyed":
         return entries
-    if job.wiring.way == "shared":
+    if job.layout.way == "shared":
         return Held(state, Map() if entries is None else entries)
     return state
 
@@ -100,10 +100,10 @@ def _join_deltas(job: Job, several: list[dict[str, Any]]) -> dict[str, Any]:
     return joined
 
 
-def _find_wakes(job: Job, state: Any, frontier: int) -> list[Event]:
+def _find_wakes(job: Job, state: Any, watermark: int) -> list[Event]:
     if not job.program.timers or job.columns is not None or state is None:
         return []
-    return find_set(job.program, state, frontier)
+    return find_set(job.program, state, watermark)
 
 
 def _put_off(
@@ -112,14 +112,14 @@ def _put_off(
     """Put events that wait, and timers, into pages, as a batch would have done."""
     if isinstance(shard, RowShard):
         return shard.put_off([*waiting, *wakes])
-    by_tag: dict[type, list[Event]] = {}
+    by_type: dict[type, list[Event]] = {}
     for event in waiting:
-        by_tag.setdefault(type(event.data), []).append(event)
+        by_type.setdefault(type(event.data), []).append(event)
     pages: dict[int, tuple[int, int]] = {}
-    for number, tag in enumerate(shard.job.program.tags):
-        if tag in by_tag:
+    for number, event_type in enumerate(shard.job.program.event_types):
+        if event_type in by_type:
             layout = shard.plan.layouts[number]
-            shard.put_off(make_table(number, layout, by_tag[tag], shard.plan.codes), pages)
+            shard.put_off(make_table(number, layout, by_type[event_type], shard.plan.codes), pages)
     return pages
 
 
@@ -152,7 +152,7 @@ class _Entries:
         if self._pages:
             self._keep_columns()
         if self.found is not None:
-            entries = HashedBook(self._store, self._job.codec, self._job.wiring.shards)
+            entries = HashedBook(self._store, self._job.codec, self._job.layout.shards)
             for key, entry in self.found.entries().items():
                 entries.set(key, entry)
             entries.flush()

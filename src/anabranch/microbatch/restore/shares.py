@@ -1,7 +1,7 @@
 """Dealing: letters that bring each shard its share of a savepoint, however many shards there are.
 
 What a savepoint holds does not depend on shards. So the way from one number of them to another, from one
-wiring to another, or from objects to columns, is to deal it out again.
+layout to another, or from objects to columns, is to deal it out again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import InputError
-from anabranch.eventtime.joining import join_sources
+from anabranch.eventtime.joining import join_channels
 from anabranch.eventtime.ledger import Ledger
 from anabranch.kernels.numpy_columns import Columns, Strings, pack
 from anabranch.microbatch.columns.event_tables import OutgrownStateError
@@ -41,34 +41,34 @@ _MANY = 1 << 16
 def deal_heads(
     job: Job, standings: Mapping[str, Standing], ledger: Ledger, clock_ms: int | None
 ) -> Iterator[Envelope]:
-    """Tell every shard how far sources have come; one of them keeps the account."""
-    begun = begin_sources(job, standings)
+    """Tell every shard how far channels have come; one of them keeps the account."""
+    begun = begin_channels(job, standings)
     told = {name: tuple(standing) for name, standing in begun.items()}
-    for shard in range(job.wiring.shards):
+    for shard in range(job.layout.shards):
         counted = ledger if shard == 0 else Ledger()
         yield _write(job, shard, Kind.RESTORE_HEAD, (told, tuple(counted), clock_ms))
 
 
-def begin_sources(job: Job, standings: Mapping[str, Standing]) -> dict[str, Standing]:
-    """Return the sources' standings; a new source joins at the frontier that was reached."""
-    gone = sorted(set(standings) - set(job.sources))
+def begin_channels(job: Job, standings: Mapping[str, Standing]) -> dict[str, Standing]:
+    """Return the channels' standings; a new channel joins at the watermark that was reached."""
+    gone = sorted(set(standings) - set(job.channels))
     if gone:
         raise InputError(
             f"the savepoint has read from {', '.join(gone)}, and nobody does now",
-            expected=f"feeds for {', '.join(sorted(standings))}",
-            got=", ".join(sorted(job.sources)),
+            expected=f"sources for {', '.join(sorted(standings))}",
+            got=", ".join(sorted(job.channels)),
             cure="declare it again; one that has ended can be a folder without new files",
         )
-    added = [name for name in job.sources if name not in standings] if standings else []
-    begun = join_sources(standings, (), added, ()).standings
-    return {name: begun.get(name, Standing()) for name in job.sources}
+    added = [name for name in job.channels if name not in standings] if standings else []
+    begun = join_channels(standings, (), added, ()).standings
+    return {name: begun.get(name, Standing()) for name in job.channels}
 
 
 def deal_pending(job: Job, events: Iterable[Event]) -> Iterator[Envelope]:
     """Send events that are not stable yet to where they would have gone."""
     dealt: dict[int, list[tuple[Any, ...]]] = {}
     for event in events:
-        for shard in job.wiring.route(event):
+        for shard in job.layout.route(event):
             dealt.setdefault(shard, []).append(tuple(event))
     for shard, part in sorted(dealt.items()):
         yield _write(job, shard, Kind.RESTORE_PENDING, part)
@@ -76,21 +76,21 @@ def deal_pending(job: Job, events: Iterable[Event]) -> Iterator[Envelope]:
 
 def deal_state(job: Job, state: Any) -> Iterator[Envelope]:
     """Send a whole state to whoever keeps it, or its parts to the shards of their keys."""
-    wiring = job.wiring
-    if wiring.way == "forked":
+    shard_layout = job.layout
+    if shard_layout.way == "forked":
         spine, lanes = part_lanes(job.program.initial.shape, state)
         yield _write(job, 0, Kind.RESTORE_SPINE, (0, spine))
         yield from _deal_lanes(job, lanes)
         return
-    if wiring.way == "keyed":
+    if shard_layout.way == "keyed":
         yield from deal_objects(job, state.entries().items())
         return
-    if wiring.way == "shared":
-        for shard in range(wiring.shards):
+    if shard_layout.way == "shared":
+        for shard in range(shard_layout.shards):
             yield _write(job, shard, Kind.RESTORE_STATE, state.common)
         yield from deal_objects(job, state.each.entries().items())
         return
-    for shard in range(wiring.shards):
+    for shard in range(shard_layout.shards):
         if keeps_book(job):
             yield from _write_objects(job, shard, state.entries())
         else:
@@ -101,17 +101,17 @@ def keeps_book(job: Job) -> bool:
     """Say whether shards keep the state in columns, entry by entry, whether or not keys are their own."""
     by = job.program.initial.shape.by
     plain = job.columns is not None and job.columns.windows is None
-    return plain and by is not None and job.wiring.way != "forked"
+    return plain and by is not None and job.layout.way != "forked"
 
 
 def deal_objects(job: Job, entries: Iterable[tuple[Any, Any]]) -> Iterator[Envelope]:
     """Send entries to the shards of their keys; those of keys that are spread, to their roots."""
-    wiring = job.wiring
+    shard_layout = job.layout
     dealt: dict[int, dict[Any, Any]] = {}
     roots: dict[int, dict[Any, Any]] = {}
     for key, entry in entries:
-        place = hash_stably(key) % wiring.shards
-        part = (roots if key in wiring.hot else dealt).setdefault(place, {})
+        place = hash_stably(key) % shard_layout.shards
+        part = (roots if key in shard_layout.hot_keys else dealt).setdefault(place, {})
         part[key] = entry
         if part is not roots.get(place) and len(part) >= _MANY:
             yield from _write_objects(job, place, dealt.pop(place))
@@ -149,10 +149,10 @@ def deal_columns(
     """Send entries in columns to the shards of their keys, without touching single ones."""
     import numpy as np
 
-    shards = job.wiring.shards
+    shards = job.layout.shards
     hashes = hash_numbers(keys) if texts is None else hash_texts(texts)[keys]
     homes = hashes % shards
-    everywhere = job.wiring.way == "replicated"
+    everywhere = job.layout.way == "replicated"
     for shard in range(shards):
         rows = np.flatnonzero((homes == shard) | everywhere)
         for start in range(0, len(rows), _MANY):
@@ -163,10 +163,10 @@ def deal_columns(
 
 def deal_slices(job: Job, slices: WindowSlices, closed: int) -> Iterator[Envelope]:
     """Send slices of windows to the shards of their keys; all learn how far windows are closed."""
-    dealt = dict(route_slices(slices, job.wiring.shards))
+    dealt = dict(route_slices(slices, job.layout.shards))
     import numpy as np
 
-    for shard in range(job.wiring.shards):
+    for shard in range(job.layout.shards):
         mine = dealt.get(shard, slices.take(np.empty(0, np.int64)))
         yield _write(job, shard, Kind.RESTORE_SLICES, (write_slices(mine, {}), closed))
 
@@ -196,7 +196,7 @@ def _deal_lanes(job: Job, lanes: Any) -> Iterator[Envelope]:
     initial = job.program.initial
     dealt: dict[int, Any] = {}
     for path, lane, value in _list_lanes(initial.shape, lanes):
-        shard = lane % job.wiring.shards
+        shard = lane % job.layout.shards
         dealt[shard] = _put(dealt.get(shard, Map()), (*path, lane), value)
     for shard, part in sorted(dealt.items()):
         yield _write(job, shard, Kind.RESTORE_DELTAS, {initial.name: part})

@@ -26,12 +26,12 @@ from anabranch.microbatch.fold.window_rows import describe_windows
 from anabranch.microbatch.ingest.channel_verdicts import Standing, follow_chunks
 from anabranch.microbatch.ingest.early_folds import (
     Claim,
-    Prefold,
+    EarlyFold,
     holds,
     read_again,
     read_claim,
+    read_early_fold,
     read_gathered,
-    read_prefold,
 )
 from anabranch.microbatch.ingest.row_reader import describe_repeated
 from anabranch.microbatch.job.column_plan import ColumnPlan
@@ -42,7 +42,7 @@ from anabranch.microbatch.store import page_sizes
 from anabranch.microbatch.store.shard_head import add_pending, rewrite_pending, take_pending
 from anabranch.microbatch.store.slice_book import SliceBook
 from anabranch.microbatch.store.state_store import Store
-from anabranch.model.events import Tag
+from anabranch.model.events import EventType
 from anabranch.model.failures import Failed, attempt
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class _Letter(NamedTuple):
 
 
 Before = dict[tuple[str, int | None, int], Standing]
-"""How far its source had come before each chunk, by source, first sequence and place."""
+"""How far its channel had come before each chunk, by channel, first sequence and place."""
 
 
 class _Mail(NamedTuple):
@@ -72,7 +72,7 @@ class _Mail(NamedTuple):
 
     letters: list[_Letter]
     claims: list[Claim]
-    prefolds: list[Prefold]
+    early_folds: list[EarlyFold]
     gathered: list[tuple[Gathered, int]]
     slices: list[WindowSlices]
 
@@ -88,7 +88,7 @@ class ColumnShard(ShardBase):
         self._before: Before = {}
 
     def _admit(self, added: list[str]) -> None:
-        """Note added sources; the code of a source is its place among all names, so codes change."""
+        """Note added channels; the code of a channel is its place among all names, so codes change."""
         known = [name for name in self.plan.names if name not in added]
         super()._admit(added)
         rewrite_pending(self.store, self.head.pages, partial(self._recode, known))
@@ -99,7 +99,7 @@ class ColumnShard(ShardBase):
         codes = self.plan.codes
         table, _, _ = read_table(self.plan, page)
         places = np.array([codes[name] for name in known], np.int64)
-        return write_table(replace(table, sources=places[table.sources]))
+        return write_table(replace(table, channels=places[table.channels]))
 
     def _receive(self, kind: str, payload: bytes) -> None:
         job, mail = self.job, self._mail
@@ -108,7 +108,7 @@ class ColumnShard(ShardBase):
         elif kind == Kind.CLAIM:
             mail.claims.append(read_claim(job, payload))
         elif kind == Kind.EARLY_DELTAS:
-            mail.prefolds.append(read_prefold(job, payload))
+            mail.early_folds.append(read_early_fold(job, payload))
         elif kind == Kind.EARLY_ENTRIES:
             mail.gathered.append(read_gathered(job, payload))
         else:
@@ -119,7 +119,7 @@ class ColumnShard(ShardBase):
     def _judge(
         self, before: dict[str, Standing], chunks: list[Chunk], counts: dict[str, int]
     ) -> dict[str, Standing]:
-        after, followed = follow_chunks(self.job.sources, before, chunks)
+        after, followed = follow_chunks(self.job.channels, before, chunks)
         self._before = {
             (name, chunk.first, chunk.place): standing
             for name, found in followed.items()
@@ -144,21 +144,23 @@ class ColumnShard(ShardBase):
         counts: dict[str, int],
     ) -> tuple[dict[int, list[EventTable]], list[EarlyDelta], list[Gathered]]:
         """Return what is stable, and what was folded ahead, if all that it took for granted is so."""
-        claimed = {(claim.source, claim.first, claim.place) for claim in mail.claims}
+        claimed = {(claim.channel, claim.first, claim.place) for claim in mail.claims}
         apart = [letter for letter in mail.letters if self._key(letter) in claimed]
         plain = [letter for letter in mail.letters if self._key(letter) not in claimed]
         stable = self._release(self._sort_out(plain, before, counts), pages)
-        prefolds, gathered = mail.prefolds, mail.gathered
+        early_folds, gathered = mail.early_folds, mail.gathered
         if not self._bears_out(mail.claims, [part for part, _ in gathered], before, stable):
             # What was foreseen is not what came; so their events are needed after all.
-            prefolds, gathered = [], []
+            early_folds, gathered = [], []
             mail.slices.clear()
             apart = [self._open(p) for p in read_again(self.job, mail.claims, self.number)]
-        for tag, tables in self._release(self._sort_out(apart, before, counts), pages).items():
-            stable.setdefault(tag, []).extend(tables)
-        for prefold in prefolds:
-            self.said += prefold.said
-            for name, count in prefold.counts.items():
+        for event_type, tables in self._release(
+            self._sort_out(apart, before, counts), pages
+        ).items():
+            stable.setdefault(event_type, []).extend(tables)
+        for early_fold in early_folds:
+            self.emitted += early_fold.emitted
+            for name, count in early_fold.counts.items():
                 counts[name] += count
         for _, events in gathered:
             counts["input"] += events
@@ -166,17 +168,17 @@ class ColumnShard(ShardBase):
         folded = count_events(mail.slices)
         counts["input"] += folded
         counts["processed"] += folded
-        ahead = [delta for prefold in prefolds for delta in prefold.deltas]
+        ahead = [delta for early_fold in early_folds for delta in early_fold.deltas]
         return stable, ahead, [part for part, _ in gathered]
 
     def _open(self, payload: bytes) -> _Letter:
-        # The tag decides the layout; it stands in the note, which is read with the rest.
+        # The event type decides the layout; it stands in the note, which is read with the rest.
         table, note, more = read_table(self.plan, payload)
         return _Letter(table, note["first"], note["place"], more.get("behind"))
 
     def _key(self, letter: _Letter) -> tuple[str, int, int]:
         """Return which chunk a letter is of."""
-        return self.plan.names[int(letter.table.sources[0])], letter.first, letter.place
+        return self.plan.names[int(letter.table.channels[0])], letter.first, letter.place
 
     def _bears_out(
         self,
@@ -188,9 +190,9 @@ class ColumnShard(ShardBase):
         """Say whether all that was claimed is so."""
         program = self.job.program
         cuts = {
-            (time, program.ranks[program.tags[tag]])
-            for tag, tables in stable.items()
-            if claims and program.tags[tag] in self.plan.stops
+            (time, program.ranks[program.event_types[event_type]])
+            for event_type, tables in stable.items()
+            if claims and program.event_types[event_type] in self.plan.stops
             for table in tables
             for time in table.times.tolist()
         }
@@ -202,8 +204,8 @@ class ColumnShard(ShardBase):
         return all(
             holds(
                 claim,
-                before[claim.source, claim.first, claim.place],
-                self.frontier,
+                before[claim.channel, claim.first, claim.place],
+                self.watermark,
                 lined,
             )
             for claim in claims
@@ -221,22 +223,22 @@ class ColumnShard(ShardBase):
 
         standing = before[self._key(letter)]
         letter = self._drop_repeated(letter, standing, counts)
-        table, frontier = letter.table, standing.frontier
+        table, watermark = letter.table, standing.watermark
         counted = self._counts_here(table)
         counts["input"] += _count(counted, len(table))
         if letter.behind is None:
-            late = table.times <= frontier
+            late = table.times <= watermark
             if not late.any():
                 return table
-            bounds = np.full(len(table), frontier)
+            bounds = np.full(len(table), watermark)
         else:
             late = np.ones(len(table), np.bool_)
-            bounds = np.maximum(letter.behind, frontier)
+            bounds = np.maximum(letter.behind, watermark)
         shown = late if counted is None else late & counted
         counts["late"] += int(shown.sum())
         events = table.take(shown).events(self.plan.names)
         for event, bound in zip(events, bounds[shown].tolist(), strict=True):
-            self.said.append(self._describe_late(event, bound - event.time))
+            self.emitted.append(self._describe_late(event, bound - event.time))
         return table.take(~late)
 
     def _drop_repeated(
@@ -254,33 +256,37 @@ class ColumnShard(ShardBase):
         for event in table.take(shown).events(self.plan.names):
             counts["input"] += 1
             counts["rejected"] += 1
-            self.said.append(ResultRow("rejected", *describe_repeated(event)))
+            self.emitted.append(ResultRow("rejected", *describe_repeated(event)))
         behind = None if letter.behind is None else letter.behind[~repeated]
         return letter._replace(table=table.take(~repeated), behind=behind)
 
     def _counts_here(self, table: EventTable) -> Array | None:
         """Say which events of a table this shard counts; None if it counts them all."""
-        wiring = self.job.wiring
-        tag: Tag = self.job.program.tags[table.tag]
-        if wiring.way in ("sequential", "keyed") or tag not in wiring.cuts or wiring.shards == 1:
+        layout = self.job.layout
+        event_type: EventType = self.job.program.event_types[table.event_type]
+        if (
+            layout.way in ("sequential", "keyed")
+            or event_type not in layout.cuts
+            or layout.shards == 1
+        ):
             return None
-        here: Array = find_homes(wiring, table, self.plan.names) == self.number
+        here: Array = find_homes(layout, table, self.plan.names) == self.number
         return here
 
     def _release(
         self, good: list[EventTable], pages: dict[int, tuple[int, int]]
     ) -> dict[int, list[EventTable]]:
-        """Return what is stable, by tag; put the rest into pages, by time."""
-        kept = take_pending(self.store, pages, self.frontier)
+        """Return what is stable, by event type; put the rest into pages, by time."""
+        kept = take_pending(self.store, pages, self.watermark)
         tables = [*good, *(read_table(self.plan, data)[0] for data in kept)]
         stable: dict[int, list[EventTable]] = {}
         for table in tables:
-            ripe = table.times <= self.frontier
+            ripe = table.times <= self.watermark
             if ripe.all():
-                stable.setdefault(table.tag, []).append(table)
+                stable.setdefault(table.event_type, []).append(table)
                 continue
             if ripe.any():
-                stable.setdefault(table.tag, []).append(table.take(ripe))
+                stable.setdefault(table.event_type, []).append(table.take(ripe))
             self.put_off(table.take(~ripe), pages)
         return stable
 
@@ -304,12 +310,12 @@ class ColumnShard(ShardBase):
         if not stable and not ahead and not gathered:
             return
         # What a root's relay hands on are rows.
-        outputs = None if self.job.wiring.has_root else self.tables
+        outputs = None if self.job.layout.has_root else self.tables
         counting = Counting(
-            self.number, self.said, counts, self.plan.names, self._counts_here, outputs
+            self.number, self.emitted, counts, self.plan.names, self._counts_here, outputs
         )
         strings = Strings()
-        tables = {tag: concatenate(group, strings) for tag, group in stable.items()}
+        tables = {event_type: concatenate(group, strings) for event_type, group in stable.items()}
         self.deltas = Folds(self.job, self.store, counting).fold(tables, ahead, gathered)
 
     def _fold_windows(
@@ -325,7 +331,7 @@ class ColumnShard(ShardBase):
             table = self._set_far_aside(concatenate(tables, strings), counts)
             counts["processed"] += len(table)
             slices.append(fold_table(windows, table))
-        closed = SliceBook(windows, self.store).close(slices, self.frontier)
+        closed = SliceBook(windows, self.store).close(slices, self.watermark)
         if closed is not None and len(closed.starts):
             rank = self.job.program.ranks[windows.timer]
             self.tables.append(describe_windows(windows, rank, closed))
@@ -339,22 +345,22 @@ class ColumnShard(ShardBase):
             counts["rejected"] += 1
             failed = attempt(check_reach, event.time)
             assert isinstance(failed, Failed), "windows take this time"
-            self.said.append(describe_event("rejected", event, failed.describe(event)))
+            self.emitted.append(describe_event("rejected", event, failed.describe(event)))
         return table.take(near)
 
 
 def write_table(table: EventTable) -> bytes:
     """Return a table as bytes."""
-    more = {"source": table.sources, "seq": table.seqs}
-    return write_columns(table.columns, more, {"tag": table.tag})
+    more = {"channel": table.channels, "seq": table.seqs}
+    return write_columns(table.columns, more, {"type": table.event_type})
 
 
 def read_table(
     plan: ColumnPlan, data: bytes
 ) -> tuple[EventTable, dict[str, Any], dict[str, Array]]:
     """Return a table, its note, and the arrays that came with it."""
-    columns, more, note = read_columns(lambda note: plan.layouts[note["tag"]], data)
-    table = EventTable(note["tag"], more.pop("source"), more.pop("seq"), columns)
+    columns, more, note = read_columns(lambda note: plan.layouts[note["type"]], data)
+    table = EventTable(note["type"], more.pop("channel"), more.pop("seq"), columns)
     return table, note, more
 
 

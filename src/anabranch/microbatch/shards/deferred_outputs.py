@@ -28,7 +28,7 @@ class DeferredOutputs:
         fields = len(Ledger._fields)
         self.ledger = Ledger(*counts[:fields])
         self.store = Inventory(store, *counts[fields:])
-        self.said: list[ResultRow] = []
+        self.emitted: list[ResultRow] = []
 
     def restore(self, state: Any) -> None:
         """Begin with the state after the last cut."""
@@ -37,7 +37,7 @@ class DeferredOutputs:
         self.store.write("ledger", self.job.codec.encode(counts))
 
     def process(
-        self, unsaid: Iterable[tuple[OrderKey, Event]], states: Iterable[tuple[OrderKey, Any]]
+        self, deferred: Iterable[tuple[OrderKey, Event]], states: Iterable[tuple[OrderKey, Any]]
     ) -> None:
         """Say what is unsaid, each event on the state that it met."""
         codec, state_type = self.job.codec, self.job.program.initial
@@ -46,16 +46,16 @@ class DeferredOutputs:
         state = self.job.program.init if data is None else codec.decode(data)
         place = rejected = 0
         types = self.job.program.output_types
-        for key, event in sorted(unsaid, key=lambda pair: pair[0]):
+        for key, event in sorted(deferred, key=lambda pair: pair[0]):
             while place < len(cuts) and cuts[place][0] < key:
                 state = cuts[place][1]
                 place += 1
             stepped = attempt(state_type.step, state, event)
             if isinstance(stepped, Failed):
                 rejected += 1
-                self.said.append(describe_event("rejected", event, stepped.describe(event)))
+                self.emitted.append(describe_event("rejected", event, stepped.describe(event)))
                 continue
-            self.said += [
+            self.emitted += [
                 describe_output(v, event, i, key, types) for i, v in enumerate(stepped[1])
             ]
         known = set(self.store.held)

@@ -22,7 +22,7 @@ from anabranch.plan.foldable_leaves import join_deltas
 class Root:
     """A root at work on one batch.
 
-    All shards share one frontier, so the deltas that an event waits for arrive together with it.
+    All shards share one watermark, so the deltas that an event waits for arrive together with it.
     `states` holds the state after each cut, if leaves have something to say of it.
     """
 
@@ -34,7 +34,7 @@ class Root:
         if not self._begun and store.read("spine") is not None:  # They are written together.
             raise report_missing(store, "ledger")
         self.ledger = Ledger() if data is None else Ledger(*job.codec.decode(data))
-        self.said: list[ResultRow] = []
+        self.emitted: list[ResultRow] = []
         self.states: list[tuple[OrderKey, Any]] = []
 
     def restore(self, spine: Any) -> None:
@@ -54,7 +54,7 @@ class Root:
             outlook = ForkedRootSpeculation(program, codec, self.store, begun=self._begun)
             if not self._begun and not waiting:
                 self.restore(program.init)
-            self.said = outlook.correct(self.said, waiting, ahead)
+            self.emitted = outlook.correct(self.emitted, waiting, ahead)
 
     def _run(self, waiting: dict[OrderKey, list[Delta]]) -> None:
         job = self.job
@@ -74,15 +74,15 @@ class Root:
             stepped = attempt(program.initial.step, state, event)
             if isinstance(stepped, Failed):
                 rejected += 1
-                self.said.append(describe_event("rejected", event, stepped.describe(event)))
+                self.emitted.append(describe_event("rejected", event, stepped.describe(event)))
                 state = program.initial.set_aside(state, event)
             else:
                 processed += 1
                 state, outputs = stepped
-                self.said += [
+                self.emitted += [
                     describe_output(v, event, i, key, types) for i, v in enumerate(outputs)
                 ]
-            if job.wiring.speaking and type(event.data) in job.wiring.cuts:
+            if job.layout.deferring and type(event.data) in job.layout.cuts:
                 self.states.append((key, state))
         self.ledger = self.ledger._replace(
             processed=self.ledger.processed + processed, rejected=self.ledger.rejected + rejected

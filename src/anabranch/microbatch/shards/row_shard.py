@@ -48,22 +48,22 @@ class RowShard(ShardBase):
 
     def _receive(self, kind: str, payload: bytes) -> None:
         assert kind == Kind.EVENTS, f"a row shard takes no {kind}"
-        self._carried += unpack_events(self.job.codec, self.job.program.tags, payload)
+        self._carried += unpack_events(self.job.codec, self.job.program.event_types, payload)
 
     def _judge(
         self, before: dict[str, Standing], chunks: list[Chunk], counts: dict[str, int]
     ) -> dict[str, Standing]:
-        judgement = judge(self.job.sources, before, chunks, self._carried)
+        judgement = judge(self.job.channels, before, chunks, self._carried)
         self._good = list(self._sort_out(self._carried, judgement, counts))
         return judgement.standings
 
     def _fold(self, counts: dict[str, int]) -> Pages:
         good = self._good
-        stable, waiting = self._release(good, self.frontier)
-        timers = self._fold_stable(stable, self.frontier, counts)
+        stable, waiting = self._release(good, self.watermark)
+        timers = self._fold_stable(stable, self.watermark, counts)
         pages = self.put_off(waiting + timers)
         if self.job.mode == "speculative":
-            self._speculate(good, stable, timers, self.frontier)
+            self._speculate(good, stable, timers, self.watermark)
         return pages
 
     def _counts_here(self, event: Event) -> bool:
@@ -71,7 +71,7 @@ class RowShard(ShardBase):
         program = self.job.program
         if program.timers and is_timer(program, event):
             return False
-        return self.job.wiring.counts(event, self.number)
+        return self.job.layout.counts(event, self.number)
 
     def _sort_out(
         self, carried: list[Carried], judgement: BatchVerdicts, counts: dict[str, int]
@@ -80,28 +80,32 @@ class RowShard(ShardBase):
             here = self._counts_here(event)
             counts["input"] += here
             if verdict is None:
-                in_turn = self.job.sources[event.source].in_turn
+                in_arrival_order = self.job.channels[event.channel].in_arrival_order
                 seq = event.seq or 0
-                yield set_time(event, judgement.times[event.source, seq]) if in_turn else event
+                yield (
+                    set_time(event, judgement.times[event.channel, seq])
+                    if in_arrival_order
+                    else event
+                )
             elif here and isinstance(verdict, str):
                 counts["rejected"] += 1
-                self.said.append(describe_event("rejected", event, verdict))
+                self.emitted.append(describe_event("rejected", event, verdict))
             elif here:
                 counts["late"] += 1
-                self.said.append(self._describe_late(event, int(verdict)))
+                self.emitted.append(self._describe_late(event, int(verdict)))
 
     def _release(
-        self, good: list[Event], frontier: int
+        self, good: list[Event], watermark: int
     ) -> tuple[list[tuple[OrderKey, Event]], list[Event]]:
         """Return what is stable, in order, and what of it that was read has to wait."""
         job, store, pages = self.job, self.store, self.head.pages
         events = list(good)
-        for data in take_pending(store, pages, frontier):
+        for data in take_pending(store, pages, watermark):
             events += [
-                carried.event for carried in unpack_events(job.codec, job.program.tags, data)
+                carried.event for carried in unpack_events(job.codec, job.program.event_types, data)
             ]
-        stable = (event for event in events if event.time <= frontier)
-        waiting = [event for event in events if event.time > frontier]
+        stable = (event for event in events if event.time <= watermark)
+        waiting = [event for event in events if event.time > watermark]
         return sort_events(job.program.ranks, stable), waiting
 
     def put_off(self, waiting: list[Event]) -> dict[int, tuple[int, int]]:
@@ -121,57 +125,57 @@ class RowShard(ShardBase):
         good: list[Event],
         stable: list[tuple[OrderKey, Event]],
         timers: list[Event],
-        frontier: int,
+        watermark: int,
     ) -> None:
         """Say what pending events have to say, and what was wrong; or let the root do so."""
         job, pages = self.job, self.head.pages
-        if job.wiring.has_root:
+        if job.layout.has_root:
             ahead = ForkedShardSpeculation(
-                job.program, job.wiring, job.codec, self.store, self.number
+                job.program, job.layout, job.codec, self.store, self.number
             )
-            letters = ahead.take(good, frontier, pages, self._ends)
+            letters = ahead.take(good, watermark, pages, self._ends)
             self.ahead = [Delta(key, self.number, found, home, 0) for key, found, home in letters]
-            self.said = ahead.correct(self.said, good, stable)
+            self.emitted = ahead.correct(self.emitted, good, stable)
             return
-        memory = PendingOutputs(job.program, job.codec, job.wiring, self.store)
-        fresh = [event for event in good if event.time > frontier]
-        self.said = memory.correct(
-            self.said,
+        memory = PendingOutputs(job.program, job.codec, job.layout, self.store)
+        fresh = [event for event in good if event.time > watermark]
+        self.emitted = memory.correct(
+            self.emitted,
             touched={memory.name(event) for event in good},
             settled={memory.name(event) for _, event in stable},
             waiting=[*fresh, *timers] if memory.by_key or not good else memory.read_pending(pages),
             state=self._load_state() if good else None,
-            frontier=frontier,
+            watermark=watermark,
             counts_here=self._counts_here,
         )
 
     def _pack(self, events: list[Event]) -> bytes:
         carried = (Carried(event, None, None) for event in events)
-        return pack_events(self.job.codec, self.job.program.tags, carried)
+        return pack_events(self.job.codec, self.job.program.event_types, carried)
 
     def _fold_stable(
-        self, stable: list[tuple[OrderKey, Event]], frontier: int, counts: dict[str, int]
+        self, stable: list[tuple[OrderKey, Event]], watermark: int, counts: dict[str, int]
     ) -> list[Event]:
-        """Fold what is stable; return the timers that states have set beyond the frontier."""
-        wiring = self.job.wiring
-        rooted = wiring.way == "forked"
-        apart = [pair for pair in stable if rooted or wiring.is_hot(pair[1])]
-        if wiring.has_root:
+        """Fold what is stable; return the timers that states have set beyond the watermark."""
+        layout = self.job.layout
+        rooted = layout.way == "forked"
+        apart = [pair for pair in stable if rooted or layout.is_hot(pair[1])]
+        if layout.has_root:
             self._fold_deltas(apart, counts)
         if rooted:
             return []
-        here = [pair for pair in stable if not wiring.is_hot(pair[1])] if apart else stable
-        return self._fold_state(here, frontier, counts)
+        here = [pair for pair in stable if not layout.is_hot(pair[1])] if apart else stable
+        return self._fold_state(here, watermark, counts)
 
     def _fold_state(
-        self, stable: list[tuple[OrderKey, Event]], frontier: int, counts: dict[str, int]
+        self, stable: list[tuple[OrderKey, Event]], watermark: int, counts: dict[str, int]
     ) -> list[Event]:
         program = self.job.program
         events, wakes = stable, []
         if program.timers:
             events = [pair for pair in stable if not is_timer(program, pair[1])]
             wakes = [event for _, event in stable if is_timer(program, event)]
-        timetable = Timetable(program, self._load_state(), events, frontier, wakes)
+        timetable = Timetable(program, self._load_state(), events, watermark, wakes)
         types = program.output_types
         for key, event in timetable:
             woken = is_timer(program, event)
@@ -186,7 +190,7 @@ class RowShard(ShardBase):
                 continue
             if here:
                 counts["processed"] += not woken
-                self.said += [
+                self.emitted += [
                     describe_output(v, event, i, key, types) for i, v in enumerate(outputs)
                 ]
         self._keep_state(timetable.state, changed=bool(stable))
@@ -194,18 +198,18 @@ class RowShard(ShardBase):
 
     def _set_aside(self, event: Event, failed: Failed, counts: dict[str, int]) -> None:
         counts["rejected"] += 1
-        self.said.append(describe_event("rejected", event, failed.describe(event)))
+        self.emitted.append(describe_event("rejected", event, failed.describe(event)))
 
     def _load_state(self) -> Any:
         job = self.job
-        if job.wiring.way == "keyed":
+        if job.layout.way == "keyed":
             shape = job.program.initial.shape
             assert isinstance(shape, EntryShape)
-            return HashedBook(self.store, job.codec, job.wiring.shards)
+            return HashedBook(self.store, job.codec, job.layout.shards)
         data = self.store.read("state")
-        if job.wiring.way == "shared":
+        if job.layout.way == "shared":
             common = job.program.init.common if data is None else job.codec.decode(data)
-            return Held(common, HashedBook(self.store, job.codec, job.wiring.shards))
+            return Held(common, HashedBook(self.store, job.codec, job.layout.shards))
         return job.program.init if data is None else job.codec.decode(data)
 
     def _keep_state(self, state: Any, *, changed: bool) -> None:
@@ -221,20 +225,20 @@ class RowShard(ShardBase):
         """Fold leaves from zero; hand what lies before a cut, and what is no leaf, to the root."""
         if not stable:
             return
-        program, codec, wiring = self.job.program, self.job.codec, self.job.wiring
+        program, codec, layout = self.job.program, self.job.codec, self.job.layout
         data = self.store.read("deltas")
         deltas: dict[str, Any] = {} if data is None else codec.decode(data)
         types = program.output_types
         for key, event in stable:
-            tag = type(event.data)
-            if tag not in wiring.leaves:
-                before = _take(program, deltas, event) if tag in wiring.cuts else {}
+            event_type = type(event.data)
+            if event_type not in layout.leaves:
+                before = _take(program, deltas, event) if event_type in layout.cuts else {}
                 # The root counts the event, when it has run it.
                 home = event if self._counts_here(event) else None
                 if before or home:
-                    self.deltas.append(Delta(key, self.number, before, home, wiring.root(event)))
+                    self.deltas.append(Delta(key, self.number, before, home, layout.root(event)))
                 continue
-            state_type = program.state_type(wiring.leaves[tag])
+            state_type = program.state_type(layout.leaves[event_type])
             delta = deltas.get(state_type.name, state_type.begin_delta())
             stepped = attempt(state_type.step_delta, delta, event)
             if isinstance(stepped, Failed):
@@ -242,10 +246,10 @@ class RowShard(ShardBase):
                 continue
             deltas[state_type.name], outputs = stepped
             counts["processed"] += 1
-            if tag in wiring.speaking:
-                self.unsaid.append((key, event))
+            if event_type in layout.deferring:
+                self.deferred.append((key, event))
             else:
-                self.said += [
+                self.emitted += [
                     describe_output(v, event, i, key, types) for i, v in enumerate(outputs)
                 ]
         self.store.write("deltas", codec.encode(deltas))
@@ -256,7 +260,7 @@ def _take(program: Program, deltas: dict[str, Any], event: Event) -> dict[str, A
     taken: dict[str, Any] = {}
     for name in list(deltas):
         shape = program.state_type(name).shape
-        if shape.by is None or shape.by not in program.initial.handlers[event.tag].enters:
+        if shape.by is None or shape.by not in program.initial.handlers[event.event_type].enters:
             taken[name] = deltas.pop(name)
             continue
         # A marker that names its entry leaves the others as they are.

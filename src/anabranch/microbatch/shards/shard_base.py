@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from anabranch.eventtime.channels import NEVER
-from anabranch.eventtime.joining import Taking, join_sources
+from anabranch.eventtime.joining import Taking, join_channels
 from anabranch.eventtime.ledger import Ledger
 from anabranch.microbatch.exchange.deltas import Delta
 from anabranch.microbatch.exchange.envelope_kinds import Kind
@@ -52,18 +52,18 @@ class ShardBase:
         else:
             self.head = Head(*job.codec.decode(data))
             check_fingerprint(self.head.made_by, job.fingerprint())
-        self._added = find_added(self.head.made_by, job.sources)
+        self._added = find_added(self.head.made_by, job.channels)
         self.store = Inventory(store, self.head.held)
         if data is None:
             self.store.write("description", describe_job(job).write())
-        self.said: list[ResultRow] = []
+        self.emitted: list[ResultRow] = []
         self.tables: list[pa.Table] = []
         self.deltas: list[Delta] = []
         self.ahead: list[Delta] = []
-        self.unsaid: list[tuple[OrderKey, Event]] = []
+        self.deferred: list[tuple[OrderKey, Event]] = []
         self.standings: dict[str, Standing] = {}
-        self.frontiers: dict[str, int] = {}
-        self.frontier = NEVER
+        self.watermarks: dict[str, int] = {}
+        self.watermark = NEVER
         self._begun: dict[str, Standing] = {}
         self.input_events = 0
 
@@ -81,11 +81,11 @@ class ShardBase:
                 self._receive(kind, payload)
         if self._added:
             self._admit(self._added)
-        self._begun, announced = self._take_part({chunk.source for chunk in chunks})
+        self._begun, announced = self._take_part({chunk.channel for chunk in chunks})
         after = self._pass_over(self._judge(self._begun, chunks, counts), chunks, clock_ms)
         self.note_standings(after)
         if job.ended:
-            self.frontier = FOREVER
+            self.watermark = FOREVER
         pages = self._fold(counts)
         counts["pending"] = sum(n for _, n in pages.values()) - self.ledger.pending
         ledger = (a + counts[f] for a, f in zip(self.head.ledger, Ledger._fields, strict=True))
@@ -94,21 +94,21 @@ class ShardBase:
         self.keep_head(kept, tuple(ledger), pages, clock_ms, announced)
 
     def _admit(self, added: list[str]) -> None:
-        """Note that the state is made with some more sources from now on."""
+        """Note that the state is made with some more channels from now on."""
         current = self.job.fingerprint()
         parts = {part: current[part] for part in map(name_part, added)}
         self.head = self.head._replace(made_by={**self.head.made_by, **parts})
         self.store.write("description", describe_job(self.job).write())
 
     def _take_part(self, heard: set[str]) -> Taking:
-        """Return how far the sources of a batch have come before it; added ones join here."""
+        """Return how far the channels of a batch have come before it; added ones join here."""
         stored, announced = self.head.standings, self.head.announced
         known = {
             name: Standing(*stored.get(name, ()))
-            for name in self.job.sources
+            for name in self.job.channels
             if name not in self._added and name not in announced
         }
-        return join_sources(known, self._added, announced, heard)
+        return join_channels(known, self._added, announced, heard)
 
     @abstractmethod
     def _receive(self, kind: str, payload: bytes) -> None:
@@ -126,9 +126,9 @@ class ShardBase:
 
     def note_standings(self, standings: Mapping[str, Standing]) -> None:
         """Take over how far the channels have come that take part."""
-        self.standings = {name: standings[name] for name in self.job.sources if name in standings}
-        self.frontiers = {name: standing.frontier for name, standing in self.standings.items()}
-        self.frontier = min(self.frontiers.values(), default=0)
+        self.standings = {name: standings[name] for name in self.job.channels if name in standings}
+        self.watermarks = {name: standing.watermark for name, standing in self.standings.items()}
+        self.watermark = min(self.watermarks.values(), default=0)
 
     def keep_head(
         self,
@@ -151,17 +151,17 @@ class ShardBase:
     def _pass_over(
         self, standings: dict[str, Standing], chunks: list[Chunk], clock_ms: int | None
     ) -> dict[str, Standing]:
-        """Go on without idle sources, if the batch has a recorded time to tell them by."""
+        """Go on without idle channels, if the batch has a recorded time to tell them by."""
         if clock_ms is None:
             return standings
         before = self.head.clock_ms
         elapsed = 0 if before is None else clock_ms - before
-        sources = {name: self.job.sources[name] for name in standings}
-        return pass_over(sources, standings, chunks, elapsed)
+        channels = {name: self.job.channels[name] for name in standings}
+        return pass_over(channels, standings, chunks, elapsed)
 
     def _describe_late(self, event: Event, distance: int) -> ResultRow:
-        """Describe a late event: how late it is, and if it lies before its source took part or was heard again."""
-        begun = self._begun.get(event.source, Standing())
+        """Describe a late event: how late it is, and if it lies before its channel took part or was heard again."""
+        begun = self._begun.get(event.channel, Standing())
         behind = event.time + distance
         return describe_late(
             event, distance, waived=behind == begun.waived, joined=behind == begun.joined
@@ -171,4 +171,4 @@ class ShardBase:
         for rejected in self.job.codec.decode(payload):
             counts["input"] += 1
             counts["rejected"] += 1
-            self.said.append(ResultRow("rejected", *rejected))
+            self.emitted.append(ResultRow("rejected", *rejected))

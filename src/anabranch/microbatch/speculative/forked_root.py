@@ -18,8 +18,8 @@ from anabranch.model.order import OrderKey, bound_after
 from anabranch.model.program import Program
 from anabranch.plan.foldable_leaves import join_deltas
 from anabranch.speculation.event_rules import EventRules, SegmentStep
+from anabranch.speculation.output_changes import compare
 from anabranch.speculation.segments import run_again
-from anabranch.speculation.spoken import compare
 from anabranch.state.durable.codec import Codec
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class PendingMarker(NamedTuple):
 
     event: tuple[Any, ...] | None = None
     parts: dict[int, dict[str, Any]] = {}  # noqa: RUF012 - nobody changes it
-    said: tuple[tuple[Any, ...], ...] = ()
+    emitted: tuple[tuple[Any, ...], ...] = ()
 
 
 class ForkedRootSpeculation:
@@ -59,9 +59,9 @@ class ForkedRootSpeculation:
         self._now = [row for row in rows if row.kind == "output"]
         last = max(settled, default=None)
         if last is not None:
-            # What settled shares one frontier, so all up to its time has settled.
+            # What settled shares one watermark, so all up to its time has settled.
             for _, cut in self._roll.take_before(bound_after(last[0])):
-                self._before |= {row[1]: ResultRow(*row) for row in PendingMarker(*cut).said}
+                self._before |= {row[1]: ResultRow(*row) for row in PendingMarker(*cut).emitted}
         for letter in letters:
             self._note(letter)
         for number in self._roll.arrange():
@@ -109,11 +109,11 @@ class ForkedRootSpeculation:
         for key, value in self._roll.read(self._roll.pages[place]):
             cut = PendingMarker(*value)
             state, rows = self._run_cut(key, cut, state)
-            self._before |= {row[1]: ResultRow(*row) for row in cut.said}
+            self._before |= {row[1]: ResultRow(*row) for row in cut.emitted}
             self._now += rows
-            said = tuple(tuple(row) for row in rows)
-            if said != cut.said:
-                self._roll.put(key, tuple(cut._replace(said=said)))
+            emitted = tuple(tuple(row) for row in rows)
+            if emitted != cut.emitted:
+                self._roll.put(key, tuple(cut._replace(emitted=emitted)))
         return self._codec.encode(state)
 
     def _run_cut(

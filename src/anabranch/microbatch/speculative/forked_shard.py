@@ -22,8 +22,8 @@ from anabranch.model.order import OrderKey, bound_after, order_key
 from anabranch.model.program import Program
 from anabranch.plan.layouts import Layout
 from anabranch.speculation.event_rules import attempt_ahead
+from anabranch.speculation.output_changes import compare
 from anabranch.speculation.segments import TAIL, Deltas, Segments
-from anabranch.speculation.spoken import compare
 from anabranch.state.durable.codec import Codec
 
 Placed = tuple[OrderKey, Event]
@@ -48,15 +48,17 @@ class ForkedShardSpeculation:
     """A forked shard's pending events at work on one batch, after what is stable has been folded."""
 
     def __init__(
-        self, program: Program, wiring: Layout, codec: Codec, store: Inventory, number: int
+        self, program: Program, layout: Layout, codec: Codec, store: Inventory, number: int
     ) -> None:
         self._program = program
-        self._wiring = wiring
+        self._layout = layout
         self._codec = codec
         self._store = store
         self._number = number
-        types = {tag: program.state_type(name) for tag, name in wiring.leaves.items()}
-        self._speaking = {tag for tag, kind in types.items() if kind.handlers[tag].output}
+        types = {event_type: program.state_type(name) for event_type, name in layout.leaves.items()}
+        self._deferring = {
+            event_type for event_type, kind in types.items() if kind.handlers[event_type].output
+        }
         self._spans: dict[int, Span] = {}
         self._read: dict[int, list[Placed]] = {}
         self._early: list[Placed] = []
@@ -64,7 +66,7 @@ class ForkedShardSpeculation:
     def take(
         self,
         good: Iterable[Event],
-        frontier: int,
+        watermark: int,
         pages: Mapping[int, tuple[int, int]],
         ends: Mapping[int, int],
     ) -> list[Letter]:
@@ -73,13 +75,13 @@ class ForkedShardSpeculation:
         `pages` are all pages of pending events there are now, `ends` the last times of new ones.
         """
         self._follow_pages(pages, ends)
-        placed = sorted(self._place(good, frontier), key=lambda pair: pair[0])
-        leaves = [pair for pair in placed if type(pair[1].data) in self._wiring.leaves]
-        cuts = [key for key, event in placed if type(event.data) in self._wiring.cuts]
-        waiting = [pair for pair in placed if pair[1].time > frontier]
-        self._early = [pair for pair in waiting if type(pair[1].data) in self._speaking]
+        placed = sorted(self._place(good, watermark), key=lambda pair: pair[0])
+        leaves = [pair for pair in placed if type(pair[1].data) in self._layout.leaves]
+        cuts = [key for key, event in placed if type(event.data) in self._layout.cuts]
+        waiting = [pair for pair in placed if pair[1].time > watermark]
+        self._early = [pair for pair in waiting if type(pair[1].data) in self._deferring]
         events = {key: event for key, event in waiting if self._is_at_home(event)}
-        changed = self._fold_segments(cuts, leaves, frontier)
+        changed = self._fold_segments(cuts, leaves, watermark)
         letters = (
             Letter(key, changed.get(key, {}), events.get(key))
             for key in sorted(changed.keys() | events.keys())
@@ -94,11 +96,11 @@ class ForkedShardSpeculation:
 
         What a leaf said is what it says on its own. Should it settle otherwise, it is corrected.
         """
-        order, speaking = self._program.order, self._speaking
-        fresh = Counter(order(event) for event in good if type(event.data) in speaking)
+        order, deferring = self._program.order, self._deferring
+        fresh = Counter(order(event) for event in good if type(event.data) in deferring)
         before: dict[str, ResultRow] = {}
         # Of events that can't be told apart, those that came last are the last.
-        for key, event in reversed([p for p in stable if type(p[1].data) in speaking]):
+        for key, event in reversed([p for p in stable if type(p[1].data) in deferring]):
             if fresh[order(event)]:
                 fresh[order(event)] -= 1
             else:
@@ -111,14 +113,14 @@ class ForkedShardSpeculation:
         ]
 
     def _fold_segments(
-        self, cuts: Iterable[OrderKey], leaves: Iterable[Placed], frontier: int
+        self, cuts: Iterable[OrderKey], leaves: Iterable[Placed], watermark: int
     ) -> dict[OrderKey, Deltas]:
         """Return the deltas of the segments that are not what they were, by the cuts that end them."""
         pages = OrderedPages(self._store, self._codec, "segments")
         segments: Segments[Event] = Segments(pages, self._read_stretch)
         for key in cuts:
             segments.cut(key)
-        closed = segments.settle(bound_after(frontier))
+        closed = segments.settle(bound_after(watermark))
         for key, event in leaves:
             if not closed or key > closed[-1]:
                 segments.add(key, event)
@@ -128,7 +130,7 @@ class ForkedShardSpeculation:
         return found
 
     def _fold(self, deltas: Deltas, event: Event) -> Deltas:
-        state_type = self._program.state_type(self._wiring.leaves[type(event.data)])
+        state_type = self._program.state_type(self._layout.leaves[type(event.data)])
         delta = deltas.get(state_type.name, state_type.begin_delta())
         stepped = attempt_ahead(state_type.step_delta, delta, event)
         if isinstance(stepped, Failed):  # It is reported when it settles.
@@ -136,7 +138,7 @@ class ForkedShardSpeculation:
         return {**deltas, state_type.name: stepped[0]}
 
     def _say(self, key: OrderKey, event: Event) -> list[ResultRow]:
-        state_type = self._program.state_type(self._wiring.leaves[type(event.data)])
+        state_type = self._program.state_type(self._layout.leaves[type(event.data)])
         stepped = attempt_ahead(state_type.step_delta, state_type.begin_delta(), event)
         if isinstance(stepped, Failed):  # It is reported when it settles.
             return []
@@ -144,12 +146,12 @@ class ForkedShardSpeculation:
         return [describe_output(value, event, i, key, types) for i, value in enumerate(stepped[1])]
 
     def _is_at_home(self, event: Event) -> bool:
-        wiring = self._wiring
-        return type(event.data) not in wiring.leaves and wiring.counts(event, self._number)
+        layout = self._layout
+        return type(event.data) not in layout.leaves and layout.counts(event, self._number)
 
-    def _place(self, good: Iterable[Event], frontier: int) -> list[Placed]:
+    def _place(self, good: Iterable[Event], watermark: int) -> list[Placed]:
         """Give every event a place; of equal ones without a sequence, each its own, if it matters."""
-        ranks, leaves = self._program.ranks, self._wiring.leaves.keys() - self._speaking
+        ranks, leaves = self._program.ranks, self._layout.leaves.keys() - self._deferring
         placed = [(order_key(event, ranks), event) for event in good]
         tied = [e for _, e in placed if e.seq is None and type(e.data) not in leaves]
         if not tied and "ties" not in self._store.held:
@@ -160,7 +162,7 @@ class ForkedShardSpeculation:
                 count = ties.get(key, 0)
                 ties.put(key, count + 1)
                 placed[place] = ((*key, count) if count else key, event)
-        ties.take_before(bound_after(frontier))
+        ties.take_before(bound_after(watermark))
         ties.flush()
         return placed
 
@@ -190,10 +192,10 @@ class ForkedShardSpeculation:
         if page not in self._read:
             program = self._program
             (data,) = read_pending_pages(self._store, [page])
-            events = (one.event for one in unpack_events(self._codec, program.tags, data))
+            events = (one.event for one in unpack_events(self._codec, program.event_types, data))
             self._read[page] = [
                 (program.order(event), event)
                 for event in events
-                if type(event.data) in self._wiring.leaves
+                if type(event.data) in self._layout.leaves
             ]
         return self._read[page]

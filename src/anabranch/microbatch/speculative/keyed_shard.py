@@ -21,11 +21,11 @@ from anabranch.model.program import Program
 from anabranch.model.shapes import MISSING
 from anabranch.model.values.maps import Map
 from anabranch.plan.layouts import Layout
-from anabranch.speculation.spoken import compare
+from anabranch.speculation.output_changes import compare
 from anabranch.speculation.timed import fold_ahead
 from anabranch.state.durable.codec import Codec
 
-_BOOK = "spoken"
+_BOOK = "changes"
 
 Name = Any
 """The value of the key by which a shard's events are apart, or None."""
@@ -37,22 +37,22 @@ class PendingOutputs:
     `by_key`, it keeps these events there too, so that a batch reads those of the keys that it touches.
     """
 
-    def __init__(self, program: Program, codec: Codec, wiring: Layout, store: Store) -> None:
+    def __init__(self, program: Program, codec: Codec, layout: Layout, store: Store) -> None:
         self._program = program
         self._codec = codec
-        self._wiring = wiring
+        self._layout = layout
         self._store = store
-        self.by_key = wiring.way == "keyed"
+        self.by_key = layout.way == "keyed"
 
     def name(self, event: Event) -> Name:
         """Return the key of an event, of which no other key's events have to know."""
-        return self._wiring.key(event) if self.by_key else None
+        return self._layout.key(event) if self.by_key else None
 
     def read_pending(self, pages: Iterable[int]) -> list[Event]:
         """Return the pending events that lie in some pages of the store."""
         found: list[Event] = []
         for data in read_pending_pages(self._store, pages):
-            carried = unpack_events(self._codec, self._program.tags, data)
+            carried = unpack_events(self._codec, self._program.event_types, data)
             found += [one.event for one in carried]
         return found
 
@@ -64,7 +64,7 @@ class PendingOutputs:
         settled: set[Name],
         waiting: Iterable[Event],
         state: Any,
-        frontier: int,
+        watermark: int,
         counts_here: Callable[[Event], bool],
     ) -> list[ResultRow]:
         """Return what there is to say after a batch, and remember it.
@@ -80,15 +80,15 @@ class PendingOutputs:
         gone = {row.id for row in outputs}
         before: dict[str, ResultRow] = {}
         now: list[ResultRow] = []
-        book = HashedBook(self._store, self._codec, self._wiring.shards, _BOOK)
+        book = HashedBook(self._store, self._codec, self._layout.shards, _BOOK)
         for name in touched | settled | fresh.keys():
             old, packed = book.get(name, ({}, None))
-            events = self._recall(packed, frontier) + fresh.get(name, [])
+            events = self._recall(packed, watermark) + fresh.get(name, [])
             if name in touched:
                 start = self._start(state, name) if events else None
-                said = self._fold(events, start, counts_here)
-                stays = {row.id: tuple(row) for row in said}
-                now += said
+                emitted = self._fold(events, start, counts_here)
+                stays = {row.id: tuple(row) for row in emitted}
+                now += emitted
                 before |= {i: ResultRow(*row) for i, row in old.items()}
             else:
                 # Of a key without new events, what is still pending is what it was.
@@ -116,16 +116,16 @@ class PendingOutputs:
             for index, value in enumerate(one.outputs)
         ]
 
-    def _recall(self, packed: bytes | None, frontier: int) -> list[Event]:
+    def _recall(self, packed: bytes | None, watermark: int) -> list[Event]:
         """Return the events of a key that were pending, and still are."""
         if packed is None:
             return []
-        carried = unpack_events(self._codec, self._program.tags, packed)
-        return [one.event for one in carried if one.event.time > frontier]
+        carried = unpack_events(self._codec, self._program.event_types, packed)
+        return [one.event for one in carried if one.event.time > watermark]
 
     def _pack(self, events: Iterable[Event]) -> bytes:
         carried = (Carried(event, None, None) for event in events)
-        return pack_events(self._codec, self._program.tags, carried)
+        return pack_events(self._codec, self._program.event_types, carried)
 
     def _start(self, state: Any, name: Name) -> Any:
         if not self.by_key:

@@ -30,8 +30,10 @@ class RowBarrier:
         # Spark keeps no order within a batch. It need not: a batch takes back what another one said.
         for row in outputs:
             self._barrier.take(row.op, read_id(row.id), tuple(row._replace(op=1)))
-        frontier = max((_read_frontier(row) for row in found if row.kind == "ledger"), default=None)
-        settled = [] if frontier is None else self._barrier.release((bound_after(frontier),))
+        watermark = max(
+            (_read_watermark(row) for row in found if row.kind == "ledger"), default=None
+        )
+        settled = [] if watermark is None else self._barrier.release((bound_after(watermark),))
         self._store.write("barrier", self._codec.encode(self._barrier.dump()))
         return [
             *(row for row in found if row.kind != "output"),
@@ -49,6 +51,6 @@ def read_id(text: str) -> tuple[tuple[Any, ...], int]:
     return tuple(json.loads(key)), int(index)
 
 
-def _read_frontier(row: ResultRow) -> int:
+def _read_watermark(row: ResultRow) -> int:
     # Only shards know it; a root's counts are a ledger row too.
-    return int(json.loads(row.value or "{}").get("frontier", NEVER))
+    return int(json.loads(row.value or "{}").get("watermark", NEVER))

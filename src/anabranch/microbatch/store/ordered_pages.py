@@ -1,6 +1,6 @@
 """Rolls: values by their places in the total order, in pages, of which a batch reads those it touches.
 
-A roll grows anywhere and is used up from its beginning, as the frontier passes.
+A roll grows anywhere and is used up from its beginning, as the watermark passes.
 """
 
 from __future__ import annotations

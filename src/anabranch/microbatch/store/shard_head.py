@@ -17,7 +17,7 @@ class Head(NamedTuple):
     """The small part of a shard's state: read and written with every batch.
 
     `clock_ms` is the recorded time of the last batch, if there is need of it. `held` lists what else there
-    must be in the store. `announced` are sources that join with the next batch.
+    must be in the store. `announced` are channels that join with the next batch.
     """
 
     standings: dict[str, tuple[Any, ...]]
@@ -37,9 +37,9 @@ def add_pending(store: Store, pages: Pages, data: bytes, first: int, counted: in
     return number
 
 
-def take_pending(store: Store, pages: Pages, frontier: int) -> list[bytes]:
-    """Return the pages with an event up to a frontier, and remove them."""
-    ripe = [number for number, (first, _) in pages.items() if first <= frontier]
+def take_pending(store: Store, pages: Pages, watermark: int) -> list[bytes]:
+    """Return the pages with an event up to a watermark, and remove them."""
+    ripe = [number for number, (first, _) in pages.items() if first <= watermark]
     found = list(read_pending_pages(store, ripe))
     for number in ripe:
         store.write_page(_BOOK, str(number), None)

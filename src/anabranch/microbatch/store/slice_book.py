@@ -35,19 +35,19 @@ class SliceBook(PagedBook[WindowSlices]):
         self._plan = plan
         self._closed: int = self._about
 
-    def close(self, new: Sequence[WindowSlices], frontier: int) -> Closed | None:
-        """Add slices, and return the windows that a frontier completes."""
+    def close(self, new: Sequence[WindowSlices], watermark: int) -> Closed | None:
+        """Add slices, and return the windows that a watermark completes."""
         fresh = join_slices(new, self._plan) if new else None
         places = [page.first for page in self._pages]
         if fresh is not None and len(fresh.keys):
             places.append(self._measure(fresh)[1])
         closed = None
-        if places and self._find_first_end(min(places)) <= frontier:
+        if places and self._find_first_end(min(places)) <= watermark:
             kept = [part for page in self._pages for part in self._read(page)]
             whole = join_slices(kept if fresh is None else [*kept, fresh], self._plan)
-            closed = close_windows(self._plan, whole, self._closed, frontier)
-            fresh = self._forget(whole, fresh, frontier)
-        self._keep(fresh, max(self._closed, frontier))
+            closed = close_windows(self._plan, whole, self._closed, watermark)
+            fresh = self._forget(whole, fresh, watermark)
+        self._keep(fresh, max(self._closed, watermark))
         return closed
 
     def restore(self, slices: Sequence[WindowSlices], closed: int) -> None:
@@ -68,16 +68,16 @@ class SliceBook(PagedBook[WindowSlices]):
         return plan.find_first(max(place, self._closed + 1)) + plan.size - 1
 
     def _forget(
-        self, whole: WindowSlices, fresh: WindowSlices | None, frontier: int
+        self, whole: WindowSlices, fresh: WindowSlices | None, watermark: int
     ) -> WindowSlices | None:
         """Remove the pages that no open window needs; return what is to be written anew."""
-        if self._plan.gap is not None or frontier >= FOREVER:
+        if self._plan.gap is not None or watermark >= FOREVER:
             self._remove(list(self._pages))
-            return find_open(self._plan, whole, frontier)
+            return find_open(self._plan, whole, watermark)
         # The earliest window that is still open begins here; earlier slices are of no use to it.
-        start = self._plan.find_first(frontier + 1)
+        start = self._plan.find_first(watermark + 1)
         self._remove([page for page in self._pages if page.last < start])
-        return None if fresh is None else find_open(self._plan, fresh, frontier)
+        return None if fresh is None else find_open(self._plan, fresh, watermark)
 
     def _read(self, page: BookPage) -> list[WindowSlices]:
         return [read_slices(self._plan, data)[0] for data in self._read_parts(page)]

@@ -176,7 +176,7 @@ class Inventory:
 
 
 def _find_bit(book: str, page: str) -> int:
-    hashed = book in ("entries", "spoken") and page.isdecimal()
+    hashed = book in ("entries", "changes") and page.isdecimal()
     return 1 << int(page) if hashed else 0
 
 

@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from anabranch.errors import ProgramError
-from anabranch.model.events import Tag, field_types
+from anabranch.model.events import EventType, field_types
 from anabranch.model.program import Program
 from anabranch.model.values.fields import SCALARS, unwrap
 
@@ -25,13 +25,13 @@ KNOWN = (
 
 def check_fields(program: Program) -> None:
     """Refuse a program that has an event type with a field that no row can fill, by the field's name."""
-    for tag in program.inputs:
-        for name, annotation in field_types(tag).items():
+    for event_type in program.inputs:
+        for name, annotation in field_types(event_type).items():
             odd = _find_odd(annotation, ())
             if odd is not None:
                 raise ProgramError(
-                    f"field {name!r} of {tag.__name__} can't be read from rows",
-                    where=program.initial.handlers[tag].where,
+                    f"field {name!r} of {event_type.__name__} can't be read from rows",
+                    where=program.initial.handlers[event_type].where,
                     expected=KNOWN,
                     got=f"`{name}: {_name(annotation)}`" + _point_out(odd, annotation),
                     cure="give the field one of these types, and make what you need of it in the update",
@@ -56,7 +56,7 @@ def _find_odd(annotation: Any, above: tuple[Any, ...]) -> Any:
     if issubclass(kind, enum.Enum):
         return None
     if dataclasses.is_dataclass(kind) or hasattr(kind, "_fields"):
-        record: Tag = kind
+        record: EventType = kind
         return _find_first(field_types(record).values(), (*above, kind))
     if kind in _CONTAINERS:
         return _find_first(parts, above)

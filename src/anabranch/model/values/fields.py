@@ -25,7 +25,7 @@ from functools import cache
 from typing import Annotated, Any, Literal, NewType, Union, get_args, get_origin
 from uuid import UUID
 
-from anabranch.model.events import Tag, field_names, field_types
+from anabranch.model.events import EventType, field_names, field_types
 from anabranch.model.failures import Failed, attempt
 from anabranch.model.values.durations import Duration, parse_duration
 from anabranch.model.values.event_times import EPOCH, to_microseconds
@@ -37,43 +37,43 @@ class Unfit(ValueError):  # noqa: N818 - it is a verdict on a value, not a failu
     """Say why a value does not fit the type of its field."""
 
 
-def read_fields(tag: Tag, row: Mapping[str, Any], *, text: bool, sparse: bool) -> Any:
-    """Build an event of a tag from a row; columns that are no fields of it are left alone.
+def read_fields(event_type: EventType, row: Mapping[str, Any], *, text: bool, sparse: bool) -> Any:
+    """Build an event of a type from a row; columns that are no fields of it are left alone.
 
     `text` says that every value is a string (CSV). `sparse` says that a column without a value
-    is the same as a field left out (CSV and Parquet, where several tags share the columns).
+    is the same as a field left out (CSV and Parquet, where several event types share the columns).
     """
-    defaults = field_defaults(tag)
+    defaults = field_defaults(event_type)
     values: dict[str, Any] = {}
-    for name, annotation in field_types(tag).items():
+    for name, annotation in field_types(event_type).items():
         if name not in row:
             if name in defaults:
                 continue
             if sparse and admits_none(annotation):
                 values[name] = None
                 continue
-            raise Unfit(f"field {name!r} of {tag.__name__} is missing")
+            raise Unfit(f"field {name!r} of {event_type.__name__} is missing")
         try:
             read = read_text if text else read_value
             values[name] = read(row[name], annotation)
         except Unfit as error:
-            raise Unfit(f"field {name!r} of {tag.__name__}: {error}") from None
-    made = attempt(tag, **values)
+            raise Unfit(f"field {name!r} of {event_type.__name__}: {error}") from None
+    made = attempt(event_type, **values)
     if isinstance(made, Failed):
-        raise Unfit(f"{tag.__name__} refused: {made.reason}") from made.error
+        raise Unfit(f"{event_type.__name__} refused: {made.reason}") from made.error
     return made
 
 
 @cache
-def field_defaults(tag: Tag) -> frozenset[str]:
+def field_defaults(event_type: EventType) -> frozenset[str]:
     """Return the fields that may be left out."""
-    if dataclasses.is_dataclass(tag):
+    if dataclasses.is_dataclass(event_type):
         return frozenset(
             field.name
-            for field in dataclasses.fields(tag)
+            for field in dataclasses.fields(event_type)
             if field.default is not MISSING or field.default_factory is not MISSING
         )
-    return frozenset(tag._field_defaults)  # type: ignore[attr-defined]
+    return frozenset(event_type._field_defaults)  # type: ignore[attr-defined]
 
 
 def admits_none(annotation: Any) -> bool:
@@ -397,8 +397,8 @@ def encode_value(value: Any) -> Any:
     if not isinstance(value, type) and (
         dataclasses.is_dataclass(value) or hasattr(value, "_fields")
     ):
-        tag: Tag = type(value)
-        return {name: encode_value(getattr(value, name)) for name in field_names(tag)}
+        event_type: EventType = type(value)
+        return {name: encode_value(getattr(value, name)) for name in field_names(event_type)}
     if isinstance(value, Mapping):
         if all(isinstance(key, str) for key in value):
             return {key: encode_value(entry) for key, entry in value.items()}

@@ -1,6 +1,6 @@
 """Figures: the boxes of a drawn plan, where subtrees that look alike are one figure of many.
 
-A plan of a hundred workers is drawn as the ten that differ. Only workers that own nothing are left
+A plan of a hundred nodes is drawn as the ten that differ. Only nodes that own nothing are left
 out: they join what is then shown as a stack.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from anabranch.plan.pricing.duties import Duty, name_rate, name_slices
 from anabranch.plan.pricing.rates import Load
-from anabranch.plan.tree import Worker
+from anabranch.plan.tree import PlanNode
 
 MOST_COLUMNS = 8
 """More leaves than this side by side can't be read on a slide."""
@@ -19,9 +19,9 @@ MOST_COLUMNS = 8
 
 @dataclass(frozen=True)
 class Figure:
-    """One or more workers that play the same part, and what stands below them.
+    """One or more nodes that play the same part, and what stands below them.
 
-    `hidden` are the workers that only join these into one.
+    `hidden` are the nodes that only join these into one.
     """
 
     duties: tuple[Duty, ...]
@@ -29,19 +29,19 @@ class Figure:
     hidden: tuple[Duty, ...] = ()
 
     @property
-    def worker(self) -> Worker:
-        """Return the first of the workers."""
-        return self.duties[0].worker
+    def node(self) -> PlanNode:
+        """Return the first of the nodes."""
+        return self.duties[0].node
 
     @property
     def count(self) -> int:
-        """Return how many workers are drawn as one."""
+        """Return how many nodes are drawn as one."""
         return len(self.duties)
 
     @property
     def bare(self) -> bool:
-        """Say whether these workers only join and fork."""
-        return not len(self.worker.slices)
+        """Say whether these nodes only join and fork."""
+        return not len(self.node.slices)
 
     @property
     def rate(self) -> float:
@@ -56,12 +56,12 @@ class Figure:
     @property
     def machines(self) -> tuple[str, ...]:
         """Return the machines that they stand on, in order."""
-        found = (duty.worker.machine for duty in self.duties)
+        found = (duty.node.machine for duty in self.duties)
         return tuple(dict.fromkeys(machine for machine in found if machine))
 
     @property
     def paths(self) -> str:
-        """Return the paths of all workers that this figure stands for, hidden ones too."""
+        """Return the paths of all nodes that this figure stands for, hidden ones too."""
         return " ".join(duty.path for duty in (*self.duties, *self.hidden))
 
     def walk(self) -> Iterator[Figure]:
@@ -77,12 +77,12 @@ class Figure:
     def lines(self) -> list[tuple[str, str]]:
         """Return what is written in the box: tags, and how they are cut."""
         if self.count == 1:
-            return name_slices(self.worker.slices)
+            return name_slices(self.node.slices)
         named: dict[str, list[str]] = {}
         for duty in self.duties:
-            for tag, cut in name_slices(duty.worker.slices):
-                named.setdefault(tag, []).append(cut)
-        return [(tag, _name_range(cuts)) for tag, cuts in named.items()]
+            for event_type, cut in name_slices(duty.node.slices):
+                named.setdefault(event_type, []).append(cut)
+        return [(event_type, _name_range(cuts)) for event_type, cuts in named.items()]
 
     def describe_rate(self) -> str:
         """Return the events per second, each and together."""
@@ -115,7 +115,7 @@ def _name_run(values: list[str]) -> str:
 
 
 def build_figures(duties: Mapping[str, Duty], path: str = "0") -> Figure:
-    """Return the figures of a plan, one per worker, then stacked until they can be read."""
+    """Return the figures of a plan, one per node, then stacked until they can be read."""
     figure = _build(duties, path)
     while figure.columns() > MOST_COLUMNS:
         heights = [_height(f) for f in figure.walk() if _can_stack(f)]
@@ -126,7 +126,7 @@ def build_figures(duties: Mapping[str, Duty], path: str = "0") -> Figure:
 
 
 def _build(duties: Mapping[str, Duty], path: str) -> Figure:
-    sides = range(len(duties[path].worker.children))
+    sides = range(len(duties[path].node.children))
     return Figure((duties[path],), tuple(_build(duties, f"{path}.{side}") for side in sides))
 
 
@@ -140,10 +140,10 @@ def _can_stack(figure: Figure) -> bool:
 def _looks(figure: Figure) -> object:
     """Return what two figures must share to be drawn as one: all but the values they are cut by."""
     cuts = frozenset(
-        (part.tag, tuple(name for name, _ in part.where), part.source is None)
-        for part in figure.worker.slices
+        (part.event_type, tuple(name for name, _ in part.where), part.channel is None)
+        for part in figure.node.slices
     )
-    return figure.worker.state, cuts, tuple(_looks(child) for child in figure.children)
+    return figure.node.state, cuts, tuple(_looks(child) for child in figure.children)
 
 
 def _stack(figure: Figure, height: int) -> Figure:
@@ -168,7 +168,7 @@ def _height(figure: Figure) -> int:
 
 @dataclass(frozen=True)
 class IncomingArrow:
-    """An arrow into a worker: what comes, from where, and how often."""
+    """An arrow into a node: what comes, from where, and how often."""
 
     name: str
     rate: float
@@ -180,21 +180,21 @@ def list_arrivals(figure: Figure, most: int) -> list[IncomingArrow]:
     loads = [load for duty in figure.duties for load in duty.loads]
     if figure.count > 1:
         return [_sum_up(loads, "")] if loads else []
-    sources = [load.slice.source for load in loads]
+    channels = [load.slice.channel for load in loads]
     rest: list[Load] = []
     if len(loads) > most:
         loads.sort(key=lambda load: -load.rate)
         loads, rest = loads[: most - 1], loads[most - 1 :]
     arrivals = [
-        _name_arrival(load, with_tag=sources.count(load.slice.source) > 1) for load in loads
+        _name_arrival(load, with_type=channels.count(load.slice.channel) > 1) for load in loads
     ]
     return [*arrivals, _sum_up(rest, "+")] if rest else arrivals
 
 
-def _name_arrival(load: Load, *, with_tag: bool) -> IncomingArrow:
-    name = load.slice.source or load.slice.tag.__name__
-    if with_tag and load.slice.source:
-        name = f"{load.slice.tag.__name__} {load.slice.source}"
+def _name_arrival(load: Load, *, with_type: bool) -> IncomingArrow:
+    name = load.slice.channel or load.slice.event_type.__name__
+    if with_type and load.slice.channel:
+        name = f"{load.slice.event_type.__name__} {load.slice.channel}"
     return IncomingArrow(name, load.rate, load.machine)
 
 

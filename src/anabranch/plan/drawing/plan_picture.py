@@ -1,6 +1,6 @@
 """Drawing: a plan as an SVG for a slide.
 
-The tree hangs from its root. A box is a worker, dark if a marker in it synchronises what is below;
+The tree hangs from its root. A box is a node, dark if a marker in it synchronises what is below;
 a pill only joins and forks. Lines are as wide as states travel often; arrows are what arrives.
 """
 
@@ -15,7 +15,7 @@ from anabranch.plan.drawing.svg import MACHINE_COLOURS, Sheet
 from anabranch.plan.drawing.text_width import estimate_width, shorten
 from anabranch.plan.pricing.cost import price
 from anabranch.plan.pricing.duties import (
-    count_workers,
+    count_nodes,
     list_duties,
     name_duration,
     name_rate,
@@ -63,8 +63,8 @@ class _Drawing:
         self.sheet = Sheet()
         self.root = build_figures(list_duties(program, plan, rates))
         self.markers = {tag.__name__ for tag in program.markers}
-        self.several = len({worker.state for worker in plan.workers().values()}) > 1
-        placed = [worker.machine for worker in plan.workers().values() if worker.machine]
+        self.several = len({node.state for node in plan.nodes().values()}) > 1
+        placed = [node.machine for node in plan.nodes().values() if node.machine]
         arriving = [load.machine for load in rates.loads] if placed else []
         self.machines = sorted({*placed, *arriving}, key=_natural)
         self.colours = {
@@ -101,7 +101,7 @@ class _Drawing:
         cost = price(self.program, self.plan, self.rates)
         events = name_rate(self.rates.total).replace("/s", " events/s")
         work = f"{name_duration(cost.total)} of work for each second of stream"
-        return f"{self.plan.name} plan: {count_workers(self.plan)}, {events}", work
+        return f"{self.plan.name} plan: {count_nodes(self.plan)}, {events}", work
 
     def _choose_width(self) -> float:
         needed = BOX[0]
@@ -157,7 +157,7 @@ class _Drawing:
         return spot.bottom + (0 if spot.figure.children else ARROW + 34)
 
     def _rows(self, figure: Figure) -> list[tuple[str, str]]:
-        """Return the lines of a box: a tag and its cut, or a cut alone where both are too wide."""
+        """Return the lines of a box: a type and its cut, or a cut alone where both are too wide."""
         rows: list[tuple[str, str]] = []
         room = self.box - 2 * _PAD
         lines = figure.lines()
@@ -175,13 +175,13 @@ class _Drawing:
     def _pill_text(self, figure: Figure) -> str:
         syncs = sum(duty.syncs for duty in figure.duties)
         words = f"fork · join {name_rate(syncs)}" if syncs else "runs apart"
-        return f"{figure.worker.state}: {words}" if self.several else words
+        return f"{figure.node.state}: {words}" if self.several else words
 
     def _pill_width(self, figure: Figure) -> float:
         return estimate_width(self._pill_text(figure), TINY) + 38
 
     def _draw_edges(self, spot: _Spot, below: list[_Spot]) -> None:
-        """Draw what leads from a worker to its children, and what it does there."""
+        """Draw what leads from a node to its children, and what it does there."""
         if not below:
             return
         syncs = sum(duty.syncs for duty in spot.figure.duties)
@@ -207,8 +207,8 @@ class _Drawing:
 
     def _draw_figure(self, spot: _Spot) -> None:
         figure = spot.figure
-        slices = ", ".join(str(part) for duty in figure.duties for part in duty.worker.slices)
-        self.sheet.open(f"{figure.paths}: {slices or 'joins and forks'}", worker=figure.paths)
+        slices = ", ".join(str(part) for duty in figure.duties for part in duty.node.slices)
+        self.sheet.open(f"{figure.paths}: {slices or 'joins and forks'}", node=figure.paths)
         if figure.bare:
             self._draw_pill(spot)
         else:
@@ -261,7 +261,7 @@ class _Drawing:
             self.sheet.add_box(at, (4, part), colour=colour, radius=0 if len(colours) > 1 else 2)
 
     def _draw_foot(self, spot: _Spot, left: float, inks: tuple[str, str, str]) -> None:
-        """Draw how much a worker gets, how busy that keeps it, and where it stands."""
+        """Draw how much a node gets, how busy that keeps it, and where it stands."""
         figure, y = spot.figure, spot.bottom - 15
         ink, soft, track = inks
         rate, busy = figure.describe_rate(), name_share(figure.busy)
@@ -282,7 +282,7 @@ class _Drawing:
             self.sheet.add_box(at, (max(2.0, share), 3), colour=colour, radius=1.5)
 
     def _draw_chip(self, spot: _Spot, left: float) -> None:
-        name = shorten(spot.figure.worker.state, spot.width - 40, TINY)
+        name = shorten(spot.figure.node.state, spot.width - 40, TINY)
         wide = estimate_width(name, TINY) + 14
         at = (left + spot.width - wide - 10, spot.y - 9)
         self.sheet.add_box(at, (wide, 18), ink="card", rim="edge", radius=9)
@@ -312,7 +312,7 @@ class _Drawing:
                 self.sheet.add_text(at, text, TINY, ink=ink, anchor="middle")
 
     def _draw_side_arrivals(self, spot: _Spot) -> None:
-        """Draw what comes to a worker that has others below it, from the right."""
+        """Draw what comes to a node that has others below it, from the right."""
         arrivals = list_arrivals(spot.figure, 2)
         left = spot.x + spot.width / 2 + 5 + (10 if spot.figure.count > 1 else 0)
         for number, arrival in enumerate(arrivals):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from anabranch.model.program import Program
 from anabranch.plan.assembly import assemble_balanced, place_by_rate
 from anabranch.plan.enumeration import enumerate_plans
-from anabranch.plan.optimizers.greedy import grow_tag_tree
+from anabranch.plan.optimizers.greedy import grow_type_tree
 from anabranch.plan.optimizers.keyed import plan_by_key
 from anabranch.plan.optimizers.single_node import plan_sequentially
 from anabranch.plan.pricing.cost import PRICES, Prices, price
@@ -25,8 +25,8 @@ def plan_best(
 ) -> Plan:
     """Return the plan of least cost.
 
-    Slices too hot for one worker are spread over lanes first; cold ones end up sharing a worker,
-    because a worker that is hardly busy is not worth its joins.
+    Slices too hot for one node are spread over lanes first; cold ones end up sharing a node,
+    because a node that is hardly busy is not worth its joins.
     """
     best: tuple[float, Plan] | None = None
     for candidate in _propose(program, rates, machines, prices):
@@ -49,7 +49,7 @@ def _propose(
         if len(version.loads) <= FEW:
             yield from enumerate_plans(program, [load.slice for load in version.loads])
         else:
-            node = place_by_rate(grow_tag_tree(program, version.loads), version.machines)
+            node = place_by_rate(grow_type_tree(program, version.loads), version.machines)
             root = assemble_balanced(program, node)
             if root is not None:
                 yield Plan(root)

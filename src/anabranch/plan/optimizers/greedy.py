@@ -1,4 +1,4 @@
-"""Flumina's greedy optimizer: rare tags to the root, until the rest falls apart.
+"""Flumina's greedy optimizer: rare event types to the root, until the rest falls apart.
 
 Slices are sorted by rate. The least frequent ones are moved to the root until what is left has
 two components that do not depend on each other; each component is then planned alike. Each node
@@ -11,15 +11,15 @@ from collections.abc import Sequence
 
 from anabranch.errors import PlanError
 from anabranch.model.program import Program
-from anabranch.plan.assembly import TagNode, assemble_lowest, place_by_rate
+from anabranch.plan.assembly import TypeNode, assemble_lowest, place_by_rate
 from anabranch.plan.graph import Islands, bundle_up, connect
 from anabranch.plan.pricing.rates import Load, Rates
 from anabranch.plan.tree import Plan
 
 
 def plan_greedily(program: Program, rates: Rates, machines: Sequence[str] = ()) -> Plan:
-    """Return Flumina's greedy plan, its workers near the sources."""
-    node = place_by_rate(grow_tag_tree(program, rates.loads), machines or rates.machines)
+    """Return Flumina's greedy plan, its nodes near the channels."""
+    node = place_by_rate(grow_type_tree(program, rates.loads), machines or rates.machines)
     root = assemble_lowest(program, node)
     if root is None:
         raise PlanError(
@@ -32,8 +32,8 @@ def plan_greedily(program: Program, rates: Rates, machines: Sequence[str] = ()) 
     return Plan(root, "greedy")
 
 
-def grow_tag_tree(program: Program, loads: Sequence[Load]) -> TagNode:
-    """Return the tree of tags: which slices stand above which."""
+def grow_type_tree(program: Program, loads: Sequence[Load]) -> TypeNode:
+    """Return the tree of event types: which slices stand above which."""
     ascending = sorted(loads, key=lambda load: load.rate)
     bundles = bundle_up(program.dependence, [load.slice for load in ascending])
     # Deleting from the front one by one is adding from the back: count components on the way.
@@ -46,5 +46,5 @@ def grow_tag_tree(program: Program, loads: Sequence[Load]) -> TagNode:
         cut += 1
     rest = ascending[cut:]
     groups = connect(program.dependence, [load.slice for load in rest])
-    children = tuple(grow_tag_tree(program, [rest[n] for n in group]) for group in groups)
-    return TagNode(tuple(ascending[:cut]), children)
+    children = tuple(grow_type_tree(program, [rest[n] for n in group]) for group in groups)
+    return TypeNode(tuple(ascending[:cut]), children)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from anabranch.model.program import Program
 from anabranch.plan.optimizers.greedy import plan_greedily
 from anabranch.plan.pricing.rates import Rates
-from anabranch.plan.tree import Plan, Worker
+from anabranch.plan.tree import Plan, PlanNode
 
 
 def plan_hybrid(program: Program, rates: Rates, machines: Sequence[str] = ()) -> Plan:
@@ -16,6 +16,6 @@ def plan_hybrid(program: Program, rates: Rates, machines: Sequence[str] = ()) ->
     return Plan(_move(plan_greedily(program, rates, machines).root, central), "hybrid")
 
 
-def _move(worker: Worker, machine: str) -> Worker:
-    children = tuple(_move(child, machine) for child in worker.children)
-    return Worker(*worker.slices, children=children, state=worker.state, machine=machine)
+def _move(node: PlanNode, machine: str) -> PlanNode:
+    children = tuple(_move(child, machine) for child in node.children)
+    return PlanNode(*node.slices, children=children, state=node.state, machine=machine)

@@ -1,4 +1,4 @@
-"""What a key-by can do, and no more: one worker per group of keys, nothing apart inside a key.
+"""What a key-by can do, and no more: one node per group of keys, nothing apart inside a key.
 
 This is how Spark and Flink cut a program; it is here to be compared with.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anabranch.model.program import Program
-from anabranch.plan.assembly import TagNode, assemble_balanced, place_by_rate
+from anabranch.plan.assembly import TypeNode, assemble_balanced, place_by_rate
 from anabranch.plan.graph import connect
 from anabranch.plan.optimizers.single_node import plan_sequentially
 from anabranch.plan.pricing.rates import Rates
@@ -20,8 +20,8 @@ def plan_by_key(program: Program, rates: Rates, machines: Sequence[str] = ()) ->
     groups = connect(program.dependence, [load.slice for load in rates.loads])
     if len(groups) < 2:
         return Plan(plan_sequentially(program, rates, machines).root, "keyed")
-    leaves = tuple(TagNode(tuple(rates.loads[n] for n in group)) for group in groups)
-    node = place_by_rate(TagNode((), leaves), machines or rates.machines)
+    leaves = tuple(TypeNode(tuple(rates.loads[n] for n in group)) for group in groups)
+    node = place_by_rate(TypeNode((), leaves), machines or rates.machines)
     root = assemble_balanced(program, node)
     if root is None:
         return Plan(plan_sequentially(program, rates, machines).root, "keyed")

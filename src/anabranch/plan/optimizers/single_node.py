@@ -1,4 +1,4 @@
-"""One worker that does everything, on the machine where most arrives."""
+"""One node that does everything, on the machine where most arrives."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from anabranch.model.program import Program
 from anabranch.plan.pricing.rates import Rates
-from anabranch.plan.tree import Plan, Worker
+from anabranch.plan.tree import Plan, PlanNode
 
 
 def plan_sequentially(program: Program, rates: Rates, machines: Sequence[str] = ()) -> Plan:
@@ -15,5 +15,5 @@ def plan_sequentially(program: Program, rates: Rates, machines: Sequence[str] = 
     for load in rates.loads:
         arriving[load.machine] = arriving.get(load.machine, 0.0) + load.rate
     machine = max(arriving, key=lambda name: arriving[name]) if arriving else None
-    root = Worker(*program.tags, state=program.initial.name, machine=machine)
+    root = PlanNode(*program.event_types, state=program.initial.name, machine=machine)
     return Plan(root, "sequential")

@@ -1,7 +1,7 @@
-"""What a plan costs: network bytes, synchronization rounds, and the busiest worker's load.
+"""What a plan costs: network bytes, synchronization rounds, and the busiest node's load.
 
-Each worker is a process with a core of its own, and costs a little even when it is idle: its
-heartbeats. Without that, cold keys would never share a worker. All figures are per second of stream; the total is
+Each node is a process with a core of its own, and costs a little even when it is idle: its
+heartbeats. Without that, cold keys would never share a node. All figures are per second of stream; the total is
 in seconds of work per second of stream, so a total above 1 can't keep up.
 """
 
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from anabranch.model.program import Program
 from anabranch.model.slices import Equals, Shard, Slice
 from anabranch.plan.pricing.rates import Load, Rates
-from anabranch.plan.tree import Plan, Worker
+from anabranch.plan.tree import Plan, PlanNode
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class Prices:
     seconds_per_round: float = 1e-4
     seconds_per_event: float = 1e-6
     seconds_per_join: float = 5e-6
-    seconds_per_worker: float = 1e-5
+    seconds_per_node: float = 1e-5
 
     @property
     def capacity(self) -> float:
-        """Return how many events per second are plenty for one worker: seven tenths of its time."""
+        """Return how many events per second are plenty for one node: seven tenths of its time."""
         return 0.7 / self.seconds_per_event
 
 
@@ -51,25 +51,25 @@ class Cost(NamedTuple):
     def __str__(self) -> str:
         return (
             f"{self.network_bytes:,.0f} B/s on the network, {self.rounds:,.1f} rounds/s, "
-            f"busiest worker {self.busiest:.1%}"
+            f"busiest node {self.busiest:.1%}"
         )
 
 
 def assign(program: Program, plan: Plan, rates: Rates) -> dict[str, list[Load]]:
-    """Return the loads each worker answers for, by path.
+    """Return the loads each node answers for, by path.
 
-    An event goes to the lowest worker that answers for it. So where workers take parts of a load
+    An event goes to the lowest node that answers for it. So where nodes take parts of a load
     (lanes), each gets its share; the rest is for whoever takes it above them, or for the root.
     """
-    workers = plan.workers()
-    exact = {part: path for path, worker in workers.items() for part in worker.slices}
-    assigned: dict[str, list[Load]] = {path: [] for path in workers}
+    nodes = plan.nodes()
+    exact = {part: path for path, node in nodes.items() for part in node.slices}
+    assigned: dict[str, list[Load]] = {path: [] for path in nodes}
     for load in rates.loads:
         path = exact.get(load.slice)
         if path is None:
-            shares = _share_out(workers.items(), load)
-        elif workers[path].children:
-            shares = _share_out(workers[path].walk(path), load)
+            shares = _share_out(nodes.items(), load)
+        elif nodes[path].children:
+            shares = _share_out(nodes[path].walk(path), load)
         else:
             shares = {path: 1.0}
         for name, share in shares.items():
@@ -77,12 +77,11 @@ def assign(program: Program, plan: Plan, rates: Rates) -> dict[str, list[Load]]:
     return assigned
 
 
-def _share_out(workers: Iterable[tuple[str, Worker]], load: Load) -> dict[str, float]:
-    """Return each worker's share of a load: by shards as far as they tell, else in equal parts."""
+def _share_out(nodes: Iterable[tuple[str, PlanNode]], load: Load) -> dict[str, float]:
+    """Return each node's share of a load: by shards as far as they tell, else in equal parts."""
     shares: dict[str, float] = {}
     near = [
-        (path, sum(_fraction(part, load.slice) for part in worker.slices))
-        for path, worker in workers
+        (path, sum(_fraction(part, load.slice) for part in node.slices)) for path, node in nodes
     ]
     for path, fraction in reversed(near):  # what is taken below comes first
         if fraction:
@@ -111,16 +110,16 @@ def price(program: Program, plan: Plan, rates: Rates, prices: Prices = PRICES) -
     """Return what a plan costs at these rates."""
     assigned = assign(program, plan, rates)
     tally = _Tally(prices, {path: sum(x.rate for x in loads) for path, loads in assigned.items()})
-    for path, worker in plan.root.walk():
+    for path, node in plan.root.walk():
         for load in assigned[path]:
-            if worker.machine not in (None, load.machine):
+            if node.machine not in (None, load.machine):
                 tally.network += load.rate * prices.event_bytes
     tally.descend("0", plan.root, 0.0)
     total = (
         tally.busiest
         + tally.network * prices.seconds_per_byte
         + tally.rounds * prices.seconds_per_round
-        + len(assigned) * prices.seconds_per_worker
+        + len(assigned) * prices.seconds_per_node
     )
     return Cost(tally.network, tally.rounds, tally.busiest, total)
 
@@ -131,16 +130,16 @@ class _Tally:
         self.own = own
         self.network = self.rounds = self.busiest = 0.0
 
-    def descend(self, path: str, worker: Worker, from_above: float) -> int:
+    def descend(self, path: str, node: PlanNode, from_above: float) -> int:
         """Add up a subtree; return its height. `from_above` is how often ancestors ask for it."""
         prices, own = self.prices, self.own[path]
-        asked = from_above + (own if worker.children else 0.0)
-        joins = asked if worker.children else from_above
+        asked = from_above + (own if node.children else 0.0)
+        joins = asked if node.children else from_above
         busy = own * prices.seconds_per_event + joins * prices.seconds_per_join
         self.busiest = max(self.busiest, busy)
         height = 0
-        for side, child in enumerate(worker.children):
-            if worker.machine != child.machine:
+        for side, child in enumerate(node.children):
+            if node.machine != child.machine:
                 self.network += asked * (2 * prices.state_bytes + prices.request_bytes)
             height = max(height, self.descend(f"{path}.{side}", child, asked))
         self.rounds += own * height

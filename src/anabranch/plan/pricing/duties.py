@@ -1,4 +1,4 @@
-"""Duties: what each worker of a plan has to do at given rates, and how to name it to people."""
+"""Duties: what each node of a plan has to do at given rates, and how to name it to people."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from anabranch.model.program import Program
 from anabranch.model.slices import Equals, Shard, Slice
 from anabranch.plan.pricing.cost import PRICES, Prices, assign
 from anabranch.plan.pricing.rates import Load, Rates
-from anabranch.plan.tree import Plan, Worker
+from anabranch.plan.tree import Plan, PlanNode
 
 
 @dataclass(frozen=True)
 class Duty:
-    """One worker's part: the events it handles, how often it joins and forks, how busy it is.
+    """One node's part: the events it handles, how often it joins and forks, how busy it is.
 
     `syncs` is how often per second its children's states come together here and part again;
     `asked` is how often its own state goes up to its parent and comes back.
     """
 
     path: str
-    worker: Worker
+    node: PlanNode
     loads: tuple[Load, ...]
     asked: float
     syncs: float
@@ -36,44 +36,44 @@ class Duty:
 
     @property
     def depth(self) -> int:
-        """Return how many workers stand above it."""
+        """Return how many nodes stand above it."""
         return self.path.count(".")
 
 
 def list_duties(
     program: Program, plan: Plan, rates: Rates, prices: Prices = PRICES
 ) -> dict[str, Duty]:
-    """Return the duty of every worker, by path, from the root down."""
+    """Return the duty of every node, by path, from the root down."""
     assigned = assign(program, plan, rates)
     duties: dict[str, Duty] = {}
-    for path, worker in plan.root.walk():
+    for path, node in plan.root.walk():
         above = duties.get(path.rpartition(".")[0])
         asked = above.syncs if above is not None else 0.0
         own = sum(load.rate for load in assigned[path])
-        syncs = asked + own if worker.children else 0.0
-        joins = syncs if worker.children else asked
+        syncs = asked + own if node.children else 0.0
+        joins = syncs if node.children else asked
         busy = own * prices.seconds_per_event + joins * prices.seconds_per_join
-        # Whatever stands above others calls for a join, be it a marker or only the rarer tag.
-        waits = bool(worker.children) and len(worker.slices) > 0
-        duties[path] = Duty(path, worker, tuple(assigned[path]), asked, syncs, busy, waits)
+        # Whatever stands above others calls for a join, be it a marker or only the rarer event type.
+        waits = bool(node.children) and len(node.slices) > 0
+        duties[path] = Duty(path, node, tuple(assigned[path]), asked, syncs, busy, waits)
     return duties
 
 
 def name_slice(part: Slice) -> tuple[str, str]:
-    """Return a slice in words: its tag, and how it is cut.
+    """Return a slice in words: its event type, and how it is cut.
 
     >>> from typing import NamedTuple
     >>> from anabranch.model.slices import take
     >>> Inc = NamedTuple("Inc", [("time", int), ("key", int)])
-    >>> name_slice(take(Inc, key=2, source="a"))
+    >>> name_slice(take(Inc, key=2, channel="a"))
     ('Inc', 'key 2, from a')
     >>> name_slice(take(Inc, lane=Shard(0, 4)))
     ('Inc', 'lane 0 of 4')
     """
     words = [_name_choice(name, choice) for name, choice in part.where]
-    if part.source is not None:
-        words.append(f"from {part.source}")
-    return part.tag.__name__, ", ".join(words)
+    if part.channel is not None:
+        words.append(f"from {part.channel}")
+    return part.event_type.__name__, ", ".join(words)
 
 
 def _name_choice(name: str, choice: Equals | Shard) -> str:
@@ -85,16 +85,18 @@ def _name_choice(name: str, choice: Equals | Shard) -> str:
 
 
 def name_slices(parts: Iterable[Slice]) -> list[tuple[str, str]]:
-    """Return slices in words, those that differ by source only on one line."""
+    """Return slices in words, those that differ by channel only on one line."""
     families: dict[tuple[str, str], list[str]] = {}
     for part in parts:
-        tag, cut = name_slice(Slice(part.tag, part.where))
-        families.setdefault((tag, cut), []).append(part.source or "")
+        event_type, cut = name_slice(Slice(part.event_type, part.where))
+        families.setdefault((event_type, cut), []).append(part.channel or "")
     named: list[tuple[str, str]] = []
-    for (tag, cut), sources in families.items():
-        known = [source for source in sources if source]
-        origin = "from " + (", ".join(known) if len(known) < 3 else f"{len(known)} sources")
-        named.append((tag, ", ".join(word for word in (cut, origin if known else "") if word)))
+    for (event_type, cut), channels in families.items():
+        known = [channel for channel in channels if channel]
+        origin = "from " + (", ".join(known) if len(known) < 3 else f"{len(known)} channels")
+        named.append(
+            (event_type, ", ".join(word for word in (cut, origin if known else "") if word))
+        )
     return named
 
 
@@ -112,7 +114,7 @@ def name_rate(rate: float) -> str:
 
 
 def name_share(share: float) -> str:
-    """Return a share of a worker's time.
+    """Return a share of a node's time.
 
     >>> [name_share(share) for share in (0, 0.0004, 0.051, 0.6, 3)]
     ['idle', '<0.1%', '5.1%', '60%', '300%']
@@ -136,15 +138,15 @@ def name_duration(seconds: float) -> str:
     return f"{seconds / 1e-6:.3g} µs"
 
 
-def count_workers(plan: Plan) -> str:
-    """Return how many workers a plan has, on how many machines.
+def count_nodes(plan: Plan) -> str:
+    """Return how many nodes a plan has, on how many machines.
 
     >>> from typing import NamedTuple
     >>> Value = NamedTuple("Value", [("time", int)])
-    >>> count_workers(Plan(Worker(Value)))
-    '1 worker'
+    >>> count_nodes(Plan(PlanNode(Value)))
+    '1 node'
     """
-    workers = plan.workers().values()
-    machines = {worker.machine for worker in workers} - {None}
-    words = f"{len(workers)} worker{'s' if len(workers) > 1 else ''}"
+    nodes = plan.nodes().values()
+    machines = {node.machine for node in nodes} - {None}
+    words = f"{len(nodes)} node{'s' if len(nodes) > 1 else ''}"
     return f"{words} on {len(machines)} machines" if len(machines) > 1 else words

@@ -1,4 +1,4 @@
-"""Placement: the machine for each worker that sends the fewest bytes over the network."""
+"""Placement: the machine for each node that sends the fewest bytes over the network."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from anabranch.model.program import Program
 from anabranch.plan.pricing.cost import PRICES, Prices, assign
 from anabranch.plan.pricing.rates import Load, Rates
-from anabranch.plan.tree import Plan, Worker
+from anabranch.plan.tree import Plan, PlanNode
 
 
 def place(
@@ -17,10 +17,10 @@ def place(
     machines: Sequence[str] = (),
     prices: Prices = PRICES,
 ) -> Plan:
-    """Return the plan with each worker on its best machine.
+    """Return the plan with each node on its best machine.
 
-    Bytes add up over workers and edges, so one pass from the leaves up finds the optimum: for each
-    worker and each machine, the least its subtree can cost if it stood there.
+    Bytes add up over nodes and edges, so one pass from the leaves up finds the optimum: for each
+    node and each machine, the least its subtree can cost if it stood there.
     """
     places = tuple(dict.fromkeys((*rates.machines, *machines))) or ("local",)
     assigned = assign(program, plan, rates)
@@ -39,16 +39,16 @@ class _Choice:
         self.prices = prices
         self.follow: dict[tuple[str, str], list[str]] = {}
 
-    def weigh(self, path: str, worker: Worker, from_above: float) -> dict[str, float]:
+    def weigh(self, path: str, node: PlanNode, from_above: float) -> dict[str, float]:
         """Return the least bytes of a subtree for each machine its root could stand on."""
         loads, prices = self.assigned[path], self.prices
         arriving: dict[str, float] = {}
         for load in loads:
             arriving[load.machine] = arriving.get(load.machine, 0.0) + load.rate
         own = sum(arriving.values())
-        asked = from_above + (own if worker.children else 0.0)
+        asked = from_above + (own if node.children else 0.0)
         edge = asked * (2 * prices.state_bytes + prices.request_bytes)
-        below = [self.weigh(f"{path}.{s}", c, asked) for s, c in enumerate(worker.children)]
+        below = [self.weigh(f"{path}.{s}", c, asked) for s, c in enumerate(node.children)]
         nearest = [min(self.places, key=lambda n, c=costs: c[n]) for costs in below]  # type: ignore[misc]
         result = {}
         for machine in self.places:
@@ -62,11 +62,11 @@ class _Choice:
             result[machine] = bytes_in
         return result
 
-    def settle(self, path: str, worker: Worker, machine: str) -> Worker:
+    def settle(self, path: str, node: PlanNode, machine: str) -> PlanNode:
         """Return the subtree with the machines that were weighed best."""
         follow = self.follow[path, machine]
         children = tuple(
             self.settle(f"{path}.{side}", child, follow[side])
-            for side, child in enumerate(worker.children)
+            for side, child in enumerate(node.children)
         )
-        return Worker(*worker.slices, children=children, state=worker.state, machine=machine)
+        return PlanNode(*node.slices, children=children, state=node.state, machine=machine)

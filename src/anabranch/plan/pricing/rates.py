@@ -11,7 +11,7 @@ from math import ceil, inf
 from typing import Any
 
 from anabranch.errors import InputError
-from anabranch.model.events import LANE, Event, Tag, field_names
+from anabranch.model.events import LANE, Event, EventType, field_names
 from anabranch.model.markers import orders_itself
 from anabranch.model.program import Program
 from anabranch.model.slices import Shard, Slice, take
@@ -20,7 +20,7 @@ from anabranch.model.values.hashing import hash_stably
 
 @dataclass(frozen=True)
 class Load:
-    """A slice (an implementation tag), its events per second, and the machine they arrive at."""
+    """A slice (an implementation event type), its events per second, and the machine they arrive at."""
 
     slice: Slice
     rate: float = 1.0
@@ -64,20 +64,24 @@ class Rates:
         return sum(load.rate for load in self.loads)
 
 
-def assume_rates(program: Program, sources: Mapping[type, Sequence[str]] | None = None) -> Rates:
+def assume_rates(program: Program, channels: Mapping[type, Sequence[str]] | None = None) -> Rates:
     """Return rates for want of better: values a hundred times as often as markers."""
-    sources = sources or {}
+    channels = channels or {}
     return Rates(
-        Load(take(tag, source=source), 1.0 if tag in program.markers else 100.0, source or "local")
-        for tag in program.tags
-        for source in (*sources.get(tag, ()),) or (None,)
+        Load(
+            take(event_type, channel=channel),
+            1.0 if event_type in program.markers else 100.0,
+            channel or "local",
+        )
+        for event_type in program.event_types
+        for channel in (*channels.get(event_type, ()),) or (None,)
     )
 
 
 def declare_rates(program: Program, rows: Iterable[Mapping[str, Any]]) -> Rates:
-    """Read rates as a user declares them: `{"tag": "Inc", "key": 1, "rate": 100, "machine": "E1"}`.
+    """Read rates as a user declares them: `{"type": "Inc", "key": 1, "rate": 100, "machine": "E1"}`.
 
-    A row may name a source, and a lane or a field as `"2/8"`: shard 2 of 8.
+    A row may name a channel, and a lane or a field as `"2/8"`: shard 2 of 8.
     """
     loads = []
     for row in rows:
@@ -86,16 +90,16 @@ def declare_rates(program: Program, rows: Iterable[Mapping[str, Any]]) -> Rates:
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InputError(
                 "a rate can't be read",
-                expected='{"tag": "Inc", "key": 1, "source": "s1", "rate": 100, "machine": "E1"}',
+                expected='{"type": "Inc", "key": 1, "channel": "s1", "rate": 100, "machine": "E1"}',
                 got=f"{row!r} ({error})",
             ) from error
     return Rates(loads)
 
 
 def _read_row(program: Program, row: Mapping[str, Any]) -> Load:
-    fields = {k: v for k, v in row.items() if k not in ("tag", "rate", "machine", "source")}
+    fields = {k: v for k, v in row.items() if k not in ("type", "rate", "machine", "channel")}
     cut = {name: _read_choice(value) for name, value in fields.items()}
-    part = take(program.tag(row["tag"]), source=row.get("source"), **cut)
+    part = take(program.event_type(row["type"]), channel=row.get("channel"), **cut)
     hash(part)  # A list can't be a key; better said here than later.
     return Load(part, float(row["rate"]), str(row.get("machine", "local")))
 
@@ -117,9 +121,9 @@ def read_rates(program: Program, path: str) -> Rates:
 def sample_rates(
     program: Program, events: Iterable[Event], *, most_keys: int = 64, shards: int = 16
 ) -> Rates:
-    """Count a sample of events by tag, source and partitioning fields.
+    """Count a sample of events by event type, channel and partitioning fields.
 
-    Up to `most_keys` distinct keys each stand alone; more of them share `shards` shards. A source
+    Up to `most_keys` distinct keys each stand alone; more of them share `shards` shards. A channel
     is taken for a machine, until somebody says otherwise.
     """
     sample = [event for event in events if isinstance(event, Event)]
@@ -135,44 +139,52 @@ def sample_rates(
         for name, value in _key(event, fields):
             few = len(keys) <= most_keys
             cut[name] = value if few else Shard(hash_stably(value) % shards, shards)
-        loads[take(event.tag, source=event.source, **cut), event.source] += 1
+        loads[take(event.event_type, channel=event.channel, **cut), event.channel] += 1
     return Rates(Load(part, count / span, machine) for (part, machine), count in loads.items())
 
 
 def measure_rates(program: Program, progress: Mapping[str, Any]) -> Rates:
     """Read rates from a streaming query's progress, as Spark reports it.
 
-    Each source of the progress is known by its description; the tag is the one whose name begins a
-    word of it (`values` means Value). A source that names no tag is shared out among all.
+    Each channel of the progress is known by its description; the event type is the one whose name begins a
+    word of it (`values` means Value). A channel that names no event type is shared out among all.
     """
     loads = []
-    for source in progress.get("sources", ()):
-        name = str(source.get("description", "input"))
+    for channel in progress.get("sources", ()):
+        name = str(channel.get("description", "input"))
         named = _find_named(program, name)
-        rate = float(source.get("inputRowsPerSecond") or source.get("processedRowsPerSecond") or 0)
-        tags = named or program.tags
-        loads += [Load(take(tag), rate / len(tags), "local") for tag in tags]
+        rate = float(
+            channel.get("inputRowsPerSecond") or channel.get("processedRowsPerSecond") or 0
+        )
+        event_types = named or program.event_types
+        loads += [
+            Load(take(event_type), rate / len(event_types), "local") for event_type in event_types
+        ]
     if not loads:
         raise InputError(
-            "the progress names no sources",
+            "the progress names no channels",
             expected='{"sources": [{"description": …, "inputRowsPerSecond": …}]}',
             got=", ".join(progress) or "nothing",
         )
     return Rates(loads)
 
 
-def _find_named(program: Program, description: str) -> list[Tag]:
-    """Return the tags that a description names; `readings` means Reading, and not also Read."""
-    found: dict[Tag, None] = {}
+def _find_named(program: Program, description: str) -> list[EventType]:
+    """Return the event types that a description names; `readings` means Reading, and not also Read."""
+    found: dict[EventType, None] = {}
     for word in re.findall(r"\w+", description.lower()):
-        begun = [tag for tag in program.tags if word.startswith(tag.__name__.lower())]
+        begun = [
+            event_type
+            for event_type in program.event_types
+            if word.startswith(event_type.__name__.lower())
+        ]
         if begun:
-            found[max(begun, key=lambda tag: len(tag.__name__))] = None
+            found[max(begun, key=lambda event_type: len(event_type.__name__))] = None
     return list(found)
 
 
 def spread_hot(program: Program, rates: Rates, capacity: float) -> Rates:
-    """Give a slice that is too much for one worker more lanes; leave the others alone.
+    """Give a slice that is too much for one node more lanes; leave the others alone.
 
     Only events that are independent of each other can be spread. Canonical lanes bound how far.
     """
@@ -180,7 +192,7 @@ def spread_hot(program: Program, rates: Rates, capacity: float) -> Rates:
     for load in rates.loads:
         lanes = min(ceil(load.rate / capacity), program.lanes or 1024)
         # Canonical lanes order events within a lane, which is no obstacle to cutting by lane.
-        free = not orders_itself(program.dependence, load.slice.tag)
+        free = not orders_itself(program.dependence, load.slice.event_type)
         if lanes < 2 or not free or load.slice.choice(LANE) is not None:
             spread.append(load)
             continue
@@ -195,15 +207,15 @@ def spread_hot(program: Program, rates: Rates, capacity: float) -> Rates:
 def partition_fields(program: Program) -> tuple[str, ...]:
     """Return every field that some dependence asks to be equal."""
     found: dict[str, None] = {}
-    for a in program.tags:
-        for b in program.tags:
+    for a in program.event_types:
+        for b in program.event_types:
             for same in program.dependence.restrictions(a, b):
                 found.update(dict.fromkeys(field for field in same if field != LANE))
     return tuple(found)
 
 
 def _key(event: Event, fields: tuple[str, ...]) -> list[tuple[str, Any]]:
-    known = field_names(event.tag)
+    known = field_names(event.event_type)
     return [(name, getattr(event.data, name)) for name in fields if name in known]
 
 

@@ -1,4 +1,4 @@
-"""Balance: turn a ladder of workers that own nothing into a tree as low as can be."""
+"""Balance: turn a ladder of nodes that own nothing into a tree as low as can be."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from anabranch.model.program import Program
 from anabranch.plan.pricing.cost import PRICES, Prices
 from anabranch.plan.pricing.rates import Rates
-from anabranch.plan.tree import Plan, Worker, pair_up
+from anabranch.plan.tree import Plan, PlanNode, pair_up
 
 
 def balance(program: Program, plan: Plan, rates: Rates, prices: Prices = PRICES) -> Iterator[Plan]:
     """Propose the plan with every ladder balanced.
 
-    The workers that hang from a ladder are independent of each other, so they may be forked apart
+    The nodes that hang from a ladder are independent of each other, so they may be forked apart
     in any shape, as long as all states are of one type.
     """
     root = _balance(plan.root)
@@ -21,21 +21,21 @@ def balance(program: Program, plan: Plan, rates: Rates, prices: Prices = PRICES)
         yield Plan(root, plan.name)
 
 
-def _balance(worker: Worker) -> Worker:
-    if not worker.children:
-        return worker
-    hanging = [_balance(branch) for branch in _collect(worker)]
-    children = pair_up(hanging, worker.state, worker.machine)
-    return Worker(*worker.slices, children=children, state=worker.state, machine=worker.machine)
+def _balance(node: PlanNode) -> PlanNode:
+    if not node.children:
+        return node
+    hanging = [_balance(branch) for branch in _collect(node)]
+    children = pair_up(hanging, node.state, node.machine)
+    return PlanNode(*node.slices, children=children, state=node.state, machine=node.machine)
 
 
-def _collect(worker: Worker) -> list[Worker]:
-    """Return what hangs from the rungs below a worker."""
-    alike = all(child.state == worker.state for child in worker.children)
-    found: list[Worker] = []
-    for child in worker.children:
+def _collect(node: PlanNode) -> list[PlanNode]:
+    """Return what hangs from the rungs below a node."""
+    alike = all(child.state == node.state for child in node.children)
+    found: list[PlanNode] = []
+    for child in node.children:
         rung = alike and child.children and not len(child.slices)
-        if rung and all(below.state == worker.state for below in child.children):
+        if rung and all(below.state == node.state for below in child.children):
             found += _collect(child)
         else:
             found.append(child)

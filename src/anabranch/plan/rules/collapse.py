@@ -1,4 +1,4 @@
-"""Collapse: let one worker do what a subtree does, where there is too little to share."""
+"""Collapse: let one node do what a subtree does, where there is too little to share."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Iterator
 from anabranch.model.program import Program
 from anabranch.plan.pricing.cost import PRICES, Prices, assign
 from anabranch.plan.pricing.rates import Rates
-from anabranch.plan.tree import Plan, Worker
+from anabranch.plan.tree import Plan, PlanNode
 
 _SHARE = 0.25
-"""A subtree that is busy for less than this share of a worker's time is not worth its joins."""
+"""A subtree that is busy for less than this share of a node's time is not worth its joins."""
 
 
 def collapse(program: Program, plan: Plan, rates: Rates, prices: Prices = PRICES) -> Iterator[Plan]:
-    """Propose the plan with every idle subtree made one worker, and, for a small plan, each alone."""
+    """Propose the plan with every idle subtree made one node, and, for a small plan, each alone."""
     assigned = assign(program, plan, rates)
     busy = {p: sum(x.rate for x in loads) / prices.capacity for p, loads in assigned.items()}
     everything = _add_up(busy)
-    inner = [path for path, worker in plan.root.walk() if worker.children]
+    inner = [path for path, node in plan.root.walk() if node.children]
     idle = {path for path in inner if everything[path] < _SHARE}
     if idle:
         yield Plan(_collapse(program, plan.root, "0", idle), plan.name)
@@ -28,7 +28,7 @@ def collapse(program: Program, plan: Plan, rates: Rates, prices: Prices = PRICES
 
 
 def _add_up(busy: dict[str, float]) -> dict[str, float]:
-    """Return how busy each worker is together with all below it."""
+    """Return how busy each node is together with all below it."""
     everything = dict(busy)
     for path in sorted(busy, key=lambda path: path.count("."), reverse=True):
         parent = path.rpartition(".")[0]
@@ -37,11 +37,11 @@ def _add_up(busy: dict[str, float]) -> dict[str, float]:
     return everything
 
 
-def _collapse(program: Program, worker: Worker, path: str, chosen: set[str]) -> Worker:
-    if path in chosen and program.state_type(worker.state).handles(worker.subtree().tags()):
-        return Worker(*worker.subtree(), state=worker.state, machine=worker.machine)
+def _collapse(program: Program, node: PlanNode, path: str, chosen: set[str]) -> PlanNode:
+    if path in chosen and program.state_type(node.state).handles(node.subtree().event_types()):
+        return PlanNode(*node.subtree(), state=node.state, machine=node.machine)
     children = tuple(
         _collapse(program, child, f"{path}.{side}", chosen)
-        for side, child in enumerate(worker.children)
+        for side, child in enumerate(node.children)
     )
-    return Worker(*worker.slices, children=children, state=worker.state, machine=worker.machine)
+    return PlanNode(*node.slices, children=children, state=node.state, machine=node.machine)

@@ -19,7 +19,7 @@ MADE_BY = "_made_by.json"
 
 
 class Provenance(NamedTuple):
-    """What the state of a result depends on, and the sources that a column of its input tells apart."""
+    """What the state of a result depends on, and the channels that a column of its input tells apart."""
 
     fingerprint: Mapping[str, str]
     mixed: frozenset[str] = frozenset()
@@ -58,7 +58,7 @@ def check_made_by(
     parts = [part for part in map(name_part, sorted(mixed)) if part not in stored]
     planned = find_last(checkpoint / "offsets", "[0-9]*")
     if parts and planned > committed:
-        # Its rows of these sources may have been published as rejected.
+        # Its rows of these channels may have been published as rejected.
         raise ChangedProgramError(
             f"batch {planned} was planned before {', '.join(parts)} was declared, and is not committed",
             expected="the declaration with which the batch was planned",

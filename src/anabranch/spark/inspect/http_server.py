@@ -1,9 +1,9 @@
 """Serving: look-ups of single keys over HTTP, from a replica that follows a checkpoint.
 
-    GET /state/KEY          {"key": …, "value": …, "batch": …, "frontier": …}, or 404
+    GET /state/KEY          {"key": …, "value": …, "batch": …, "watermark": …}, or 404
     GET /state?keys=A,B     the same of several, in "found" and "missing", all of one batch
     GET /state              the state of a program that has no entries, or the part that keys share
-    GET /batch, GET /health which batch is served, and how far its sources have come
+    GET /batch, GET /health which batch is served, and how far its channels have come
 
 Uvicorn reads the requests, Starlette routes them. What a client can make the server hold is limited: `ServerLimits`.
 """
@@ -232,7 +232,7 @@ def answer_keys(copy: Copy, query: str) -> Answer:
 
 
 def _describe(copy: Copy) -> dict[str, Any]:
-    return {"batch": copy.batch, "frontier": copy.frontier}
+    return {"batch": copy.batch, "watermark": copy.watermark}
 
 
 def _respond(status: int, content: dict[str, Any], **headers: str) -> Response:

@@ -32,7 +32,7 @@ class Change(NamedTuple):
     """What a key's entry had become with a batch; MISSING if it was removed."""
 
     batch: int
-    frontier: int
+    watermark: int
     value: Any
 
 
@@ -78,14 +78,14 @@ def _list_changes(replica: Replica, key: Any, changes: list[Any]) -> Iterator[Ch
     value = replica.current.find(key)
     if value is not MISSING:
         told = encode_json(value)
-        yield Change(replica.current.batch, replica.current.frontier, value)
+        yield Change(replica.current.batch, replica.current.watermark, value)
     for batch, rows in groupby(changes, key=_find_number):
         replica.apply(batch, (row[1:] for row in rows))
         value = replica.current.find(key)
         text = None if value is MISSING else encode_json(value)
         if text != told:
             told = text
-            yield Change(batch, replica.current.frontier, value)
+            yield Change(batch, replica.current.watermark, value)
 
 
 def _find_number(row: tuple[Any, ...]) -> int:

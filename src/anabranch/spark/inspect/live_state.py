@@ -43,7 +43,7 @@ def history(
 ) -> list[Change]:
     """Return the batches in which the entry of a key changed, the first that is kept before them.
 
-    A `Change` has a batch, its frontier and the value. None stands for the whole of a state without
+    A `Change` has a batch, its watermark and the value. None stands for the whole of a state without
     entries.
     """
     from anabranch.spark.inspect.key_history import find_history

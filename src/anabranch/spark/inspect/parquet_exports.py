@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 LATEST = "latest"
 STAND = "_view.json"
-"""Beside the rows: the batch they are of, and its frontier."""
+"""Beside the rows: the batch they are of, and its watermark."""
 KEEP = 2
 """How many batches stay: somebody may still read the last but one."""
 
@@ -88,7 +88,7 @@ def publish_view(
             return None
         with publish_folder(final) as draft:
             view.state().write.mode("append").parquet(str(draft.absolute()))
-            stand = {"batch": batch, "frontier": view.frontier}
+            stand = {"batch": batch, "watermark": view.watermark}
             (draft / STAND).write_text(json.dumps(stand) + "\n", encoding="utf-8")
     if _read_latest(folder) != final.name:
         with publish_file(folder / LATEST) as link:

@@ -9,7 +9,7 @@ from anabranch.errors import InputError
 from anabranch.model.values.fields import encode_value
 from anabranch.spark.inspect.state_frames import StateView
 
-VIEWS = ("state", "sources", "ledger", "pending")
+VIEWS = ("state", "channels", "ledger", "pending")
 
 
 def ask(view: StateView, sql: str, limit: int) -> tuple[list[str], list[list[Any]]]:

@@ -83,15 +83,15 @@ class StateView:
         return bool(self.read().take(1))
 
     @property
-    def frontier(self) -> int:
-        """Return how far all of the sources had come."""
-        return min(standing.frontier for standing in self.overview.standings.values())
+    def watermark(self) -> int:
+        """Return how far all of the channels had come."""
+        return min(standing.watermark for standing in self.overview.standings.values())
 
     def state(self) -> DataFrame:
         """Return the state's rows."""
         description = self.overview.description
         # What the program says of its state, if there are no values.
-        kinds = description.said.state if self.kinds.entry == UNKNOWN else self.kinds
+        kinds = description.emitted.state if self.kinds.entry == UNKNOWN else self.kinds
 
         def list_tables(tables: Iterable[tuple[Address, pa.Table]]) -> Iterator[pa.Table]:
             return (table for _, table in tables)
@@ -123,11 +123,11 @@ class StateView:
 
         return map_stores(self.read().where(STATE), schema, tabulate)
 
-    def sources(self) -> DataFrame:
-        """Return how far each source has come."""
-        schema = "name string, frontier long, largest long, last long, silence_ms long, waived long, joined long"
+    def channels(self) -> DataFrame:
+        """Return how far each channel has come."""
+        schema = "name string, watermark long, largest long, last long, silence_ms long, waived long, joined long"
         rows = [
-            (name, s.frontier, s.largest, s.last, s.silence_ms, s.waived, s.joined)
+            (name, s.watermark, s.largest, s.last, s.silence_ms, s.waived, s.joined)
             for name, s in sorted(self.overview.standings.items())
         ]
         return self.spark.createDataFrame(rows, schema)
@@ -139,10 +139,15 @@ class StateView:
         return self.spark.createDataFrame([tuple(ledger)], schema)
 
     def pending(self) -> DataFrame:
-        """Return the events that wait for the frontier; `event` is JSON."""
+        """Return the events that wait for the watermark; `event` is JSON."""
         import pyarrow as pa
 
-        columns = {"time": pa.int64(), "tag": pa.string(), "source": pa.string(), "seq": pa.int64()}
+        columns = {
+            "time": pa.int64(),
+            "type": pa.string(),
+            "channel": pa.string(),
+            "seq": pa.int64(),
+        }
         schema = pa.schema(list((columns | {"event": pa.string()}).items()))
         told = self.overview.description.write()
 
@@ -152,7 +157,7 @@ class StateView:
                 if address.role == "shard":
                     events = read_pending(description, address.number, store)
                     found = [
-                        (e.time, type(e.data).__name__, e.source, e.seq, encode_json(e.data))
+                        (e.time, type(e.data).__name__, e.channel, e.seq, encode_json(e.data))
                         for e in events
                     ]
                     yield pa.Table.from_pylist(
@@ -192,14 +197,14 @@ def map_stores(
     from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
     fitting = widen_schema(schema)
-    spoken = from_arrow_schema(fitting)
-    expected = to_arrow_schema(spoken, timezone="UTC")
+    changes = from_arrow_schema(fitting)
+    expected = to_arrow_schema(changes, timezone="UTC")
 
     def map_batches(batches: Batches) -> Batches:
         for table in make(list_rows(batches)):
             yield from table.cast(fitting).cast(expected).to_batches()
 
-    return values.mapInArrow(map_batches, spoken)
+    return values.mapInArrow(map_batches, changes)
 
 
 def list_rows(batches: Batches) -> Iterator[Value]:

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Unpack
 
 from anabranch.errors import AnabranchError, InputError
 from anabranch.microbatch.job.job import Job
-from anabranch.microbatch.restore.shares import begin_sources
+from anabranch.microbatch.restore.shares import begin_channels
 from anabranch.model.program import Program
 from anabranch.paths import resolve_path, strip_scheme
 from anabranch.publication import publish_file
 from anabranch.savepoints.collection import find_savepoint
-from anabranch.savepoints.file_names import SOURCES
+from anabranch.savepoints.file_names import SOURCE_LOGS
 from anabranch.savepoints.folders import Savepoint, open_savepoint
 from anabranch.savepoints.manifest import SavepointError
 from anabranch.savepoints.objects import check_windows
-from anabranch.sources.feeds import Feed, list_feeds
+from anabranch.sources.source_options import Source, list_sources
 from anabranch.spark.checkpoint.file_manifest import MANIFEST
 from anabranch.spark.checkpoint.hadoop_checksums import name_sums
 from anabranch.spark.checkpoint.integrity import renew_manifest
@@ -53,7 +53,7 @@ FORESEEN = '"foreseen"'
 def restore_savepoint(
     savepoint: str | Path,
     program: Program,
-    feeds: Feed | Iterable[Feed],
+    sources: Source | Iterable[Source],
     *,
     output: str | Path,
     checkpoint: str | Path,
@@ -74,16 +74,16 @@ def restore_savepoint(
         opened, program, output, checkpoint, partitions=partitions, format=format
     )
     target, place = resolve_path(output, "output"), _find_new(checkpoint).absolute()
-    feeds = list_feeds(feeds)
-    job = make_job(program, feeds, read_options(options), spark)
-    _check_feeds(opened, job, feeds)
+    sources = list_sources(sources)
+    job = make_job(program, sources, read_options(options), spark)
+    _check_sources(opened, job, sources)
     first = _find_first(target, opened)
     with _making(place) as draft:
-        session = find_session(list_frames(feeds), spark)
+        session = find_session(list_frames(sources), spark)
         with set_partitions(session, partitions):
             _seed(session, job, opened, migration, draft, first, format)
-        _go_on_from(opened, draft / "checkpoint", list_origins(feeds), files=bool(job.folders))
-        write_begin(draft / "checkpoint", Begin(first, opened.manifest.id, job.wiring.shards))
+        _go_on_from(opened, draft / "checkpoint", list_origins(sources), files=bool(job.folders))
+        write_begin(draft / "checkpoint", Begin(first, opened.manifest.id, job.layout.shards))
         write_made_by(draft / "checkpoint", job.fingerprint())
         _put_in_place(draft, place, target, first)
         renew_manifest(place, find_retained(session))
@@ -127,11 +127,13 @@ def _find_new(checkpoint: str | Path) -> Path:
     return place
 
 
-def _check_feeds(savepoint: Savepoint, job: Job, feeds: Sequence[Feed]) -> None:
-    """Refuse feeds that can't go on, before anything is touched."""
+def _check_sources(savepoint: Savepoint, job: Job, sources: Sequence[Source]) -> None:
+    """Refuse sources that can't go on, before anything is touched."""
     manifest = savepoint.manifest
     if job.ended:
-        raise InputError("a savepoint goes on as a stream", expected="streaming feeds", got="batch")
+        raise InputError(
+            "a savepoint goes on as a stream", expected="streaming sources", got="batch"
+        )
     saved = bool(manifest.fingerprint.get("windows")) and manifest.fingerprint.get("state")
     windows = job.columns is not None and job.columns.windows is not None
     if windows != (saved == "in columns") and manifest.fingerprint.get("windows"):
@@ -141,11 +143,11 @@ def _check_feeds(savepoint: Savepoint, job: Job, feeds: Sequence[Feed]) -> None:
             got="windows in columns" if windows else "windows in objects",
             cure='run with columnar="never"'
             if windows
-            else "run with columns, on numbered sources",
+            else "run with columns, on numbered channels",
         )
-    begin_sources(job, manifest.list_standings())
+    begin_channels(job, manifest.list_standings())
     if manifest.offsets:
-        _line_up(manifest.offsets, len(list_origins(feeds)), files=bool(job.folders))
+        _line_up(manifest.offsets, len(list_origins(sources)), files=bool(job.folders))
 
 
 def _find_first(folder: Path, savepoint: Savepoint) -> int:
@@ -222,7 +224,7 @@ def _seed(
 
 
 def _line_up(offsets: Sequence[str], asked: int, *, files: bool) -> list[str]:
-    """Return the offsets of Spark's sources: those of frames in order, added ones, then all `Files` as one."""
+    """Return the offsets of Spark's channels: those of frames in order, added ones, then all `Files` as one."""
     saved = [offset for offset in offsets if FORESEEN in offset]
     if len(offsets) == asked and (bool(saved) == files or offsets[-1] == NOTHING_READ):
         return list(offsets)
@@ -230,16 +232,16 @@ def _line_up(offsets: Sequence[str], asked: int, *, files: bool) -> list[str]:
     added = asked - files - len(frames)
     if added < 0 or (saved and not files):
         raise SavepointError(
-            "the savepoint has read from feeds that are missing now",
-            expected=f"{_count_feeds(len(frames), files=bool(saved))}, in the same order; added frames come last",
-            got=_count_feeds(asked - files, files=files),
-            cure="give it the feeds that it had, and new ones beside them",
+            "the savepoint has read from sources that are missing now",
+            expected=f"{_count_sources(len(frames), files=bool(saved))}, in the same order; added frames come last",
+            got=_count_sources(asked - files, files=files),
+            cure="give it the sources that it had, and new ones beside them",
         )
     fused = saved or [NOTHING_READ]
     return [*frames, *[NOTHING_READ] * added, *(fused if files else ())]
 
 
-def _count_feeds(frames: int, *, files: bool) -> str:
+def _count_sources(frames: int, *, files: bool) -> str:
     counted = [f"{frames} frame{'s' * (frames != 1)}"] if frames or not files else []
     return " and ".join([*counted, *(["files"] if files else [])])
 
@@ -247,7 +249,7 @@ def _count_feeds(frames: int, *, files: bool) -> str:
 def _go_on_from(
     savepoint: Savepoint, checkpoint: Path, origins: Sequence[Origin], *, files: bool
 ) -> None:
-    """Let the sources go on where the savepoint was made, not where the seeding batch was."""
+    """Let the channels go on where the savepoint was made, not where the seeding batch was."""
     manifest = savepoint.manifest
     # What has not been read on Spark begins where it begins.
     offsets = [NOTHING_READ] * len(origins)
@@ -257,9 +259,9 @@ def _go_on_from(
     version, settings, *_ = file.read_text(encoding="utf-8").splitlines()
     file.write_text("\n".join([version, settings, *offsets]), encoding="utf-8")
     name_sums(file).unlink(missing_ok=True)
-    shutil.rmtree(checkpoint / SOURCES, ignore_errors=True)
+    shutil.rmtree(checkpoint / SOURCE_LOGS, ignore_errors=True)
     for relative in manifest.files:
-        if relative.startswith(f"{SOURCES}/"):
+        if relative.startswith(f"{SOURCE_LOGS}/"):
             target = checkpoint / relative
             target.parent.mkdir(parents=True, exist_ok=True)
             data = (savepoint.path / relative).read_bytes()

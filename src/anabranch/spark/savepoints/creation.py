@@ -26,7 +26,7 @@ from anabranch.model.events import Event
 from anabranch.model.values.maps import Map
 from anabranch.paths import resolve_path
 from anabranch.savepoints.drafts import Draft, begin_draft, check_is_free
-from anabranch.savepoints.file_names import SOURCES, STATE
+from anabranch.savepoints.file_names import SOURCE_LOGS, STATE
 from anabranch.savepoints.manifest import (
     LedgerRecord,
     Manifest,
@@ -65,7 +65,7 @@ PATIENCE_S = 0.5
 DELTAS = "name rlike '^((shard|root|speaker):)?(head|description|ledger|deltas)$'"
 
 NOTHING_READ = "-"
-"""What Spark writes of a source that has brought nothing yet."""
+"""What Spark writes of a channel that has brought nothing yet."""
 
 
 def create_savepoint(
@@ -79,7 +79,7 @@ def create_savepoint(
 ) -> Path:
     """Write what a checkpoint holds into a new folder, whole or not at all; return the folder.
 
-    Of the last committed batch, of `batch`, or of the first whose frontier has reached `at`; for that one
+    Of the last committed batch, of `batch`, or of the first whose watermark has reached `at`; for that one
     it waits up to `wait_s` seconds. The query need not stop. `spark` is the session (default: the active one).
     """
     spark = find_session((), spark)
@@ -99,9 +99,9 @@ def create_savepoint(
         state = _write_state(view, draft)
         events = _write_pending(view, draft)
         overview = read_overview(view.collect_stores(DELTAS))
-        schema = Schema(state, _describe_deltas(overview), events, declared=description.said)
+        schema = Schema(state, _describe_deltas(overview), events, declared=description.emitted)
         _write_deltas(overview, schema, draft)
-        _copy_sources(place, draft)
+        _copy_channels(place, draft)
         manifest = _describe(folder.name, place, number, overview, schema)
         return draft.seal(manifest)
 
@@ -112,25 +112,25 @@ def read_checkpoint(spark: SparkSession, checkpoint: Path) -> Overview:
 
 
 def _wait_for(spark: SparkSession, checkpoint: Path, at: int, wait_s: float) -> int:
-    """Return the first committed batch whose frontier has reached a time."""
+    """Return the first committed batch whose watermark has reached a time."""
     deadline = time.monotonic() + wait_s
     while True:
         batches = find_batches(checkpoint)
-        if batches and StateView(spark, str(checkpoint), batches[-1]).frontier >= at:
+        if batches and StateView(spark, str(checkpoint), batches[-1]).watermark >= at:
             break
         if time.monotonic() >= deadline:
-            reached = StateView(spark, str(checkpoint), batches[-1]).frontier if batches else None
+            reached = StateView(spark, str(checkpoint), batches[-1]).watermark if batches else None
             raise SavepointError(
                 f"the query has not come to {at}",
-                expected=f"a frontier of {at} or more",
+                expected=f"a watermark of {at} or more",
                 got="no batch yet" if reached is None else f"{reached} with batch {batches[-1]}",
                 cure="wait for it: --wait-s SECONDS, or take one of the last batch, without --at",
             )
         time.sleep(PATIENCE_S)
     low, high = 0, len(batches) - 1
-    while low < high:  # Frontiers never go back.
+    while low < high:  # Watermarks never go back.
         middle = (low + high) // 2
-        if StateView(spark, str(checkpoint), batches[middle]).frontier >= at:
+        if StateView(spark, str(checkpoint), batches[middle]).watermark >= at:
             high = middle
         else:
             low = middle + 1
@@ -147,7 +147,7 @@ def _write_state(view: StateView, draft: Draft) -> EntryKinds:
     description = view.overview.description
     if description.plan.way == "shared":
         whole = _gather_shared(view, description)
-        found = describe_entries(description.said.state, [(None, whole)])
+        found = describe_entries(description.emitted.state, [(None, whole)])
         write_entries(draft, STATE, found, whole, description.codec)
         return found
     kinds, shards = view.kinds, description.plan.shards
@@ -165,11 +165,11 @@ def _write_state(view: StateView, draft: Draft) -> EntryKinds:
 
 def _write_start(description: Description, draft: Draft) -> EntryKinds:
     """Write what a state without rows begins with; return its kinds."""
-    said, codec = description.said.state, description.codec
+    emitted, codec = description.emitted.state, description.codec
     found, pairs = describe_state(description), list[tuple[Any, Any]]()
     if found is None:
-        pairs = list_entries(said, _find_start(description), codec)
-        found = describe_entries(said, pairs)
+        pairs = list_entries(emitted, _find_start(description), codec)
+        found = describe_entries(emitted, pairs)
     draft.write_table(name_part(STATE, 0), to_table(found.key, found.entry, pairs, codec))
     return found
 
@@ -193,27 +193,30 @@ def _find_start(description: Description) -> Any:
 
 
 def _write_pending(view: StateView, draft: Draft) -> dict[str, Any]:
-    """Write the events that are not stable yet; return the kinds of each tag's."""
+    """Write the events that are not stable yet; return the kinds of each event type's."""
     description = view.overview.description
-    by_tag: dict[str, list[Event]] = {}
+    by_type: dict[str, list[Event]] = {}
     for address, store in view.collect_stores(PENDING).items():
         if address.role == "shard":
             for event in read_pending(description, address.number, store):
-                by_tag.setdefault(type(event.data).__name__, []).append(event)
-    found = {tag: describe_values(e.data for e in by_tag[tag]) for tag in sorted(by_tag)}
-    places = place_events(Schema(description.said.state, {}, found))
-    for tag, events in by_tag.items():
-        table = to_pending(found[tag], events, description.codec)
-        draft.write_table(name_part(places[tag], 0), table)
+                by_type.setdefault(type(event.data).__name__, []).append(event)
+    found = {
+        event_type: describe_values(e.data for e in by_type[event_type])
+        for event_type in sorted(by_type)
+    }
+    places = place_events(Schema(description.emitted.state, {}, found))
+    for event_type, events in by_type.items():
+        table = to_pending(found[event_type], events, description.codec)
+        draft.write_table(name_part(places[event_type], 0), table)
     return found
 
 
 def _describe_deltas(overview: Overview) -> dict[str, EntryKinds]:
-    said, codec = overview.description.said.deltas, overview.description.codec
+    emitted, codec = overview.description.emitted.deltas, overview.description.codec
     found: dict[str, EntryKinds] = {}
     for name, several in overview.deltas.items():
-        pairs = [pair for delta in several for pair in list_entries(said[name], delta, codec)]
-        found[name] = describe_entries(said[name], pairs)
+        pairs = [pair for delta in several for pair in list_entries(emitted[name], delta, codec)]
+        found[name] = describe_entries(emitted[name], pairs)
     return found
 
 
@@ -228,16 +231,16 @@ def _write_deltas(overview: Overview, schema: Schema, draft: Draft) -> None:
             draft.write_table(name_part(place, number), table)
 
 
-def _copy_sources(checkpoint: Path, draft: Draft) -> None:
-    """Copy the logs that Spark's own sources keep, such as which files were read."""
-    for file in sorted((checkpoint / SOURCES).rglob("*")):
+def _copy_channels(checkpoint: Path, draft: Draft) -> None:
+    """Copy the logs that Spark's own channels keep, such as which files were read."""
+    for file in sorted((checkpoint / SOURCE_LOGS).rglob("*")):
         if file.is_file() and not file.name.startswith("."):
             relative = file.relative_to(checkpoint).as_posix()
             draft.add_file(relative, file)
 
 
 def read_offsets(checkpoint: Path, batch: int) -> tuple[str, ...]:
-    """Return how far each of Spark's sources was read with a batch, as Spark writes it."""
+    """Return how far each of Spark's channels was read with a batch, as Spark writes it."""
     file = checkpoint / "offsets" / str(batch)
     try:
         _, _, *offsets = file.read_text(encoding="utf-8").splitlines()
@@ -246,7 +249,7 @@ def read_offsets(checkpoint: Path, batch: int) -> tuple[str, ...]:
     except (OSError, ValueError) as error:
         raise SavepointError(
             f"{file} can't be read",
-            expected="how far each source was read, as Spark wrote it",
+            expected="how far each channel was read, as Spark wrote it",
             got=str(error),
             cure="`anabranch checkpoint verify` names what is damaged",
         ) from error
@@ -257,7 +260,7 @@ def _describe(
     name: str, checkpoint: Path, batch: int, overview: Overview, schema: Schema
 ) -> Manifest:
     standings = overview.standings
-    frontiers = {source: standing.frontier for source, standing in sorted(standings.items())}
+    watermarks = {channel: standing.watermark for channel, standing in sorted(standings.items())}
     return Manifest(
         name=name,
         made_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -265,8 +268,8 @@ def _describe(
         program=overview.description.program,
         runtime="spark",
         fingerprint=dict(overview.made_by),
-        frontier=min(frontiers.values()),
-        frontiers=frontiers,
+        watermark=min(watermarks.values()),
+        watermarks=watermarks,
         standings=record_standings(standings),
         ledger=LedgerRecord(*overview.ledger),
         clock_ms=overview.clock_ms,

@@ -68,7 +68,7 @@ class Seed(NamedTuple):
         """Say whether each table can be dealt out by itself: if entries neither meet nor are joined."""
         moved = any(isinstance(change, Rekey) for change in self.job.program.changes)
         deltas = read_names(self.savepoint, place_deltas(self.migration.old).values())
-        return self.job.wiring.way == "keyed" and not moved and not deltas
+        return self.job.layout.way == "keyed" and not moved and not deltas
 
     def deal_rest(self) -> Iterator[Envelope]:
         """Deal out all but the state's tables, or these too where they have to be one."""
@@ -101,8 +101,10 @@ class Seed(NamedTuple):
     def read_pending(self) -> Iterator[Event]:
         """Read the events that wait, as the program knows them."""
         old, migration = self.migration.old, self.migration
-        for tag, place in place_events(old).items():
-            for event in read_pending(self.savepoint, place, old.events[tag], migration.codec):
+        for event_type, place in place_events(old).items():
+            for event in read_pending(
+                self.savepoint, place, old.events[event_type], migration.codec
+            ):
                 yield event._replace(data=migration.migrate_event(event.data))
 
     def read_state(self) -> Any:
@@ -124,12 +126,12 @@ class Seed(NamedTuple):
         return self.job.columns.windows
 
     def _find_closed(self) -> int:
-        # Windows are closed up to the frontier, in every batch.
-        return self.savepoint.manifest.frontier
+        # Windows are closed up to the watermark, in every batch.
+        return self.savepoint.manifest.watermark
 
     def _fits_columns(self) -> bool:
         """Say whether a table's columns are those of the job, so that no entry need be touched."""
-        if not keeps_book(self.job) or self.job.wiring.hot:
+        if not keeps_book(self.job) or self.job.layout.hot_keys:
             return False
         assert self.job.columns is not None
         layout = self.job.columns.kernels[self.job.program.initial.name].layout
@@ -194,7 +196,7 @@ def _read_slices(table: pa.Table, plan: WindowPlan) -> WindowSlices:
 
 
 def make_seeding_source(seed: Seed, name: str) -> type[DataSource]:
-    """Return the source of a seeding batch; Spark knows a source by its class."""
+    """Return the channel of a seeding batch; Spark knows a channel by its class."""
 
     class SeedingSource(DataSource):
         @classmethod
@@ -244,7 +246,7 @@ class SeedingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a task's share of the savepoint into letters."""
         assert isinstance(partition, _SeedPart)
-        seed, shards = self._seed, self._seed.job.wiring.shards
+        seed, shards = self._seed, self._seed.job.layout.shards
         rest = partition.table is None
         letters = seed.deal_rest() if rest else seed.deal_table(partition.table or "")
         for letter in letters:

@@ -17,7 +17,7 @@ from anabranch.errors import InputError
 from anabranch.model.program import Program
 from anabranch.paths import resolve_path, strip_scheme
 from anabranch.publication import publish_folder
-from anabranch.sources.feeds import Feed, list_feeds
+from anabranch.sources.source_options import Source, list_sources
 from anabranch.spark.checkpoint.file_manifest import MANIFEST
 from anabranch.spark.checkpoint.integrity import refuse_damage, renew_manifest
 from anabranch.spark.checkpoint.locks import Lock
@@ -39,9 +39,9 @@ from anabranch.spark.savepoints.creation import create_savepoint, read_checkpoin
 from anabranch.spark.session.current_session import find_session
 from anabranch.spark.session.partitions import PARTITIONS, check_partitions
 from anabranch.spark.sinks.directory import (
-    FRONTIERS,
     LEDGER,
     OUTPUT_COLUMNS,
+    WATERMARKS,
     find_last_batch,
     find_retained,
 )
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 def rescale(
     program: Program,
-    feeds: Feed | Iterable[Feed],
+    sources: Source | Iterable[Source],
     *,
     output: str | Path,
     checkpoint: str | Path,
@@ -68,8 +68,8 @@ def rescale(
     those of `run`.
     """
     place = check_rescale(output, checkpoint, partitions=partitions, format=format).absolute()
-    feeds, asked = list_feeds(feeds), read_options(options)
-    session, target = find_session(list_frames(feeds), spark), resolve_path(output, "output")
+    sources, asked = list_sources(sources), read_options(options)
+    session, target = find_session(list_frames(sources), spark), resolve_path(output, "output")
     lock = Lock(place)
     try:
         _check_finished(place)
@@ -77,15 +77,15 @@ def rescale(
         overview = read_checkpoint(session, place)
         if asked.shards is None:
             asked = replace(asked, shards=overview.description.plan.shards)
-        job = make_job(program, feeds, asked, session)
+        job = make_job(program, sources, asked, session)
         if partitions is not None and job.fingerprint() == overview.made_by:
             _repartition(session, place, target, partitions, format)
-            write_begin(place, read_begin(place)._replace(shards=job.wiring.shards))
+            write_begin(place, read_begin(place)._replace(shards=job.layout.shards))
         else:
 
             def restore(saved: Path, made: Path) -> None:
                 restore_savepoint(
-                    saved, program, feeds, output=target, checkpoint=made, partitions=partitions,
+                    saved, program, sources, output=target, checkpoint=made, partitions=partitions,
                     format=format, spark=session, **asked.keywords(),
                 )  # fmt: skip
 
@@ -122,7 +122,7 @@ def _repartition(
         return
     number = find_last(checkpoint / "offsets", "[0-9]*") + read_begin(checkpoint).first
     with publish_folder(folder / f"batch={number}") as draft:
-        for name in (LEDGER, FRONTIERS, OUTPUT_COLUMNS):
+        for name in (LEDGER, WATERMARKS, OUTPUT_COLUMNS):
             shutil.copyfile(last / name, draft / name)
 
 

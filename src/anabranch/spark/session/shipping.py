@@ -18,7 +18,7 @@ def ship_by_value(program: Program) -> None:
     """Send the modules of a program's event types and functions with them, unless they are installed."""
     from pyspark import cloudpickle
 
-    names = {tag.__module__ for tag in program.tags}
+    names = {event_type.__module__ for event_type in program.event_types}
     for state_type in program.state_types:
         for handler in state_type.handlers.values():
             names |= {getattr(f, "__module__", "") or "" for f in (handler.update, handler.output)}

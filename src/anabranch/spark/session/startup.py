@@ -47,7 +47,7 @@ DEFAULT_SETTINGS = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
-    # Without it every batch uploads whole RocksDB files, and the change feed cannot be read.
+    # Without it every batch uploads whole RocksDB files, and the change source cannot be read.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     # Fixed at the first batch of a query, so it is set where the session starts.
     "spark.sql.shuffle.partitions": "2",

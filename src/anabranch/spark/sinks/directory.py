@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anabranch.errors import InputError
 from anabranch.eventtime.channels import NEVER
-from anabranch.eventtime.held_back import Stand
+from anabranch.eventtime.held_back import ChannelStatus
 from anabranch.eventtime.idleness import record
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.tolerance import Sample, Tolerance, explain_excess, read_tolerance
@@ -51,26 +51,28 @@ LEDGER = "_ledger.json"
 """Beside the rows of a batch; Spark does not take a name with an underscore for data."""
 OUTPUT_COLUMNS = "_output_columns.ddl"
 """The columns of the outputs in Spark's words, by which files of JSON are read."""
-FRONTIERS = "_frontiers.json"
-"""How far the program and each of its sources had come with the batch."""
+WATERMARKS = "_watermarks.json"
+"""How far the program and each of its channels had come with the batch."""
 
 
-class Frontiers(NamedTuple):
-    """The program's frontier, that of each source, and the batch in which each moved last.
+class Watermarks(NamedTuple):
+    """The program's watermark, that of each channel, and the batch in which each moved last.
 
-    `about` has what else is known of each source, as `eventtime.holding.Stand` says it.
+    `about` has what else is known of each channel, as `eventtime.holding.Stand` says it.
     """
 
     program: int
-    sources: dict[str, int]
+    channels: dict[str, int]
     since: dict[str, int] | None = None
     about: dict[str, dict[str, Any]] | None = None
 
     @property
-    def stands(self) -> dict[str, Stand]:
-        """Return what is known of each source."""
+    def statuses(self) -> dict[str, ChannelStatus]:
+        """Return what is known of each channel."""
         about = self.about or {}
-        return {name: Stand(time, **about.get(name, {})) for name, time in self.sources.items()}
+        return {
+            name: ChannelStatus(time, **about.get(name, {})) for name, time in self.channels.items()
+        }
 
 
 def write_directory(
@@ -88,7 +90,7 @@ def write_directory(
 
     It has folders `outputs`, `late` and `rejected`, with typed columns (`docs/result-columns.md`):
     `read_outputs(spark, output)` reads all outputs, and so does `spark.read.parquet(f"{output}/batch=*/outputs")`.
-    Each batch also has a `_ledger.json` and a `_frontiers.json`. `name` is what Spark's monitoring calls the
+    Each batch also has a `_ledger.json` and a `_watermarks.json`. `name` is what Spark's monitoring calls the
     query (default: the program's name). The query runs until it is stopped, each batch after the last, as
     Spark's do. With `available_now` it takes what there is and ends; `trigger` has arguments of Spark's own
     `trigger`, such as `{"processingTime": "10 seconds"}`.
@@ -205,19 +207,19 @@ def _add_accounts(
     format: Format,  # noqa: A002
     columns: OutputColumns,
 ) -> None:
-    """Put ledger, frontiers and the columns of outputs beside the rows of a batch."""
-    balance, frontiers = _sum_up(counts), _find_frontiers(counts)
+    """Put ledger, watermarks and the columns of outputs beside the rows of a batch."""
+    balance, watermarks = _sum_up(counts), _find_watermarks(counts)
     before = find_last_batch(draft.parent, before=batch)
     if before is None:
         write_nothing(draft, format, columns)
     (draft / OUTPUT_COLUMNS).write_text(columns.ddl + "\n", encoding="utf-8")
     if not counts and before is not None:
         # Not one row came in, so no shard was heard; what they have counted still stands.
-        balance, frontiers = read_ledger(before), read_frontiers(before)
-    frontiers = _note_since(frontiers, None if before is None else read_frontiers(before), batch)
+        balance, watermarks = read_ledger(before), read_watermarks(before)
+    watermarks = _note_since(watermarks, None if before is None else read_watermarks(before), batch)
     (draft / LEDGER).write_text(json.dumps(balance._asdict()) + "\n", encoding="utf-8")
-    text = json.dumps(frontiers._asdict(), sort_keys=True)
-    (draft / FRONTIERS).write_text(text + "\n", encoding="utf-8")
+    text = json.dumps(watermarks._asdict(), sort_keys=True)
+    (draft / WATERMARKS).write_text(text + "\n", encoding="utf-8")
     balance.check(f"batch {batch}")
 
 
@@ -243,28 +245,28 @@ def read_ledger(batch: Path) -> Ledger:
     return Ledger(**json.loads((batch / LEDGER).read_text(encoding="utf-8")))
 
 
-def read_frontiers(batch: Path) -> Frontiers:
-    """Return the frontiers that were published with a batch."""
-    return Frontiers(**json.loads((batch / FRONTIERS).read_text(encoding="utf-8")))
+def read_watermarks(batch: Path) -> Watermarks:
+    """Return the watermarks that were published with a batch."""
+    return Watermarks(**json.loads((batch / WATERMARKS).read_text(encoding="utf-8")))
 
 
 def read_waivers(output: str | Path) -> list[Heartbeat]:
-    """Return what a query promised on behalf of its sources, as heartbeats.
+    """Return what a query promised on behalf of its channels, as heartbeats.
 
-    It promises the frontier that was reached for a source that joined when the query was under way, and by
+    It promises the watermark that was reached for a channel that joined when the query was under way, and by
     its clock for one that was idle. With them the reference says of the same input what the query said of it.
     """
     found: list[tuple[str, int, int | None]] = []
     known: dict[str, int] = {}
     joined: set[str] = set()
     for _, batch in sorted(list_batches(output).items()):
-        for name, stand in read_frontiers(batch).stands.items():
-            if stand.joined is not None and name not in joined:
+        for name, status in read_watermarks(batch).statuses.items():
+            if status.joined is not None and name not in joined:
                 joined.add(name)
-                found.append((name, stand.joined, None))
-            if stand.waived is not None and known.get(name) != stand.waived:
-                known[name] = stand.waived
-                found.append((name, stand.waived, stand.last))
+                found.append((name, status.joined, None))
+            if status.waived is not None and known.get(name) != status.waived:
+                known[name] = status.waived
+                found.append((name, status.waived, status.last))
     return record(found)
 
 
@@ -299,49 +301,49 @@ def _sum_up(counts: list[dict[str, Any]]) -> Ledger:
     return Ledger(*(sum(count[name] for count in counts) for name in Ledger._fields))
 
 
-def _find_frontiers(counts: list[dict[str, Any]]) -> Frontiers:
+def _find_watermarks(counts: list[dict[str, Any]]) -> Watermarks:
     # All shards that were heard know the same; those with nothing to say are not heard.
-    least = min((count["frontier"] for count in counts if "frontier" in count), default=NEVER)
+    least = min((count["watermark"] for count in counts if "watermark" in count), default=NEVER)
     found: dict[str, int] = {}
     for count in counts:
-        for name, time in count.get("sources", {}).items():
+        for name, time in count.get("channels", {}).items():
             found[name] = min(time, found.get(name, time))
     about = next((count["about"] for count in counts if "about" in count), None)
-    return Frontiers(least, found, about=about)
+    return Watermarks(least, found, about=about)
 
 
-def _note_since(frontiers: Frontiers, before: Frontiers | None, batch: int) -> Frontiers:
-    """Note of each source in which batch its frontier moved last, it was heard last, and it joined."""
-    old = Frontiers(NEVER, {}) if before is None else before
+def _note_since(watermarks: Watermarks, before: Watermarks | None, batch: int) -> Watermarks:
+    """Note of each channel in which batch its watermark moved last, it was heard last, and it joined."""
+    old = Watermarks(NEVER, {}) if before is None else before
     stood = {
         name: (old.since or {}).get(name, batch)
-        for name, time in frontiers.sources.items()
-        if old.sources.get(name) == time
+        for name, time in watermarks.channels.items()
+        if old.channels.get(name) == time
     }
     about = None
-    if frontiers.about is not None:
-        stands, known = frontiers.stands, old.stands
+    if watermarks.about is not None:
+        statuses, known = watermarks.statuses, old.statuses
         about = {
             name: {
                 **told,
-                "heard": _find_heard(stands[name], known.get(name), batch),
-                "joined_in": _find_joined(stands[name], known.get(name), batch),
+                "heard": _find_heard(statuses[name], known.get(name), batch),
+                "joined_in": _find_joined(statuses[name], known.get(name), batch),
             }
-            for name, told in frontiers.about.items()
+            for name, told in watermarks.about.items()
         }
-    since = dict.fromkeys(frontiers.sources, batch) | stood
-    return frontiers._replace(since=since, about=about)
+    since = dict.fromkeys(watermarks.channels, batch) | stood
+    return watermarks._replace(since=since, about=about)
 
 
-def _find_heard(stand: Stand, before: Stand | None, batch: int) -> int | None:
-    old = Stand(NEVER) if before is None else before
-    own = stand.frontier if stand.frontier != stand.waived else old.frontier
-    moved = (stand.largest, stand.last, own) != (old.largest, old.last, old.frontier)
+def _find_heard(status: ChannelStatus, before: ChannelStatus | None, batch: int) -> int | None:
+    old = ChannelStatus(NEVER) if before is None else before
+    own = status.watermark if status.watermark != status.waived else old.watermark
+    moved = (status.largest, status.last, own) != (old.largest, old.last, old.watermark)
     return batch if moved else old.heard
 
 
-def _find_joined(stand: Stand, before: Stand | None, batch: int) -> int | None:
-    if stand.joined is None:
+def _find_joined(status: ChannelStatus, before: ChannelStatus | None, batch: int) -> int | None:
+    if status.joined is None:
         return None
     return batch if before is None or before.joined is None else before.joined_in
 

@@ -23,15 +23,15 @@ def observe_packs(packs: DataFrame) -> DataFrame:
     """Return the packs of a result whose batches report their metrics to Spark.
 
     `input_events` and `output_rows` count a batch. `input`, `processed`, `late`, `rejected`, `shed` and
-    `pending` are the ledger since the query's first start. `watermark` is null until every source has
-    promised something, `held_back_by` is null if no source is ahead of another.
+    `pending` are the ledger since the query's first start. `watermark` is null until every channel has
+    promised something, `held_back_by` is null if no channel is ahead of another.
     """
     from pyspark.sql import functions as f
 
     ledger = f.col("ledger")
     sums = {name: _read(ledger, name) for name in ("input_events", *Ledger._fields)}
     sums["output_rows"] = f.coalesce(_read(ledger, "output_rows"), f.lit(0))
-    time = f.min(_read(ledger, "frontier"))
+    time = f.min(_read(ledger, "watermark"))
     return packs.observe(
         METRICS,
         *(f.sum(column).alias(name) for name, column in sums.items()),

@@ -49,7 +49,7 @@ def write_console(
     def show(batch: Result, number: int) -> None:
         counts = {row.kind: row["count"] for row in batch.rows.groupBy("kind").count().collect()}
         outputs = batch.rows.where("kind = 'output'").orderBy("time", "id").limit(most).collect()
-        rows = [(row.time, row.tag, row.source, json.loads(row.value)) for row in outputs]
+        rows = [(row.time, row.type, row.channel, json.loads(row.value)) for row in outputs]
         tell(describe_outputs(number, rows, counts))
 
     return for_each_batch(result, show, name=name, available_now=available_now, trigger=trigger)
@@ -62,17 +62,17 @@ def describe_outputs(
 
     >>> print(describe_outputs(3, [(5, "Read", "reads", [7, 3])], {"output": 2, "late": 1}))
     batch 3  2 outputs, 1 late, 0 rejected
-      time  tag   source  output
+      time  event type   channel  output
          5  Read  reads   [7, 3]
       … and 1 more
     """
-    said = counts.get("output", 0)
+    emitted = counts.get("output", 0)
     rest = f"{counts.get('late', 0):,} late, {counts.get('rejected', 0):,} rejected"
-    lines = [f"batch {batch}  {said:,} output{'' if said == 1 else 's'}, {rest}"]
-    table = [("time", "tag", "source", "output"), *(tuple(map(str, row)) for row in rows)]
+    lines = [f"batch {batch}  {emitted:,} output{'' if emitted == 1 else 's'}, {rest}"]
+    table = [("time", "type", "channel", "output"), *(tuple(map(str, row)) for row in rows)]
     if len(table) > 1:
         first, second, third = (max(len(row[place]) for row in table) for place in range(3))
         lines += [f"  {a:>{first}}  {b:<{second}}  {c:<{third}}  {d}" for a, b, c, d in table]
-    if said >= len(table):
-        lines.append(f"  … and {said - len(table) + 1:,} more")
+    if emitted >= len(table):
+        lines.append(f"  … and {emitted - len(table) + 1:,} more")
     return "\n".join(lines)

@@ -27,7 +27,7 @@ from anabranch.model.events import FOREVER
 from anabranch.paths import resolve_path
 from anabranch.spark.checkpoint.ownership import read_begin
 from anabranch.spark.session.signals import hold_signals
-from anabranch.spark.sinks.directory import Frontiers, read_frontiers, read_ledger
+from anabranch.spark.sinks.directory import Watermarks, read_ledger, read_watermarks
 from anabranch.spark.sinks.observed_metrics import read_metrics
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Batch(NamedTuple):
     """What a batch did.
 
     `rows` counts events, or Spark's input rows where a query reports no metrics of ours. The ledger is
-    there if it does, or once `write_directory` has published the batch; then frontiers are there, too.
+    there if it does, or once `write_directory` has published the batch; then watermarks are there, too.
     """
 
     number: int
@@ -59,7 +59,7 @@ class Batch(NamedTuple):
     state_rows: int
     state_bytes: int
     ledger: Ledger | None = None
-    frontiers: Frontiers | None = None
+    watermarks: Watermarks | None = None
     watermark: int | None = None
     held_back_by: str | None = None
 
@@ -149,7 +149,7 @@ def read_batch(
         sum(operator.get("numRowsTotal", 0) for operator in operators),
         sum(operator.get("memoryUsedBytes", 0) for operator in operators),
         _find_ledger(metrics) if published is None else read_ledger(published),
-        None if published is None else read_frontiers(published),
+        None if published is None else read_watermarks(published),
         metrics.get("watermark"),
         metrics.get("held_back_by"),
     )
@@ -169,7 +169,7 @@ def _find_ledger(metrics: dict[str, Any]) -> Ledger | None:
 
 
 def describe_batch(batch: Batch) -> str:
-    """Say what a batch did: rows, rates, the ledger, the state, the frontier and who holds it back.
+    """Say what a batch did: rows, rates, the ledger, the state, the watermark and who holds it back.
 
     The ledger counts everything since the query's first start.
     """
@@ -182,56 +182,56 @@ def describe_batch(batch: Batch) -> str:
     if batch.state_rows:
         size = f", {name_size(batch.state_bytes)}" if batch.state_bytes else ""
         parts.append(f"state {batch.state_rows:,} rows{size}")
-    if batch.frontiers is not None:
-        parts.append(describe_frontiers(batch.frontiers, batch.number))
+    if batch.watermarks is not None:
+        parts.append(describe_watermarks(batch.watermarks, batch.number))
     elif batch.watermark is not None:
         held = f", held back by {batch.held_back_by}" if batch.held_back_by else ""
-        parts.append(f"frontier {name_time(batch.watermark)}{held}")
+        parts.append(f"watermark {name_time(batch.watermark)}{held}")
     return "  ".join(parts)
 
 
-def describe_frontiers(frontiers: Frontiers, batch: int | None = None) -> str:
-    """Say how far the sources have come, who holds the others back, why, and since which batch.
+def describe_watermarks(watermarks: Watermarks, batch: int | None = None) -> str:
+    """Say how far the channels have come, who holds the others back, why, and since which batch.
 
-    >>> describe_frontiers(Frontiers(4, {"north": 9, "south": 4}))
-    'frontier 4, held back by south; north 9'
-    >>> describe_frontiers(Frontiers(4, {"north": 9, "south": 4}, {"north": 7, "south": 5}), 7)
-    'frontier 4, held back by south since batch 5; north 9'
-    >>> describe_frontiers(Frontiers(9, {"north": 9, "south": 9}))
-    'frontier 9'
+    >>> describe_watermarks(Watermarks(4, {"north": 9, "south": 4}))
+    'watermark 4, held back by south; north 9'
+    >>> describe_watermarks(Watermarks(4, {"north": 9, "south": 4}, {"north": 7, "south": 5}), 7)
+    'watermark 4, held back by south since batch 5; north 9'
+    >>> describe_watermarks(Watermarks(9, {"north": 9, "south": 9}))
+    'watermark 9'
     """
-    least, sources, since, about = frontiers
-    slow = find_slowest(frontiers)
-    stands = frontiers.stands
+    least, channels, since, about = watermarks
+    slow = find_slowest(watermarks)
+    statuses = watermarks.statuses
     fast = [
-        f"{name} {'idle' if stands[name].idle else name_time(sources[name])}"
-        for name in sorted(sources)
+        f"{name} {'idle' if statuses[name].idle else name_time(channels[name])}"
+        for name in sorted(channels)
         if name not in slow
     ]
     joined = "".join(
-        f"; {name} {describe_joining(stand._replace(joined_in=None))}"
-        for name, stand in sorted(stands.items())
-        if stand.joined_in is not None and stand.joined_in == batch
+        f"; {name} {describe_joining(status._replace(joined_in=None))}"
+        for name, status in sorted(statuses.items())
+        if status.joined_in is not None and status.joined_in == batch
     )
     if not fast or least == FOREVER:
-        return f"frontier {name_time(least)}{joined}"
+        return f"watermark {name_time(least)}{joined}"
     stood = {name: number for name, number in (since or {}).items() if number != batch}
     held = []
     for name in slow:
-        why = "" if about is None else explain_hold(stands[name], batch)
+        why = "" if about is None else explain_hold(statuses[name], batch)
         if why.startswith("silent"):
             held.append(f"{name}, {why}")
             continue
         when = f" since batch {stood[name]}" if batch is not None and name in stood else ""
         held.append(f"{name}{when} ({why})" if why else f"{name}{when}")
     # The others are ahead, so whoever is not among them has not been heard of.
-    names = ", ".join(held) or "a source that has brought nothing yet"
-    return f"frontier {name_time(least)}, held back by {names}; {', '.join(fast)}{joined}"
+    names = ", ".join(held) or "a channel that has brought nothing yet"
+    return f"watermark {name_time(least)}, held back by {names}; {', '.join(fast)}{joined}"
 
 
-def find_slowest(frontiers: Frontiers) -> list[str]:
-    """Return the sources that hold the program's frontier back."""
-    return find_holders(frontiers.program, frontiers.stands)
+def find_slowest(watermarks: Watermarks) -> list[str]:
+    """Return the channels that hold the program's watermark back."""
+    return find_holders(watermarks.program, watermarks.statuses)
 
 
 def explain_failure(text: str) -> AnabranchError:

@@ -27,15 +27,15 @@ def sample_reasons(rejected: DataFrame) -> list[Sample]:
     from pyspark.sql import functions as f
 
     kind = f.regexp_replace("reason", f.lit(VALUES), f.lit("…"))
-    first = f.min(f.struct("source", "seq", "time", "id", "reason", "raw")).alias("first")
+    first = f.min(f.struct("channel", "seq", "time", "id", "reason", "raw")).alias("first")
     counts = (
-        rejected.groupBy(kind.alias("kind"), "tag")
+        rejected.groupBy(kind.alias("kind"), "type")
         .agg(f.count(f.lit(1)).alias("count"), first)
         .orderBy(f.desc("count"), "kind")
         .limit(MOST_KINDS)
     )
     return [
-        Sample(row["first"]["reason"], row["first"]["raw"], row["count"], row["tag"])
+        Sample(row["first"]["reason"], row["first"]["raw"], row["count"], row["type"])
         for row in counts.collect()
     ]
 
@@ -49,16 +49,16 @@ def count_raised(
     """
     from pyspark.sql import functions as f
 
-    begins = f.concat(f.lit(RAISED), f.col("tag"), f.lit(": "))
+    begins = f.concat(f.lit(RAISED), f.col("type"), f.lit(": "))
     raised = f.startswith(f.col("reason"), begins)
-    names = [tag.__name__ for tag in job.program.inputs]
-    refused = rejected.select("tag", raised.alias("raised"))
-    lost = refused.unionByName(late.select("tag", f.lit(False).alias("raised")))
-    counted = lost.where(f.col("tag").isin(names)).groupBy("tag", "raised").count()
+    names = [event_type.__name__ for event_type in job.program.inputs]
+    refused = rejected.select("type", raised.alias("raised"))
+    lost = refused.unionByName(late.select("type", f.lit(False).alias("raised")))
+    counted = lost.where(f.col("type").isin(names)).groupBy("type", "raised").count()
     found = counted.collect()
     return (
-        {row["tag"]: row["count"] for row in found if row["raised"]},
-        {row["tag"]: row["count"] for row in found if not row["raised"]},
+        {row["type"]: row["count"] for row in found if row["raised"]},
+        {row["type"]: row["count"] for row in found if not row["raised"]},
     )
 
 
@@ -68,14 +68,16 @@ def count_processed(job: Job, raised: dict[str, int], others: dict[str, int]) ->
     Shards count events, not their types. So files are read again, as far as it takes, and only if a function
     raised and its event type is not the only one.
     """
-    left = Counter({tag: count + others.get(tag, 0) for tag, count in raised.items()})
+    left = Counter(
+        {event_type: count + others.get(event_type, 0) for event_type, count in raised.items()}
+    )
     for event in _read_events(job):
         name = type(event.data).__name__
         if name in left:
             left[name] -= 1
             if all(count < 0 for count in left.values()):
                 break
-    return {tag: -count for tag, count in left.items()}
+    return {event_type: -count for event_type, count in left.items()}
 
 
 def _read_events(job: Job) -> Iterator[Event]:

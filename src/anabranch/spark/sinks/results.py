@@ -28,7 +28,7 @@ _Batches = Iterator["pa.RecordBatch"]
 
 @dataclass(frozen=True)
 class Result:
-    """What a program gives of its feeds. `outputs` is what you write with `writeStream`, or collect.
+    """What a program gives of its sources. `outputs` is what you write with `writeStream`, or collect.
 
     `docs/result-columns.md` has the columns of each frame. Each frame that is started by itself is a query
     of its own; `write_directory` and `for_each_batch` write all of them in one.
@@ -56,7 +56,7 @@ class Result:
 
     @property
     def late(self) -> DataFrame:
-        """Return the events that came too late, each with its `distance` behind its source's frontier."""
+        """Return the events that came too late, each with its `distance` behind its channel's watermark."""
         return self._show("late", KINDS["late"], lambda rows: convert_events("late", rows))
 
     @property

@@ -1,1 +1,1 @@
-"""The Spark side of sources: the data source that reads files, frames, clocks."""
+"""The Spark side of channels: the data source that reads files, frames, clocks."""

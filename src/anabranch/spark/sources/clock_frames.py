@@ -1,4 +1,4 @@
-"""A clock as a feed: ticks of Spark's rate source, which are the same when a batch is repeated."""
+"""A clock as a source: ticks of Spark's rate channel, which are the same when a batch is repeated."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Clock(Frame):
-    """A feed of `Tick`s, one every `every_s` seconds, also for the time that a query was down.
+    """A source of `Tick`s, one every `every_s` seconds, also for the time that a query was down.
 
     Times are microseconds UTC, or whole numbers of `unit_us` microseconds: 1_000_000 for seconds. The time of
     the first tick is kept in the checkpoint, and each later one is counted from it.
@@ -24,7 +24,7 @@ class Clock(Frame):
         *,
         every_s: int = 1,
         unit_us: int = 1,
-        source: str = CLOCK,
+        channel: str = CLOCK,
         spark: SparkSession | None = None,
     ) -> None:
         from anabranch.spark.session.current_session import find_session
@@ -37,4 +37,4 @@ class Clock(Frame):
             f"unix_micros(timestamp) div {unit_us} as time",
             f"value div {every_s} as seq",
         )
-        super().__init__(ticks, source=source, tag=Tick, seq="seq", strict=True)
+        super().__init__(ticks, channel=channel, event_type=Tick, seq="seq", unique_times=True)

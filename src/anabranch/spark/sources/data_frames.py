@@ -1,4 +1,4 @@
-"""A data frame of Spark's as a feed."""
+"""A data frame of Spark's as a source."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from anabranch.errors import InputError
-from anabranch.sources.feeds import Feed
+from anabranch.sources.source_options import Source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True)
-class Frame(Feed):
-    """A data frame as a feed: `Frame(frame, tag=Txn, seq="offset", lateness=5)`.
+class Frame(Source):
+    """A data frame as a source: `Frame(frame, event=Txn, seq="offset", lateness=5)`.
 
-    A streaming frame is a stream, any other the whole input. The options are those of `Feed`, which all
-    feeds share; the default of `source` is the name of the event type.
+    A streaming frame is a stream, any other the whole input. The options are those of `Source`, which all
+    sources share; the default of `channel` is the name of the event type.
     """
 
     frame: DataFrame

@@ -1,4 +1,4 @@
-"""The fused source: all folders of a run as one source of Spark's, which brings envelopes.
+"""The fused source: all folders of a run as one channel of Spark's, which brings envelopes.
 
 Spark asks it what is new, and for tasks; each task reads its files with Arrow and sends them to the shards
 as columns. No row is ever built in between.
@@ -23,7 +23,12 @@ from anabranch.microbatch.columns.allocator import keep_freed
 from anabranch.microbatch.exchange.envelopes import SCHEMA, make_batch
 from anabranch.microbatch.ingest.early_folds import begin_gathering, fold_file, is_foldable
 from anabranch.microbatch.ingest.file_rows import Folder, read_rows, take_in_rows
-from anabranch.microbatch.ingest.look_ahead import Forecast, Forecaster, Foreseen, can_foresee
+from anabranch.microbatch.ingest.look_ahead import (
+    LookAheadReader,
+    LookAheadResult,
+    LookAheadState,
+    can_look_ahead,
+)
 from anabranch.microbatch.job.job import Job
 from anabranch.sources.files import Found, Taken, check_taken, list_batch, list_files, list_names
 
@@ -32,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def make_source(job: Job, tasks: int, name: str) -> type[DataSource]:
-    """Return the source of a job's folders; Spark knows a source by its class."""
+    """Return the channel of a job's folders; Spark knows a channel by its class."""
 
     class FusedSource(DataSource):
         @classmethod
@@ -54,10 +59,10 @@ def make_source(job: Job, tasks: int, name: str) -> type[DataSource]:
 class _FilePart(InputPartition):
     """The files that one task reads, by folder, and what it may rely on."""
 
-    def __init__(self, files: dict[int, list[Found]], forecast: Forecast | None) -> None:
+    def __init__(self, files: dict[int, list[Found]], look_ahead: LookAheadResult | None) -> None:
         super().__init__(files)
         self.files = files
-        self.forecast = forecast
+        self.look_ahead = look_ahead
 
 
 class FusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -70,11 +75,11 @@ class FusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._checked = False
         self._until: list[str] | None = None
         self._latest: dict[str, dict[str, Any]] = {}
-        self._forecaster = Forecaster(job) if can_foresee(job) else None
+        self._look_ahead_reader = LookAheadReader(job) if can_look_ahead(job) else None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Begin before the first file."""
-        return self._write([Taken() for _ in self._folders], Foreseen({}))
+        return self._write([Taken() for _ in self._folders], LookAheadState({}))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Remember what there is now: nothing beyond it will be read."""
@@ -83,7 +88,7 @@ class FusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Return the next files of each folder, as many as a batch takes."""
-        taken, foreseen = self._read(start)
+        taken, seen_ahead = self._read(start)
         if not self._checked:
             for folder, so_far in zip(self._folders, taken, strict=True):
                 check_taken(folder.files, so_far)
@@ -97,9 +102,9 @@ class FusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             most = folder.files.files_per_batch
             files[place] = list_files(folder.files, taken[place], until[place], most, names=names)
             self._latest[str(place)] = {"files": len(names), "last": names[-1] if names else ""}
-        if self._forecaster is not None:
-            foreseen = self._forecaster.advance(foreseen, files)
-        return self._write([so_far.after(files[n]) for n, so_far in enumerate(taken)], foreseen)
+        if self._look_ahead_reader is not None:
+            seen_ahead = self._look_ahead_reader.advance(seen_ahead, files)
+        return self._write([so_far.after(files[n]) for n, so_far in enumerate(taken)], seen_ahead)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
         """Return how many files there were when the folders were last listed, for Spark's progress."""
@@ -107,14 +112,14 @@ class FusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Deal a batch's files out to tasks, the largest first."""
-        (before, known), (after, foreseen) = self._read(start), self._read(end)
+        (before, known), (after, seen_ahead) = self._read(start), self._read(end)
         files = {
             place: list_batch(folder.files, a, b)
             for place, (folder, a, b) in enumerate(zip(self._folders, before, after, strict=True))
         }
-        forecast = None
-        if self._forecaster is not None:
-            forecast = self._forecaster.forecast(known, foreseen, files)
+        look_ahead = None
+        if self._look_ahead_reader is not None:
+            look_ahead = self._look_ahead_reader.look_ahead(known, seen_ahead, files)
         lined = [(found, place) for place in files for found in files[place]]
         lined.sort(key=lambda pair: (-pair[0].size, pair[1], pair[0].number))
         loads = [(0, task) for task in range(min(self._tasks, len(lined)))]
@@ -123,21 +128,21 @@ class FusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             load, task = heapq.heappop(loads)
             dealt[task].setdefault(place, []).append(found)
             heapq.heappush(loads, (load + found.size, task))
-        return [_FilePart(part, forecast) for part in dealt]
+        return [_FilePart(part, look_ahead) for part in dealt]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a task's files into envelopes."""
         assert isinstance(partition, _FilePart)
         keep_freed()
-        shards = self._job.wiring.shards
+        shards = self._job.layout.shards
         gathering = None
-        if partition.forecast is not None:
-            gathering = begin_gathering(self._job, partition.forecast.foresight)
+        if partition.look_ahead is not None:
+            gathering = begin_gathering(self._job, partition.look_ahead.look_ahead)
         for place, files in partition.files.items():
             folder = self._folders[place]
-            if partition.forecast is not None and is_foldable(self._job, folder):
+            if partition.look_ahead is not None and is_foldable(self._job, folder):
                 for found in files:
-                    folded = fold_file(self._job, place, found, partition.forecast, gathering)
+                    folded = fold_file(self._job, place, found, partition.look_ahead, gathering)
                     yield make_batch(folded, shards)
                 continue
             for batches in read_rows(self._job, folder, files):
@@ -145,10 +150,10 @@ class FusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if gathering is not None:
             yield make_batch(gathering.send(), shards)
 
-    def _write(self, taken: list[Taken], foreseen: Foreseen) -> dict[str, Any]:
-        return write_offset(self._folders, taken, foreseen)
+    def _write(self, taken: list[Taken], seen_ahead: LookAheadState) -> dict[str, Any]:
+        return write_offset(self._folders, taken, seen_ahead)
 
-    def _read(self, offset: dict[str, Any]) -> tuple[list[Taken], Foreseen]:
+    def _read(self, offset: dict[str, Any]) -> tuple[list[Taken], LookAheadState]:
         return read_offset(self._folders, offset)
 
 
@@ -163,7 +168,7 @@ class BatchReader(DataSourceReader):
         """Deal all files out to tasks."""
         files = [list_files(folder.files, Taken()) for folder in self._job.folders]
         end = write_offset(
-            self._job.folders, [Taken().after(found) for found in files], Foreseen({})
+            self._job.folders, [Taken().after(found) for found in files], LookAheadState({})
         )
         return self._inner.partitions(self._inner.initialOffset(), end)
 
@@ -173,27 +178,27 @@ class BatchReader(DataSourceReader):
 
 
 def write_offset(
-    folders: Sequence[Folder], taken: Sequence[Taken], foreseen: Foreseen
+    folders: Sequence[Folder], taken: Sequence[Taken], seen_ahead: LookAheadState
 ) -> dict[str, Any]:
     """Return how far folders have been read, as JSON has it."""
     files = {str(place): so_far._asdict() for place, so_far in enumerate(taken)}
     names = [list(folder.known_by) for folder in folders]
-    return {**files, "names": names, "foreseen": foreseen.write()}
+    return {**files, "names": names, "seen_ahead": seen_ahead.write()}
 
 
 def read_offset(
     folders: Sequence[Folder], offset: Mapping[str, Any]
-) -> tuple[list[Taken], Foreseen]:
-    """Return how far each folder has been read: a folder is known by its sources, a new one begins."""
-    foreseen = Foreseen.read(offset["foreseen"])
+) -> tuple[list[Taken], LookAheadState]:
+    """Return how far each folder has been read: a folder is known by its channels, a new one begins."""
+    seen_ahead = LookAheadState.read(offset["seen_ahead"])
     read = [Taken(**offset[place]) for place in sorted(filter(str.isdecimal, offset), key=int)]
     names = offset.get("names")
     if names is None or len(folders) == len(read) == 1:
         # An earlier build knew folders by their places.
-        return read + [Taken()] * (len(folders) - len(read)), foreseen
+        return read + [Taken()] * (len(folders) - len(read)), seen_ahead
     known = {name: so_far for found, so_far in zip(names, read, strict=True) for name in found}
     taken = [
         next((known[name] for name in folder.known_by if name in known), Taken())
         for folder in folders
     ]
-    return taken, foreseen
+    return taken, seen_ahead

@@ -1,6 +1,6 @@
-"""Origins: the sources that Spark sees in feeds, and where the files of each are now.
+"""Origins: the channels that Spark sees in sources, and where the files of each are now.
 
-A source of files notes the whole path of each file that it has read. If its folder has moved, to another
+A channel of files notes the whole path of each file that it has read. If its folder has moved, to another
 machine say, what it has noted must move too, or it would look for them where they are not.
 """
 
@@ -13,23 +13,26 @@ from typing import Any, NamedTuple
 
 from anabranch.errors import InputError
 from anabranch.paths import resolve_path
-from anabranch.sources.feeds import Feed
 from anabranch.sources.files import Files
+from anabranch.sources.source_options import Source
 from anabranch.spark.sources.data_frames import Frame
 
 
 class Origin(NamedTuple):
-    """One of Spark's sources: the folder of files that it reads, if it is one on this machine."""
+    """One of Spark's channels: the folder of files that it reads, if it is one on this machine."""
 
     folder: Path | None
 
 
-def list_origins(feeds: Sequence[Feed]) -> list[Origin]:
-    """Return the sources in Spark's order: each stream of a frame, then all `Files` as one."""
+def list_origins(sources: Sequence[Source]) -> list[Origin]:
+    """Return the channels in Spark's order: each stream of a frame, then all `Files` as one."""
     found = [
-        origin for feed in feeds if isinstance(feed, Frame) for origin in _look_into(feed.frame)
+        origin
+        for source in sources
+        if isinstance(source, Frame)
+        for origin in _look_into(source.frame)
     ]
-    return found + [Origin(None)] * any(isinstance(feed, Files) for feed in feeds)
+    return found + [Origin(None)] * any(isinstance(source, Files) for source in sources)
 
 
 def _look_into(frame: Any) -> Iterator[Origin]:
@@ -52,7 +55,7 @@ def _find_folder(path: str) -> Path | None:
 
 
 def move_log(text: str, folder: Path) -> str:
-    r"""Return the log of a source of files as if they had been read from another folder.
+    r"""Return the log of a channel of files as if they had been read from another folder.
 
     >>> move_log('v1\n{"path":"file:///old/a.json","batchId":0}', Path("/new"))
     'v1\n{"path":"file:///new/a.json","batchId":0}'

@@ -140,7 +140,7 @@ def make_codec(program: Program) -> Codec:
     A shape whose states come to hold other records than they start with names them as `records`. The states
     of our own that are records are known to every program: a record of a user's may hold one.
     """
-    found: list[type] = list(program.tags)
+    found: list[type] = list(program.event_types)
     for state_type in program.state_types:
         found += find_records(state_type.shape)
     return Codec([*found, *OWN_RECORDS])

@@ -36,7 +36,7 @@ def check_durable(program: Program) -> None:
                 raise _refuse(
                     f"the {name} of {state_type.name}", error.got or "", program.where
                 ) from error
-    records: dict[type, None] = dict.fromkeys(program.tags)
+    records: dict[type, None] = dict.fromkeys(program.event_types)
     for state_type in program.state_types:
         records |= dict.fromkeys(find_records(state_type.shape))
     for record in _follow(records):

@@ -198,9 +198,9 @@ def _unify_tuples(a: Kind, b: Kind) -> Kind:
     return Sequence("tuple", unify_all(items))
 
 
-def align(found: Kind, said: Kind) -> Kind:
+def align(found: Kind, emitted: Kind) -> Kind:
     """Return a kind that was found, with lists for tuples that a program says may be of any length."""
-    match found, said:
+    match found, emitted:
         case (Fixed(items), Sequence("tuple", item)):
             return align(Sequence("tuple", unify_all(items)), Sequence("tuple", item))
         case (Option(inner), Option(other)):
@@ -208,7 +208,7 @@ def align(found: Kind, said: Kind) -> Kind:
         case (_, Option(other)):
             return align(found, other)
         case (Record(name, fields), Record()):
-            pairs = ((field, align(kind, said.get(field) or kind)) for field, kind in fields)
+            pairs = ((field, align(kind, emitted.get(field) or kind)) for field, kind in fields)
             return Record(name, tuple(pairs))
         case (Fixed(items), Fixed(others)) if len(items) == len(others):
             return Fixed(tuple(map(align, items, others)))

@@ -22,7 +22,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, Literal, NewType, Union, get_args, get_origin
 
-from anabranch.model.events import Tag, field_names, field_types
+from anabranch.model.events import EventType, field_names, field_types
 from anabranch.model.values.maps import Map
 from anabranch.state.durable.durable_names import (
     check_dtype,
@@ -117,7 +117,7 @@ def _describe_alike(kind: type[Any], values: list[Any]) -> Kind:
     raise refuse_value(values[0])
 
 
-def _describe_records(record: Tag, values: list[Any]) -> Kind:
+def _describe_records(record: EventType, values: list[Any]) -> Kind:
     names = field_names(record)
     columns = [describe_values(getattr(value, name) for value in values) for name in names]
     return Record(name_record(record), tuple(zip(names, columns, strict=True)))
@@ -238,7 +238,7 @@ def describe_type(annotation: Any, _within: tuple[type, ...] = ()) -> Kind:
     return ANY
 
 
-def _describe_fields(record: Tag, within: tuple[type, ...]) -> Kind:
+def _describe_fields(record: EventType, within: tuple[type, ...]) -> Kind:
     kinds = ((name, describe_type(one, within)) for name, one in field_types(record).items())
     return Record(name_record(record), tuple(kinds))
 

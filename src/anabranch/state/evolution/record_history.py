@@ -18,7 +18,7 @@ class History:
     clashes: list[str] = field(default_factory=list)
 
     @property
-    def sources(self) -> dict[str, str]:
+    def channels(self) -> dict[str, str]:
         """Return which older field each is that is called something now."""
         return {now: before for before, now in self.names.items() if now is not None}
 
@@ -41,18 +41,18 @@ def trace_fields(record: str, fields: Iterable[str], changes: Iterable[Change]) 
         match change:
             case Rename(name, old, str(new)) if name in own:
                 _rename(history, old, new)
-            case Drop(name, dropped) if name in own and dropped in history.sources:
-                history.names[history.sources[dropped]] = None
-            case Retype(name, retyped, function) if name in own and retyped in history.sources:
-                history.functions.setdefault(history.sources[retyped], []).append(function)
+            case Drop(name, dropped) if name in own and dropped in history.channels:
+                history.names[history.channels[dropped]] = None
+            case Retype(name, retyped, function) if name in own and retyped in history.channels:
+                history.functions.setdefault(history.channels[retyped], []).append(function)
     return history
 
 
 def _rename(history: History, old: str, new: str) -> None:
-    if old in history.sources and new in history.sources:
+    if old in history.channels and new in history.channels:
         history.clashes.append(new)
-    elif old in history.sources:
-        history.names[history.sources[old]] = new
+    elif old in history.channels:
+        history.names[history.channels[old]] = new
 
 
 def find_unknown(

@@ -208,16 +208,16 @@ class Rules:
         makes: list[Convert] = []
         for field, kind in new.fields:
             here = Place(f"{name}.{field}", f'Retype("{name}", "{field}", function)')
-            source = history.sources.get(field)
-            was = None if source is None else old.get(source)
-            if source is None or was is None:
+            channel = history.channels.get(field)
+            was = None if channel is None else old.get(channel)
+            if channel is None or was is None:
                 makes.append(self._make_new(record, name, field, here, start))
                 continue
-            if source != field:
-                self.note(DECLARED, here.name, f"was called {source}")
+            if channel != field:
+                self.note(DECLARED, here.name, f"was called {channel}")
             inner = getattr(start, field, MISSING) if isinstance(start, record) else MISSING
-            convert = self._convert_field(was, kind, here, history.functions.get(source), inner)
-            makes.append(_read(source, convert))
+            convert = self._convert_field(was, kind, here, history.functions.get(channel), inner)
+            makes.append(_read(channel, convert))
             if not self._is_noted(here):
                 self.note(SAME, here.name, say_kind(kind))
         self._judge_order(old, new, name)

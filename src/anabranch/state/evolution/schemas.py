@@ -97,7 +97,7 @@ def describe_program(program: Program) -> Schema:
     return Schema(
         state=_describe_state(program.initial),
         deltas={one.name: _describe_state(one) for one in program.state_types},
-        events={tag.__name__: describe_type(tag) for tag in program.inputs},
+        events={event_type.__name__: describe_type(event_type) for event_type in program.inputs},
         records=records,
         changes=tuple(change.identity for change in program.changes),
     )
@@ -107,30 +107,32 @@ def describe_snapshot(
     program: Program, state: Any, deltas: Mapping[str, Any], events: Iterable[Any]
 ) -> Schema:
     """Return what was found in a snapshot, and what its program says; `events` are the pending data."""
-    said, codec = describe_program(program), make_codec(program)
-    by_tag: dict[str, list[Any]] = {}
+    emitted, codec = describe_program(program), make_codec(program)
+    by_type: dict[str, list[Any]] = {}
     for event in events:
-        by_tag.setdefault(type(event).__name__, []).append(event)
+        by_type.setdefault(type(event).__name__, []).append(event)
     return Schema(
-        state=describe_entries(said.state, list_entries(said.state, state, codec)),
+        state=describe_entries(emitted.state, list_entries(emitted.state, state, codec)),
         deltas={
-            name: describe_entries(said.deltas[name], list_entries(said.deltas[name], delta, codec))
+            name: describe_entries(
+                emitted.deltas[name], list_entries(emitted.deltas[name], delta, codec)
+            )
             for name, delta in sorted(deltas.items())
         },
         events={
-            name: align(describe_values(some), said.events.get(name, ANY))
-            for name, some in sorted(by_tag.items())
+            name: align(describe_values(some), emitted.events.get(name, ANY))
+            for name, some in sorted(by_type.items())
         },
-        declared=said,
+        declared=emitted,
     )
 
 
-def describe_entries(said: EntryKinds, pairs: Iterable[tuple[Any, Any]]) -> EntryKinds:
+def describe_entries(emitted: EntryKinds, pairs: Iterable[tuple[Any, Any]]) -> EntryKinds:
     """Return the kinds of pairs of key and entry, in the form that the program says."""
     found = list(pairs)
-    key = describe_values(key for key, _ in found) if said.by else None
-    entry = align(describe_values(entry for _, entry in found), said.entry)
-    return EntryKinds(said.by, said.lanes, key, entry)
+    key = describe_values(key for key, _ in found) if emitted.by else None
+    entry = align(describe_values(entry for _, entry in found), emitted.entry)
+    return EntryKinds(emitted.by, emitted.lanes, key, entry)
 
 
 def unify_entries(a: EntryKinds, b: EntryKinds) -> EntryKinds:
@@ -174,8 +176,10 @@ def _describe_state(state_type: StateType) -> EntryKinds:
 
 
 def _describe_key(state_type: StateType, by: str) -> Kind:
-    tags = [tag for tag in state_type.handlers if by in field_names(tag)]
-    return unify_all(describe_type(field_types(tag)[by]) for tag in tags)
+    event_types = [
+        event_type for event_type in state_type.handlers if by in field_names(event_type)
+    ]
+    return unify_all(describe_type(field_types(event_type)[by]) for event_type in event_types)
 
 
 def describe_shape(shape: Any) -> Kind:
@@ -208,14 +212,14 @@ def describe_start(value: Any) -> Kind:
 
 def _describe_start_of_record(value: Any) -> Kind:
     """Return what a record's annotations say; of a `Struct`, which has none, what it starts from."""
-    said = describe_type(type(value))
-    assert isinstance(said, Record)
+    emitted = describe_type(type(value))
+    assert isinstance(emitted, Record)
     annotated = getattr(type(value), "__annotations__", {})
     fields = [
         (name, kind if name in annotated else describe_start(getattr(value, name)))
-        for name, kind in said.fields
+        for name, kind in emitted.fields
     ]
-    return Record(said.name, tuple(fields))
+    return Record(emitted.name, tuple(fields))
 
 
 def write_schema(schema: Schema) -> dict[str, Any]:

@@ -31,7 +31,7 @@ def test_a_frame_is_refused_with_the_column_and_both_types(spark):
     def refuse(schema, **more):
         frame = spark.createDataFrame([], schema)
         with pytest.raises(InputError) as refusal:
-            make_job(program, [Frame(frame, source="north", **({"tag": Txn} | more))])
+            make_job(program, [Frame(frame, channel="north", **({"type": Txn} | more))])
         return refusal.value
 
     assert str(refuse("time timestamp, account string, amount decimal(10,2)")) == (
@@ -44,13 +44,13 @@ def test_a_frame_is_refused_with_the_column_and_both_types(spark):
     assert refuse("time bigint, amount double").got == "no column 'account'"
     assert refuse(f"{GOOD}, n string", seq="n").got == "n: string"
     assert refuse(f"{GOOD}, n int", json_column="n").got == "n: int"
-    assert refuse(GOOD, tag="Tx").what == "the program has no event type 'Tx'"
+    assert refuse(GOOD, event_type="Tx").what == "the program has no event type 'Tx'"
     for schema in (
         GOOD,
         "time timestamp, account string, amount int, fee float, other map<int,int>",
     ):
         frame = spark.createDataFrame([], schema)
-        assert make_job(program, [Frame(frame, source="north", tag=Txn)]).program is program
+        assert make_job(program, [Frame(frame, channel="north", event_type=Txn)]).program is program
 
 
 @pytest.mark.spark
@@ -62,36 +62,36 @@ def test_files_are_refused_by_the_schema_of_the_first_unless_the_last_fits(spark
         table = pa.table({"time": [1], "account": ["a"], "amount": pa.array([1], amount)})
         parquet.write_table(table, tmp_path / name)
 
-    feed = Files(tmp_path, ended=True, source="north", tag=Txn)
-    make_job(program, [feed])  # An empty folder tells nothing.
+    source = Files(tmp_path, ended=True, channel="north", event_type=Txn)
+    make_job(program, [source])  # An empty folder tells nothing.
     write("1.parquet", pa.decimal128(10, 2))
     with pytest.raises(InputError) as refusal:
-        make_job(program, [feed])
+        make_job(program, [source])
     assert refusal.value.what == (
         f"file {tmp_path / '1.parquet'} can't bring events of Txn: no row of it would fit"
     )
     assert refusal.value.got == "amount: decimal128(10, 2)"
     write("2.parquet", pa.float64())
-    make_job(program, [feed])
+    make_job(program, [source])
 
 
-@pytest.mark.parametrize(("first", "feeds", "got"), [
+@pytest.mark.parametrize(("first", "sources", "got"), [
     (print, [], "a builtin_function_or_method"),
     (program, ["folder"], "'folder'"),
     (program, 7, "7"),
 ])  # fmt: skip
-def test_what_is_no_program_and_no_feed_is_refused(first, feeds, got):
+def test_what_is_no_program_and_no_source_is_refused(first, sources, got):
     from anabranch.spark.runs import run
 
-    with pytest.raises(InputError, match=r"run\(\) takes a program|is not a feed") as refusal:
-        run(first, feeds)
+    with pytest.raises(InputError, match=r"run\(\) takes a program|is not a source") as refusal:
+        run(first, sources)
     assert refusal.value.got == got
 
 
-def test_a_feed_of_no_frame_is_refused():
+def test_a_source_of_no_frame_is_refused():
     from anabranch.spark import Frame
     from anabranch.spark.runs import run
 
     with pytest.raises(InputError) as refusal:
-        run(program, Frame("folder", source="north", tag=Txn))
+        run(program, Frame("folder", channel="north", event_type=Txn))
     assert refusal.value.got == "'folder'"

@@ -1,4 +1,4 @@
-"""The schemas of feeds, checked when a run is made: as Spark's analysis would, before the first row."""
+"""The schemas of sources, checked when a run is made: as Spark's analysis would, before the first row."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anabranch.errors import InputError
-from anabranch.model.events import Tag
+from anabranch.model.events import EventType
 from anabranch.model.program import Program
-from anabranch.sources.feeds import Feed
 from anabranch.sources.files import Files, list_names
 from anabranch.sources.schema_check import ColumnNames, check_files, explain_misfits, find_misfits
+from anabranch.sources.source_options import Source
 from anabranch.spark.sources.data_frames import Frame
 
 if TYPE_CHECKING:
@@ -29,55 +29,59 @@ def check_program(program: object) -> None:
         )
 
 
-def check_feeds(program: Program, feeds: Iterable[Feed]) -> None:
-    """Refuse a feed of which no row could become an event, by the schema of its frame or files."""
-    for feed in feeds:
-        tags = _list_tags(program, feed)
-        if isinstance(feed, Files):
-            _check_files(feed, tags)
-        elif not isinstance(feed, Frame):
+def check_sources(program: Program, sources: Iterable[Source]) -> None:
+    """Refuse a source of which no row could become an event, by the schema of its frame or files."""
+    for source in sources:
+        event_types = _list_event_types(program, source)
+        if isinstance(source, Files):
+            _check_files(source, event_types)
+        elif not isinstance(source, Frame):
             continue
-        elif feed.json_column is not None:
-            _check_text(feed, feed.frame, feed.json_column)
+        elif source.json_column is not None:
+            _check_text(source, source.frame, source.json_column)
         else:
-            _check_frame(feed, feed.frame, tags)
+            _check_frame(source, source.frame, event_types)
 
 
-def _list_tags(program: Program, feed: Feed) -> list[Tag]:
-    if feed.tag is None:
+def _list_event_types(program: Program, source: Source) -> list[EventType]:
+    if source.event_type is None:
         return list(program.inputs)
-    name = feed.tag if isinstance(feed.tag, str) else feed.tag.__name__
-    named = [tag for tag in program.inputs if tag.__name__ == name]
+    name = source.event_type if isinstance(source.event_type, str) else source.event_type.__name__
+    named = [event_type for event_type in program.inputs if event_type.__name__ == name]
     if not named:
         raise InputError(
             f"the program has no event type {name!r}",
-            expected=f"tag= one of {', '.join(tag.__name__ for tag in program.inputs)}",
+            expected=f"event= one of {', '.join(event_type.__name__ for event_type in program.inputs)}",
             got=repr(name),
         )
     # A row that names its own type need not be of this one.
-    return named if feed.tag_column is None else list(program.inputs)
+    return named if source.type_column is None else list(program.inputs)
 
 
-def _name_columns(feed: Feed) -> ColumnNames:
-    return ColumnNames(feed.time, feed.seq, feed.heartbeat, feed.tag_column, feed.source_column)
+def _name_columns(source: Source) -> ColumnNames:
+    return ColumnNames(
+        source.time, source.seq, source.heartbeat, source.type_column, source.channel_column
+    )
 
 
-def _name_feed(feed: Feed) -> str:
-    return "a frame" if feed.source_name is None else f"the frame of {feed.source_name!r}"
+def _name_source(source: Source) -> str:
+    return "a frame" if source.channel_name is None else f"the frame of {source.channel_name!r}"
 
 
-def _check_frame(feed: Feed, frame: DataFrame, tags: list[Tag]) -> None:
+def _check_frame(source: Source, frame: DataFrame, event_types: list[EventType]) -> None:
     schema = _read_schema(frame)
     if schema is None:
         return
     misfits = find_misfits(
         schema,
-        tags,
-        _name_columns(feed),
+        event_types,
+        _name_columns(source),
         show=lambda name: frame.schema[name].dataType.simpleString(),
     )
     if misfits:
-        raise explain_misfits(misfits, tags, frame.columns, what=_name_feed(feed), place="frame")
+        raise explain_misfits(
+            misfits, event_types, frame.columns, what=_name_source(source), place="frame"
+        )
 
 
 def _read_schema(frame: DataFrame) -> pa.Schema | None:
@@ -90,18 +94,18 @@ def _read_schema(frame: DataFrame) -> pa.Schema | None:
         return None
 
 
-def _check_text(feed: Feed, frame: DataFrame, column: str) -> None:
+def _check_text(source: Source, frame: DataFrame, column: str) -> None:
     kind = frame.schema[column].dataType.simpleString()
     if kind not in ("string", "binary") and not kind.startswith(("varchar", "char")):
         raise InputError(
-            f"{_name_feed(feed)} has no JSON in {column!r}",
+            f"{_name_source(source)} has no JSON in {column!r}",
             expected=f"{column}: string or binary, a JSON object in each row",
             got=f"{column}: {kind}",
             cure=f"to_json({column}), or leave out json_column= if fields are columns",
         )
 
 
-def _check_files(files: Files, tags: list[Tag]) -> None:
+def _check_files(files: Files, event_types: list[EventType]) -> None:
     if files.format in ("parquet", "arrow"):
         paths = [str(Path(files.folder) / name) for name in list_names(files)]
-        check_files(paths, tags, _name_columns(files))
+        check_files(paths, event_types, _name_columns(files))

@@ -17,7 +17,7 @@ OutputId = tuple[OrderKey, int]
 """What tells an output from every other one of a run: the order key of its event, and a number."""
 
 
-class Spoken(NamedTuple):
+class OutputChange(NamedTuple):
     """An output that is said (`op` is 1) or taken back (-1). The id is the one it settles with."""
 
     op: int
@@ -27,11 +27,11 @@ class Spoken(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """What became of the events that a frontier has passed, and what timers had to say then."""
+    """What became of the events that a watermark has passed, and what timers had to say then."""
 
     processed: int
     faults: list[Rejected]
-    said: list[Spoken] = []  # noqa: RUF012 - never changed
+    emitted: list[OutputChange] = []  # noqa: RUF012 - never changed
 
 
 class CorrectedRow(Protocol):
@@ -49,12 +49,12 @@ class CorrectedRow(Protocol):
 SomeRow = TypeVar("SomeRow", bound=CorrectedRow)
 
 
-def list_outputs(key: OrderKey, event: Event, outputs: Iterable[Any]) -> list[Spoken]:
+def list_outputs(key: OrderKey, event: Event, outputs: Iterable[Any]) -> list[OutputChange]:
     """Return the rows of an event in its place."""
-    return [Spoken(1, (key, index), value, event) for index, value in enumerate(outputs)]
+    return [OutputChange(1, (key, index), value, event) for index, value in enumerate(outputs)]
 
 
-def order_rows(row: Spoken) -> tuple[OutputId, int]:
+def order_rows(row: OutputChange) -> tuple[OutputId, int]:
     """Return what the rows of one moment are sorted by."""
     return row.id, row.op
 
@@ -84,13 +84,13 @@ def compare(
 class Amount(NamedTuple):
     """How much was said, retractions included, to bring about the outputs that stand."""
 
-    said: int = 0
+    emitted: int = 0
     valid: int = 0
 
     @property
     def ratio(self) -> float:
         """Return how many rows were said for each that stands: 1.0 if none was in vain."""
-        return self.said / self.valid if self.valid else 1.0
+        return self.emitted / self.valid if self.valid else 1.0
 
     @property
     def extra(self) -> float:
@@ -98,10 +98,10 @@ class Amount(NamedTuple):
         return self.ratio - 1
 
     def __str__(self) -> str:
-        return f"{self.said:,} said for {self.valid:,} that stand, {self.extra:.1%} extra"
+        return f"{self.emitted:,} said for {self.valid:,} that stand, {self.extra:.1%} extra"
 
 
-def measure(rows: Iterable[Spoken]) -> Amount:
+def measure(rows: Iterable[OutputChange]) -> Amount:
     """Count what was said, and what of it stands."""
     ops = [row.op for row in rows]
     return Amount(len(ops), sum(ops))

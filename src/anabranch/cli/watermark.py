@@ -1,4 +1,4 @@
-"""`anabranch frontier`: how far each source has come, who holds the others back, and why."""
+"""`anabranch watermark`: how far each channel has come, who holds the others back, and why."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from cyclopts import Parameter
 
 from anabranch.cli.flags import Inputs, Json, Lateness, Strict
 from anabranch.cli.screen import GOOD, Screen, count_things
-from anabranch.cli.target_module import declare_sources, load_items, load_material
+from anabranch.cli.target_module import declare_channels, load_items, load_material
 from anabranch.errors import InputError
-from anabranch.eventtime.channels import Late, Rejected, Source, Watch, check_units, read_sources
+from anabranch.eventtime.channels import Channel, Late, Rejected, Watch, check_units, read_channels
 from anabranch.eventtime.disorder import find_percentile, list_distances, read_lateness
 from anabranch.eventtime.held_back import (
-    Stand,
+    ChannelStatus,
     describe_joining,
     describe_rule,
     explain_hold,
@@ -26,7 +26,7 @@ from anabranch.eventtime.held_back import (
     name_share,
     name_time,
 )
-from anabranch.model.events import FOREVER, Event, Item, Tag
+from anabranch.model.events import FOREVER, Event, EventType, Item
 from anabranch.model.values.durations import Duration
 from anabranch.model.values.event_times import is_timestamped
 
@@ -38,13 +38,13 @@ PLACE = "The program, as for `run`; or the folder that a run on Spark publishes 
 
 @dataclass(frozen=True)
 class ChannelOverview:
-    """How far the sources of a program have come.
+    """How far the channels of a program have come.
 
     `late` and `pending` are counts of events; `batch` is the last one that was published, and `since`
-    says in which one each source's frontier moved last.
+    says in which one each channel's watermark moved last.
     """
 
-    stands: dict[str, Stand]
+    statuses: dict[str, ChannelStatus]
     program: int
     pending: int
     late: dict[str, int]
@@ -53,39 +53,41 @@ class ChannelOverview:
 
     @property
     def holders(self) -> list[str]:
-        """Return who holds the frontier back, if anybody is held back by it."""
-        slow = find_holders(self.program, self.stands)
-        ahead = any(stand.frontier > self.program for stand in self.stands.values())
+        """Return who holds the watermark back, if anybody is held back by it."""
+        slow = find_holders(self.program, self.statuses)
+        ahead = any(status.watermark > self.program for status in self.statuses.values())
         return slow if ahead or self.pending else []
 
 
-def frontier(
+def watermark(
     target: Annotated[str, Parameter(help=PLACE)],
     /,
     *,
     input: Inputs = (),  # noqa: A002 - the flag's name
     lateness: Lateness = None,
-    strict: Strict = False,
+    unique_times: Strict = False,
     suggest: Annotated[
         bool,
-        Parameter(help="Say which lateness would have lost how many events, source by source."),
+        Parameter(help="Say which lateness would have lost how many events, channel by channel."),
     ] = False,
     json: Json = False,
 ) -> int:
-    """Show how far each source has come, and who holds the others back.
+    """Show how far each channel has come, and who holds the others back.
 
     An input is taken as it is: nothing says that it has ended. --input may be a folder, too.
     """
     screen = Screen(quiet=json)
     if Path(target).is_dir():
-        _refuse_flags(target, input=input, lateness=lateness, strict=strict, suggest=suggest)
+        _refuse_flags(
+            target, input=input, lateness=lateness, unique_times=unique_times, suggest=suggest
+        )
         _show(screen, read_published(Path(target)), json=json)
         return GOOD
     material = load_material(target)
     items = load_items(material, input)
     delay = None if lateness is None else read_lateness(lateness)
-    declared = declare_sources(material, items, delay, strict=strict, files=input)
-    known, brought, _ = read_sources(items, declared)
+    declared = declare_channels(material, items, delay, unique_times=unique_times, files=input)
+    known, brought, _ = read_channels(items, declared)
     check_units(material.program, known.values())
     if suggest:
         _suggest(screen, known, brought, material.program.inputs, json=json)
@@ -100,34 +102,36 @@ def _refuse_flags(target: str, **flags: Any) -> None:
         if value:
             raise InputError(
                 f"--{name} is for a program and its input",
-                expected=f"anabranch frontier PROGRAM --{name} …",
+                expected=f"anabranch watermark PROGRAM --{name} …",
                 got=f"{target!r}, a folder",
-                cure="what a run has published says how far its sources have come; name it alone",
+                cure="what a run has published says how far its channels have come; name it alone",
             )
 
 
 def survey(
-    sources: dict[str, Source], brought: dict[str, list[Item]], tags: Iterable[Tag]
+    channels: dict[str, Channel], brought: dict[str, list[Item]], event_types: Iterable[EventType]
 ) -> ChannelOverview:
-    """Follow every source through its items, and return how far each has come."""
-    tags = tuple(tags)
-    stands: dict[str, Stand] = {}
+    """Follow every channel through its items, and return how far each has come."""
+    event_types = tuple(event_types)
+    statuses: dict[str, ChannelStatus] = {}
     late: dict[str, int] = {}
     good: list[Event] = []
     for name in sorted(brought):
-        watch = Watch(sources[name])
-        verdicts = [watch.see(item, tags) for item in brought[name]]
+        watch = Watch(channels[name])
+        verdicts = [watch.see(item, event_types) for item in brought[name]]
         good += [verdict for verdict in verdicts if isinstance(verdict, Event)]
         late[name] = sum(isinstance(verdict, Late) for verdict in verdicts)
-        rule = describe_rule(sources[name])
-        stands[name] = Stand(watch.frontier, watch.largest, watch.last, rule, watch.delay)
-    program = min((stand.frontier for stand in stands.values()), default=FOREVER)
-    return ChannelOverview(stands, program, sum(event.time > program for event in good), late)
+        rule = describe_rule(channels[name])
+        statuses[name] = ChannelStatus(
+            watch.watermark, watch.largest, watch.last, rule, watch.delay
+        )
+    program = min((status.watermark for status in statuses.values()), default=FOREVER)
+    return ChannelOverview(statuses, program, sum(event.time > program for event in good), late)
 
 
 def read_published(folder: Path) -> ChannelOverview:
-    """Return what a run on Spark has published of its sources with its last batch."""
-    from anabranch.spark.sinks.directory import find_last_batch, read_frontiers, read_ledger
+    """Return what a run on Spark has published of its channels with its last batch."""
+    from anabranch.spark.sinks.directory import find_last_batch, read_ledger, read_watermarks
 
     # A checkpoint lies in the folder that it publishes into, unless a user put it elsewhere.
     begun = (folder / "offsets").is_dir()
@@ -142,11 +146,11 @@ def read_published(folder: Path) -> ChannelOverview:
             got="a checkpoint that lies elsewhere" if begun else "a folder without them",
             cure="name the output folder of the run",
         )
-    frontiers = read_frontiers(last)
+    watermarks = read_watermarks(last)
     number = int(last.name.partition("=")[2])
     pending = read_ledger(last).pending
     return ChannelOverview(
-        frontiers.stands, frontiers.program, pending, {}, number, frontiers.since
+        watermarks.statuses, watermarks.program, pending, {}, number, watermarks.since
     )
 
 
@@ -158,18 +162,18 @@ def _show(screen: Screen, overview: ChannelOverview, *, json: bool, moments: boo
     rows = [
         (
             name,
-            "–" if stand.largest is None else name_time(stand.largest, moments=moments),
-            name_time(stand.frontier, moments=moments),
-            stand.rule,
-            "–" if stand.delay is None else _name_span(stand.delay, moments=moments),
+            "–" if status.largest is None else name_time(status.largest, moments=moments),
+            name_time(status.watermark, moments=moments),
+            status.rule,
+            "–" if status.delay is None else _name_span(status.delay, moments=moments),
             _count(overview, name),
             _remark(overview, name, holders),
         )
-        for name, stand in sorted(overview.stands.items(), key=lambda entry: entry[1].frontier)
+        for name, status in sorted(overview.statuses.items(), key=lambda entry: entry[1].watermark)
     ]
     count = ">late" if overview.batch is None else ">moved in"
     screen.show_table(
-        ("source", ">last time", ">frontier", "promised by", ">delay", count, ""), rows
+        ("channel", ">last time", ">watermark", "promised by", ">delay", count, ""), rows
     )
     screen.write("")
     screen.write(_sum_up(overview, holders, moments=moments))
@@ -183,19 +187,19 @@ def _count(overview: ChannelOverview, name: str) -> str:
 
 
 def _remark(overview: ChannelOverview, name: str, holders: list[str]) -> str:
-    stand = overview.stands[name]
-    remarks = [describe_joining(stand)]
-    if stand.idle:
-        remarks.insert(0, f"idle: silent for {stand.silence_ms / 1000:g} s, not waited for")
+    status = overview.statuses[name]
+    remarks = [describe_joining(status)]
+    if status.idle:
+        remarks.insert(0, f"idle: silent for {status.silence_ms / 1000:g} s, not waited for")
     elif name in holders:
-        why = explain_hold(stand, overview.batch)
-        remarks.insert(0, f"holds back: {why}" if why != stand.rule else "holds back")
+        why = explain_hold(status, overview.batch)
+        remarks.insert(0, f"holds back: {why}" if why != status.rule else "holds back")
     return "; ".join(filter(None, remarks))
 
 
 def _sum_up(overview: ChannelOverview, holders: list[str], *, moments: bool) -> str:
     """Say in a sentence how far the program has come, and who is to blame."""
-    text = f"frontier {name_time(overview.program, moments=moments)}"
+    text = f"watermark {name_time(overview.program, moments=moments)}"
     if overview.batch is not None:
         text += f" after batch {overview.batch}"
     waiting = (
@@ -203,7 +207,7 @@ def _sum_up(overview: ChannelOverview, holders: list[str], *, moments: bool) -> 
     )
     if not holders:
         return f"{text}; nobody holds it back"
-    gap = measure_hold(overview.stands, holders)
+    gap = measure_hold(overview.statuses, holders)
     by = (
         f", {_name_span(gap, moments=moments)} behind the next"
         if gap is not None and gap > 0
@@ -219,30 +223,30 @@ def _name_span(span: int | None, *, moments: bool) -> str:
 def _describe(overview: ChannelOverview) -> dict[str, Any]:
     holders = overview.holders
     return {
-        "frontier": name_time(overview.program),
+        "watermark": name_time(overview.program),
         "batch": overview.batch,
         "pending": overview.pending,
         "held_back_by": {
-            name: explain_hold(overview.stands[name], overview.batch) for name in holders
+            name: explain_hold(overview.statuses[name], overview.batch) for name in holders
         },
-        "by": measure_hold(overview.stands, holders),
-        "sources": {
+        "by": measure_hold(overview.statuses, holders),
+        "channels": {
             name: {
-                "frontier": name_time(stand.frontier),
-                **stand.describe(),
+                "watermark": name_time(status.watermark),
+                **status.describe(),
                 "late": overview.late.get(name),
                 "moved": (overview.since or {}).get(name),
             }
-            for name, stand in sorted(overview.stands.items())
+            for name, status in sorted(overview.statuses.items())
         },
     }
 
 
 @dataclass(frozen=True)
 class Suggestion:
-    """What a lateness would have cost a source: the delay, and the events it would have lost."""
+    """What a lateness would have cost a channel: the delay, and the events it would have lost."""
 
-    source: str
+    channel: str
     confidence: float
     delay: int
     late: int
@@ -250,46 +254,49 @@ class Suggestion:
 
 
 def suggest_lateness(
-    source: Source, items: Iterable[Item], tags: Iterable[Tag]
+    channel: Channel, items: Iterable[Item], event_types: Iterable[EventType]
 ) -> list[Suggestion]:
-    """Return for each confidence the least lateness that covers it, of what a source has brought."""
-    tags = tuple(tags)
+    """Return for each confidence the least lateness that covers it, of what a channel has brought."""
+    event_types = tuple(event_types)
     # Only what is rejected stays out; what is late now is what the question is about.
-    watch = Watch(Source(source.name, None, ahead=source.ahead))
+    watch = Watch(Channel(channel.name, None, max_ahead=channel.max_ahead))
     events = [item for item in items if isinstance(item, Event)]
-    usable = [e for e in events if not isinstance(watch.see(e, tags), Rejected)]
+    usable = [e for e in events if not isinstance(watch.see(e, event_types), Rejected)]
     distances = list_distances(event.time for event in usable)
     suggestions = []
     for confidence in CONFIDENCES if distances else ():
         delay = find_percentile(distances, Fraction(repr(confidence)))
-        delay = Duration(delay) if any(map(is_timestamped, tags)) else delay
+        delay = Duration(delay) if any(map(is_timestamped, event_types)) else delay
         late = sum(distance > delay for distance in distances)
-        suggestions.append(Suggestion(source.name, confidence, delay, late, len(distances)))
+        suggestions.append(Suggestion(channel.name, confidence, delay, late, len(distances)))
     return suggestions
 
 
 def _shorten(suggestions: list[Suggestion]) -> list[Suggestion]:
-    """Leave one line of a source that is covered alike by any confidence: most are in order."""
+    """Leave one line of a channel that is covered alike by any confidence: most are in order."""
     alike = len({suggestion.delay for suggestion in suggestions}) == 1
     return suggestions[-1:] if alike else suggestions
 
 
 def _suggest(
     screen: Screen,
-    sources: dict[str, Source],
+    channels: dict[str, Channel],
     brought: dict[str, list[Item]],
-    tags: Iterable[Tag],
+    event_types: Iterable[EventType],
     *,
     json: bool,
 ) -> None:
-    found = {name: suggest_lateness(sources[name], brought[name], tags) for name in sorted(brought)}
+    found = {
+        name: suggest_lateness(channels[name], brought[name], event_types)
+        for name in sorted(brought)
+    }
     if json:
         document = {name: [vars(s) for s in suggestions] for name, suggestions in found.items()}
         screen.print_json(document)
         return
     rows = [
         (
-            s.source if place == 0 else "",
+            s.channel if place == 0 else "",
             name_share(s.confidence),
             str(s.delay),
             f"{s.late:,} of {s.events:,}" if place == 0 else f"{s.late:,}",
@@ -297,9 +304,9 @@ def _suggest(
         for suggestions in found.values()
         for place, s in enumerate(_shorten(suggestions))
     ]
-    screen.show_table(("source", ">of events", ">lateness", ">would be late"), rows)
+    screen.show_table(("channel", ">of events", ">lateness", ">would be late"), rows)
     screen.write("")
     screen.write(
-        "A lateness is also how long an answer waits. Declare it, Source(name, lateness=n), or have\n"
-        "it estimated as the source goes on: lateness=Estimated(0.99), --lateness 99%."
+        "A lateness is also how long an answer waits. Declare it, Channel(name, lateness=n), or have\n"
+        "it estimated as the channel goes on: lateness=Estimated(0.99), --lateness 99%."
     )
