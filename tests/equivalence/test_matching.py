@@ -46,7 +46,7 @@ def find_verdict(matcher: Matcher[str], sources: Iterable[Source]) -> int | None
     """Return the index of the source that decides, the number of sources for the end, or None."""
     index = -1
     for index, (side, item) in enumerate(sources):
-        if matcher.source(side, item) is not None:
+        if matcher.add(side, item) is not None:
             return index
     return None if matcher.finish() is None else index + 1
 
@@ -213,27 +213,27 @@ def test_items_need_not_be_hashable() -> None:
 
 def test_after_a_verdict_items_are_ignored() -> None:
     matcher = Matcher[str](depends_fully)
-    matcher.source(LEFT, "a")
-    verdict = matcher.source(RIGHT, "b")
+    matcher.add(LEFT, "a")
+    verdict = matcher.add(RIGHT, "b")
     assert verdict is not None
-    assert matcher.source(RIGHT, "a") is verdict
+    assert matcher.add(RIGHT, "a") is verdict
     assert matcher.finish() is verdict
 
 
 def test_finish_changes_nothing() -> None:
     matcher = Matcher[str](depends_fully)
-    matcher.source(LEFT, "a")
+    matcher.add(LEFT, "a")
     assert matcher.finish() is not None
-    assert matcher.source(RIGHT, "a") is None
+    assert matcher.add(RIGHT, "a") is None
     assert matcher.finish() is None
     assert matcher.unmatched == (0, 0)
 
 
 def test_a_side_may_be_named_by_a_string_and_no_other() -> None:
     matcher = Matcher[str](depends_fully)
-    assert matcher.source("left", "a") is None  # type: ignore[arg-type]
+    assert matcher.add("left", "a") is None  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="middle"):
-        matcher.source("middle", "a")  # type: ignore[arg-type]
+        matcher.add("middle", "a")  # type: ignore[arg-type]
     assert matcher.unmatched == (1, 0)
 
 
@@ -250,15 +250,15 @@ def test_compare_reads_no_further_than_the_verdict() -> None:
     assert compare(read("ab"), read("ac"), depends_fully) is not None
 
 
-# --- What a difference says ----------------------------------------------------------------------
+# --- What a difference contains-------------------------------------------------------------------
 
 
 def test_a_difference_names_the_bottom_of_what_was_owed() -> None:
-    """Source d, which depends on c, while a and b below c are unmatched: a had to come first."""
+    """Add d, which depends on c, while a and b below c are unmatched: a had to come first."""
     matcher = Matcher(depend_by(relate("ab", "bc", "cd")))
     for item in "abc":
-        assert matcher.source(LEFT, item) is None
-    difference = matcher.source(RIGHT, "d")
+        assert matcher.add(LEFT, item) is None
+    difference = matcher.add(RIGHT, "d")
     assert difference == Difference(
         side=RIGHT,
         came=Arrival(RIGHT, 0, "d"),
@@ -276,8 +276,8 @@ def test_a_difference_names_the_bottom_of_what_was_owed() -> None:
 def test_a_difference_names_all_it_waited_for_up_to_five() -> None:
     matcher = Matcher[str](lambda x, y: "#" in (x, y))
     for item in "abcdefg":
-        matcher.source(LEFT, item)
-    difference = matcher.source(RIGHT, "#")
+        matcher.add(LEFT, item)
+    difference = matcher.add(RIGHT, "#")
     assert difference is not None
     assert [arrival.item for arrival in difference.expected] == ["g", "a", "b", "c", "d"]
 
@@ -301,15 +301,15 @@ def test_a_difference_at_the_end_may_be_an_item_missing_on_the_left() -> None:
 def test_an_early_item_is_described() -> None:
     matcher = Matcher[str](depends_fully, context=2)
     for item in "xyzuvw":
-        matcher.source(LEFT, item)
-    matcher.source(RIGHT, "x")
-    assert str(matcher.source(RIGHT, "z")) == (
-        "The streams differ: right brought an item too early, or one too many.\n"
-        "  came      right[1] = 'z'\n"
+        matcher.add(LEFT, item)
+    matcher.add(RIGHT, "x")
+    assert str(matcher.add(RIGHT, "z")) == (
+        "The streams differ: an item of the right stream is too early, or one too many.\n"
+        "  got       right[1] = 'z'\n"
         "  expected  left[1] = 'y'\n"
-        "On the left the expected comes first and the order of the two matters.\n"
+        "On the left, the expected item is first, and the order of the two matters.\n"
         "\n"
-        "Around the place where they part:\n"
+        "Around the first difference:\n"
         "  left\n"
         "      ...\n"
         "   -> [1] 'y'\n"
@@ -328,11 +328,11 @@ def test_a_missing_item_is_described_and_long_items_are_cut() -> None:
     assert difference is not None
     long = "'" + "x" * 116 + "..."
     assert difference.describe() == (
-        "The streams differ: right ended and something is missing.\n"
+        "The streams differ: the right stream ended, and items are missing.\n"
         f"  missing   left[0] = {long}\n"
         "  instead   right[0] = 'y'\n"
         "\n"
-        "Around the place where they part:\n"
+        "Around the first difference:\n"
         "  left\n"
         f"   -> [0] {long}\n"
         "  right\n"
@@ -440,7 +440,7 @@ def test_differential_brute_force_the_verdict_comes_at_the_earliest_item() -> No
             for side, item in sources:
                 so_far[side] += item
                 mendable = may_become_equivalent(so_far[LEFT], so_far[RIGHT], pairs)
-                assert (matcher.source(side, item) is None) == mendable, (pairs, sources)
+                assert (matcher.add(side, item) is None) == mendable, (pairs, sources)
                 seen[mendable] += 1
                 if not mendable:
                     break
@@ -558,7 +558,7 @@ def count_calls(
     matcher = Matcher(depends_counted, bucket=bucket)
     for side, stream in ((LEFT, left), (RIGHT, right)):
         for item in stream:
-            assert matcher.source(side, item) is None
+            assert matcher.add(side, item) is None
     assert matcher.finish() is None
     return calls
 

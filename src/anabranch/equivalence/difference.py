@@ -1,4 +1,4 @@
-"""Say where two streams part, as data and as text."""
+"""The first difference between two streams, as data and as text."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -23,7 +23,7 @@ class Side(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Arrival(Generic[T]):
-    """Record that an item stood at a position (from 0) of one side's stream."""
+    """One item at a position (from 0) of one side's stream."""
 
     side: Side
     position: int
@@ -35,13 +35,13 @@ class Arrival(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Difference(Generic[T]):
-    """Tell why no continuation can make two streams equivalent, or why their ends differ.
+    """The reason why no continuation can make two streams equivalent, or why their ends differ.
 
-    side: the stream that parted from the other: it brought `came`, or it ended too soon.
-    came: the item that decided. After the end: an item the other stream never brought, if any.
-    expected: items of the other stream that had to come first on `side`, the deciding one first.
-    ended: whether the verdict had to wait for the end of both streams.
-    left_position, right_position: the index in each stream at which the two part.
+    side: the stream that deviates from the other: it contains `came`, or it ended too soon.
+    came: the deciding item. After the end: an item that the other stream does not contain, if any.
+    expected: items of the other stream that had to arrive first on `side`, the deciding one first.
+    ended: whether the difference shows only at the end of both streams.
+    left_position, right_position: the index in each stream at which the two deviate.
     left_context, right_context: the last few items of each stream, and those named above.
     left_unmatched, right_unmatched: how many items of each stream had no counterpart.
     """
@@ -58,9 +58,9 @@ class Difference(Generic[T]):
     right_unmatched: int
 
     def describe(self) -> str:
-        """Explain the difference in a few lines of plain text."""
+        """Return the difference as a few lines of plain text."""
         lines = [*(self._explain_end() if self.ended else self._explain_arrival())]
-        lines += ["", "Around the place where they part:"]
+        lines += ["", "Around the first difference:"]
         named = {*map(_locate, self.expected)} | ({_locate(self.came)} if self.came else set())
         for side, context in ((Side.LEFT, self.left_context), (Side.RIGHT, self.right_context)):
             lines.append(f"  {side}")
@@ -77,18 +77,18 @@ class Difference(Generic[T]):
     def _explain_arrival(self) -> list[str]:
         owed, *others = self.expected
         lines = [
-            f"The streams differ: {self.side} brought an item too early, or one too many.",
-            f"  came      {self.came}",
+            f"The streams differ: an item of the {self.side} stream is too early, or one too many.",
+            f"  got       {self.came}",
             f"  expected  {owed}",
         ]
         lines += [f"  and also  {arrival}" for arrival in others]
         lines.append(
-            f"On the {self.side.other} the expected comes first and the order of the two matters."
+            f"On the {self.side.other}, the expected item is first, and the order of the two matters."
         )
         return lines
 
     def _explain_end(self) -> list[str]:
-        lines = [f"The streams differ: {self.side} ended and something is missing."]
+        lines = [f"The streams differ: the {self.side} stream ended, and items are missing."]
         lines += [f"  missing   {arrival}" for arrival in self.expected]
         if self.came is not None:
             lines.append(f"  instead   {self.came}")
@@ -100,7 +100,7 @@ def _locate(arrival: Arrival[T]) -> tuple[Side, int]:
 
 
 def _list_context(context: tuple[Arrival[T], ...], named: set[tuple[Side, int]]) -> list[str]:
-    """Print one item a line, with an arrow at the named ones and dots for what is left out."""
+    """Return one line per item, with an arrow at the named items and dots for omitted ones."""
     if not context:
         return ["      (nothing)"]
     lines: list[str] = []

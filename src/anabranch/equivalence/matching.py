@@ -1,13 +1,13 @@
-"""Match two streams online, up to a dependence relation, with the earliest possible verdict.
+"""An online matcher of two streams, up to a dependence relation, with the earliest verdict.
 
 Two streams are equivalent if one becomes the other by swapping neighbours that do not depend on
-each other. The matcher keeps only what is unmatched. A new item cancels an equal item of the other
-side if both have nothing unmatched below them. If it cannot, and it depends on something unmatched
-on the other side, then the streams differ and no continuation can mend it. Otherwise it waits.
+each other. The matcher keeps only unmatched items. A new item cancels an equal item of the other
+side if neither has an unmatched item below it. If it cannot, and it depends on an unmatched item
+of the other side, then the streams differ whatever follows. Otherwise the item waits.
 So unmatched items of the two sides are never equal and never dependent.
 
 The method and its proofs are DiffStream's (Kallas, Niksic, Stanford, Alur; OOPSLA 2020): the
-verdict comes at the earliest item, and no method can keep less.
+verdict is reached at the earliest possible item, and no method can keep fewer items.
 """
 
 from collections import deque
@@ -21,19 +21,19 @@ from anabranch.equivalence.poset import GLOBAL, Element, Poset
 T = TypeVar("T")
 
 MOST_EXPECTED: Final = 5
-"""How many expected items a difference names at most."""
+"""The maximum number of expected items in a difference."""
 
 
 def depends_fully(left: object, right: object) -> bool:
-    """Make every two items dependent: the streams are compared as sequences."""
+    """Return True for every two items: the streams are compared as sequences."""
     return True
 
 
 def depends_never(left: object, right: object) -> bool:
-    """Make every two items independent: the streams are compared as multisets.
+    """Return False for every two items: the streams are compared as multisets.
 
-    Pair it with `bucket=lambda item: item` where items can be hashed; otherwise each new item is
-    held against all that are unmatched.
+    Use it with `bucket=lambda item: item` where items are hashable; otherwise each new item is
+    compared with all unmatched items.
     """
     return False
 
@@ -43,18 +43,18 @@ def _equal(left: object, right: object) -> bool:
 
 
 class Matcher(Generic[T]):
-    """Compare two streams while they arrive, in whatever interleaving.
+    """Compare two streams while they arrive, in any interleaving.
 
-    depends: whether the order of two items matters. Must be symmetric, and must not tell equal
-        items apart: if x depends on y and x equals z, then z depends on y.
+    depends: whether the order of two items matters. Must be symmetric, and the same for equal
+            items: if x depends on y and x equals z, then z depends on y.
     same: equality of items, `==` unless given. Under `==` a NaN equals nothing, not even itself.
     bucket: optional, for speed. Items of different buckets must be unequal and, unless one of
         them is in `GLOBAL`, independent.
     context: how many of the last items of each side a difference shows.
 
     >>> matcher = Matcher(depends_fully)
-    >>> matcher.source(Side.LEFT, "a")
-    >>> matcher.source(Side.RIGHT, "b").expected
+    >>> matcher.add(Side.LEFT, "a")
+    >>> matcher.add(Side.RIGHT, "b").expected
     (Arrival(side=<Side.LEFT: 'left'>, position=0, item='a'),)
     """
 
@@ -77,13 +77,13 @@ class Matcher(Generic[T]):
 
     @property
     def unmatched(self) -> tuple[int, int]:
-        """Count the unmatched items: left, right."""
+        """Return the number of unmatched items: left, right."""
         return len(self._unmatched[Side.LEFT]), len(self._unmatched[Side.RIGHT])
 
-    def source(self, side: Side, item: T) -> Difference[T] | None:
-        """Take the next item of one side; return the difference once there is one.
+    def add(self, side: Side, item: T) -> Difference[T] | None:
+        """Add the next item of one side; return the difference once there is one.
 
-        After a verdict further items are ignored and the same difference is returned.
+        After the first difference, further items are ignored and the same difference is returned.
         """
         if self._difference is not None:
             return self._difference
@@ -107,9 +107,9 @@ class Matcher(Generic[T]):
         return self._difference
 
     def finish(self) -> Difference[T] | None:
-        """Judge the streams as if both ended here; return their difference, or None if equal.
+        """Return the difference of the streams as if both ended here, or None if they are equivalent.
 
-        This changes nothing: more items may be fed afterwards.
+        The matcher does not change: more items may be added afterwards.
         """
         if self._difference is not None or self.unmatched == (0, 0):
             return self._difference
@@ -119,7 +119,7 @@ class Matcher(Generic[T]):
         return self._build(Side.RIGHT, right[0] if right else None, left, ended=True)
 
     def _report_conflict(self, came: Arrival[T], conflict: Element[T]) -> Difference[T]:
-        """Name what had to come before the item: first the bottom of what it ran into."""
+        """Return the difference: the items that must precede `came`, the minimal one below `conflict` first."""
         root = conflict
         while root.blocker is not None:
             root = root.blocker
@@ -148,7 +148,7 @@ class Matcher(Generic[T]):
         came_position = self._count[side] if came is None else came.position
         positions = {side: came_position, side.other: expected[0].position}
         named = expected if came is None else (came, *expected)
-        # The item that decided has no counterpart either, though it is never stored.
+        # The deciding item has no counterpart either, but it is never stored.
         surplus = {side: 0 if ended else 1, side.other: 0}
         return Difference(
             side=side,
@@ -164,7 +164,7 @@ class Matcher(Generic[T]):
         )
 
     def _show(self, side: Side, named: tuple[Arrival[T], ...]) -> tuple[Arrival[T], ...]:
-        """List the last few items of a side and the named ones, in order of position."""
+        """Return the last few items of a side and the named ones, in order of position."""
         recent = self._recent[side]
         first = self._count[side] - len(recent)
         shown = {at: Arrival(side, at, item) for at, item in enumerate(recent, first)}
@@ -184,21 +184,21 @@ def compare(
     """Compare two finite streams; return their difference, or None if they are equivalent.
 
     The streams are read alternately and only as far as needed. Whether there is a difference does
-    not depend on that; which of several differences is found first may.
+    not depend on the order of reading; which of several differences is found first may.
 
     >>> compare("acb", "cab", lambda x, y: "b" in (x, y)) is None
     True
     """
     matcher = Matcher(depends, same=same, bucket=bucket, context=context)
     for side, item in _alternate(left, right):
-        difference = matcher.source(side, item)
+        difference = matcher.add(side, item)
         if difference is not None:
             return difference
     return matcher.finish()
 
 
 def _alternate(left: Iterable[T], right: Iterable[T]) -> Iterator[tuple[Side, T]]:
-    """Take an item of each in turn; when one has ended, take the rest of the other."""
+    """Yield an item of each in turn; when one has ended, yield the rest of the other."""
     turns = deque([(Side.LEFT, iter(left)), (Side.RIGHT, iter(right))])
     while turns:
         side, items = turns.popleft()

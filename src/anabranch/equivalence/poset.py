@@ -1,13 +1,13 @@
-"""Hold the items one side has brought and the other has not, with their order.
+"""The unmatched items of one side, ordered by dependence.
 
 Of two items of a stream, the earlier is *below* the later if a chain of dependent items leads from
-one to the other. A *minimal* item has nothing below it. Only minimal items are ever taken out, so
-what is below an item shrinks from the bottom.
+one to the other. A *minimal* item has nothing below it. Only minimal items are ever removed, so
+the set below an item shrinks from the bottom.
 
-Each item remembers one predecessor, its *blocker*: of the items it depends on, one so recent that
-nothing searched between the two could block it. When a blocker goes, the search resumes where it
-had stopped. This keeps one edge per item, where the whole graph of immediate predecessors can have
-as many as the square of its items, and it looks at no pair twice.
+Each item stores one predecessor, its *blocker*: of the items it depends on, one so recent that
+no item searched between the two could block it. When a blocker is removed, the search resumes where
+it had stopped. This keeps one edge per item, where the whole graph of immediate predecessors can
+have as many as the square of its items, and no pair is compared twice.
 """
 
 from collections import OrderedDict
@@ -30,7 +30,7 @@ GLOBAL: Final = _Everywhere.GLOBAL
 
 
 class Element(Generic[T]):
-    """Stand for one unmatched item; two elements are the same only if they are one object."""
+    """One unmatched item; two elements are the same only if they are one object."""
 
     __slots__ = ("blocker", "bucket", "item", "position", "waiting")
 
@@ -45,7 +45,7 @@ class Element(Generic[T]):
 
 
 class Chain(Generic[T]):
-    """Keep elements in order of arrival, so that a search can go back from any of them."""
+    """Elements in order of arrival; a search can go back from any of them."""
 
     __slots__ = ("_newer", "_older", "newest")
 
@@ -61,7 +61,7 @@ class Chain(Generic[T]):
         return iter(self._older)
 
     def older(self, element: Element[T]) -> Element[T] | None:
-        """Return the element that arrived just before this one, of those still here."""
+        """Return the element that arrived just before this one, among those not removed."""
         return self._older[element]
 
     def append(self, element: Element[T]) -> None:
@@ -72,7 +72,7 @@ class Chain(Generic[T]):
         self.newest = element
 
     def remove(self, element: Element[T]) -> None:
-        """Take an element out of any place in the chain."""
+        """Remove an element from any position of the chain."""
         older = self._older.pop(element)
         newer = self._newer.pop(element, None)
         if newer is None:
@@ -86,18 +86,18 @@ class Chain(Generic[T]):
 
 
 class Bucket(Generic[T]):
-    """Hold the elements of one bucket, and which of them are minimal in the whole poset."""
+    """The elements of one bucket, and those of them that are minimal in the whole poset."""
 
     __slots__ = ("chain", "minimal")
 
     def __init__(self) -> None:
         self.chain: Chain[T] = Chain()
-        # Not a dict: finding the first key of one takes longer with each key taken from its front.
+        # Not a dict: finding its first key takes longer with each key removed from the front.
         self.minimal: OrderedDict[Element[T], None] = OrderedDict()
 
 
 class Poset(Generic[T]):
-    """Keep the unmatched items of one side, ordered by dependence."""
+    """The unmatched items of one side, ordered by dependence."""
 
     def __init__(self, depends: Callable[[T, T], bool], same: Callable[[T, T], bool]) -> None:
         self._depends = depends
@@ -121,7 +121,7 @@ class Poset(Generic[T]):
         if bucket is GLOBAL:
             return self._search(self._all, self._all.newest, item)
         # GLOBAL first: a resumed search can start at a waiting element of its own bucket, but
-        # it could not find its place among elements of GLOBAL that came after that element.
+        # it could not find its place among elements of GLOBAL that arrived after that element.
         for name in (GLOBAL, bucket):
             held = self._buckets.get(name)
             if held is not None:
@@ -141,7 +141,7 @@ class Poset(Generic[T]):
     def append(
         self, item: T, position: int, bucket: Hashable, blocker: Element[T] | None
     ) -> Element[T]:
-        """Add an item above all it depends on; `blocker` is what `find_dependent` gave for it."""
+        """Add an item above all it depends on; `blocker` is the result of `find_dependent` for it."""
         element = Element(item, position, bucket, blocker)
         held = self._buckets.get(bucket)
         if held is None:
@@ -155,10 +155,10 @@ class Poset(Generic[T]):
         return element
 
     def remove(self, element: Element[T]) -> None:
-        """Take out a minimal element; what only waited for it becomes minimal."""
+        """Remove a minimal element; elements that waited only for it become minimal."""
         assert element.blocker is None, "only a minimal element may be matched"
-        # Oldest first: a search may ask an older, equal element for its blocker, which must
-        # not be the one that is leaving.
+        # Oldest first: a search may read the blocker of an older, equal element, which must
+        # not be the element being removed.
         for waiter in sorted(element.waiting, key=lambda waiter: waiter.position):
             blocker = self._resume(waiter, element)
             waiter.blocker = blocker
@@ -174,7 +174,7 @@ class Poset(Generic[T]):
             del self._buckets[element.bucket]
 
     def _resume(self, waiter: Element[T], leaving: Element[T]) -> Element[T] | None:
-        """Go on with the waiter's search from where it had met the leaving element."""
+        """Continue the waiter's search from where it had found the leaving element."""
         if waiter.bucket is GLOBAL:
             return self._search(self._all, self._all.older(leaving), waiter.item)
         chain = self._buckets[leaving.bucket].chain
@@ -191,7 +191,7 @@ class Poset(Generic[T]):
             if self._depends(element.item, item):
                 return element
             if self._same(element.item, item):
-                # Equal items depend on the same things, so its search answers for this one.
+                # Equal items depend on the same items, so both searches have the same result.
                 return element.blocker
             element = chain.older(element)
         return None
