@@ -108,7 +108,7 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize(
-    ("type", "function"),
+    ("event_type", "function"),
     [
         (event_type, function)
         for event_type, functions in FUNCTIONS.items()

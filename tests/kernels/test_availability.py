@@ -1,4 +1,4 @@
-"""Without a compiler every fold is interpreted, and gives the same answer."""
+"""Without a compiler every fold is interpreted, with the same result."""
 
 import os
 import subprocess
@@ -44,7 +44,7 @@ def list_values():
 
 
 def test_functions_that_numba_leaves_alone_are_interpreted():
-    told = subprocess.run(
+    result = subprocess.run(
         [
             sys.executable,
             "-c",
@@ -55,7 +55,7 @@ def test_functions_that_numba_leaves_alone_are_interpreted():
         text=True,
         check=True,
     )
-    assert told.stdout == f"{list_values()}\n"
+    assert result.stdout == f"{list_values()}\n"
 
 
 def test_the_reason_is_given_where_nothing_is_compiled(monkeypatch):

@@ -1,4 +1,4 @@
-"""What one process compiled, another loads."""
+"""A process loads the machine code that another one compiled."""
 
 import json
 import os
@@ -18,16 +18,16 @@ import json, sys
 import numba
 numba.__version__ = sys.argv[1] if len(sys.argv) > 1 else numba.__version__
 from examples.fraud import Rule, Totals, Txn, fraud
-from anabranch.kernels import fill, gather, make_kernel, code_cache as shelf
+from anabranch.kernels import fill, gather, make_kernel, code_cache
 
 kernel = make_kernel(fraud.initial, "compiled")
 kernel.prepare()
 events = [(0, Txn(1, 7)), (0, Rule(2)), (0, Txn(3, 1007)), (0, Rule(5))]
 folded = kernel.fold(fill(kernel.layout, Totals(0, 0), 1), gather(kernel.event_types, events))
-loop = shelf.load(kernel.blueprint.source).fold
+loop = code_cache.load(kernel.blueprint.source).fold
 stats = loop.stats
 print(json.dumps({
-    "said": folded.outputs(),
+    "emitted": folded.outputs(),
     "hits": sum(stats.cache_hits.values()),
     "misses": sum(stats.cache_misses.values()),
 }))
@@ -65,10 +65,10 @@ def test_a_second_process_compiles_nothing(tmp_path):
     assert probe(tmp_path) == LOADED
 
 
-def test_two_processes_that_compile_at_once_are_both_right_and_leave_a_good_shelf(tmp_path):
+def test_two_processes_that_compile_at_once_are_both_right_and_leave_a_good_cache(tmp_path):
     both = [start_probe(tmp_path) for _ in range(2)]
     answers = [finish_probe(process) for process in both]
-    # Whoever comes second waits for the first, and loads.
+    # The second process waits for the first, and loads.
     assert sorted(answers, key=lambda answer: answer["hits"]) == [COMPILED, LOADED]
     assert probe(tmp_path) == LOADED
     assert not list(tmp_path.rglob("*.draft"))
@@ -83,15 +83,15 @@ def fold(n):
 
 
 def load_anew() -> tuple[int, int, int]:
-    """Load as a new process would: what a function says, and how often it was loaded and compiled."""
+    """Load as a new process would; return a result, and the counts of cache hits and misses."""
     sys.modules.pop(f"anabranch_kernel_{code_cache._name(SOURCE)}", None)
     fold = code_cache.load(SOURCE).fold
     return fold(1), sum(fold.stats.cache_hits.values()), sum(fold.stats.cache_misses.values())
 
 
 @pytest.fixture
-def shelf_of_one(monkeypatch, tmp_path) -> Path:
-    """Return a shelf with one kernel on it."""
+def cache_of_one(monkeypatch, tmp_path) -> Path:
+    """Return a cache folder with one kernel in it."""
     monkeypatch.setenv("ANABRANCH_CACHE", str(tmp_path))
     assert [load_anew(), load_anew()] == [(8, 0, 1), (8, 1, 0)]
     return tmp_path
@@ -113,8 +113,8 @@ DAMAGES = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("kind", ["nbi", "nbc"])
-def test_a_damaged_file_is_compiled_again(shelf_of_one, kind, damage):
-    (file,) = shelf_of_one.rglob(f"*.{kind}")
+def test_a_damaged_file_is_compiled_again(cache_of_one, kind, damage):
+    (file,) = cache_of_one.rglob(f"*.{kind}")
     file.write_bytes(DAMAGES[damage](file.read_bytes()))
     assert [load_anew(), load_anew()] == [(8, 0, 1), (8, 1, 0)]
 
@@ -127,8 +127,8 @@ def test_a_process_of_its_own_compiles_a_damaged_file_again_too(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["py", "seal", "nbc", "nbi", "lock"])
-def test_a_file_that_is_gone_or_empty_does_no_harm(shelf_of_one, kind):
-    (file,) = shelf_of_one.rglob(f"*.{kind}")
+def test_a_file_that_is_gone_or_empty_does_no_harm(cache_of_one, kind):
+    (file,) = cache_of_one.rglob(f"*.{kind}")
     file.unlink()
     assert load_anew()[0] == 8
     file.write_bytes(b"")
@@ -143,11 +143,11 @@ def test_what_another_version_of_numba_compiled_is_not_used(tmp_path):
     assert len(list(tmp_path.rglob("*.nbc"))) == 2
 
 
-def test_what_another_python_compiled_is_not_used(shelf_of_one, monkeypatch):
+def test_what_another_python_compiled_is_not_used(cache_of_one, monkeypatch):
     monkeypatch.setattr(sys, "version", "3.99.0")
     assert load_anew() == (8, 0, 1)
     monkeypatch.undo()
-    monkeypatch.setenv("ANABRANCH_CACHE", str(shelf_of_one))
+    monkeypatch.setenv("ANABRANCH_CACHE", str(cache_of_one))
     assert load_anew() == (8, 1, 0)
 
 
@@ -160,8 +160,8 @@ def test_another_version_has_another_name(monkeypatch, part):
 
 @pytest.mark.skipif(os.name != "posix", reason="a folder can't be made read-only elsewhere")
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write")
-def test_a_shelf_that_can_not_be_written_is_read(shelf_of_one):
-    for folder in (shelf_of_one / "kernels" / "__pycache__", shelf_of_one / "kernels"):
+def test_a_shelf_that_can_not_be_written_is_read(cache_of_one):
+    for folder in (cache_of_one / "kernels" / "__pycache__", cache_of_one / "kernels"):
         folder.chmod(0o500)
     assert load_anew() == (8, 1, 0)
 
@@ -226,4 +226,4 @@ def test_the_shelf_stands_where_the_platform_keeps_caches(
     monkeypatch.setattr(sys, "platform", platform)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert code_cache.find_shelf() == expected
+    assert code_cache.find_cache_folder() == expected

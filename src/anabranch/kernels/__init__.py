@@ -1,4 +1,4 @@
-"""Kernels: the fold over columns, interpreted or compiled, with one answer."""
+"""Kernels: the fold over columns, interpreted or compiled, with the same result."""
 
 from anabranch.kernels.batches import EventBatch, Folded, gather
 from anabranch.kernels.kernel import CompileVerdict, Kernel, explain_kernel, make_kernel

@@ -1,8 +1,8 @@
 """Arithmetic of compiled kernels: Python's numbers on 64-bit registers.
 
-Only generated modules import this one, because it needs Numba. Sums, differences and products come
-with a flag that says whether they fit 64 bits. Float floor division and modulo are CPython's own
-algorithm (`float_divmod` in Objects/floatobject.c), line by line.
+Only generated modules import this one, because it needs Numba. Sums, differences and products are
+returned with a flag that is set if they do not fit 64 bits. Float floor division and modulo are
+CPython's own algorithm (`float_divmod` in Objects/floatobject.c), line by line.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ multiply = _checked("smul_with_overflow")
 
 @intrinsic
 def unlikely(typing_context: Any, flag: Any) -> Any:
-    """Tell LLVM that a flag is hardly ever set, so that the way on is a straight line."""
+    """Mark a flag as rarely set for LLVM, so that the common path is straight-line code."""
     signature = types.boolean(types.boolean)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -65,7 +65,7 @@ def _remainder(typing_context: Any, a: Any, b: Any) -> Any:
 
 @njit(error_model="numpy")
 def modulo(a: int, b: int) -> int:
-    """Return a % b for b other than 0; -1 apart, because the processor divides."""
+    """Return a % b for b other than 0; -1 is a special case because MIN % -1 overflows."""
     return 0 if b == -1 else a % b
 
 

@@ -1,4 +1,4 @@
-"""Whether Numba compiles on this machine, in this process."""
+"""A check whether Numba can compile on this machine, in this process."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ MISSING_NUMBA = "numba is not installed"
 
 
 def find_obstacle() -> str | None:
-    """Return why nothing is compiled, or None. What is compiled elsewhere is interpreted then.
+    """Return why nothing can be compiled, or None. With a reason, every kernel is interpreted.
 
-    With `NUMBA_DISABLE_JIT=1`, Numba leaves functions as they are, and loops that were written for it
-    can't run as Python; the interpreted kernel does what they do.
+    With `NUMBA_DISABLE_JIT=1`, Numba does not compile functions, and loops that were written for it
+    can't run as Python; the interpreted kernel replaces them.
     """
     if importlib.util.find_spec("numba") is None:
         return MISSING_NUMBA

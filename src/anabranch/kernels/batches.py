@@ -1,4 +1,4 @@
-"""Batches: what a kernel is given, and what it gives back."""
+"""Batches: the input and the result of a kernel."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class EventBatch:
-    """Events in the order in which they are to be folded.
+    """Events in the order in which they are folded.
 
     `events` holds the fields, one `Columns` for each event type of the kernel. The event at position `i`
-    is row `rows[i]` of event type `event types[i]`, and folds into state `slots[i]`.
+    is row `rows[i]` of event type `event_types[i]`, and is folded into state `slots[i]`.
     """
 
     events: tuple[Columns, ...]
@@ -39,7 +39,7 @@ def gather(
     events: Iterable[tuple[int, Any]],
     strings: Strings | None = None,
 ) -> EventBatch:
-    """Make a batch of (slot, event) pairs, in their order."""
+    """Return a batch of (slot, event) pairs, in their order."""
     import numpy as np
 
     strings = Strings() if strings is None else strings
@@ -65,12 +65,12 @@ def gather(
 
 @dataclass(frozen=True, eq=False)
 class Folded:
-    """What came of a batch: the states after it, what was said, and which events failed.
+    """The result of a batch: the states after it, the outputs, and the events that failed.
 
-    Output `k` was said by the event at position `places[k]`, as number `indexes[k]` among its
-    outputs. Its value is the next row of `values[forms[k]]`: values of one form lie in the same
-    columns, in the order of the outputs. An event that failed left its state as it was and said
-    nothing. `stepped` counts the events that plain Python had to handle.
+    Output `k` is an output of the event at position `places[k]`, with number `indexes[k]` among the
+    event's outputs. Its value is the next row of `values[forms[k]]`: values of one form share their
+    columns, in the order of the outputs. An event that failed leaves its state unchanged and has no
+    outputs. `stepped` counts the events that plain Python handled.
     """
 
     states: Columns
@@ -82,9 +82,9 @@ class Folded:
     stepped: int = 0
 
     def find_handled(self, entered: Array, count: int) -> Array | None:
-        """Say which of so many entries some event did enter; None if no event has failed.
+        """Return which of `count` entries some event entered; None if no event has failed.
 
-        An event on which a function raised leaves the state as it was: it begins no entry.
+        An event on which a function raised leaves the state unchanged: it creates no entry.
         """
         import numpy as np
 
@@ -95,6 +95,6 @@ class Folded:
         return handled
 
     def outputs(self) -> list[Any]:
-        """Return what was said, in order, as Python objects."""
+        """Return the outputs, in order, as Python objects."""
         waiting = [iter(columns.unpack()) for columns in self.values]
         return [next(waiting[form]) for form in self.forms.tolist()]

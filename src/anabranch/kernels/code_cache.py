@@ -1,8 +1,9 @@
-"""The shelf: generated sources on disk, and beside each what Numba made of it.
+"""The code cache: generated sources on disk, each with the machine code that Numba compiled from it.
 
-A file is named for its content, so nothing on the shelf is ever changed: a new worker process that
-finds its kernel there loads machine code instead of compiling. Numba checks nothing of what it loads, so a
-seal says what it wrote; whatever is not that is thrown away, and compiled again.
+A file is named by a digest of its content, so a cached file never changes: a new Spark worker
+process that finds its kernel in the cache loads machine code instead of compiling. Numba does not
+verify the files it loads, so a seal stores their digest; files that do not match it are deleted and
+compiled again.
 """
 
 from __future__ import annotations
@@ -27,19 +28,19 @@ except ImportError:  # Windows.
     fcntl = None  # type: ignore[assignment]
 
 _MADE_AT = 1_000_000_000
-"""All files are as old: Numba takes another time stamp for a change, and would compile again."""
+"""The time stamp of all files: Numba takes another time stamp for a change and compiles again."""
 
 _PATIENCE_S = 60.0
-"""How long a process waits for another one that compiles the same source."""
+"""Seconds that a process waits for another one that compiles the same source."""
 
 _LONGEST_REASON = 300
 
 _FAILURES: dict[str, str] = {}
-"""What this process could not compile, and why: it does not try again with each batch."""
+"""Sources that this process could not compile, and why: it does not try again with each batch."""
 
 
-def find_shelf() -> Path:
-    """Return the folder of compiled kernels: ANABRANCH_CACHE, or the user's own cache."""
+def find_cache_folder() -> Path:
+    """Return the folder of compiled kernels: `$ANABRANCH_CACHE/kernels`, or the user's cache folder."""
     named = os.environ.get("ANABRANCH_CACHE")
     if named:
         return Path(named) / "kernels"
@@ -53,14 +54,14 @@ def find_shelf() -> Path:
 
 
 def load(source: str) -> Any:
-    """Return the module of a generated source, compiled now or before."""
+    """Return the module of a generated source, compiled now or loaded from the cache."""
     key = _name(source)
     name = f"anabranch_kernel_{key}"
     if name in sys.modules:
         return sys.modules[name]
     file = _place(source, f"{name}.py")
     module = ModuleType(name)
-    # Numba looks the module of cached machine code up by its name.
+    # Numba finds the module of cached machine code by its name.
     sys.modules[name] = module
     try:
         with _wait_turn(file):
@@ -72,25 +73,25 @@ def load(source: str) -> Any:
 
 
 def try_load(source: str) -> Any:
-    """Return the module of a generated source, or None where Numba can't make it on this machine."""
+    """Return the module of a generated source, or None if Numba can't compile it on this machine."""
     if source in _FAILURES:
         return None
     try:
         return load(source)
-    except Exception as error:  # noqa: BLE001 - whatever went wrong, Python gives the answer
-        told = " ".join(str(error).split())[:_LONGEST_REASON]
-        _FAILURES[source] = f"Numba failed: {type(error).__name__}: {told}"
+    except Exception as error:  # noqa: BLE001 - whatever fails, Python computes the result
+        reason = " ".join(str(error).split())[:_LONGEST_REASON]
+        _FAILURES[source] = f"Numba failed: {type(error).__name__}: {reason}"
         warnings.warn(f"a kernel is interpreted: {_FAILURES[source]}", stacklevel=3)
         return None
 
 
 def find_failure(source: str) -> str | None:
-    """Say why a source could not be compiled, if this process has tried."""
+    """Return why a source could not be compiled, or None if this process has not tried or succeeded."""
     return _FAILURES.get(source)
 
 
 def _compile(module: ModuleType, source: str, file: Path) -> None:
-    """Run a source, which has Numba load what is beside it or else compile."""
+    """Execute a source, for which Numba loads its cached machine code or else compiles."""
     if _read_seal(file) == _digest(file) or _clear(file):
         try:
             _run(module, source, file)
@@ -99,7 +100,7 @@ def _compile(module: ModuleType, source: str, file: Path) -> None:
         else:
             _write_seal(file)
             return
-    # The source may be good, and only the disk full: once more, with nothing kept.
+    # The source may be good and only the disk full: try once more without the cache.
     _run(module, source.replace(", cache=True", ""), file)
 
 
@@ -108,7 +109,7 @@ def _run(module: ModuleType, source: str, file: Path) -> None:
 
 
 def _seal(file: Path) -> Path:
-    """Return where the digest of what Numba wrote stands."""
+    """Return the path of the file with the digest of Numba's files."""
     return file.with_suffix(".seal")
 
 
@@ -136,12 +137,12 @@ def _digest(file: Path) -> str:
 
 
 def _list_kept(file: Path) -> list[Path]:
-    """Return what Numba keeps of a source."""
+    """Return the files that Numba cached for a source."""
     return sorted((file.parent / "__pycache__").glob(f"{file.stem}.*.nb[ic]"))
 
 
 def _clear(file: Path) -> bool:
-    """Throw away what Numba keeps of a source; say whether nothing is left."""
+    """Delete the files that Numba cached for a source; return whether none is left."""
     for kept in _list_kept(file):
         with suppress(OSError):
             kept.unlink()
@@ -150,12 +151,12 @@ def _clear(file: Path) -> bool:
 
 @contextmanager
 def _wait_turn(file: Path) -> Iterator[None]:
-    """Let one process at a time compile a source; the next one then finds what it made."""
+    """Lock a source, so that one process at a time compiles it and the next one finds the result."""
     if fcntl is None:
         yield
         return
     with ExitStack() as held:
-        # A disk may be read-only, or know no locks: then everybody compiles.
+        # A disk may be read-only, or not support locks: then every process compiles.
         with suppress(OSError):
             lock = held.enter_context(file.with_suffix(".lock").open("w"))
             end = time.monotonic() + _PATIENCE_S
@@ -175,29 +176,29 @@ def _lock(file: IO[str]) -> bool:
 def _name(source: str) -> str:
     import numba
 
-    # The arithmetic is part of what was compiled, though it stands in another file.
+    # The arithmetic is compiled into the kernel, though its source is another file.
     arithmetic = Path(__file__).with_name("arithmetic.py").read_bytes()
     parts = (source.encode(), arithmetic, numba.__version__.encode(), sys.version.encode())
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:24]
 
 
 def _place(source: str, name: str) -> Path:
-    """Put a source on the shelf, if it is not there yet."""
-    shelf = find_shelf()
+    """Write a source into the cache, unless it is cached already; return its file."""
+    folder = find_cache_folder()
     try:
-        return _write(shelf, source, name)
+        return _write(folder, source, name)
     except OSError:
-        # A worker may run as a user without a home, or on a disk that can't be written.
+        # A Spark worker process may run as a user without a home, or on a read-only disk.
         return _write(Path(tempfile.mkdtemp(prefix="anabranch-")), source, name)
 
 
-def _write(shelf: Path, source: str, name: str) -> Path:
-    shelf.mkdir(parents=True, exist_ok=True, mode=0o700)
-    _check_owner(shelf)
-    file = shelf / name
+def _write(folder: Path, source: str, name: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _check_owner(folder)
+    file = folder / name
     if file.exists() and file.read_text(encoding="utf-8") == source:
         return file
-    # Others may write the same file now; whoever is last leaves the same bytes and time.
+    # Other processes may write the same file now; the last one leaves the same bytes and time.
     _replace(file, source)
     return file
 
@@ -208,10 +209,10 @@ def _replace(file: Path, text: str) -> None:
         os.utime(partial, (_MADE_AT, _MADE_AT))
 
 
-def _check_owner(shelf: Path) -> None:
-    """Refuse a folder in which others may write: what lies there is executed."""
+def _check_owner(folder: Path) -> None:
+    """Raise PermissionError for a folder that other users may write: its files are executed."""
     if os.name != "posix":
         return
-    found = shelf.stat()
+    found = folder.stat()
     if found.st_uid != os.getuid() or found.st_mode & 0o022:
-        raise PermissionError(f"{shelf} can be written by others")
+        raise PermissionError(f"{folder} can be written by other users")

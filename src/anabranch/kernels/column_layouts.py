@@ -1,8 +1,8 @@
-"""Layouts: how a value lies in columns.
+"""Column layouts: how a value is stored in columns.
 
-A layout is a tree. Its leaves are columns of one kind each; a value that may be None has a column
-more, which says whether there is one. What has no such form is a leaf of kind `object`, which only
-the interpreted kernel reads.
+A layout is a tree. Its leaves are columns of one kind each; a value that may be None has one more
+column, which is true where there is a value. Any other value is a leaf of kind `object`, which
+only the interpreted kernel reads.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ MOMENT, DAY = "datetime", "date"
 CALENDAR = {datetime: MOMENT, date: DAY}
 
 KINDS = {int: INT, float: FLOAT, bool: BOOL, str: STR}
-"""Types are compared by identity: True is no int here, and an IntEnum is not either."""
+"""Types are compared by identity: neither True nor an IntEnum is an int here."""
 
 _DEPTH = 8
 
 
 class Clash(ValueError):  # noqa: N818 - it is a verdict on two layouts, not a failure of ours
-    """Say which two layouts have no columns in common."""
+    """Raised for two layouts that no common columns can hold."""
 
     def __init__(self, one: ColumnLayout, other: ColumnLayout) -> None:
         super().__init__(f"{describe(one)} and {describe(other)}")
@@ -48,9 +48,9 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Constant:
-    """A value that is always the same, and needs no column.
+    """A value that is always the same and needs no column.
 
-    1, 1.0 and True are equal in Python, as are 0.0 and -0.0; here the text tells them apart.
+    1, 1.0 and True are equal in Python, as are 0.0 and -0.0; here the text distinguishes them.
     """
 
     value: Any = field(compare=False)
@@ -62,7 +62,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class OptionalColumn:
-    """A value or None: a column that says which, then the columns of the value."""
+    """A value or None: a column that is true for a value, then the columns of the value."""
 
     inner: ColumnLayout
 
@@ -75,7 +75,7 @@ class Fields:
     parts: tuple[ColumnLayout, ...]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A struct's type is made anew in each process; it must be the one of that process.
+        # Each process makes its own type for a struct; the restored layout must use that one.
         names = getattr(self.cls, "_fields", None)
         if names is not None and self.cls is make_struct_type(names):
             return _restore_struct, (names, self.parts)
@@ -93,7 +93,7 @@ ANYTHING = Leaf(OBJECT)
 
 
 class Column(NamedTuple):
-    """One column of a layout: its kind, and the way to it (`.gauge.last?` says: is there one)."""
+    """One column of a layout: its kind, and its path (`.gauge.last?`: whether there is a value)."""
 
     kind: str
     path: str
@@ -152,7 +152,7 @@ def hide_moments(layout: ColumnLayout) -> ColumnLayout:
 
 
 def read_value(value: Any) -> ColumnLayout:
-    """Return the layout that a value has now; a state starts from there.
+    """Return the layout of one value, such as the start of a state.
 
     >>> read_value((1, None))
     Fields(cls=<class 'tuple'>, parts=(Leaf(kind='int'), Constant(value=None, text='NoneType None')))
@@ -171,7 +171,7 @@ def read_value(value: Any) -> ColumnLayout:
 
 
 def meet(a: ColumnLayout, b: ColumnLayout) -> ColumnLayout:
-    """Return the layout that has room for both, or raise `Clash`."""
+    """Return the layout that can hold values of both, or raise `Clash`."""
     if a == b:
         return a
     if NOTHING in (a, b):
@@ -189,7 +189,7 @@ def meet(a: ColumnLayout, b: ColumnLayout) -> ColumnLayout:
 
 
 def widen(layout: ColumnLayout) -> ColumnLayout:
-    """Give constants a column, so that they may become another value; None stays what it is."""
+    """Return a layout with a column for each constant, so that it may change; None stays a constant."""
     if isinstance(layout, Constant) and layout.value is not None:
         return read_value(layout.value)
     if isinstance(layout, OptionalColumn):
@@ -204,7 +204,7 @@ def _without_none(layout: ColumnLayout) -> ColumnLayout:
 
 
 def is_record(cls: Any) -> bool:
-    """Say whether a class does nothing but hold its fields when an instance is made."""
+    """Return whether making an instance of a class only stores its fields."""
     if not isinstance(cls, type):
         return False
     if issubclass(cls, tuple):
@@ -217,7 +217,7 @@ def is_record(cls: Any) -> bool:
 
 
 def describe(layout: ColumnLayout) -> str:
-    """Say a layout in words.
+    """Return a short description of a layout.
 
     >>> describe(OptionalColumn(Leaf("int"))), describe(Fields(tuple, (Leaf("int"), Leaf("str"))))
     ('int or None', 'tuple of 2')

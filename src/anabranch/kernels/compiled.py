@@ -1,8 +1,8 @@
 """The compiled kernel: one loop of machine code over columns, and plain Python where it stops.
 
-The loop leaves an event alone that it can't do exactly: an overflow, an exception, a type that was
-not translated. Up to there everything is done, and nothing of that event is; Python steps over it
-(that is where an exception is found, and the event set aside), and the loop goes on behind it.
+The loop stops at an event that it can't handle exactly: an overflow, an exception, a type that was
+not translated. All earlier events are folded then, and no part of that event is. Python handles the
+event (an exception is found there, and the event rejected), and the loop continues behind it.
 """
 
 from __future__ import annotations
@@ -29,47 +29,47 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 _PATIENCE = 256
-"""So many steps in Python are free; then they may be one event in twenty, or Python does the rest."""
+"""Steps in Python without a limit; beyond them, at most one event in twenty, or Python does the rest."""
 
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """Folds by a compiled loop, and gives the same answer as the interpreted kernel."""
+    """Fold by a compiled loop, with the same results as the interpreted kernel."""
 
     handlers: tuple[Handler, ...]
     blueprint: Blueprint
 
     @property
     def event_types(self) -> tuple[EventType, ...]:
-        """Return the event types, in the order that a batch numbers them."""
+        """Return the event types, in the order of their numbers in a batch."""
         return tuple(handler.event_type for handler in self.handlers)
 
     @property
     def layout(self) -> ColumnLayout:
-        """Return how states lie in columns."""
+        """Return the layout of states in columns."""
         return self.blueprint.state
 
     @property
     def reasons(self) -> tuple[str | None, ...]:
-        """Return, for each event type, why it is interpreted all the same, or None."""
+        """Return, for each event type, why it is interpreted, or None if it is compiled."""
         failure = code_cache.find_failure(self.blueprint.source)
         return tuple(reason or failure for reason in self.blueprint.reasons)
 
     def prepare(self) -> None:
-        """Compile now, or load what was compiled before; otherwise the first fold does."""
+        """Compile the kernel now, or load it from the cache; otherwise the first fold does."""
         code_cache.load(self.blueprint.source)
 
     def fold(self, states: Columns, batch: EventBatch) -> Folded:
         """Fold each event into the state of its slot, in order."""
         states, inputs = self._fit_states(states), self._inputs(batch, states.strings)
-        # What the driver compiles, a machine of its own settings may not.
+        # The driver may have Numba where an executor has not, or has it disabled.
         module = None if find_obstacle() else code_cache.try_load(self.blueprint.source)
         if module is None or inputs is None or states.layout != self.layout:
             return InterpretedKernel(self.handlers, self.layout).fold(states, batch)
         return _Run(self, module.fold, states.copy(), batch, inputs).run()
 
     def _fit_states(self, states: Columns) -> Columns:
-        """Return states in the kernel's own columns, or as they are where they have outgrown it."""
+        """Return states in the kernel's own columns, or unchanged if they do not fit them any more."""
         if states.layout == self.layout:
             return states
         try:
@@ -86,13 +86,15 @@ class CompiledKernel:
             for column, array in zip(recoded.columns, recoded.arrays, strict=True):
                 found[number, column.path, column.kind] = array
         if any(wanted not in found for wanted in self.blueprint.inputs):
-            return None  # A field holds what its column can't, such as an int of 70 bits.
+            return (
+                None  # A field has a value that its column can't hold, such as an int of 70 bits.
+            )
         return [np.ascontiguousarray(found[wanted]) for wanted in self.blueprint.inputs]
 
 
 @dataclass
 class _Run:
-    """One fold on its way."""
+    """One fold in progress."""
 
     kernel: CompiledKernel
     loop: Any
@@ -108,7 +110,7 @@ class _Run:
         blueprint, batch = self.kernel.blueprint, self.batch
         strings = self.states.strings
         if any(column.kind == STR for column in list_columns(blueprint.state)):
-            strings.code("")  # Stands where there is no text.
+            strings.code("")  # The placeholder where there is no text.
         words = strings.codes(blueprint.words)
         self._reserve()
         order = [np.ascontiguousarray(a) for a in (batch.event_types, batch.rows, batch.slots)]
@@ -136,7 +138,7 @@ class _Run:
         return self._finish(counts, held)
 
     def _reserve(self) -> None:
-        """Make room for all that could be said; pages that are never written cost nothing."""
+        """Allocate arrays for the largest possible number of outputs; unwritten pages cost nothing."""
         import numpy as np
 
         event_types = self.batch.event_types
@@ -157,13 +159,13 @@ class _Run:
         ]
 
     def _forget(self, place: int, counts: list[int]) -> None:
-        """Take back what the event said before the loop left it."""
+        """Discard the outputs that the loop wrote for an event before it stopped there."""
         while counts[0] and self.places[counts[0] - 1] == place:
             counts[0] -= 1
             counts[1 + int(self.forms[counts[0]])] -= 1
 
     def _step(self, place: int) -> list[Any] | None:
-        """Let Python do one event; return all states as objects if one has outgrown its columns."""
+        """Handle one event in Python; return all states as objects if one does not fit its columns."""
         batch = self.batch
         event_type, row, slot = (
             int(column[place]) for column in (batch.event_types, batch.rows, batch.slots)
@@ -187,14 +189,14 @@ class _Run:
         return None
 
     def _keep_notes(self, counts: list[int]) -> None:
-        """Put what Python's events said behind what the loop has said."""
+        """Append the outputs of events handled in Python to those of the loop."""
         import numpy as np
 
-        emitted, notes = len(self.notes.places), self.notes
-        if not emitted:
+        added, notes = len(self.notes.places), self.notes
+        if not added:
             return
-        start, end = counts[0], counts[0] + emitted
-        # Machine code checks no bounds: what the loop may still say must have its room behind this.
+        start, end = counts[0], counts[0] + added
+        # Machine code checks no bounds: there must be room for all further outputs of the loop.
         lacking = end + self.most - sum(counts[1:]) - len(self.places)
         if lacking > 0:
             more = max(lacking, len(self.places))
@@ -213,7 +215,7 @@ class _Run:
         import numpy as np
 
         states = self.states if held is None else pack_states(self.states.layout, held, self.states)
-        emitted = np.fromiter(self.notes.values, dtype=object, count=len(self.notes.values))
+        outputs = np.fromiter(self.notes.values, dtype=object, count=len(self.notes.values))
         forms = zip(self.kernel.blueprint.forms, self.values, counts[1:], strict=True)
         values = [
             Columns(form.layout, tuple(_cut(a, count) for a in arrays), count, states.strings)
@@ -224,12 +226,12 @@ class _Run:
             _cut(self.places, counts[0]),
             _cut(self.indexes, counts[0]),
             _cut(self.forms, counts[0]),
-            (*values, Columns(ANYTHING, (emitted,), len(emitted))),
+            (*values, Columns(ANYTHING, (outputs,), len(outputs))),
             tuple(self.notes.failures),
             stepped=self.stepped,
         )
 
 
 def _cut(array: Array, count: int) -> Array:
-    # A small piece must not hold on to a large array.
+    # A small slice must not keep a large array in memory.
     return array[:count] if 2 * count >= len(array) else array[:count].copy()

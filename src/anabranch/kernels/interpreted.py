@@ -1,4 +1,4 @@
-"""The interpreted kernel: plain Python, always there, and by definition right."""
+"""The interpreted kernel: plain Python, always available, and the definition of the result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from anabranch.model.values.fields import Unfit
 
 @dataclass
 class Notes:
-    """What was said and what failed, while events are stepped through."""
+    """The outputs and failures of events handled one by one."""
 
     places: list[int] = field(default_factory=list)
     indexes: list[int] = field(default_factory=list)
@@ -26,7 +26,7 @@ class Notes:
     failures: list[tuple[int, Failed]] = field(default_factory=list)
 
     def note(self, place: int, outputs: Outputs) -> None:
-        """Note what one event said."""
+        """Record the outputs of one event."""
         for index, value in enumerate(outputs):
             self.places.append(place)
             self.indexes.append(index)
@@ -35,7 +35,7 @@ class Notes:
 
 @dataclass(frozen=True)
 class InterpretedKernel:
-    """Folds with the user's own functions. `reasons` says of each event type why nothing faster does."""
+    """Fold with the user's own functions. `reasons` holds why each event type is not compiled."""
 
     handlers: tuple[Handler, ...]
     layout: ColumnLayout = ANYTHING
@@ -43,7 +43,7 @@ class InterpretedKernel:
 
     @property
     def event_types(self) -> tuple[EventType, ...]:
-        """Return the event types, in the order that a batch numbers them."""
+        """Return the event types, in the order of their numbers in a batch."""
         return tuple(handler.event_type for handler in self.handlers)
 
     def fold(self, states: Columns, batch: EventBatch) -> Folded:
@@ -52,13 +52,13 @@ class InterpretedKernel:
 
         notes = Notes()
         held = step_through(self.handlers, states.unpack(), batch, 0, notes)
-        emitted = np.fromiter(notes.values, dtype=object, count=len(notes.values))
+        outputs = np.fromiter(notes.values, dtype=object, count=len(notes.values))
         return Folded(
             pack_states(states.layout if self.layout == ANYTHING else self.layout, held, states),
             np.array(notes.places, dtype=np.int64),
             np.array(notes.indexes, dtype=np.int32),
             np.zeros(len(notes.places), dtype=np.uint8),
-            (Columns(ANYTHING, (emitted,), len(emitted)),),
+            (Columns(ANYTHING, (outputs,), len(outputs)),),
             tuple(notes.failures),
             stepped=len(batch),
         )
@@ -85,7 +85,7 @@ def step_through(
 
 
 def pack_states(layout: ColumnLayout, held: list[Any], like: Columns) -> Columns:
-    """Return states in their layout, or as objects where one has outgrown it."""
+    """Return states in their layout, or as objects if one does not fit it any more."""
     try:
         return pack(layout, held, like.strings)
     except Unfit:

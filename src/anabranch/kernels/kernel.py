@@ -1,7 +1,7 @@
 """Kernels: fold a batch of events into the states of many slots.
 
-There are two, behind one interface and with one answer. The interpreted one is the truth; the
-compiled one is made of the same functions, where they can be translated exactly.
+There are two kernels with one interface and the same results. The interpreted kernel defines the
+results; the compiled kernel is generated from the same functions, where they can be translated exactly.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ Choice = Literal["auto", "compiled", "interpreted"]
 
 
 class Kernel(Protocol):
-    """Folds events into states; the caller says which event goes to which state, and the order.
+    """Fold events into states; the caller assigns each event to a state and fixes the order.
 
-    A slot holds what one handler sees: an entry of a map, a lane, or the whole state where it has
-    no entries.
+    A slot holds the state that one handler sees: an entry of a map, a lane, or the whole state where
+    it has no entries.
     """
 
     @property
@@ -45,7 +45,7 @@ class Kernel(Protocol):
 
 
 class CompileVerdict(NamedTuple):
-    """Whether an event type's handler is compiled in one state type, and if not, why."""
+    """Whether an event type's handler is compiled for one state type, and the reason if it is not."""
 
     state: str
     event_type: str
@@ -63,9 +63,9 @@ def make_kernel(
 ) -> Kernel:
     """Return the kernel of a state type's slots, or of handlers that see a state of some shape.
 
-    `auto` compiles where it can. `compiled` insists on Numba, and `interpreted` on plain Python.
-    The types of a state are read from its init and zero, and from what updates make of them; a
-    state that has neither, because it only comes of forks, needs `examples`.
+    `auto` compiles where possible. `compiled` requires Numba; `interpreted` uses plain Python.
+    The types of a state are read from its init and zero, and from the results of its updates; a
+    state that has neither, because only forks create it, needs `examples`.
     """
     handlers, shape = _find_slots(of) if isinstance(of, StateType) else (tuple(of[0]), of[1])
     if choice == "interpreted":
@@ -76,9 +76,9 @@ def make_kernel(
             "compiled kernels need Numba",
             expected="numba and numpy",
             got="neither or one of them" if obstacle == MISSING_NUMBA else obstacle,
-            cure="pip install 'anabranch[kernels]', or ask for choice='auto'"
+            cure="pip install 'anabranch[kernels]', or use choice='auto'"
             if obstacle == MISSING_NUMBA
-            else "unset NUMBA_DISABLE_JIT, or ask for choice='auto'",
+            else "unset NUMBA_DISABLE_JIT, or use choice='auto'",
         )
     blueprint = draw(handlers, [*_starts(shape), *examples])
     if blueprint.source and obstacle is None:
@@ -88,9 +88,9 @@ def make_kernel(
 
 
 def explain_kernel(program: Program) -> tuple[CompileVerdict, ...]:
-    """Say, for each state type and event type of a program, whether it is compiled, and if not, why.
+    """Return, for each state type and event type of a program, whether its handler is compiled.
 
-    Nothing is compiled for it: that Numba fails is known from the first fold on.
+    This compiles nothing: a failure of Numba shows only after the first fold.
     """
     verdicts = []
     for state_type in program.state_types:
@@ -107,7 +107,7 @@ def explain_kernel(program: Program) -> tuple[CompileVerdict, ...]:
 
 
 def _find_slots(state_type: StateType) -> tuple[tuple[Handler, ...], Shape]:
-    """Return the handlers that see a single slot, and what a slot holds."""
+    """Return the handlers that see a single slot, and the shape of a slot."""
     shape: Any = state_type.shape
     levels = set()
     while shape.by is not None:

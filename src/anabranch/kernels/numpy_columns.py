@@ -1,7 +1,7 @@
 """Columns: many values of one layout as NumPy arrays, without loss in either direction.
 
-An int comes back as an int, a float as a float, a bool as a bool. What would not is refused with
-`Unfit`, and whoever asked takes a layout of objects instead.
+An int is read back as an int, a float as a float, a bool as a bool. Any value that would change
+raises `Unfit`, and the caller uses a layout of objects instead.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ DTYPES = {
     INT: "int64", FLOAT: "float64", BOOL: "bool", STR: "int64", OBJECT: "object",
     MOMENT: "int64", DAY: "int64",
 }  # fmt: skip
-"""Texts are codes: their place in the one list of `Strings` that a fold works with."""
+"""Texts are stored as codes: positions in the one `Strings` that a fold uses."""
 
 _TYPES = {INT: int, FLOAT: float, BOOL: bool, STR: str, MOMENT: datetime, DAY: date}
 _BLANKS: dict[str, Any] = {
@@ -55,7 +55,7 @@ _DAY_0 = EPOCH.toordinal()
 
 
 class Strings:
-    """Distinct texts, each with a code. It only grows, so a code is good for ever.
+    """Distinct texts, each with a code. The list only grows, so a code stays valid.
 
     >>> strings = Strings(["a"]); strings.code("b"), strings.code("a"), strings[1]
     (1, 0, 'b')
@@ -71,20 +71,20 @@ class Strings:
             self.code(text)
 
     def code(self, text: str) -> int:
-        """Return the code of a text, a new one if it has none."""
+        """Return the code of a text; a new text gets the next code."""
         code = self._codes.setdefault(text, len(self._texts))
         if code == len(self._texts):
             self._texts.append(text)
         return code
 
     def codes(self, texts: Iterable[str]) -> Array:
-        """Return the codes of many texts: of the dictionary of an Arrow column, for `np.take`."""
+        """Return the codes of many texts, such as the dictionary of an Arrow column."""
         import numpy as np
 
         return np.fromiter((self.code(text) for text in texts), np.int64)
 
     def hashes(self) -> Array:
-        """Return the stable hash of each text, by code. A text is hashed once."""
+        """Return the stable hash of each text, by code. Each text is hashed once."""
         import numpy as np
 
         known = np.empty(0, np.int64) if self._hashes is None else self._hashes
@@ -128,7 +128,7 @@ class Columns:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Return what each array holds."""
+        """Return the column of each array."""
         return tuple(list_columns(self.layout))
 
     def unpack(self) -> list[Any]:
@@ -141,7 +141,7 @@ class Columns:
         return _read(self.layout, cut, 1, self.strings)[0]
 
     def take(self, rows: Array | slice) -> Columns:
-        """Return some of the values: those of a mask, of places, or of a slice."""
+        """Return some of the values: those at a mask, at positions, or in a slice."""
         import numpy as np
 
         arrays = tuple(array[rows] for array in self.arrays)
@@ -173,7 +173,7 @@ class Columns:
 
 
 def pack(layout: ColumnLayout, values: Sequence[Any], strings: Strings | None = None) -> Columns:
-    """Return values as columns, or raise `Unfit` at the first that would not come back the same."""
+    """Return values as columns, or raise `Unfit` at the first that would not be read back the same."""
     strings = Strings() if strings is None else strings
     return Columns(layout, tuple(_write(layout, values, strings)), len(values), strings)
 
@@ -208,7 +208,7 @@ def fill(layout: ColumnLayout, value: Any, count: int, strings: Strings | None =
 
 
 def blank(layout: ColumnLayout) -> Any:
-    """Return some value of a layout, for the place of one that is not there."""
+    """Return a filler value of a layout, for the place of a missing one."""
     if isinstance(layout, Leaf):
         return _BLANKS[layout.kind]
     if isinstance(layout, Constant):
@@ -244,7 +244,7 @@ def _write(layout: ColumnLayout, values: Sequence[Any], strings: Strings) -> Ite
 
 
 def _has_form(value: Any, layout: Fields) -> bool:
-    """Say whether a value has a record's type and, if that is a plain tuple, its length."""
+    """Return whether a value has a record's type and, if that is a plain tuple, its length."""
     if layout.cls is tuple:
         return type(value) is tuple and len(value) == len(layout.parts)
     return type(value) is layout.cls

@@ -1,6 +1,6 @@
-"""Joins: a kernel that also joins what was folded elsewhere, in its turn among the events.
+"""Joins: a kernel that also joins states folded elsewhere, in order among the events.
 
-To a kernel, a state that is to be joined is an event of one more event type, and its fields are the event's.
+The kernel treats a state to be joined as an event of one more event type, with the state's fields.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _WHOLES: dict[str, Any] = {INT: _WholeInt, FLOAT: _WholeFloat, BOOL: _WholeBool}
 
 
 def add_join(kernel: Kernel, shape: Shape) -> Kernel | None:
-    """Return a kernel with a join as its last event type; None if states do not lie in plain columns."""
+    """Return a kernel with a join as its last event type; None if states do not fit plain columns."""
     layout = kernel.layout
     event_type = _find_record(layout)
     if shape.join is None or shape.zero is MISSING or event_type is None:
@@ -55,10 +55,10 @@ def add_join(kernel: Kernel, shape: Shape) -> Kernel | None:
 
 
 def is_exact(shape: Shape, layout: ColumnLayout) -> bool:
-    """Say whether states may be folded apart without so much as a bit of difference.
+    """Return whether separate folds of a state join to exactly the same bits as one fold.
 
-    Sums of floats may not; whole numbers may. A shape with floats that are never added, such as a
-    maximum, says so itself: `exact = True`.
+    Sums of floats do not; integers do. A shape with floats that are never added, such as a maximum,
+    declares it: `exact = True`.
     """
     floats = any(column.kind == FLOAT for column in list_columns(layout))
     return not floats or bool(getattr(shape, "exact", False))
@@ -79,7 +79,7 @@ def _find_record(layout: ColumnLayout) -> EventType | None:
 
 
 def _free(join: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return a method that makes no use of its object as a function that needs none."""
+    """Return a method that does not use its object as a function without one."""
     if not isinstance(join, MethodType):
         return join
     function = join.__func__

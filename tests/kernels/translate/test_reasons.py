@@ -1,4 +1,4 @@
-"""Whoever reads why a function is interpreted can find the line, and change it."""
+"""The reason why a function is interpreted names the line to change."""
 
 import pytest
 
@@ -16,7 +16,7 @@ REASONS = {
     "float power": "uses ** on floats; write x * x for x ** 2",
     "int becomes float": "makes int in the state into float; start it from 0.0",
     "bool becomes int": "makes bool in the state into int",
-    "branch types": "is int on one way and float on another",
+    "branch types": "is int on one path and float on another",
     "max types": "takes the max of int and float",
     "logarithm": "calls math.log, which may differ in the last bit",
     "text order": "uses < on texts",
@@ -39,7 +39,7 @@ def test_a_reason_names_the_line_and_what_stands_there(name):
 def test_a_state_without_init_says_that_nothing_tells_its_types():
     kernel = make_kernel(([on(Tick, update=lambda s, e: s)], WrittenShape()))
     assert kernel.reasons[0].endswith(
-        " has a state without init: nothing tells the types of its fields"
+        " has a state without init: the types of its fields are unknown"
     )
 
 
@@ -161,8 +161,8 @@ def test_where_numba_fails_numpy_sorts_and_python_looks_up(monkeypatch):
     monkeypatch.setattr(ordering, "_passes", ordering._passes.__wrapped__)
     monkeypatch.setattr(indexes, "_probe", indexes._probe.__wrapped__)
     keys = np.array([7, 9, 7])
-    with pytest.warns(UserWarning, match="sorted by NumPy: Numba failed"):
+    with pytest.warns(UserWarning, match="batches are sorted by NumPy: Numba failed"):
         slots, distinct = ordering.group(keys)
     assert (slots.tolist(), distinct.tolist()) == ([0, 1, 0], [7, 9])
-    with pytest.warns(UserWarning, match="looked up by Python: Numba failed"):
+    with pytest.warns(UserWarning, match="keys are looked up in Python: Numba failed"):
         assert indexes.Index().find(keys).tolist() == [0, 1, 0]

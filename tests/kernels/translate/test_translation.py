@@ -112,7 +112,7 @@ def test_a_event_type_that_can_not_be_compiled_is_stepped_over():
     ]
     kernel = make_kernel((handlers, Sum()), "compiled")
     assert kernel.reasons[0] is None
-    assert kernel.reasons[1] == f"test_translation.py:{handlers[1].where.line} makes text of an int"
+    assert kernel.reasons[1] == f"test_translation.py:{handlers[1].where.line} calls str on an int"
     events = [(n % 3, Odd(n, n) if n % 40 == 7 else Add(n, n)) for n in range(400)]
     folded, emitted = check_same(kernel, [0, 0, 0], events)
     assert folded.stepped == 10

@@ -1,4 +1,4 @@
-"""Indexes: the slot of each key, for keys that are 64-bit numbers. A key keeps its slot for ever."""
+"""Indexes: the slot of each key, for keys that are 64-bit numbers. A key never changes its slot."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 _SMALLEST = 1 << 10
 
 _DIRECT = 1 << 17
-"""Keys from 0 up to this are looked up in an array. It is small enough to make one for each block of events."""
+"""Keys from 0 up to this are looked up in an array; it is small enough for one per block of events."""
 
 
 class Index:
-    """Number keys in the order in which they come; look many of them up at once.
+    """Assign numbers to keys in the order of their first occurrence; look up many keys at once.
 
     >>> import numpy as np
     >>> index = Index(); index.find(np.array([7, 9, 7])).tolist(), index.keys.tolist()
@@ -33,7 +33,7 @@ class Index:
         self.count = 0
         self._keys = np.empty(_SMALLEST, np.int64)
         self._slots = np.full(2 * _SMALLEST, -1, np.int64)
-        self._direct = np.zeros(_DIRECT, np.int32)  # A slot, and 1 more.
+        self._direct = np.zeros(_DIRECT, np.int32)  # The slot plus 1.
 
     @property
     def keys(self) -> Array:
@@ -73,7 +73,7 @@ def _probe() -> Any:
     try:
         from anabranch.kernels.arrays import probes
     except Exception as error:  # noqa: BLE001 - whatever went wrong, Python gives the answer
-        warnings.warn(f"looked up by Python: Numba failed: {error}", stacklevel=2)
+        warnings.warn(f"keys are looked up in Python: Numba failed: {error}", stacklevel=2)
         return probe_plainly
     return probes.probe
 
@@ -81,7 +81,7 @@ def _probe() -> Any:
 def probe_plainly(
     keys: Array, held: Array, slots: Array, direct: Array, count: int
 ) -> tuple[Array, int]:
-    """Look keys up among those held, as `probes.probe` does, without Numba."""
+    """Return the slot of each key and the number of slots, as `probes.probe` does, without Numba."""
     import numpy as np
 
     known = {key: slot for slot, key in enumerate(held[:count].tolist())}

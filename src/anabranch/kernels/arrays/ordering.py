@@ -1,6 +1,6 @@
-"""Ordering: put a batch into the total order, number its keys, and cut it at markers.
+"""Ordering: sort a batch into the total order, number its keys, and cut it at markers.
 
-Each function has a fast way with Numba and a plain one with NumPy; the answers are the same.
+Each function has a fast version with Numba and a plain one with NumPy, with the same results.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 _FEW_RUNS = 64
-"""Up to so many sorted runs, NumPy's merge of runs is faster than a radix sort."""
+"""Up to this number of sorted runs, NumPy's merge of runs is faster than a radix sort."""
 
 _MOST_SOURCES = 1 << 16
 
@@ -29,13 +29,13 @@ def _passes() -> Any:
     try:
         from anabranch.kernels.arrays import passes
     except Exception as error:  # noqa: BLE001 - whatever went wrong, NumPy gives the answer
-        warnings.warn(f"sorted by NumPy: Numba failed: {error}", stacklevel=2)
+        warnings.warn(f"batches are sorted by NumPy: Numba failed: {error}", stacklevel=2)
         return None
     return passes
 
 
 def is_ordered(time: Array, rank: Array, channel: Array, seq: Array) -> bool:
-    """Say whether events already stand in the total order."""
+    """Return whether events are already in the total order."""
     return _count_descents(*_as_int64(time, rank, channel, seq)) == 0
 
 
@@ -51,7 +51,7 @@ def sort_order(time: Array, rank: Array, channel: Array, seq: Array) -> Array:
     if descents == 0:
         return np.arange(len(time))
     if _rises_within(columns[2], columns[3]):
-        columns = columns[:3]  # The sort is stable, so it keeps what is in order already.
+        columns = columns[:3]  # The sort is stable, so sequences that are in order stay in order.
     packed = _pack_keys(columns)
     if packed is None:
         return np.lexsort(columns[::-1])
@@ -59,7 +59,7 @@ def sort_order(time: Array, rank: Array, channel: Array, seq: Array) -> Array:
     passes, places = _passes(), len(keys).bit_length()
     if passes is None or descents < _FEW_RUNS or bits + places > 64:
         return np.argsort(keys, kind="stable")
-    # The place rides along in the low bits, so that only one array has to be moved about.
+    # The position is packed into the low bits, so that only one array has to be moved.
     keys <<= np.uint64(places)
     keys |= np.arange(len(keys), dtype=np.uint64)
     order: Array = passes.radix_sort(keys, places, places + bits)
@@ -68,16 +68,16 @@ def sort_order(time: Array, rank: Array, channel: Array, seq: Array) -> Array:
 
 
 def group(keys: Array, codes: int | None = None) -> tuple[Array, Array]:
-    """Give keys numbers as they are first seen; return the number of each, and distinct keys.
+    """Assign numbers to keys in order of first occurrence; return the number of each, and the distinct keys.
 
-    `codes` says that keys are codes below that number, as of a dictionary, which is faster.
+    With `codes`, keys are codes below that number, as of a dictionary, which is faster.
     """
     import numpy as np
 
     (keys,) = _as_int64(keys)
     passes = _passes()
     if codes is None and len(keys) and keys.min() >= 0 and keys.max() < 2 * len(keys):
-        codes = int(keys.max()) + 1  # They lie as close together as codes do.
+        codes = int(keys.max()) + 1  # The keys are as dense as codes.
     elif codes is not None and len(keys) and (keys.min() < 0 or keys.max() >= codes):
         raise IndexError(f"a code is not between 0 and {codes - 1}")
     if passes is None:
@@ -91,16 +91,16 @@ def group(keys: Array, codes: int | None = None) -> tuple[Array, Array]:
 
 
 def running_max(times: Array) -> Array:
-    """Return the latest time so far, at each event."""
+    """Return the largest time so far, at each event."""
     import numpy as np
 
     return np.maximum.accumulate(times)
 
 
 def cut(times: Array, markers: Array, *, markers_first: bool = True) -> Array:
-    """Return where each marker falls among events in order: segment n is `[cut[n-1], cut[n])`.
+    """Return the position of each marker among events in order: segment n is `[cut[n-1], cut[n])`.
 
-    Both are sorted. At equal times a marker comes before the events, unless its rank is higher.
+    Both are sorted. At equal times a marker precedes the events, unless its rank is higher.
     """
     import numpy as np
 
@@ -133,7 +133,7 @@ def _rises_within(channel: Array, seq: Array) -> bool:
 
 
 def _pack_keys(columns: tuple[Array, ...]) -> tuple[Array, int] | None:
-    """Return all columns as one number each, if 64 bits hold them; order is kept."""
+    """Return the columns packed into one number per row, in the same order, if 64 bits hold them."""
     import numpy as np
 
     keys = np.zeros(len(columns[0]), np.uint64)
@@ -143,7 +143,7 @@ def _pack_keys(columns: tuple[Array, ...]) -> tuple[Array, int] | None:
         bits = (high - low).bit_length()
         if total + bits > 64:
             return None
-        # Differences wrap around rightly in unsigned numbers.
+        # Differences of unsigned numbers wrap around correctly.
         if bits:
             keys |= (column.view(np.uint64) - np.uint64(low % 2**64)) << np.uint64(total)
         total += bits

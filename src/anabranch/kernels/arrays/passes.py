@@ -1,4 +1,4 @@
-"""Passes over columns that NumPy has no fast way for: order, radix sort, grouping.
+"""Compiled passes over columns that NumPy has no fast function for: order, radix sort, grouping.
 
 Only `ordering` imports this module, and only where Numba is installed.
 """
@@ -22,7 +22,7 @@ _PAIR = types.Tuple((_INT64S, _INT64S))
 
 @njit(types.int64(_GIVEN, _GIVEN, _GIVEN, _GIVEN), cache=True)
 def count_descents(time: Any, rank: Any, channel: Any, seq: Any) -> int:
-    """Count the places where an event comes before the one in front of it."""
+    """Return the number of events that are less than the event in front of them."""
     descents = 0
     for i in range(1, len(time)):
         if time[i] > time[i - 1]:
@@ -40,7 +40,7 @@ def count_descents(time: Any, rank: Any, channel: Any, seq: Any) -> int:
 
 @njit(types.boolean(_GIVEN, _GIVEN, types.int64, types.int64), cache=True)
 def rises_within(channel: Any, seq: Any, low: int, count: int) -> bool:
-    """Say whether each channel brought its sequence in order, whatever lay between."""
+    """Return whether the sequence of each channel never falls, whatever lies between its events."""
     last = np.full(count, np.iinfo(np.int64).min, np.int64)
     for i in range(len(seq)):
         if seq[i] < last[channel[i] - low]:
@@ -51,7 +51,7 @@ def rises_within(channel: Any, seq: Any, low: int, count: int) -> bool:
 
 @njit(_UINT64S(_UINT64S, types.int64, types.int64), cache=True)
 def radix_sort(keys: Any, low: int, high: int) -> Any:
-    """Return keys sorted by their bits from `low` to `high`; both arrays are used up."""
+    """Return keys sorted by their bits from `low` to `high`; `keys` is overwritten."""
     near, far = keys, np.empty_like(keys)
     starts = np.empty(_DIGITS, np.int64)
     mask = np.uint64(_DIGITS - 1)
@@ -76,7 +76,7 @@ def radix_sort(keys: Any, low: int, high: int) -> Any:
 
 @njit(_PAIR(_GIVEN, types.int64), cache=True)
 def group_codes(codes: Any, limit: int) -> Any:
-    """Give codes below a limit numbers, in the order in which they are first seen."""
+    """Assign numbers to codes below a limit in the order of their first occurrence."""
     slots = np.empty(len(codes), np.int64)
     table = np.full(limit, -1, np.int64)
     firsts = np.empty(min(limit, len(codes)), np.int64)
@@ -109,10 +109,10 @@ def _widen(keys: Any, firsts: Any, count: int, bits: int) -> Any:
 
 @njit(_PAIR(_GIVEN), cache=True)
 def group_keys(keys: Any) -> Any:
-    """Give keys numbers, in the order in which they are first seen, by open addressing."""
+    """Assign numbers to keys in the order of their first occurrence, by open addressing."""
     slots = np.empty(len(keys), np.int64)
     bits = 10
-    # A place is a key and its slot side by side: one cache line.
+    # A key and its slot are side by side, in one cache line.
     table = np.full(2 << bits, -1, np.int64)
     firsts = np.empty(1 << bits, np.int64)
     count = 0

@@ -1,6 +1,6 @@
-"""Probes: look keys up, small ones in an array, others in an open table of slots.
+"""Probes: the compiled look-up of keys, small ones in an array, others in an open hash table.
 
-Compiled; import it only where Numba is.
+Import this module only where Numba is installed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 @njit(_FOUND(_GIVEN, _INT64S, _INT64S, _INT32S, types.int64), cache=True)
 def probe(keys: Any, held: Any, slots: Any, direct: Any, count: int) -> Any:
-    """Return the slot of each key and how many there are; new keys are added to those held."""
+    """Return the slot of each key and the number of slots; new keys are added to `held`."""
     found = np.empty(len(keys), np.int64)
     mask = len(slots) - 1
     for i in range(len(keys)):

@@ -1,8 +1,8 @@
-"""Sliding: which slices each window is made of, and what these come to.
+"""Sliding windows: the slices of each window, and their sums and maxima.
 
 Rows are slices, sorted by key and then by start. A window is a range of rows. Sums are differences of
-running sums, and extremes come from a queue that only shrinks at its ends: either way a window costs
-the same however many slices it has.
+running sums, and maxima come from a monotonic queue: either way the cost of a window does not depend
+on the number of its slices.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def _passes() -> Any:
     if find_obstacle() is None:
         try:
             from anabranch.kernels.arrays import sliding_passes
-        except Exception as error:  # noqa: BLE001 - whatever went wrong, Python gives the answer
-            warnings.warn(f"windows by plain Python: Numba failed: {error}", stacklevel=2)
+        except Exception as error:  # noqa: BLE001 - whatever fails, Python computes the result
+            warnings.warn(f"windows are computed in Python: Numba failed: {error}", stacklevel=2)
         else:
             return sliding_passes.list_windows, sliding_passes.slide_largest
     return list_windows, slide_largest
@@ -43,16 +43,16 @@ def _passes() -> Any:
 def find_windows(
     keys: Array, starts: Array, grid: tuple[int, int, int], after: int, upto: int
 ) -> Ranges:
-    """Return the windows that hold a slice and whose last time lies after `after`, up to `upto`.
+    """Return the windows that contain a slice and whose last time lies after `after`, up to `upto`.
 
-    `grid` is the size of windows, how far apart they start, and a place where one of them starts.
+    `grid` is the size of windows, the distance between their starts, and the start of one of them.
     """
     import numpy as np
 
     walk = _passes()[0]
     none = np.empty(0, np.int64)
     if len(starts):
-        # Nothing ends before the first slice begins; so no number leaves its 64 bits.
+        # No window ends before the first slice starts; so no number exceeds 64 bits.
         after = max(after, int(starts.min()) - 1)
     count = walk(keys, starts, *grid, after, upto, none, none, none)
     found = Ranges(*(np.empty(count, np.int64) for _ in range(3)))
@@ -65,7 +65,7 @@ def add_up(values: Array, ranges: Ranges) -> Array:
     """Return the sum of each window's rows."""
     import numpy as np
 
-    # A running sum may pass 64 bits; its differences are right as long as they do not.
+    # A running sum may exceed 64 bits; its differences are right as long as they do not.
     running = np.concatenate([np.zeros(1, np.int64), np.cumsum(values)])
     return running[ranges.highs] - running[ranges.lows]  # type: ignore[no-any-return]
 
@@ -83,7 +83,7 @@ def list_windows(  # noqa: PLR0913, PLR0917 - Numba takes no record of Python's
     keys: Any, starts: Any, size: int, every: int, offset: int, after: int, upto: int,
     places: Any, lows: Any, highs: Any,
 ) -> int:  # fmt: skip
-    """Write the windows down if there is room for them, and return how many there are."""
+    """Return the number of windows; write them if `places` has room for them."""
     count = end = high = 0
     while end < len(keys):
         low, key = end, keys[end]
@@ -98,7 +98,7 @@ def list_windows(  # noqa: PLR0913, PLR0917 - Numba takes no record of Python's
                 break
             place = max(place, find_first_start(starts[low], size, every, offset))
             if place > starts[low]:
-                continue  # It lies between two windows.
+                continue  # The slice lies between two windows.
             if place + size - 1 > upto:
                 break
             high = max(high, low)
@@ -112,7 +112,7 @@ def list_windows(  # noqa: PLR0913, PLR0917 - Numba takes no record of Python's
 
 
 def slide_largest(values: Any, lows: Any, highs: Any, found: Any, queue: Any) -> None:
-    """Write the largest value of each range; ranges move on, none ends before the last one."""
+    """Write the largest value of each range into `found`; starts and ends of ranges never fall."""
     head = tail = 0
     seen = 0
     for number in range(len(lows)):

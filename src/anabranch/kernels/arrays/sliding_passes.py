@@ -1,4 +1,4 @@
-"""Slides: the passes of `sliding`, compiled. Only `sliding` imports this, where Numba is installed."""
+"""The passes of `sliding`, compiled. Only `sliding` imports this module, where Numba is installed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _GIVEN = types.Array(types.int64, 1, "C", readonly=True)
 _INT64S = types.Array(types.int64, 1, "C")
 _WHOLE = types.int64
 
-# The passes may call it as it is.
+# The compiled passes call it.
 register_jitable(find_first_start)
 
 list_windows = njit(

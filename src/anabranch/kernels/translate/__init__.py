@@ -1,1 +1,1 @@
-"""From the functions of a user to the source of a loop over columns."""
+"""The translation of a user's functions into the source of a loop over columns."""

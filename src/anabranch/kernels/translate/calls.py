@@ -1,4 +1,4 @@
-"""Calls: what a user's function may call, and the attributes it may read."""
+"""The translation of calls and attributes in a user's function."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def bind(function: FunctionType, args: Args, named: Named) -> Named:
 def call(
     t: Translator, node: ast.Call, frame: CallFrame, sink: Callable[[Value], None] | None = None
 ) -> Value:
-    """Write out a call; given a sink, say what it returns."""
+    """Inline a call; with a sink, pass its outputs to the sink."""
     if any(isinstance(a, ast.Starred) for a in node.args) or any(
         k.arg is None for k in node.keywords
     ):
@@ -79,7 +79,7 @@ def apply(
     depth: int,
     sink: Callable[[Value], None] | None = None,
 ) -> Value:
-    """Write out a call of something known; given a sink, say what it returns."""
+    """Inline a call of a known value; with a sink, pass its outputs to the sink."""
     target = callee.value if isinstance(callee, Known) else None
     if isinstance(callee, Method) and isinstance(callee.function, FunctionType):
         return _write_out(t, callee.function, [callee.owner, *args], named, depth, sink)
@@ -93,7 +93,7 @@ def apply(
         raise Refusal(f"calls {an(callee)}")
     if sink is None:
         return value
-    t.say(value, sink)
+    t.emit(value, sink)
     return NONE
 
 
@@ -134,7 +134,7 @@ def _write_out(
     except Uncompilable as reason:
         if depth == 0 or not (function.__module__ or "").startswith("anabranch."):
             raise
-        # A line of our own tells a user nothing: name the call instead.
+        # A line of this library is of no use to a user: name the call instead.
         raise Refusal(f"calls {function.__qualname__}, which {reason.why}") from None
 
 
@@ -165,7 +165,7 @@ def _replace(owner: Value, named: Named) -> Value:
         raise Refusal(f"replaces fields of {an(owner)}")
     names = field_names(owner.cls)
     if set(named) - set(names):
-        raise Refusal(f"replaces {min(set(named) - set(names))}, which is no field")
+        raise Refusal(f"replaces {min(set(named) - set(names))}, which is not a field")
     pairs = zip(names, owner.parts, strict=True)
     return KnownRecord(owner.cls, tuple(named.get(name, part) for name, part in pairs))
 
@@ -174,7 +174,7 @@ def _construct(cls: type, args: Args, named: Named) -> Value:
     names = field_names(cls)
     given = dict(zip(names, args, strict=False)) | named
     if len(args) > len(names) or len(args) + len(named) != len(given) or set(given) - set(names):
-        raise Refusal(f"makes a {cls.__name__} of other fields than it has")
+        raise Refusal(f"makes a {cls.__name__} with fields that it does not have")
     parts: list[Value] = []
     for name in names:
         value = given[name] if name in given else default_of(cls, name)
@@ -228,10 +228,10 @@ def subscript(t: Translator, owner: Value, index: ast.expr, frame: CallFrame) ->
     if not isinstance(owner, KnownRecord) or not issubclass(owner.cls, tuple):
         raise Refusal(f"uses [] on {an(owner)}")
     if isinstance(index, ast.Slice):
-        raise Refusal("takes a slice")
+        raise Refusal("uses a slice")
     place = t.expr(index, frame)
     if not isinstance(place, Known) or type(place.value) is not int:
-        raise Refusal("uses [] with an index that is no constant")
+        raise Refusal("uses [] with an index that is not a constant")
     if not -len(owner.parts) <= place.value < len(owner.parts):
         raise t.fail()
     return owner.parts[place.value]
@@ -311,11 +311,11 @@ def _is_instance(t: Translator, x: Value, classes: Value) -> Value:
     choices = classes.parts if isinstance(classes, KnownRecord) else (classes,)
     known = tuple(c.value for c in choices if isinstance(c, Known) and isinstance(c.value, type))
     if len(known) != len(choices):
-        raise Refusal("asks isinstance of something other than classes")
+        raise Refusal("calls isinstance with something other than classes")
     if isinstance(x, Maybe):
         inner = _is_instance(t, x.inner, classes)
         if isinstance(None, known):
-            raise Refusal("asks isinstance of None")
+            raise Refusal("calls isinstance with the type of None")
         return Scalar(BOOL, x.valid) if inner == Known(True) else Known(False)
     if isinstance(x, KnownRecord):
         return Known(issubclass(x.cls, known))
@@ -324,7 +324,7 @@ def _is_instance(t: Translator, x: Value, classes: Value) -> Value:
         return Known(issubclass({v: k for k, v in KINDS.items()}[kind], known))
     if x == NONE:
         return Known(isinstance(None, known))
-    raise Refusal(f"asks isinstance of {an(x)}")
+    raise Refusal(f"calls isinstance on {an(x)}")
 
 
 def _type_of(t: Translator, x: Value) -> Value:
@@ -333,7 +333,7 @@ def _type_of(t: Translator, x: Value) -> Value:
         return Known({v: k for k, v in KINDS.items()}[kind])
     if isinstance(x, KnownRecord):
         return Known(x.cls)
-    raise Refusal(f"asks for the type of {an(x)}")
+    raise Refusal(f"calls type on {an(x)}")
 
 
 def _length(t: Translator, x: Value) -> Value:
@@ -380,7 +380,7 @@ def _copy_sign(t: Translator, x: Value, y: Value) -> Value:
 def _to_text(t: Translator, x: Value) -> Value:
     if kind_of(x) == STR:
         return x
-    raise Refusal(f"makes text of {an(x)}")
+    raise Refusal(f"calls str on {an(x)}")
 
 
 _FUNCTIONS: dict[Any, Callable[..., Value]] = {

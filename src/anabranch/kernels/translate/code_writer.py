@@ -1,4 +1,4 @@
-"""Writing: the lines of generated code, and values that come together where ways meet."""
+"""The writer of generated code, with values joined where branches meet."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from anabranch.kernels.translate.known_values import (
 )
 
 FAIL = "@fail"
-"""Stands for leaving the loop: plain Python then does this event, and finds what is wrong."""
+"""The placeholder for leaving the loop: plain Python then handles the event, and raises the error."""
 
 _MOST_LINES = 4000
 
 
 class Ends(Exception):  # noqa: N818 - control flow of the translator
-    """The code just written always fails; nothing after it can be reached."""
+    """The code just written always fails; code after it is unreachable."""
 
 
 class Writer:
@@ -53,7 +53,7 @@ class Writer:
         self._written = 0
 
     def fresh(self) -> str:
-        """Return a name that nothing has yet."""
+        """Return an unused name."""
         self._names += 1
         return f"v{self._names}"
 
@@ -61,11 +61,11 @@ class Writer:
         """Write one line."""
         self._written += 1
         if self._written > _MOST_LINES:
-            raise Refusal("has too many ways through it")
+            raise Refusal("has too many paths through it")
         self.lines.append(line)
 
     def let(self, kind: str, text: str) -> Scalar:
-        """Give the result of an expression a name."""
+        """Assign the result of an expression to a fresh name."""
         name = self.fresh()
         self.write(f"{name} = {text}")
         return Scalar(kind, name)
@@ -76,7 +76,7 @@ class Writer:
         self.write(f"    {FAIL}")
 
     def fail(self) -> Ends:
-        """Leave this event to plain Python; raise what is returned."""
+        """Leave this event to plain Python; return the exception to raise."""
         self.write(FAIL)
         return Ends()
 
@@ -104,7 +104,7 @@ class Writer:
         return kept, value
 
     def write_if(self, condition: str, then: list[str], other: list[str]) -> None:
-        """Put two branches in place."""
+        """Write an `if` with two branches."""
         if not then and not other:
             return
         if not then:
@@ -116,7 +116,7 @@ class Writer:
             self.lines += [f"    {line}" for line in other]
 
     def join(self, x: Value, y: Value, then: list[str], other: list[str]) -> Value:
-        """Return the value after two branches, to which lines are added that bring it about."""
+        """Return the value after two branches; append to each the lines that assign it."""
         if x == y or isinstance(y, AlwaysFails):
             return x
         if isinstance(x, AlwaysFails):
@@ -137,10 +137,10 @@ class Writer:
             then += [f"{n} = {t}" for n, t in zip(names, self.texts(layout, x), strict=True)]
             other += [f"{n} = {t}" for n, t in zip(names, self.texts(layout, y), strict=True)]
             return load(layout, iter(names))
-        raise Refusal(f"is {name_value(x)} on one way and {name_value(y)} on another")
+        raise Refusal(f"is {name_value(x)} on one path and {name_value(y)} on another")
 
     def texts(self, layout: ColumnLayout, value: Value) -> list[str]:
-        """Return what to write into each column of a layout, so that it holds a value."""
+        """Return the text of each column of a layout for a value."""
         return list(self._texts(layout, value))
 
     def _texts(self, layout: ColumnLayout, value: Value) -> Iterator[str]:
@@ -160,10 +160,10 @@ class Writer:
             for inner, part in zip(layout.parts, value.parts, strict=True):
                 yield from self._texts(inner, part)
         elif not isinstance(layout, Constant) or layout_of(value) != layout:
-            raise Refusal(f"makes {an(value)} where there was another type")
+            raise Refusal(f"makes {an(value)} of a value of another type")
 
     def settle(self, layout: ColumnLayout, value: Value) -> Value:
-        """Put a value into variables of its own, which a loop may change."""
+        """Copy a value into variables of its own, which a loop may change."""
         names = []
         for text in self.texts(layout, value):
             name = self.fresh()
@@ -182,4 +182,4 @@ def _meet(x: Value, y: Value) -> ColumnLayout:
     try:
         return meet(widen(layout_of(x)), widen(layout_of(y)))
     except Clash:
-        raise Refusal(f"is {name_value(x)} on one way and {name_value(y)} on another") from None
+        raise Refusal(f"is {name_value(x)} on one path and {name_value(y)} on another") from None

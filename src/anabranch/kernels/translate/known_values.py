@@ -1,7 +1,7 @@
-"""Values: what is known of a value while its function is being translated.
+"""The translator's knowledge of a value while its function is being translated.
 
-A record is taken apart for good: its fields are values of their own, and only scalars reach the
-generated code. So a NamedTuple costs nothing there, and every type is known.
+A record is split into its fields, which are values of their own; only scalars reach the generated
+code. So a NamedTuple costs nothing there, and every type is known.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from anabranch.state import Struct
 
 
 class Refusal(Exception):  # noqa: N818 - it is a verdict on a program, not a failure of ours
-    """Say why something can't be translated; whoever knows the line adds it."""
+    """The reason why something can't be translated; a caller that has the line adds it."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Known:
     value: Any
 
     def __eq__(self, other: object) -> bool:
-        # 1 == True and 0.0 == -0.0, but neither is the same to a user.
+        # 1 == True and 0.0 == -0.0 in Python, but their results differ.
         if not isinstance(other, Known) or type(self.value) is not type(other.value):
             return False
         if type(self.value) in KINDS:
@@ -63,7 +63,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Maybe:
-    """A value or None; `valid` is the text of what says which."""
+    """A value or None; `valid` is the text of the condition that there is a value."""
 
     valid: str
     inner: Value
@@ -79,14 +79,14 @@ class KnownRecord:
 
 @dataclass(frozen=True)
 class Listed:
-    """A list written out: several outputs."""
+    """A list display: several outputs."""
 
     items: tuple[Value, ...]
 
 
 @dataclass(frozen=True)
 class Method:
-    """A function and the value it was taken from. `_replace` is a name, not a function."""
+    """A function and the object it is bound to. `_replace` is a name, not a function."""
 
     function: Any
     owner: Value
@@ -94,7 +94,7 @@ class Method:
 
 @dataclass(frozen=True)
 class AlwaysFails:
-    """The value of what always fails."""
+    """The value of an expression that always fails."""
 
 
 NEVER = AlwaysFails()
@@ -107,7 +107,7 @@ _USABLE = (FunctionType, BuiltinFunctionType, ModuleType, type, Struct)
 
 
 def know(value: Any, name: str) -> Value:
-    """Return a constant from a user's module, if it is one that can't change."""
+    """Return a constant of a user's module as a value, or raise Refusal if it can change."""
     if value is None or type(value) in KINDS:
         return Known(value)
     if type(value) is tuple:
@@ -123,14 +123,14 @@ def know(value: Any, name: str) -> Value:
 
 
 def kind_of(value: Value) -> str | None:
-    """Return the kind of a scalar, known or not; None of anything else."""
+    """Return the kind of a scalar, known or not; None for any other value."""
     if isinstance(value, Scalar):
         return value.kind
     return KINDS.get(type(value.value)) if isinstance(value, Known) else None
 
 
 def layout_of(value: Value) -> ColumnLayout:
-    """Return how a value would lie in columns."""
+    """Return the column layout of a value."""
     if isinstance(value, Scalar):
         return Leaf(value.kind)
     if isinstance(value, Known) and (value.value is None or type(value.value) in KINDS):
@@ -139,11 +139,11 @@ def layout_of(value: Value) -> ColumnLayout:
         return OptionalColumn(layout_of(value.inner))
     if isinstance(value, KnownRecord):
         return Fields(value.cls, tuple(layout_of(part) for part in value.parts))
-    raise Refusal(f"makes {an(value)} into a value")
+    raise Refusal(f"uses {an(value)} as a value")
 
 
 def name_value(value: Value) -> str:
-    """Say what a value is, for a reason."""
+    """Return the name of a value's type, for a reason."""
     if isinstance(value, Listed):
         return "list"
     if isinstance(value, Method | AlwaysFails):
@@ -154,7 +154,7 @@ def name_value(value: Value) -> str:
 
 
 def an(value: Value) -> str:
-    """Say what a value is, with its article."""
+    """Return the name of a value's type with its article."""
     name = name_value(value)
     if name.startswith("None"):
         return name
@@ -162,7 +162,7 @@ def an(value: Value) -> str:
 
 
 def literal(value: Any) -> str:
-    """Write a number or truth value as the generated code must."""
+    """Return a number or truth value as text of the generated code."""
     if type(value) is float:
         if math.isnan(value):
             return "NAN"
@@ -179,7 +179,7 @@ def literal(value: Any) -> str:
 
 
 def load(layout: ColumnLayout, names: Iterator[str]) -> Value:
-    """Return the value that lies in columns, whose elements have these names."""
+    """Return the value of a layout whose column elements have these names."""
     if isinstance(layout, Leaf):
         return Scalar(layout.kind, next(names))
     if isinstance(layout, Constant):
@@ -190,7 +190,7 @@ def load(layout: ColumnLayout, names: Iterator[str]) -> Value:
 
 
 def empty_texts(layout: ColumnLayout) -> Iterator[str]:
-    """Yield what stands in the columns of a value that is not there."""
+    """Yield the fillers for the columns of a missing value."""
     if isinstance(layout, Leaf):
         yield _BLANKS[layout.kind]
     elif isinstance(layout, OptionalColumn):
@@ -202,7 +202,7 @@ def empty_texts(layout: ColumnLayout) -> Iterator[str]:
 
 
 def default_of(cls: type, name: str) -> Value | None:
-    """Return what a record's field is when it is left out, or None if it may not be."""
+    """Return the default of a record's field, or None if it has none."""
     if issubclass(cls, tuple):
         defaults: dict[str, Any] = cls._field_defaults  # type: ignore[attr-defined]
         return know(defaults[name], name) if name in defaults else None

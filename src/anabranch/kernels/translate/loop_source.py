@@ -1,4 +1,4 @@
-"""Blueprints: a state type's handlers as the source of one loop over columns."""
+"""Blueprints: a state type's handlers translated to the source of one loop over columns."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _MOST_FORMS = 200
 
 
 class Form(NamedTuple):
-    """Outputs of one event type that lie in the same columns; `sites` is how many an event can say."""
+    """Outputs of one event type that share columns; `sites` is the most that one event can have."""
 
     event_type: int
     layout: ColumnLayout
@@ -62,7 +62,7 @@ class Form(NamedTuple):
 
 @dataclass(frozen=True)
 class Blueprint:
-    """All that a worker needs to compile a kernel, as data: it travels without the user's source.
+    """All that an executor needs to compile a kernel, as data, without the user's source.
 
     `reasons` holds, for each event type, why it stays interpreted, or None. `inputs` are the event columns
     that the loop reads, as (event type, path, kind), in the order of its arguments.
@@ -99,8 +99,8 @@ def draw(handlers: Sequence[Handler], starts: Sequence[Any]) -> Blueprint:
     try:
         state = _read_starts(starts)
     except Refusal as refusal:
-        told = tuple(f"{_where(handler)} {refusal}" for handler in handlers)
-        return Blueprint(ANYTHING, told, "")
+        refusals = tuple(f"{_where(handler)} {refusal}" for handler in handlers)
+        return Blueprint(ANYTHING, refusals, "")
     draft = _TypeDraft(handlers, state, [None] * len(handlers))
     _infer_state(draft)
     t = Translator()
@@ -126,7 +126,7 @@ def draw(handlers: Sequence[Handler], starts: Sequence[Any]) -> Blueprint:
 
 def _read_starts(starts: Sequence[Any]) -> ColumnLayout:
     if not starts:
-        raise Refusal("has a state without init: nothing tells the types of its fields")
+        raise Refusal("has a state without init: the types of its fields are unknown")
     layout = read_value(starts[0])
     for start in starts[1:]:
         try:
@@ -147,7 +147,7 @@ def _follow(value: Any, path: str) -> Any:
 
 
 def _attempt(draft: _TypeDraft, number: int, translate: Callable[[], Any]) -> Any:
-    """Return a translation, or None and note the reason."""
+    """Return a translation, or record the reason and return None."""
     if draft.reasons[number] is not None:
         return None
     try:
@@ -156,9 +156,11 @@ def _attempt(draft: _TypeDraft, number: int, translate: Callable[[], Any]) -> An
         draft.reasons[number] = str(reason)
     except Refusal as refusal:
         draft.reasons[number] = f"{_where(draft.handlers[number])} {refusal}"
-    except Exception as error:  # noqa: BLE001 - a defect of ours costs speed, not the answer
-        told = f"{type(error).__name__}: {error}"
-        draft.reasons[number] = f"{_where(draft.handlers[number])} was not understood ({told})"
+    except Exception as error:  # noqa: BLE001 - a defect of ours costs speed, not correctness
+        cause = f"{type(error).__name__}: {error}"
+        draft.reasons[number] = (
+            f"{_where(draft.handlers[number])} could not be translated ({cause})"
+        )
     return None
 
 
@@ -171,7 +173,7 @@ def _where(handler: Handler) -> str:
 
 
 def _infer_state(draft: _TypeDraft) -> None:
-    """Widen the state's layout until every update stays within it: None becomes int or None."""
+    """Widen the state's layout until it holds the result of every update: None becomes int or None."""
     for _ in range(_ROUNDS):
         before = draft.state
         for number, handler in enumerate(draft.handlers):
@@ -221,7 +223,7 @@ def _write(t: Translator, draft: _TypeDraft, number: int, handler: Handler) -> _
         if handler.output is not None:
 
             def sink(value: Value) -> None:
-                _say(t, draft, number, value)
+                _emit(t, draft, number, value)
 
             t.write("j = 0")
             calls.apply(t, _callable(handler.output), [state, event], {}, 0, sink)
@@ -242,7 +244,7 @@ def _write(t: Translator, draft: _TypeDraft, number: int, handler: Handler) -> _
     return _TypeCode([*lines, *t.lines], loads)
 
 
-def _say(t: Translator, draft: _TypeDraft, number: int, value: Value) -> None:
+def _emit(t: Translator, draft: _TypeDraft, number: int, value: Value) -> None:
     layout = layout_of(value)
     _refuse_objects(layout)
     _refuse_other_types(layout, draft.handlers[number])
@@ -252,7 +254,7 @@ def _say(t: Translator, draft: _TypeDraft, number: int, value: Value) -> None:
         draft.sites.append(0)
     form = draft.forms[key]
     if form >= _MOST_FORMS:
-        raise Refusal(f"says more than {_MOST_FORMS} kinds of values")
+        raise Refusal(f"outputs more than {_MOST_FORMS} kinds of values")
     draft.sites[form] += 1
     for line in ("places[k] = i", "indexes[k] = j", f"forms[k] = {form}"):
         t.write(line)
@@ -271,7 +273,7 @@ def _refuse_other_types(layout: ColumnLayout, handler: Handler) -> None:
 def _refuse_objects(layout: ColumnLayout) -> None:
     for column in list_columns(layout):
         if column.kind == OBJECT:
-            raise Refusal(f"says {column.path.lstrip('.') or 'a value'}, which has no column")
+            raise Refusal(f"outputs {column.path.lstrip('.') or 'a value'}, which has no column")
 
 
 def _assemble(
@@ -279,7 +281,7 @@ def _assemble(
 ) -> Iterator[str]:
     counters = ["k", *(f"k{n}" for n in range(len(forms)))]
     arguments = list(_arguments(state, parts, forms))
-    yield '"""Generated by anabranch.kernels; a change here is lost."""'
+    yield '"""Generated by anabranch.kernels; changes are lost."""'
     yield "import math"
     yield "from numba import njit, types"
     yield f"from anabranch.kernels.arithmetic import {', '.join(_IMPORTED)}"
@@ -301,12 +303,12 @@ def _assemble(
     leave = f"return i, {', '.join(counters)}"
     yield "        if unlikely(slot < 0 or slot >= slot_count or row < 0):"
     yield f"            {leave}"
-    word = "if"
+    keyword = "if"
     for number, part in enumerate(parts):
         if part is None:
             continue
-        yield f"        {word} event_type == {number}:"
-        word = "elif"
+        yield f"        {keyword} event_type == {number}:"
+        keyword = "elif"
         for name in list(part.loads)[:1]:
             yield f"            if unlikely(row >= len(e{name[1:]})):"
             yield f"                {leave}"

@@ -1,6 +1,6 @@
-"""Loops: `for` over a range or a tuple, and `while`.
+"""The translation of loops: `for` over a range or a tuple, and `while`.
 
-A name that the body sets lives in variables of its own, of one type all the way round.
+A name that the body sets has variables of its own, with one type in all iterations.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from anabranch.kernels.translate.translation import CallFrame, Translator
 
 _ROUNDS = 4
-"""How often the types of a loop may grow: int, then int or None, inside a record, and so on."""
+"""The maximum number of times that the types of a loop may widen: int, then int or None, and so on."""
 
 
 def write_for(t: Translator, line: ast.For, frame: CallFrame) -> None:
-    """Write out `for`: over a tuple once for each part, over a range as a loop."""
+    """Write `for`: over a tuple once for each part, over a range as a loop."""
     _refuse_leaving(line)
     over = line.iter
-    # Written out part by part, it may yield; what goes round may not, for who knows how often.
+    # An unrolled loop may yield; another may not, because the number of its outputs is unknown.
     if isinstance(over, ast.Call) and t.expr(over.func, frame) == Known(range):
         _refuse_yielding(line)
         _write_range(t, line, over, frame)
@@ -52,7 +52,7 @@ def write_for(t: Translator, line: ast.For, frame: CallFrame) -> None:
 
 
 def write_while(t: Translator, line: ast.While, frame: CallFrame) -> None:
-    """Write out `while`."""
+    """Write `while`."""
     _refuse_leaving(line)
     _refuse_yielding(line)
 
@@ -79,7 +79,7 @@ def _write_range(t: Translator, line: ast.For, over: ast.Call, frame: CallFrame)
     if any(kind_of(bound) != INT for bound in bounds):
         raise Refusal("loops over a range of floats")
     if len(bounds) == 3 and not (isinstance(bounds[2], Known) and bounds[2].value != 0):
-        raise Refusal("loops over a range whose step is no constant")
+        raise Refusal("loops over a range whose step is not a constant")
     counter, name = t.fresh(), line.target.id
 
     def body(inner: CallFrame) -> None:
@@ -122,7 +122,7 @@ def _write_loop(
             return
         layouts = grown
         del t.lines[before:]
-    raise Refusal("has a loop whose values change their type")
+    raise Refusal("has a loop whose values change type")
 
 
 def _go_round(body: Callable[[CallFrame], None], frame: CallFrame) -> Value:
@@ -134,7 +134,7 @@ def _grow(layouts: dict[str, ColumnLayout], names: dict[str, Value]) -> dict[str
     grown = {}
     for name, layout in layouts.items():
         if name not in names:
-            raise Refusal(f"reads {name}, which may not be set by then")
+            raise Refusal(f"reads {name}, which may not be set there")
         try:
             grown[name] = meet(layout, widen(layout_of(names[name])))
         except Clash as clash:
@@ -143,7 +143,7 @@ def _grow(layouts: dict[str, ColumnLayout], names: dict[str, Value]) -> dict[str
 
 
 def _carry(t: Translator, layout: ColumnLayout, start: Value, end: Value) -> list[str]:
-    # All at once: `a, b = b, a + b` must not see half of itself.
+    # In one assignment: `a, b = b, a + b` must read both before it writes one.
     targets, values = t.texts(layout, start), t.texts(layout, end)
     pairs = [(a, b) for a, b in zip(targets, values, strict=True) if a != b]
     if not pairs:

@@ -1,8 +1,8 @@
-"""Operators: each of Python's, on 64-bit numbers, exactly or not at all.
+"""The translation of Python's operators on 64-bit numbers, exact or refused.
 
-Whatever does not fit leaves the event to plain Python: an overflow, a division by zero, a negative
-shift, a quotient or comparison that needs more bits than a float has. `Known` operands are Python's
-own to calculate.
+An event whose values do not fit is left to plain Python: an overflow, a division by zero, a negative
+shift, a quotient or comparison that needs more bits than a float has. Operations on `Known` operands
+are computed by Python during the translation.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from anabranch.kernels.translate.known_values import (
 )
 
 EXACT = 2**53
-"""Every int up to here is a float too."""
+"""Every int up to this is exact as a float."""
 
 SIGNS: dict[type[ast.AST], tuple[str, Callable[..., Any]]] = {
     ast.Add: ("+", operator.add),
@@ -60,7 +60,7 @@ _LARGEST_POWER = 64
 
 
 def demand(w: Writer, value: Value) -> Value:
-    """Return a value that can't be None: where it is, Python raises, so this event is Python's."""
+    """Return a value that can't be None; where it is None, the event is left to Python, which raises."""
     if isinstance(value, Maybe):
         w.fail_if(f"not {value.valid}")
         return value.inner
@@ -70,7 +70,7 @@ def demand(w: Writer, value: Value) -> Value:
 
 
 def number(w: Writer, value: Value, sign: str) -> Value:
-    """Return a number, or refuse."""
+    """Return a number, or raise Refusal."""
     value = demand(w, value)
     if kind_of(value) not in (INT, FLOAT, BOOL):
         raise Refusal(f"uses {sign.strip()} on {an(value)}")
@@ -78,7 +78,7 @@ def number(w: Writer, value: Value, sign: str) -> Value:
 
 
 def as_int(w: Writer, value: Value) -> Value:
-    """Return a truth value as 0 or 1, and a number as it is."""
+    """Return a truth value as 0 or 1, and a number unchanged."""
     if kind_of(value) != BOOL:
         return value
     return (
@@ -97,7 +97,7 @@ def as_float(w: Writer, value: Value) -> Value:
 
 
 def fold(w: Writer, function: Callable[..., Any], *values: Known) -> Value:
-    """Let Python calculate what is known; where it raises, this way always fails."""
+    """Compute a function of known values in Python; where it raises, this path always fails."""
     try:
         return Known(function(*(value.value for value in values)))
     except Exception:  # noqa: BLE001 - whatever it raises, it will raise again when interpreted
@@ -206,7 +206,7 @@ def _shift_right(w: Writer, a: Value, b: Value) -> Value:
 
 def _power(w: Writer, a: Value, b: Value) -> Value:
     if not isinstance(b, Known) or not 0 <= b.value <= _LARGEST_POWER:
-        raise Refusal(f"uses ** with an exponent that is no constant from 0 to {_LARGEST_POWER}")
+        raise Refusal(f"uses ** with an exponent that is not a constant from 0 to {_LARGEST_POWER}")
     power: Value = Known(1)
     for _ in range(b.value):
         power = binary(w, ast.Mult(), power, a)
@@ -271,7 +271,7 @@ def _compare_maybe(w: Writer, op: ast.cmpop, a: Value, b: Value) -> Value:
     if len(valid) == 2:
         raise Refusal("compares two values that may both be None")
     if NONE in (a, b):
-        # A record or a number is never equal to None, unless its class says so.
+        # A record or a number is never equal to None, unless its class defines it so.
         if any(isinstance(inner, KnownRecord) for _, inner in sides):
             raise Refusal("compares a record with None; write `is None`")
         return w.let(BOOL, f"{'not ' if equal else ''}{valid[0]}") if valid else Known(not equal)
@@ -306,7 +306,7 @@ def _contains(w: Writer, op: ast.cmpop, a: Value, b: Value) -> Value:
 
 
 def truth(w: Writer, value: Value) -> str | bool:
-    """Return what Python takes a value for in a test: a truth value if known, else its text."""
+    """Return the truth of a value in a test: a bool if known, else its text."""
     if isinstance(value, Known):
         return bool(value.value)
     if isinstance(value, Maybe):
@@ -319,4 +319,4 @@ def truth(w: Writer, value: Value) -> str | bool:
         return value.text if value.kind == BOOL else f"({value.text} != {empty[value.kind]})"
     if isinstance(value, KnownRecord) and value.cls is tuple:
         return bool(value.parts)
-    raise Refusal(f"asks whether {an(value)} is true")
+    raise Refusal(f"uses {an(value)} as a condition")

@@ -1,4 +1,4 @@
-"""Statements: what a function does line by line, apart from returning."""
+"""The translation of statements other than `return`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from anabranch.kernels.translate.known_values import NEVER, NONE, KnownRecord, R
 if TYPE_CHECKING:
     from anabranch.kernels.translate.translation import CallFrame, Translator
 
-_STRANGE: dict[type[ast.AST], str] = {
+_SYNTAX_NAMES: dict[type[ast.AST], str] = {
     ast.Dict: "a dict",
     ast.Set: "a set",
     ast.JoinedStr: "an f-string",
@@ -24,7 +24,7 @@ _STRANGE: dict[type[ast.AST], str] = {
     ast.Lambda: "a lambda inside a function",
     ast.Await: "await",
     ast.NamedExpr: "`:=`",
-    ast.Yield: "what a yield returns",
+    ast.Yield: "the result of yield",
     ast.YieldFrom: "yield from",
     ast.Try: "try",
     ast.With: "with",
@@ -42,20 +42,20 @@ _STRANGE: dict[type[ast.AST], str] = {
 
 
 def write(t: Translator, line: ast.stmt, frame: CallFrame) -> None:
-    """Write out one statement."""
+    """Write one statement."""
     writer = _WRITERS.get(type(line))
     if writer is None:
-        raise Refusal(f"uses {name_strange(line)}")
+        raise Refusal(f"uses {name_syntax(line)}")
     writer(t, line, frame)
 
 
-def name_strange(node: ast.AST) -> str:
-    """Say what a user wrote that can't be translated."""
-    return _STRANGE.get(type(node), type(node).__name__.lower())
+def name_syntax(node: ast.AST) -> str:
+    """Return the name of syntax that can't be translated."""
+    return _SYNTAX_NAMES.get(type(node), type(node).__name__.lower())
 
 
 def assign(t: Translator, target: ast.expr, value: Value, frame: CallFrame) -> None:
-    """Give a name to a value, or to its parts."""
+    """Bind a value to a name, or its parts to several."""
     if isinstance(target, ast.Name):
         frame.names[target.id] = value
         return
@@ -63,7 +63,7 @@ def assign(t: Translator, target: ast.expr, value: Value, frame: CallFrame) -> N
         raise Refusal("changes something in place")
     value = python_operators.demand(t, value)
     if not isinstance(value, KnownRecord) or not issubclass(value.cls, tuple):
-        raise Refusal(f"takes {an(value)} apart")
+        raise Refusal(f"unpacks {an(value)}")
     if len(value.parts) != len(target.elts):
         raise t.fail()
     for part, inner in zip(target.elts, value.parts, strict=True):
@@ -91,11 +91,11 @@ def _write_augmented(t: Translator, line: ast.AugAssign, frame: CallFrame) -> No
 
 
 def _write_expression(t: Translator, line: ast.Expr, frame: CallFrame) -> None:
-    emitted = line.value
-    if isinstance(emitted, ast.Yield) and frame.sink is not None:
-        frame.sink(NONE if emitted.value is None else t.expr(emitted.value, frame))
-    elif not isinstance(emitted, ast.Constant):  # A docstring says nothing to us.
-        t.expr(emitted, frame)
+    node = line.value
+    if isinstance(node, ast.Yield) and frame.sink is not None:
+        frame.sink(NONE if node.value is None else t.expr(node.value, frame))
+    elif not isinstance(node, ast.Constant):  # A docstring has no effect.
+        t.expr(node, frame)
 
 
 def _write_assert(t: Translator, line: ast.Assert, frame: CallFrame) -> None:
@@ -115,37 +115,37 @@ def _write_pass(t: Translator, line: ast.Pass, frame: CallFrame) -> None:
 
 
 def _write_if(t: Translator, line: ast.If, frame: CallFrame) -> None:
-    """Write out an `if` that does not return: what its branches set comes together after it."""
+    """Write an `if` that does not return: values that its branches set are joined after it."""
     test = t.test(line.test, frame)
     if isinstance(test.text, bool):
-        way = frame.narrow(test.true if test.text else test.false)
-        t.run(line.body if test.text else line.orelse, way)
-        frame.names.update(way.names)
+        path = frame.narrow(test.true if test.text else test.false)
+        t.run(line.body if test.text else line.orelse, path)
+        frame.names.update(path.names)
         return
-    ways = (frame.narrow(test.true), frame.narrow(test.false))
-    then, x = t.aside(lambda: t.run(line.body, ways[0]))
-    other, y = t.aside(lambda: t.run(line.orelse, ways[1]))
+    paths = (frame.narrow(test.true), frame.narrow(test.false))
+    then, x = t.aside(lambda: t.run(line.body, paths[0]))
+    other, y = t.aside(lambda: t.run(line.orelse, paths[1]))
     if x is NEVER and y is NEVER:
         t.write_if(test.text, then, other)
         raise Ends
     if x is NEVER or y is NEVER:
-        names = ways[1 if x is NEVER else 0].names
+        names = paths[1 if x is NEVER else 0].names
     else:
-        names = _join_names(t, ways, then, other)
+        names = _join_names(t, paths, then, other)
     t.write_if(test.text, then, other)
     frame.names.clear()
     frame.names.update(names)
 
 
 def _join_names(
-    t: Translator, ways: tuple[CallFrame, CallFrame], then: list[str], other: list[str]
+    t: Translator, paths: tuple[CallFrame, CallFrame], then: list[str], other: list[str]
 ) -> dict[str, Value]:
     joined = {}
-    for name, value in ways[0].names.items():
-        if name not in ways[1].names:
-            continue  # Whoever reads it hears that it may not be set.
+    for name, value in paths[0].names.items():
+        if name not in paths[1].names:
+            continue  # Reading it is refused: it may not be set.
         try:
-            joined[name] = t.join(value, ways[1].names[name], then, other)
+            joined[name] = t.join(value, paths[1].names[name], then, other)
         except Refusal as refusal:
             raise Refusal(f"sets {name}, which {refusal}") from None
     return joined

@@ -1,6 +1,6 @@
-"""Syntax: find what a user wrote, from the function object that came of it.
+"""Syntax: find the syntax tree of a function object in its source file.
 
-Several lambdas may stand on one line, and a file may have changed since it was loaded. So the file
+One line may contain several lambdas, and a file may have changed since it was loaded. So the file
 is compiled again, and only code that is equal to the function's own, down to the columns of each
 instruction, counts as its source.
 """
@@ -20,7 +20,7 @@ Definition = ast.FunctionDef | ast.Lambda
 
 
 class Uncompilable(Exception):  # noqa: N818 - it is a verdict on a program, not a failure of ours
-    """Say why a function stays interpreted, and where it was written."""
+    """The reason why a function stays interpreted, with its file and line."""
 
     def __init__(self, why: str, file: str, line: int) -> None:
         super().__init__(f"{os.path.basename(file)}:{line} {why}")
@@ -31,7 +31,7 @@ class Uncompilable(Exception):  # noqa: N818 - it is a verdict on a program, not
 
 @dataclass(frozen=True)
 class _Read:
-    """A file as it is now: its functions, and the code that each compiles to."""
+    """The current contents of a file: its functions, and the code objects compiled from it."""
 
     definitions: tuple[Definition, ...]
     codes: tuple[CodeType, ...]
@@ -58,8 +58,10 @@ def find_definition(function: FunctionType) -> Definition:
     ]
     fitting = [d for d in read.definitions if _names_fit(d, code) and _contains(d, spots)]
     if not fitting:
-        raise Uncompilable(f"hides {shown} from us", code.co_filename, code.co_firstlineno)
-    # Of nested functions that contain every instruction, the innermost is the one.
+        raise Uncompilable(
+            f"does not show the source of {shown}", code.co_filename, code.co_firstlineno
+        )
+    # Of nested functions that contain every instruction, the innermost is the right one.
     return max(fitting, key=lambda d: (d.lineno, d.col_offset))
 
 

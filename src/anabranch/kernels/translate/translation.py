@@ -1,7 +1,7 @@
-"""Translation: a user's function, call by call and branch by branch, into lines on scalars.
+"""Translation of a user's function, call by call and branch by branch, into lines on scalars.
 
-Every call to a plain Python function is written out where it stands. What follows an `if` that
-returns is written once for each way that gets there, so a value may have another type on each.
+Every call to a plain Python function is inlined. The statements after an `if` that returns are
+written once for each path that reaches them, so a value may have another type on each.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ Sink = Callable[[Value], None]
 Path = tuple[str, ...]
 
 DEEPEST = 24
-"""How many calls may be written out one inside the other; recursion ends here."""
+"""The maximum depth of inlined calls; recursion ends here."""
 
 
 @dataclass(frozen=True)
 class Test:
-    """A condition: its text, or what it is; and what else is known on either way."""
+    """A condition: its text, or its value if known; and the facts known on either path."""
 
     text: str | bool
     true: tuple[tuple[Path, bool], ...] = ()
@@ -50,7 +50,7 @@ class Test:
 
 @dataclass(frozen=True)
 class CallFrame:
-    """A call being written out. `sink` takes what an output function says."""
+    """A call being inlined. `sink` receives the outputs of an output function."""
 
     function: FunctionType
     names: dict[str, Value]
@@ -59,11 +59,11 @@ class CallFrame:
 
     @property
     def yields(self) -> bool:
-        """Say whether the function is a generator."""
+        """Return whether the function is a generator."""
         return inspect.isgeneratorfunction(self.function)
 
     def narrow(self, facts: Sequence[tuple[Path, bool]]) -> CallFrame:
-        """Return the frame on a way on which some values are known to be None, or not to be."""
+        """Return the frame on a path on which some values are known to be None, or not to be."""
         names = dict(self.names)
         for (name, *fields), is_none in facts:
             if name in names:
@@ -85,7 +85,7 @@ def _narrow(value: Value, fields: Sequence[str], *, is_none: bool) -> Value:
 
 
 class Translator(Writer):
-    """Writes out functions. One of them serves all handlers of a kernel, so that names differ."""
+    """Inline functions. One translator serves all handlers of a kernel, so that names differ."""
 
     def call(
         self,
@@ -95,7 +95,7 @@ class Translator(Writer):
         depth: int,
         sink: Sink | None = None,
     ) -> Value:
-        """Write out a call, and return its value."""
+        """Inline a call, and return its value."""
         if depth > DEEPEST:
             raise Refusal(f"calls {function.__name__} more than {DEEPEST} deep")
         definition = find_definition(function)
@@ -110,7 +110,7 @@ class Translator(Writer):
             raise Uncompilable(str(refusal), _file(frame), definition.lineno) from None
 
     def run(self, body: Sequence[ast.stmt], frame: CallFrame) -> Value:
-        """Write out statements, and return what a return among them returns."""
+        """Write statements, and return the value that a `return` among them returns."""
         for place, line in enumerate(body):
             if isinstance(line, ast.Return):
                 return self._located(line, frame, partial(self._give, line.value, frame))
@@ -137,7 +137,7 @@ class Translator(Writer):
             raise Uncompilable(str(refusal), _file(frame), node.lineno) from None
 
     def _give(self, node: ast.expr | None, frame: CallFrame) -> Value:
-        """Return what a function returns; an output function says it."""
+        """Return the value that a function returns; pass it to the sink if there is one."""
         if frame.sink is None:
             return NONE if node is None else self.expr(node, frame)
         if isinstance(node, ast.IfExp) and not frame.yields:
@@ -149,34 +149,34 @@ class Translator(Writer):
                 lambda f: self._give(node.orelse, f),
             )
         if isinstance(node, ast.Call) and not frame.yields:
-            # What the called function returns is said there, and may differ from way to way.
+            # The called function passes its results to the sink; they may differ from path to path.
             sink = frame.sink
             self._located(node, frame, lambda: calls.call(self, node, frame, sink))
             return NONE
         value = NONE if node is None else self.expr(node, frame)
         if not frame.yields:
-            self.say(value, frame.sink)
+            self.emit(value, frame.sink)
         return NONE
 
-    def say(self, value: Value, sink: Sink) -> None:
-        """Read what an output function returned, as `model.step.collect` does."""
+    def emit(self, value: Value, sink: Sink) -> None:
+        """Pass the outputs in a returned value to the sink, as `model.step.collect` reads them."""
         if value == NONE:
             return
         if isinstance(value, Maybe):
             inner = value.inner
 
-            def say_inner() -> Value:
+            def emit_inner() -> Value:
                 sink(inner)
                 return NONE
 
-            lines, _ = self.aside(say_inner)
+            lines, _ = self.aside(emit_inner)
             self.write_if(value.valid, lines, [])
             return
         for item in value.items if isinstance(value, Listed) else (value,):
             sink(item)
 
     def statement(self, line: ast.stmt, frame: CallFrame) -> None:
-        """Write out one statement that does not return."""
+        """Write one statement that does not return."""
         statements.write(self, line, frame)
 
     def choose(
@@ -186,7 +186,7 @@ class Translator(Writer):
         then: Callable[[CallFrame], Value],
         other: Callable[[CallFrame], Value],
     ) -> Value:
-        """Return the value of the way that a test leads to."""
+        """Write both branches of a test, and return their joined value."""
         if isinstance(test.text, bool):
             return then(frame.narrow(test.true)) if test.text else other(frame.narrow(test.false))
         if_lines, x = self.aside(lambda: then(frame.narrow(test.true)))
@@ -198,7 +198,7 @@ class Translator(Writer):
         return value
 
     def test(self, node: ast.expr, frame: CallFrame) -> Test:
-        """Write out a condition."""
+        """Write a condition, and return it."""
         match node:
             case ast.UnaryOp(op=ast.Not()):
                 inner = self.test(node.operand, frame)
@@ -206,7 +206,7 @@ class Translator(Writer):
                 return Test(text, inner.false, inner.true)
             case ast.BoolOp():
                 return self._test_all(node, frame)
-            case ast.Compare() if _asks_none(node):
+            case ast.Compare() if _is_none_test(node):
                 return self._test_none(node, frame)
         value = self.expr(node, frame)
         path = _path(node)
@@ -226,7 +226,7 @@ class Translator(Writer):
         return Test(text, test.false, test.true)
 
     def _test_all(self, node: ast.BoolOp, frame: CallFrame) -> Test:
-        # `a or b` is `not (not a and not b)`: one way of writing serves both.
+        # `a or b` is `not (not a and not b)`: one translation serves both.
         stops = isinstance(node.op, ast.Or)
         whole = self.test(node.values[0], frame)
         for operand in node.values[1:]:
@@ -235,16 +235,16 @@ class Translator(Writer):
                     return whole
                 whole = self.test(operand, frame)
                 continue
-            goes_on, halts = (whole.false, whole.true) if stops else (whole.true, whole.false)
+            continues, halts = (whole.false, whole.true) if stops else (whole.true, whole.false)
             text = whole.text
             found: list[Test] = []
-            lines, end = self.aside(partial(self._look, operand, frame.narrow(goes_on), found))
+            lines, end = self.aside(partial(self._look, operand, frame.narrow(continues), found))
             condition = f"not {text}" if stops else text
             if end is NEVER:
                 self.write_if(condition, lines, [])
                 return Test(stops, halts if stops else (), () if stops else halts)
             (last,) = found
-            on = (*goes_on, *(last.false if stops else last.true))
+            on = (*continues, *(last.false if stops else last.true))
             off = halts if last.text is (not stops) else ()
             whole = Test(
                 self._combine(condition, text, lines, last, stops=stops),
@@ -270,7 +270,7 @@ class Translator(Writer):
         return name
 
     def expr(self, node: ast.expr, frame: CallFrame) -> Value:
-        """Write out an expression, and return its value."""
+        """Write an expression, and return its value."""
         return self._located(node, frame, partial(self._expr, node, frame))
 
     def _expr(self, node: ast.expr, frame: CallFrame) -> Value:
@@ -291,7 +291,7 @@ class Translator(Writer):
                 return Listed(tuple(self.expr(part, frame) for part in node.elts))
             case ast.Subscript():
                 return calls.subscript(self, self.expr(node.value, frame), node.slice, frame)
-        raise Refusal(f"uses {statements.name_strange(node)}")
+        raise Refusal(f"uses {statements.name_syntax(node)}")
 
     def _operation(
         self,
@@ -316,7 +316,7 @@ class Translator(Writer):
                 return self._truth(self.test(node, frame))
             case ast.UnaryOp():
                 return python_operators.unary(self, node.op, self.expr(node.operand, frame))
-        if _asks_none(node):
+        if _is_none_test(node):
             return self._truth(self.test(node, frame))
         return self._compare(node, frame)
 
@@ -328,7 +328,7 @@ class Translator(Writer):
             return frame.names[name]
         function = frame.function
         if name in function.__code__.co_varnames:
-            raise Refusal(f"reads {name}, which may not be set by then")
+            raise Refusal(f"reads {name}, which may not be set there")
         if name in function.__code__.co_freevars:
             cell = (function.__closure__ or ())[function.__code__.co_freevars.index(name)]
             try:
@@ -347,7 +347,7 @@ class Translator(Writer):
         first = python_operators.compare(self, node.ops[0], left, right)
         if len(node.ops) == 1:
             return first
-        # The middle of `a < b < c` is looked at once, the end only if the beginning holds.
+        # The middle of `a < b < c` is evaluated once, the end only if the first comparison is true.
         held = replace(frame, names={**frame.names, " middle": right})
         middle = ast.copy_location(ast.Name(" middle", ast.Load()), node.comparators[0])
         rest = ast.copy_location(ast.Compare(middle, node.ops[1:], node.comparators[1:]), node)
@@ -380,7 +380,7 @@ def _leaves(line: ast.stmt) -> bool:
 
 
 def _path(node: ast.expr) -> Path:
-    """Return the way to a value that has a name: `home.gauge` is (home, gauge)."""
+    """Return the path to a value that has a name: `home.gauge` is (home, gauge)."""
     if isinstance(node, ast.Name):
         return (node.id,)
     if isinstance(node, ast.Attribute):
@@ -389,8 +389,8 @@ def _path(node: ast.expr) -> Path:
     return ()
 
 
-def _asks_none(node: ast.Compare) -> bool:
-    """Say whether this is `x is None` or `x is not None`."""
+def _is_none_test(node: ast.Compare) -> bool:
+    """Return whether this is `x is None` or `x is not None`."""
     if len(node.ops) > 1 or not isinstance(node.ops[0], ast.Is | ast.IsNot):
         return False
     right = node.comparators[0]
