@@ -120,19 +120,19 @@ def test_the_layout_on_spark_is_drawn_with_its_shards_and_reasons(capsys):
     out, _ = capsys.readouterr()
     assert out.endswith("""
 on Spark, 2 shards
-  no root: shards never meet
+  no root: shards are independent
   ├─ shard 0  Inc (key shard 0 of 2); Read (key shard 0 of 2)
   └─ shard 1  Inc (key shard 1 of 2); Read (key shard 1 of 2)
 
 where event types run
   Inc   in the shard of its key  free within one key: hot keys can be spread
-  Read  in the shard of its key  marker per key: waits for what it depends on
+  Read  in the shard of its key  marker per key: waits for the events it depends on
 
 fields
-  key separates: different values never meet
+  key separates: different values are independent
 
 layout and path
-  keyed: different values of key never meet
+  keyed: different values of key are independent
   columnar path: events are never looked at one by one
   early fold: Inc from files are folded where they are read, to deltas
   Inc: compiled

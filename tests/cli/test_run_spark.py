@@ -78,7 +78,7 @@ def test_differential_files_give_the_answer_of_the_reference(spark, tmp_path, ca
     ]
     assert reasons[0] == reasons[1]
     assert document["layout"] == {
-        "way": "forked", "shards": 2, "reasons": ["apart, from zero: Temp; at the root: Report"],
+        "way": "forked", "shards": 2, "reasons": ["in parallel, from zero: Temp; at the root: Report"],
     }  # fmt: skip
     assert run_command([*command, *MASTER, "--output", folder]) == 2
     assert "already holds the batches of a run" in capsys.readouterr().err

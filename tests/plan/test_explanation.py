@@ -97,7 +97,7 @@ def test_a_hot_slice_is_spread_and_the_lanes_share_its_rate():
     explanation = explain(program, rates)
     lanes = [d.rate for d in explanation.duties if not d.node.children]
     assert sorted(lanes) == [450_000, 450_000, 500_000, 500_000, 500_000]
-    assert "Txn@south brings 1.5M/s, more than one node's 700k/s: it is spread over 3 lanes" in (
+    assert "Txn@south has 1.5M/s, more than one node's 700k/s: it is spread over 3 lanes" in (
         explanation.reasons
     )
 
@@ -167,7 +167,7 @@ def test_rates_that_are_not_worth_a_cut_are_named():
 
 def test_one_slice_of_everything_is_nothing_to_part():
     program, _ = example("value_barrier")
-    assert "Value comes as one slice of 100/s" in why(program).text
+    assert "Value arrives as one slice of 100/s" in why(program).text
 
 
 def test_a_marker_as_frequent_as_its_values_is_named():
@@ -176,15 +176,15 @@ def test_a_marker_as_frequent_as_its_values_is_named():
     rows += [{"type": "Value", "channel": name, "rate": 50} for name in ("a", "b")]
     obstacle = why(program, rates=declare_rates(program, rows))
     assert obstacle.text == (
-        "two Value could run apart, but at these rates Barrier is about as frequent, "
-        "and each calls for a join"
+        "two Value could run in parallel, but at these rates Barrier is about as frequent, "
+        "and each requires a join"
     )
 
 
 def test_an_optimizer_that_never_cuts_is_named():
     obstacle = why(*example("value_barrier")[:1], "keyed", example("value_barrier")[1])
     assert obstacle.missing == "choice"
-    assert "the optimizer 'keyed' never parts them" in obstacle.text
+    assert "the optimizer 'keyed' never separates them" in obstacle.text
 
 
 def test_a_plan_of_several_workers_has_no_obstacles():

@@ -78,7 +78,7 @@ def test_of_two_forks_of_one_type_one_is_taken_so_that_no_delta_is_lost():
     }
     assert join_deltas(program, Both(1, 2), {"ups": 10}) == (11, 2)
     layout = choose_layout(program, 3)
-    assert layout.reasons == ("apart, from zero: Up; at the root: Down and Mark",)
+    assert layout.reasons == ("in parallel, from zero: Up; at the root: Down and Mark",)
     check_layout(program, layout)
 
 
@@ -92,4 +92,4 @@ def test_the_planner_copies_a_state_that_only_markers_change_as_the_layout_does(
     assert (choose_layout(program, 2).way, program.forks) == ("replicated", ())
     structure = explain(program, assume_rates(program)).structure
     assert structure.kind == "forked"
-    assert structure.reasons[0] == "Mark synchronises what lies between: markers stand at the root"
+    assert structure.reasons[0] == "Mark synchronises the events between: markers run at the root"

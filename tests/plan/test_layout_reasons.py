@@ -30,13 +30,13 @@ def test_the_reason_is_given_for_every_type_that_does_not_run_apart():
     assert tell(load("examples/smart_home.py")) == {
         "Temp": ("in the shard of its room", True, "free: any order"),
         "Pressure": ("at the root, in order", False, "ordered"),
-        "Minute": ("at the root, in order", False, "marker: waits for what it depends on"),
+        "Minute": ("at the root, in order", False, "marker: waits for the events it depends on"),
     }
     assert tell(load("examples/inc_dec.py"))["Dec"] == (
         "at the root, in order", False, "free among its own, ordered with Inc",
     )  # fmt: skip
     assert tell(load("examples/exchange.py")) == {
-        "Rate": ("in every shard, in order", False, "it changes what all keys see"),
+        "Rate": ("in every shard, in order", False, "it changes the state that all keys see"),
         "Payment": (
             "in the shard of its customer", True, "it changes the entry of its customer only",
         ),
@@ -46,7 +46,9 @@ def test_the_reason_is_given_for_every_type_that_does_not_run_apart():
 def test_a_hot_key_is_named_where_it_is_spread():
     counter = load("examples/key_counter.py")
     assert tell(counter)["Inc"][2] == "free within one key: hot keys can be spread"
-    assert tell(counter, hot_keys=[1])["Inc"][2] == "free: any order; that of a hot key is spread"
+    assert (
+        tell(counter, hot_keys=[1])["Inc"][2] == "free: any order; events of a hot key are spread"
+    )
 
 
 def test_one_shard_says_what_keeps_events_together():
@@ -80,7 +82,7 @@ def test_a_field_that_does_not_separate_names_the_pair_that_stands_in_the_way():
         state=MapOf(Sum(), by="key"),
     )
     assert explain_fields(program) == [
-        "key separates: different values never meet",
+        "key separates: different values are independent",
         "zone does not separate: Value and Mark depend on each other at different zone",
     ]
     assert explain_fields(load("examples/exchange.py")) == [

@@ -77,7 +77,7 @@ def test_events_that_could_be_kept_apart_by_their_key_are_named_with_the_stateme
     assert choose_layout(transfers(), 8).way == "sequential"
     assert choose_layout(transfers(), 8).reasons[-1] == (
         "keyed: Transfer depends on Transfer whatever their fields are; "
-        'with depends(Transfer, Transfer, same="account") different values of account run apart'
+        'with depends(Transfer, Transfer, same="account") different values of account run in parallel'
     )
     assert choose_layout(transfers(same="account"), 8).way == "keyed"
 
@@ -92,8 +92,8 @@ def test_leaves_that_speak_of_the_state_wait_for_the_root():
         ["Txn"], ["Rule"], ["Txn"],
     )  # fmt: skip
     assert layout.reasons == (
-        "apart, from zero: Txn; at the root: Rule",
-        "what Txn says depends on the state, so it speaks when the root has",
+        "in parallel, from zero: Txn; at the root: Rule",
+        "the output of Txn depends on the state, so it is deferred until the root has it",
     )
 
 
@@ -190,7 +190,7 @@ def test_a_hot_key_is_spread_and_its_markers_go_everywhere():
 
     assert (shards(inc, 2), shards(read, 2)) == (set(range(8)), set(range(8)))
     assert len(shards(inc, 1) | shards(read, 1)) == 1
-    assert layout.reasons[-1] == "Inc of a hot key folds apart, from zero"
+    assert layout.reasons[-1] == "Inc of a hot key is folded in parallel, from zero"
 
 
 def test_a_hot_key_whose_events_keep_an_order_is_not_spread_and_says_so():
@@ -217,7 +217,7 @@ def test_who_speaks_of_a_state_with_many_entries_is_not_folded_apart():
     )
     layout = choose_layout(program, 4)
     assert layout.way == "sequential"
-    assert "forked: what Value says depends on a state with many entries" in layout.reasons
+    assert "forked: the output of Value depends on a state with many entries" in layout.reasons
 
 
 def test_what_reads_a_copy_that_only_markers_write_goes_anywhere():
@@ -250,7 +250,7 @@ def test_two_event_types_that_order_each_other_are_not_spread_over_copies():
     )
     layout = choose_layout(program, 4)
     assert layout.way == "sequential"
-    assert "replicated: some events that are no markers keep an order" in layout.reasons
+    assert "replicated: some events other than markers are ordered" in layout.reasons
     check_layout(program, layout)
 
 

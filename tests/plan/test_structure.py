@@ -117,25 +117,25 @@ def test_kind_and_levels_are_read_from_the_dependence(program, kind, levels):
     ("program", "roles"),
     [
         (value_barrier, {"Value": "free: any order",
-                         "Barrier": "marker: waits for what it depends on"}),
+                         "Barrier": "marker: waits for the events it depends on"}),
         (key_counter, {"Inc": "free: any order",
-                       "Read": "marker per key: waits for what it depends on"}),
+                       "Read": "marker per key: waits for the events it depends on"}),
         (ewma, {"Reading": "ordered per sensor"}),
         (smart_home, {"Temp": "free: any order", "Pressure": "ordered",
-                      "Minute": "marker: waits for what it depends on"}),
+                      "Minute": "marker: waits for the events it depends on"}),
         (inc_dec, {"Inc": "free among its own, ordered with Dec",
                    "Dec": "free among its own, ordered with Inc",
-                   "Mark": "marker: waits for what it depends on"}),
+                   "Mark": "marker: waits for the events it depends on"}),
         (programs.calendar, {"Reading": "free: any order",
-                             "Day": "marker per meter: waits for what it depends on",
-                             "Month": "marker: waits for what it depends on"}),
+                             "Day": "marker per meter: waits for the events it depends on",
+                             "Month": "marker: waits for the events it depends on"}),
         (programs.laned, {"Reading": "free: any order",
-                          "Month": "marker: waits for what it depends on"}),
+                          "Month": "marker: waits for the events it depends on"}),
         (two_keys, {"Position": "ordered per taxi, zone"}),
     ],
 )  # fmt: skip
 def test_each_event_type_has_a_role(program, roles):
-    assert {r.type.__name__: r.describe() for r in read_structure(program).roles} == roles
+    assert {r.event_type.__name__: r.describe() for r in read_structure(program).roles} == roles
 
 
 # Why it is so.
@@ -144,14 +144,14 @@ def test_each_event_type_has_a_role(program, roles):
 @pytest.mark.parametrize(
     ("program", "reasons"),
     [
-        (programs.stateless, ["no event changes the state: every event stands for itself"]),
-        (programs.counted, ["no event depends on another: all of them may be folded apart"]),
+        (programs.stateless, ["no event changes the state: every event is independent"]),
+        (programs.counted, ["no event depends on another: all of them may be folded in parallel"]),
         (programs.ordered, ["Reading depends on Reading whatever their fields are"]),
-        (ewma, ["every dependence asks for equal sensor: different values never meet"]),
+        (ewma, ["every dependence requires equal sensor: different values are independent"]),
         (
             programs.unforked,
             [
-                "Month synchronises what lies between: markers stand at the root",
+                "Month synchronises the events between: markers run at the root",
                 (
                     "there is no fork and join, so Reading and Month share one state: "
                     "`anabranch check --synthesise` looks for a pair"
@@ -161,7 +161,7 @@ def test_each_event_type_has_a_role(program, roles):
         (
             programs.unforked_keyed,
             [
-                "every dependence asks for equal meter: different values never meet",
+                "every dependence requires equal meter: different values are independent",
                 "the state is not kept per meter: with state=MapOf(..., by='meter') it could be",
                 (
                     "there is no fork and join, so Reading and Reading share one state: "
@@ -172,19 +172,19 @@ def test_each_event_type_has_a_role(program, roles):
         (
             inc_dec,
             [
-                "Mark synchronises what lies between: markers stand at the root",
+                "Mark synchronises the events between: markers run at the root",
                 (
-                    "Dec and Inc order each other: the rarer one stands at the root, and only the "
-                    "other runs apart"
+                    "Dec and Inc order each other: the rarer one runs at the root, and only the "
+                    "other runs in parallel"
                 ),
             ],
         ),
         (
             fraud,
             [
-                "Rule synchronises what lies between: markers stand at the root",
+                "Rule synchronises the events between: markers run at the root",
                 (
-                    "Txn says something that depends on the state, so its nodes need their part of "
+                    "the output of Txn depends on the state, so its nodes need their part of "
                     "the state after each marker"
                 ),
             ],
@@ -192,22 +192,22 @@ def test_each_event_type_has_a_role(program, roles):
         (
             tangled_below_a_marker,
             [
-                "Hour synchronises what lies between: markers stand at the root",
+                "Hour synchronises the events between: markers run at the root",
                 (
-                    "no field separates: Position–Position asks for equal taxi; Position–Tip asks "
-                    "for equal zone; Tip–Tip asks for equal zone, and nothing below the markers is "
+                    "no field separates: Position–Position requires equal taxi; Position–Tip requires "
+                    "equal zone; Tip–Tip requires equal zone, and nothing below the markers is "
                     "free"
                 ),
             ],
         ),
-        (two_orders, ["these never meet: Position; Hour"]),
-        (key_and_order, ["these never meet: Position; Hour"]),
+        (two_orders, ["these are independent: Position; Hour"]),
+        (key_and_order, ["these are independent: Position; Hour"]),
         (
             two_fields,
             [
                 (
-                    "no field separates: Position–Position asks for equal taxi; "
-                    "Position–Tip asks for equal zone; Tip–Tip asks for equal zone"
+                    "no field separates: Position–Position requires equal taxi; "
+                    "Position–Tip requires equal zone; Tip–Tip requires equal zone"
                 )
             ],
         ),
@@ -220,7 +220,7 @@ def test_reasons_are_given_in_words(program, reasons):
 def test_two_markers_synchronise_together():
     program = build(depends(Hour, Tip, Hour), depends(Position, Tip, Position))
     assert read_structure(program).reasons == (
-        "Position and Hour synchronise what lies between: markers stand at the root",
+        "Position and Hour synchronise the events between: markers run at the root",
     )
 
 

@@ -35,14 +35,14 @@ def faults_of(program, plan):
 def test_an_increment_and_a_read_of_one_key_are_not_for_siblings():
     plan = side_by_side(take(Inc, key=1), take(Read, key=1))
     assert faults_of(key_counter, plan) == [
-        "V2 at node 0.0: Inc[key=1] depends on Read[key=1] with 0.1"
+        "V2 at node 0.0: Inc[key=1] depends on Read[key=1] at node 0.1"
     ]
 
 
 def test_one_event_type_is_not_for_two_siblings():
     plan = side_by_side(take(Inc, key=1), take(Inc, key=1))
     assert faults_of(key_counter, plan) == [
-        "V2 at node 0.0: Inc[key=1] is also with 0.1 as Inc[key=1]"
+        "V2 at node 0.0: Inc[key=1] is also at node 0.1 as Inc[key=1]"
     ]
 
 
@@ -51,7 +51,7 @@ def test_a_state_type_has_to_handle_the_event_types_of_its_worker():
     plan = Plan(PlanNode(Minute, state="home", children=(PlanNode(Temp, state="rooms"), gauge)))
     assert faults_of(smart_home, plan) == [
         "V1 at node 0.1: state type 'gauge' does not handle Temp",
-        "V2 at node 0.0: Temp is also with 0.1 as Temp",
+        "V2 at node 0.0: Temp is also at node 0.1 as Temp",
     ]
 
 
@@ -77,7 +77,7 @@ def test_an_unknown_state_type_is_named_and_nothing_else_is_said_of_its_worker()
     assert faults_of(typed, plan) == [
         "V1 at node 0: there is no fork year -> year, decade",
         "V1 at node 0.1: the program has no state type 'decade'",
-        "V2 at node 0.0: Reading depends on Month with 0.1",
+        "V2 at node 0.0: Reading depends on Month at node 0.1",
     ]
 
 
@@ -122,7 +122,7 @@ def test_cousins_are_compared_too():
     left = PlanNode(children=(PlanNode(take(Inc, key=1)), PlanNode(take(Inc, key=2))))
     right = PlanNode(children=(PlanNode(take(Inc, key=3)), PlanNode(take(Read, key=2))))
     assert faults_of(key_counter, Plan(PlanNode(children=(left, right)))) == [
-        "V2 at node 0.0.1: Inc[key=2] depends on Read[key=2] with 0.1.1"
+        "V2 at node 0.0.1: Inc[key=2] depends on Read[key=2] at node 0.1.1"
     ]
 
 
@@ -132,8 +132,8 @@ def test_an_uncle_is_compared_with_those_below_his_sibling():
     )
     plan = Plan(PlanNode(children=(left, PlanNode(take(Inc, key=1, channel="a")))))
     assert faults_of(key_counter, plan) == [
-        "V2 at node 0.0: Read[key=1] depends on Inc[key=1]@a with 0.1",
-        "V2 at node 0.0.0: Inc[key=1] is also with 0.1 as Inc[key=1]@a",
+        "V2 at node 0.0: Read[key=1] depends on Inc[key=1]@a at node 0.1",
+        "V2 at node 0.0.0: Inc[key=1] is also at node 0.1 as Inc[key=1]@a",
     ]
 
 
@@ -150,10 +150,10 @@ def test_one_worker_may_hold_what_depends_and_overlaps():
 def test_every_pair_at_fault_is_reported():
     plan = side_by_side((take(Inc, key=1), take(Read, key=1)), (take(Inc, key=1), Read))
     assert faults_of(key_counter, plan) == [
-        "V2 at node 0.0: Inc[key=1] is also with 0.1 as Inc[key=1]",
-        "V2 at node 0.0: Inc[key=1] depends on Read with 0.1",
-        "V2 at node 0.0: Read[key=1] depends on Inc[key=1] with 0.1",
-        "V2 at node 0.0: Read[key=1] is also with 0.1 as Read",
+        "V2 at node 0.0: Inc[key=1] is also at node 0.1 as Inc[key=1]",
+        "V2 at node 0.0: Inc[key=1] depends on Read at node 0.1",
+        "V2 at node 0.0: Read[key=1] depends on Inc[key=1] at node 0.1",
+        "V2 at node 0.0: Read[key=1] is also at node 0.1 as Read",
     ]
 
 
@@ -191,14 +191,14 @@ def test_channels_separate_what_is_independent():
 
 def test_channels_do_not_separate_what_depends():
     plan = side_by_side(take(Sensed, channel="a"), take(Sensed, channel="b"))
-    assert faults_of(ewma, plan) == ["V2 at node 0.0: Reading@a depends on Reading@b with 0.1"]
+    assert faults_of(ewma, plan) == ["V2 at node 0.0: Reading@a depends on Reading@b at node 0.1"]
     plan = side_by_side(take(Txn, channel="a"), take(Rule, channel="b"))
-    assert faults_of(fraud, plan) == ["V2 at node 0.0: Txn@a depends on Rule@b with 0.1"]
+    assert faults_of(fraud, plan) == ["V2 at node 0.0: Txn@a depends on Rule@b at node 0.1"]
 
 
 def test_a_channel_overlaps_with_every_channel():
     plan = side_by_side(take(Txn, channel="a"), Txn, Rule)
-    assert faults_of(fraud, plan) == ["V2 at node 0.0: Txn@a is also with 0.1 as Txn"]
+    assert faults_of(fraud, plan) == ["V2 at node 0.0: Txn@a is also at node 0.1 as Txn"]
 
 
 def test_lanes_separate_what_is_independent_and_nothing_else():
@@ -207,11 +207,11 @@ def test_lanes_separate_what_is_independent_and_nothing_else():
     assert find_faults(fraud, plan) == []
     plan = side_by_side(*(take(Sensed, lane=lane) for lane in lanes))
     assert faults_of(ewma, plan) == [
-        "V2 at node 0.0: Reading[lane in 0/2] depends on Reading[lane in 1/2] with 0.1"
+        "V2 at node 0.0: Reading[lane in 0/2] depends on Reading[lane in 1/2] at node 0.1"
     ]
     plan = side_by_side(take(Inc, key=1, lane=lanes[0]), take(Read, key=1, lane=lanes[1]))
     assert faults_of(key_counter, plan) == [
-        "V2 at node 0.0: Inc[lane in 0/2, key=1] depends on Read[lane in 1/2, key=1] with 0.1"
+        "V2 at node 0.0: Inc[lane in 0/2, key=1] depends on Read[lane in 1/2, key=1] at node 0.1"
     ]
 
 
@@ -220,7 +220,7 @@ def test_canonical_lanes_are_cut_by_lane_only():
     assert find_faults(laned, side_by_side(*by_lane, Month)) == []
     by_channel = [take(Reading, channel=name) for name in ("a", "b")]
     assert faults_of(laned, side_by_side(*by_channel, Month)) == [
-        "V2 at node 0.0: Reading@a depends on Reading@b with 0.1"
+        "V2 at node 0.0: Reading@a depends on Reading@b at node 0.1"
     ]
 
 
@@ -251,7 +251,7 @@ def test_an_invalid_plan_is_refused_with_every_reason():
     with pytest.raises(PlanError) as refused:
         check_plan(key_counter, plan)
     assert str(refused.value).splitlines()[0] == "plan 'torn' is not valid for program"
-    assert refused.value.got == "V2 at node 0.0: Inc[key=1] depends on Read[key=1] with 0.1"
+    assert refused.value.got == "V2 at node 0.0: Inc[key=1] depends on Read[key=1] at node 0.1"
     assert refused.value.expected.startswith("V1 (state types fit) and V2")
     assert refused.value.where == key_counter.where
 
@@ -301,7 +301,8 @@ def test_v2_is_its_definition(root):
     for fault in found:
         assert any(
             fault.node == p
-            and fault.reason in (f"{x} is also with {q} as {y}", f"{x} depends on {y} with {q}")
+            and fault.reason
+            in (f"{x} is also at node {q} as {y}", f"{x} depends on {y} at node {q}")
             for p, q, x, y in texts
         )
 

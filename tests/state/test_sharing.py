@@ -157,7 +157,7 @@ def test_control_events_come_to_every_shard_and_are_counted_in_one():
 
 def test_the_run_says_what_it_makes_of_it():
     assert explain_run(bank) == [
-        "shared: Rate changes what all see, in every shard; different values of user never meet",
+        "shared: Rate changes the state that all keys see, in every shard; different values of user are independent",
         (
             "speculative: one shard folds in order what would fold apart, to take back what it said; "
             "what all see changes everywhere at once"

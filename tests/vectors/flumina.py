@@ -380,12 +380,12 @@ INVALID: dict[str, Invalid] = {
     "increment beside read of one key": Invalid(
         key_counter,
         Plan(PlanNode(children=(PlanNode(take(Inc, key=1)), PlanNode(take(Read, key=1))))),
-        ["V2 at node 0.0: Inc[key=1] depends on Read[key=1] with 0.1"],
+        ["V2 at node 0.0: Inc[key=1] depends on Read[key=1] at node 0.1"],
     ),
     "one event type on two siblings": Invalid(
         key_counter,
         Plan(PlanNode(Read, children=(PlanNode(take(Inc, key=1)), PlanNode(Inc)))),
-        ["V2 at node 0.0: Inc[key=1] is also with 0.1 as Inc"],
+        ["V2 at node 0.0: Inc[key=1] is also at node 0.1 as Inc"],
     ),
     "an event type that the state does not handle": Invalid(
         home.smart_home,

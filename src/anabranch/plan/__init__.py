@@ -1,4 +1,4 @@
-"""Plans: trees of nodes, and what makes one valid for a program."""
+"""Plans: trees of plan nodes, and the rules that make one valid for a program."""
 
 from anabranch.plan.layouts import Layout, choose_layout
 from anabranch.plan.tree import Plan, PlanNode

@@ -1,6 +1,6 @@
-"""Assembly: from a tree of event types to a typed binary tree of nodes.
+"""Assembly: turn a tree of event types into a typed binary tree of plan nodes.
 
-An optimizer says which slices stand above which. A program forks in two, and only between state
+An optimizer decides which slices are above which. A program forks in two, and only between state
 types that fit, so a node with many children becomes several nodes.
 """
 
@@ -14,7 +14,7 @@ from anabranch.plan.pricing.rates import Load
 from anabranch.plan.tree import PlanNode, pair_up
 
 _LONGEST_LADDER = 64
-"""More children than this are balanced: a ladder of a thousand rungs helps nobody."""
+"""More children than this are balanced: a ladder of a thousand rungs is of no use."""
 
 _MOST_TRIED = 7
 """With more children than this, forks between unlike types are tried in order of height only."""
@@ -22,7 +22,7 @@ _MOST_TRIED = 7
 
 @dataclass(frozen=True)
 class TypeNode:
-    """Some loads that stand together, and what stands below them."""
+    """Loads of one node, and the nodes below it."""
 
     loads: tuple[Load, ...] = ()
     children: tuple[TypeNode, ...] = ()
@@ -35,11 +35,11 @@ class TypeNode:
 
 
 Known = dict[tuple[TypeNode, str], PlanNode | None]
-"""What has been assembled of a node in a state type."""
+"""The result of assembling a node in a state type."""
 
 
 def place_by_rate(node: TypeNode, machines: Sequence[str]) -> TypeNode:
-    """Put each node where most of its own events arrive; an empty one on the first machine."""
+    """Place each node where most of its own events arrive; an empty one on the first machine."""
     arriving: dict[str, float] = {}
     for load in node.loads:
         arriving[load.machine] = arriving.get(load.machine, 0.0) + load.rate
@@ -49,7 +49,7 @@ def place_by_rate(node: TypeNode, machines: Sequence[str]) -> TypeNode:
 
 
 def place_at(node: TypeNode, machine: str) -> TypeNode:
-    """Put every node on one machine."""
+    """Place every node on one machine."""
     return TypeNode(node.loads, tuple(place_at(c, machine) for c in node.children), machine)
 
 
@@ -58,8 +58,8 @@ def assemble_lowest(
 ) -> PlanNode | None:
     """Return the lowest node tree in which one child at a time is forked off, as Flumina does.
 
-    None if no chain of the program's forks leads from the state type to the leaves' event types. What has
-    been assembled once is `known`: there are far more ways to get to a rest than there are rests.
+    None if no chain of the program's forks leads from the state type to the leaves' event types. Results
+    are cached in `known`: many choices lead to the same remaining children.
     """
     state = state or program.initial.name
     known = {} if known is None else known
@@ -97,15 +97,15 @@ def _assemble_lowest(program: Program, node: TypeNode, state: str, known: Known)
                     if best is None or candidate.height < best.height:
                         best = candidate
             if alike and found:
-                break  # The highest child came first, and no other choice is lower.
+                break  # The highest child is the first choice, and no other choice is lower.
     return best
 
 
 def _choose_first(node: TypeNode) -> list[tuple[TypeNode, TypeNode]]:
-    """Return ways to take one child and leave the rest together, the highest child first.
+    """Return the choices of one child and the remaining ones, the highest child first.
 
     Where both sides are of one type, that is best: the sides' heights are then as even as a
-    one-by-one split allows. Of children that do not differ one is tried.
+    one-by-one split allows. Of equal children, one is tried.
     """
     ordered = sorted(node.children, key=_type_height, reverse=True)
     tried: list[tuple[TypeNode, TypeNode]] = []
@@ -128,8 +128,8 @@ def assemble_balanced(
 ) -> PlanNode | None:
     """Return a node tree whose forks are balanced, where the state type forks into its own kind.
 
-    Children on one machine are put together first, so that their states meet before they travel.
-    Where types differ, fall back to forking one child off at a time.
+    Children on one machine are grouped first, so that their states are joined before they are sent.
+    Where types differ, children are forked off one at a time.
     """
     state = state or program.initial.name
     if not program.state_type(state).handles(node.event_types()):

@@ -12,7 +12,7 @@ from anabranch.plan.tree import Plan, PlanNode
 
 
 def enumerate_plans(program: Program, slices: Sequence[Slice]) -> Iterator[Plan]:
-    """Yield every valid plan over these slices, up to the order of sides that fork alike.
+    """Yield every valid plan over these slices, up to the order of equal sides.
 
     At each node some slices stay; the others must fall into two groups that do not depend on
     each other. The number of plans grows faster than exponentially: this is for small programs.
@@ -45,7 +45,7 @@ def _enumerate(program: Program, slices: tuple[Slice, ...], state: str) -> Itera
 def split(
     program: Program, slices: Sequence[Slice]
 ) -> Iterator[tuple[tuple[Slice, ...], tuple[Slice, ...]]]:
-    """Yield each way to cut slices into two independent groups; the first stays on the left."""
+    """Yield each split of slices into two independent groups; the first slice stays on the left."""
     groups = connect(program.dependence, slices)
     first, others = groups[0], groups[1:]
     for size in range(len(others)):

@@ -1,6 +1,6 @@
-"""Explanations: what a program lets run apart, which plan follows from it, and why.
+"""Explanations: what can run in parallel in a program, which plan follows from it, and why.
 
-Pure data, with a plain text and a JSON form; nothing here changes a plan.
+Pure data, with a plain text and a JSON form; this module changes no plan.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from anabranch.errors import InputError, PlanError
 from anabranch.model.program import Program
 from anabranch.plan.implied_forks import add_copies
-from anabranch.plan.obstacles import Obstacle, ask_why_one_node, note_plan
+from anabranch.plan.obstacles import Obstacle, explain_one_node, note_plan
 from anabranch.plan.optimizers import OPTIMIZERS
 from anabranch.plan.pricing.cost import Cost, price
 from anabranch.plan.pricing.duties import (
@@ -30,14 +30,14 @@ from anabranch.plan.structure import Level, Structure, read_structure
 from anabranch.plan.tree import Plan
 
 APART = "·"
-"""How independence is shown in the table."""
+"""The sign for independence in the table."""
 
 _WIDTH = 78
-"""Where sentences are wrapped; tables are as wide as they need to be."""
+"""The column at which sentences are wrapped; tables are as wide as necessary."""
 
 
 class Rival(NamedTuple):
-    """What one optimizer makes of a program: a plan and its cost, or the reason why not."""
+    """The result of one optimizer for a program: a plan and its cost, or the reason for no plan."""
 
     optimizer: str
     plan: Plan | None
@@ -45,7 +45,7 @@ class Rival(NamedTuple):
     reason: str
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Return the result as plain data."""
         return {
             "optimizer": self.optimizer,
             "nodes": len(self.plan.nodes()) if self.plan else None,
@@ -57,9 +57,9 @@ class Rival(NamedTuple):
 
 @dataclass(frozen=True)
 class Explanation:
-    """A program's dependence, structure and plan, with the reasons in words.
+    """A program's dependence, structure and plan, with the reasons as text.
 
-    `obstacles` answers the question why everything is on one node; it is empty if it is not.
+    `obstacles` holds why everything is on one node; it is empty for a plan of several nodes.
     """
 
     program: Program
@@ -73,12 +73,12 @@ class Explanation:
 
     @property
     def keeps_up(self) -> bool:
-        """Say whether no node has more to do than time to do it."""
+        """Return whether no node is busy for more than all of its time."""
         return self.cost.busiest <= 1
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Return why the plan is as it is: what the program allows, then what rates made of it."""
+        """Return the reasons for the plan: what the program allows, then the effects of the rates."""
         return (*self.structure.reasons, *self.notes)
 
     def dependence_rows(self) -> list[list[str]]:
@@ -93,7 +93,7 @@ class Explanation:
             f"{self.program.name}: {self.structure.kind}, {count_nodes(self.plan)}",
             _title("dependence", _align([["", *self._types()], *self.dependence_rows()])),
             _title(
-                "event_types",
+                "event types",
                 _align([[r.event_type.__name__, r.describe()] for r in self.structure.roles]),
             ),
             _title("cut", _number(describe_levels(self.structure.levels))),
@@ -105,7 +105,7 @@ class Explanation:
         return "\n\n".join(section for section in sections if section) + "\n"
 
     def plan_rows(self) -> list[list[str]]:
-        """Return the plan as a table: the tree, then rate, syncs, time, and as needed more."""
+        """Return the plan as a table: the tree, then rate, syncs, time, and more as needed."""
         several = len({duty.node.state for duty in self.duties}) > 1
         placed = any(duty.node.machine for duty in self.duties)
         head = ["node", "events", "syncs", "busy"]
@@ -160,9 +160,9 @@ class Explanation:
 def explain(
     program: Program, rates: Rates, optimizer: str = "best", machines: Sequence[str] = ()
 ) -> Explanation:
-    """Plan a program at these rates, and say why the plan is what it is.
+    """Plan a program at these rates, and return the plan with its reasons.
 
-    Where only markers change a state, it forks by copying, on Spark as in any plan.
+    A state that only markers change forks by copying, on Spark as in any plan.
     """
     program = add_copies(program)
     if optimizer not in OPTIMIZERS:
@@ -175,7 +175,7 @@ def explain(
     plan = OPTIMIZERS[optimizer](program, rates, machines)
     duties = list_duties(program, plan, rates)
     notes = note_plan(program, plan, rates, duties)
-    obstacles = ask_why_one_node(program, structure, plan, rates) if len(duties) == 1 else ()
+    obstacles = explain_one_node(program, structure, plan, rates) if len(duties) == 1 else ()
     cost = price(program, plan, rates)
     return Explanation(
         program, rates, structure, plan, tuple(duties.values()), cost, notes, obstacles
@@ -183,7 +183,7 @@ def explain(
 
 
 def compare(program: Program, rates: Rates, machines: Sequence[str] = ()) -> list[Rival]:
-    """Return what each optimizer makes of a program at these rates."""
+    """Return the result of each optimizer for a program at these rates."""
     program = add_copies(program)
     rivals = []
     for name, optimize in OPTIMIZERS.items():
@@ -219,7 +219,7 @@ def write_comparison(rivals: Iterable[Rival]) -> str:
 
 
 def describe_pair(program: Program, a: type, b: type) -> str:
-    """Say when two event types depend on each other: `·`, `always`, `same key`."""
+    """Return when two event types depend on each other: `·`, `always`, `same key`."""
     restrictions = program.dependence.restrictions(a, b)
     if not restrictions:
         return APART
@@ -230,7 +230,7 @@ def describe_pair(program: Program, a: type, b: type) -> str:
 
 
 def describe_levels(levels: Iterable[Level]) -> list[str]:
-    """Say what each level cuts by."""
+    """Return, for each level, what it cuts by."""
     lines = []
     for level in levels:
         if level.keys:
@@ -240,11 +240,11 @@ def describe_levels(levels: Iterable[Level]) -> list[str]:
             below = ", ".join(event_type.__name__ for event_type in level.below)
             inside = f" within each {', '.join(level.keys)}" if level.keys else ""
             lines.append(f"{top} above {below}{inside}" if below else f"{top}{inside}")
-    return lines or ["nothing: the dependence holds everything together"]
+    return lines or ["nothing: the dependence connects all events"]
 
 
 def describe_cost(cost: Cost) -> list[str]:
-    """Say what a plan costs."""
+    """Return the cost of a plan as text."""
     rounds = (
         f"{cost.rounds:,.3g} rounds of synchronization a second" if cost.rounds else "no rounds"
     )
@@ -257,7 +257,7 @@ def describe_cost(cost: Cost) -> list[str]:
 
 
 def describe_node(duty: Duty) -> str:
-    """Say what a node answers for."""
+    """Return the slices of a node as text."""
     named = [
         f"{event_type} ({cut})" if cut else event_type
         for event_type, cut in name_slices(duty.node.slices)
@@ -281,7 +281,7 @@ def _describe_duty(duty: Duty) -> dict[str, Any]:
 
 
 def _grow_stems(duties: Sequence[Duty]) -> list[str]:
-    """Return the lines of the tree that lead to each node, in the order of a walk."""
+    """Return the tree lines in front of each node, in the order of a walk."""
     stems = []
     for duty in duties:
         sides = duty.path.split(".")[1:]

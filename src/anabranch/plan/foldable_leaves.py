@@ -1,4 +1,4 @@
-"""Leaves: which events may be folded from zero, beside the state they belong to, and joined later."""
+"""Foldable leaves: the events that may be folded from zero and joined to the state later."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from anabranch.model.step import add_delta
 
 
 class Branch(NamedTuple):
-    """A fork from a state type to two smaller ones, and the event types that go left and right."""
+    """A fork from a state type to two smaller ones, and the event types of the left and right side."""
 
     fork: ForkJoin
     left: Slices
@@ -23,11 +23,11 @@ class Branch(NamedTuple):
 
 
 def find_leaf_types(program: Program) -> dict[EventType, str]:
-    """Return the event types that leaves may fold from zero, each with the state type that does.
+    """Return the event types that leaves may fold from zero, each with the state type of its leaf.
 
-    Such an event type is free: the law of zero (`join(s, update(zero, e)) == update(s, e)`) is promised of
+    Such an event type is free: the law of zero (`join(s, update(zero, e)) == update(s, e)`) is promised for
     event types that do not depend on themselves. Of two event types that depend on each other without being
-    markers (inc and dec), the one that the program names first is free of the other.
+    markers (inc and dec), the one that the program names first may be folded.
     """
     dependence = program.dependence
     types = _list_types(program, find_branches(program))
@@ -59,7 +59,7 @@ def find_silent_leaves(program: Program) -> dict[EventType, str]:
 def find_branches(program: Program) -> dict[str, Branch]:
     """Return the forks that lead from the initial state type to types that fold from zero.
 
-    There is at most one for each state type: what is forked apart in two ways could not be joined.
+    There is at most one for each state type: a state forked in two different ways could not be joined.
     """
     found: dict[str, Branch] = {}
 
@@ -78,7 +78,7 @@ def find_branches(program: Program) -> dict[str, Branch]:
 
 
 def join_deltas(program: Program, state: Any, deltas: Mapping[str, Any]) -> Any:
-    """Return a state of the initial type with what leaves folded from zero, by state type."""
+    """Return a state of the initial type joined with the deltas of the leaves, by state type."""
     name = program.initial.name
     if name in deltas:
         return add_delta(program.initial.shape, state, deltas[name])

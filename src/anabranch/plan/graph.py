@@ -1,8 +1,8 @@
-"""The dependence graph on slices, kept as bundles so that a thousand slices stay cheap.
+"""The dependence graph on slices, stored as bundles so that a thousand slices stay cheap.
 
-A dependence between two event types connects many slices at once: everything on one side of it with
-everything on the other. Keeping such a bundle whole is linear where its edges are quadratic.
-Slices that share events are connected too: two nodes side by side can't both answer for them.
+A dependence between two event types connects many slices at once: all on one side of it with
+all on the other. Such a bundle takes linear space where its edges are quadratic.
+Slices that share events are connected too: two nodes side by side can't both handle them.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from anabranch.model.slices import Equals, Shard, Slice, choices_overlap
 
 @dataclass
 class Bundle:
-    """Two groups of slices, by number, of which none in one may run beside any in the other."""
+    """Two groups of slices, by number; no slice of one may run in parallel with one of the other."""
 
     left: list[int] = field(default_factory=list)
     right: list[int] = field(default_factory=list)
 
 
 def bundle_up(dependence: Dependence, slices: Sequence[Slice]) -> list[Bundle]:
-    """Return what must not run side by side, because it depends or overlaps, as bundles."""
+    """Return the slices that must not run in parallel, because they depend or overlap, as bundles."""
     by_type: dict[type, list[int]] = {}
     for number, part in enumerate(slices):
         by_type.setdefault(part.event_type, []).append(number)
@@ -40,7 +40,7 @@ def bundle_up(dependence: Dependence, slices: Sequence[Slice]) -> list[Bundle]:
 def _bundle_pair(
     slices: Sequence[Slice], lefts: list[int], rights: list[int], same: Same
 ) -> list[Bundle]:
-    """Group slices by the exact values they are cut by; compare one by one where they are not."""
+    """Return the bundles of two event types: by the exact values of cuts, else compared one by one."""
     exact: dict[tuple[object, ...], Bundle] = {}
     loose_left: list[int] = []
     loose_right: list[int] = []
@@ -60,7 +60,7 @@ def _bundle_pair(
 
 
 def _find_even_shards(parts: Sequence[Slice], fields: Iterable[str]) -> set[str]:
-    """Return the fields that all are cut by into the same shards: these are exact too."""
+    """Return the fields by which all slices are cut into the same shards: these are exact too."""
     found = set()
     for name in fields:
         cuts = {
@@ -73,16 +73,16 @@ def _find_even_shards(parts: Sequence[Slice], fields: Iterable[str]) -> set[str]
 
 
 def _bundle_overlaps(slices: Sequence[Slice], numbers: list[int]) -> list[Bundle]:
-    """Connect slices of one event type that share events; compare only those that might."""
+    """Return the bundles of slices of one event type that share events; compare only candidates."""
     parts = [slices[n] for n in numbers]
     fields = {name for part in parts for name, _ in part.where}
     sourced = all(part.channel is not None for part in parts)
-    telling = _find_even_shards(parts, fields) | {
+    exact = _find_even_shards(parts, fields) | {
         name for name in fields if all(isinstance(part.choice(name), Equals) for part in parts)
     }
     near: dict[tuple[object, ...], list[int]] = {}
     for number, part in zip(numbers, parts, strict=True):
-        cut = tuple(part.choice(name) for name in sorted(telling))
+        cut = tuple(part.choice(name) for name in sorted(exact))
         near.setdefault((part.channel if sourced else None, *cut), []).append(number)
     bundles = []
     for group in near.values():
@@ -106,7 +106,7 @@ def _bundle_one(
 
 
 class Islands:
-    """Connected components, grown one slice at a time (union-find)."""
+    """Connected components, to which slices are added one at a time (union-find)."""
 
     def __init__(self, count: int, bundles: Sequence[Bundle]) -> None:
         self._parent = list(range(count))
@@ -119,14 +119,14 @@ class Islands:
         self.count = 0
 
     def add(self, slice_number: int) -> int:
-        """Add a slice and connect it; return how many components there are now."""
+        """Add a slice and connect it; return the number of components."""
         self.count += 1
         for bundle, side in self._sides[slice_number]:
             mine, across = self._present[bundle][side], self._present[bundle][1 - side]
             mine.append(slice_number)
             if not across:
                 continue
-            # What waits on a side becomes one component as soon as the other side has somebody.
+            # Slices that wait on a side become one component when the other side has its first slice.
             for other in (*across, *mine):
                 self._union(slice_number, other)
             del mine[1:], across[1:]

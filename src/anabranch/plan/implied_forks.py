@@ -1,7 +1,7 @@
-"""Copies: the fork that a program need not declare.
+"""Implied forks: the fork by copying that a program need not declare.
 
 Where only markers change the state, each part of a plan below them may hold a copy of it. Such a program
-forks by copying and joins by keeping either copy, whatever its state is.
+forks by copying and joins by keeping either copy, for any type of state.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ def find_writers(program: Program) -> tuple[EventType, ...]:
 
 
 def only_markers_write(program: Program) -> bool:
-    """Return whether the state changes at markers only, and there is one that changes it."""
+    """Return whether the state changes at markers only, and at least one marker changes it."""
     writers = find_writers(program)
     return bool(writers) and set(writers) <= set(program.markers)
 
 
 def add_copies(program: Program) -> Program:
-    """Return the program with a fork that copies its state, if it has none and needs no other."""
+    """Return the program with a fork that copies its state, if it has no fork and copies suffice."""
     name = program.initial.name
     if program.find_fork(name, name, name) is not None or not only_markers_write(program):
         return program

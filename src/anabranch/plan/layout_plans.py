@@ -1,12 +1,12 @@
-"""Layouts as plans: the tree of nodes that a program laid over shards realises.
+"""Layouts as plans: the tree of plan nodes that a layout over shards realises.
 
-A layout (`Layout`) says which shard an event goes to; a plan says which node answers for it. This
-module writes the first as the second, so that one rule, `plan.validity`, decides whether either is
-right: every job is checked by it before it starts, `explain` draws this plan, and `simulate` runs it.
+A layout (`Layout`) maps an event to a shard; a plan maps it to a plan node. This module converts a
+layout to a plan, so that one check, `plan.validity`, decides whether either is right: every job is
+checked by it before it starts, `explain` draws this plan, and `simulate` runs it.
 
-The machines of such a plan are the shards (`shard 3`) and what stands above them: `root`, or of a hot key
-the root in one of the shards (`root 3`). A layout that lets `every shard` follow the markers itself
-realises the plan in which they stand at the root: each shard holds what the root would hand it.
+The machines of such a plan are the shards (`shard 3`) and the machine above them: `root`, or for a hot
+key the root in one of the shards (`root 3`). A layout in which `every shard` follows the markers itself
+realises the plan with the markers at the root: each shard holds the state that the root would send it.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from anabranch.plan.tree import Plan, PlanNode
 from anabranch.plan.validity import find_faults
 
 ROOT = "root"
-"""The machine of what runs in the root operator."""
+"""The machine of nodes in the root operator."""
 
 EVERY_SHARD = "every shard"
 """The machine of markers that each shard follows itself."""
 
 Parts = Callable[[EventType, int], list[Slice]]
-"""Return the slices of an event type that a shard answers for."""
+"""A function that returns the slices of an event type in a shard."""
 
 
 def plan_layout(program: Program, layout: Layout) -> tuple[Program, Plan]:
-    """Return the plan that a layout realises, and the program with the forks that it takes.
+    """Return the plan that a layout realises, and the program with the forks that the plan needs.
 
-    The program is the one that was given, unless shards copy a state that declares no fork.
+    The program is unchanged, unless shards copy a state that declares no fork.
     """
     name = f"on Spark, {layout.shards} shard{'s' if layout.shards > 1 else ''}"
     if layout.shards == 1:
@@ -51,7 +51,7 @@ def plan_layout(program: Program, layout: Layout) -> tuple[Program, Plan]:
 
 
 def check_layout(program: Program, layout: Layout) -> None:
-    """Refuse to run a layout whose plan is not valid: it could give another answer than the program.
+    """Raise PlanError for a layout whose plan is not valid: its results could be wrong.
 
     No program should get such a layout, so this is a defect of Anabranch and not of the program.
     """
@@ -59,7 +59,7 @@ def check_layout(program: Program, layout: Layout) -> None:
     faults = find_faults(forked, plan)
     if faults:
         raise PlanError(
-            f"{program.name} can't be laid over {layout.shards} shards as {layout.way}: this is a "
+            f"{program.name} has no valid {layout.way} layout over {layout.shards} shards: this is a "
             "defect of Anabranch, nothing was run",
             where=program.where,
             expected="V1 (state types fit) and V2 (shards side by side are independent)",
@@ -69,7 +69,7 @@ def check_layout(program: Program, layout: Layout) -> None:
 
 
 def _grow_keyed(program: Program, layout: Layout) -> PlanNode:
-    """Return one node per shard of keys, and beside them a tree of its own for each hot key."""
+    """Return one node per shard of keys, and a separate tree for each hot key."""
     state = program.initial.name
     (key,) = layout.keys
 
@@ -84,7 +84,7 @@ def _grow_keyed(program: Program, layout: Layout) -> PlanNode:
 
 
 def _grow_hot(program: Program, layout: Layout, key: str, value: Any) -> PlanNode:
-    """Return the tree of a hot key: its free events in every shard, the others at a root of its own."""
+    """Return the tree of a hot key: its free events in every shard, the others at the key's own root."""
 
     def cut(event_type: EventType, number: int) -> list[Slice]:
         return [_take(event_type, {key: value, LANE: Shard(number, layout.shards)})]
@@ -96,7 +96,7 @@ def _grow_hot(program: Program, layout: Layout, key: str, value: Any) -> PlanNod
 
 
 def _grow_below_markers(program: Program, layout: Layout) -> PlanNode:
-    """Return what all shards follow at the root, and below it one node per shard."""
+    """Return a root with the events that all shards follow, and below it one node per shard."""
 
     def cut(event_type: EventType, number: int) -> list[Slice]:
         field = layout.keys[0] if layout.keys else LANE
@@ -109,7 +109,7 @@ def _grow_below_markers(program: Program, layout: Layout) -> PlanNode:
 
 
 def _grow_forked(program: Program, layout: Layout) -> PlanNode:
-    """Return what the root operator runs, and below it the leaves, one per shard and state type."""
+    """Return a root with the events of the root operator, and below it a leaf per shard and state type."""
 
     def cut(event_type: EventType, number: int) -> list[Slice]:
         lane = Shard(number, layout.shards)
@@ -136,7 +136,7 @@ def _grow(
     """Return a node of a state type that runs `top` itself, above the leaves of its event types.
 
     Where leaves hold smaller state types, forks lead down to them. A side without leaves runs where its
-    parent does, with the events that it answers for: they are independent of the other side.
+    parent does, with its own events: they are independent of the other side.
     """
     own = [event_type for event_type, name in layout.leaves.items() if name == state]
     if own:
@@ -179,7 +179,7 @@ def _make_leaves(
 def _join(
     nodes: Sequence[PlanNode], state: str, machine: str | None, top: Sequence[Slice] = ()
 ) -> PlanNode:
-    """Return a node above all of these, which stay in their order, in a tree as low as can be."""
+    """Return a node above all of these, in the same order, in a tree of the least height."""
     half = len(nodes) // 2
     children = [
         side[0] if len(side) == 1 else _join(side, state, machine)
@@ -189,7 +189,7 @@ def _join(
 
 
 def _take(event_type: EventType, fields: dict[str, Any]) -> Slice:
-    # Not by `take`, where a field of the user's may be called as an argument is.
+    # Not by `take`: a user's field may have the name of one of its arguments.
     cuts = {name: v if isinstance(v, Shard) else Equals(v) for name, v in fields.items()}
     return Slice(event_type, tuple(sorted(cuts.items())))
 

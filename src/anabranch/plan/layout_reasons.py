@@ -1,6 +1,6 @@
-"""Whereabouts: where a layout runs each event type, and why not further apart.
+"""Where a layout runs each event type, and why it is not more parallel.
 
-Pure data and words, for `explain`. The roles are those of `plan.structure`, the places those of the layout.
+Pure data and text, for `explain`. The roles are those of `plan.structure`, the places those of the layout.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from anabranch.plan.structure import Role, Structure, read_structure
 from anabranch.plan.tree import Plan, PlanNode
 
 MOST_LINES = 8
-"""With more shards than this, those in the middle are counted, not listed."""
+"""With more shards than this, the middle ones are counted, not listed."""
 
 
 class Whereabouts(NamedTuple):
-    """Where events of a type run, whether apart, and the reason."""
+    """Where events of a type run, whether in parallel, and the reason."""
 
     event_type: str
     place: str
@@ -64,7 +64,7 @@ def _locate(program: Program, layout: Layout, structure: Structure, role: Role) 
 
 def _explain_copied(layout: Layout, role: Role) -> str:
     if layout.way == "shared":
-        return "it changes what all keys see"
+        return "it changes the state that all keys see"
     return f"{role.describe()}; each shard follows it on a copy of the state"
 
 
@@ -73,7 +73,7 @@ def _explain_key(program: Program, layout: Layout, role: Role) -> str:
     if layout.way == "shared":
         return f"it changes the entry of its {key} only"
     if role.event_type in layout.leaves:
-        return f"{role.describe()}; that of a hot {key} is spread"
+        return f"{role.describe()}; events of a hot {key} are spread"
     free = role.event_type in find_leaf_types(program) and not (role.emits and role.reads_state)
     return f"free within one {key}: hot keys can be spread" if free else role.describe()
 
@@ -103,7 +103,7 @@ def _explain_one(program: Program, structure: Structure, role: Role) -> str:
 
 
 def explain_fields(program: Program) -> list[str]:
-    """Return, for each field that some dependence asks to be equal, whether its values separate."""
+    """Return, for each field that some dependence requires to be equal, whether its values separate."""
     lines = []
     for field in partition_fields(program):
         tie = find_tie(program, field, program.event_types)
@@ -113,7 +113,7 @@ def explain_fields(program: Program) -> list[str]:
             if field not in field_names(event_type)
         ]
         if tie is None:
-            lines.append(f"{field} separates: different values never meet")
+            lines.append(f"{field} separates: different values are independent")
         elif without:
             lines.append(f"{field} does not separate everything: {without[0]} has no {field}")
         else:
@@ -161,7 +161,7 @@ def _name_node(node: PlanNode, *, several: bool) -> str:
     ]
     if len(named) > 6:
         named[5:] = [f"+{len(named) - 5} more"]
-    place = node.machine or "no root: shards never meet"
+    place = node.machine or "no root: shards are independent"
     kept = f"  [{node.state}]" if several else ""
     return f"{place}  {'; '.join(named)}".rstrip() + kept
 

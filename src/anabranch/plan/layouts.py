@@ -1,17 +1,17 @@
-"""Wiring: how a program is laid over a fixed number of shards in a micro-batch engine.
+"""Layouts: how a program is laid out over a fixed number of shards in a micro-batch engine.
 
-Five ways, the best that the program allows:
+There are five layouts; a program gets the best that it allows:
 
-* `keyed`: a key's events meet in one shard; keys never meet. Keys that are known to be hot are
-  spread all the same, as if each of them were a forked program of its own.
+* `keyed`: all events of a key are in one shard; keys are independent. Declared hot keys are spread
+  over all shards, as if each of them were a forked program of its own.
 * `replicated`: only markers change the state. Every shard follows the markers itself, so all other
-  events may go anywhere.
-* `shared`: a key's events meet in one shard, and all of them see a common part that only control events
-  change. These come to every shard, which follows them itself.
-* `forked`: leaves fold what lies between two markers from `zero`, each shard for itself; the root
-  joins these deltas and runs the markers. What leaves have to say of the state, they say when the
-  root has told them the state after each marker.
-* `sequential`: one shard does everything, because nothing less would be right.
+  events may go to any shard.
+* `shared`: all events of a key are in one shard, and all keys see a common part that only control events
+  change. Control events are sent to every shard, which follows them itself.
+* `forked`: leaves fold the segment between two markers from `zero`, each shard by itself; the root
+  joins these deltas and runs the markers. Outputs of leaves that depend on the state are deferred
+  until the root has sent the leaves the state after each marker.
+* `sequential`: one shard does everything, because no other layout would be right.
 """
 
 from __future__ import annotations
@@ -36,12 +36,13 @@ Way = Literal["keyed", "replicated", "shared", "forked", "sequential"]
 
 @dataclass(frozen=True)
 class Layout:
-    """Which events go to which shards, and who folds them.
+    """The shards of each event, and whether a shard or the root folds it.
 
-    `cuts` come to every shard (of a hot key's, if `keys` separate). `leaves` are folded from zero, each
-    by the state type it is mapped to; what is neither goes through its home shard to the root.
-    `speaking` leaves say something of the state. `entries` names the field by which a leaf's state has
-    entries: one of them is folded in one shard, unless it is among the `hot` ones, which are spread.
+    Events of types in `cuts` go to every shard (where `keys` separate, only those of hot keys). Types in
+    `leaves` are folded from zero, each by the state type it is mapped to; all others go through their home
+    shard to the root. Types in `deferring` have outputs that depend on the state. `entries` names the field
+    by which a leaf's state has entries: an entry is folded in one shard, unless it is one of the
+    `hot_keys`, which are spread.
     """
 
     way: Way
@@ -57,7 +58,7 @@ class Layout:
 
     @property
     def has_root(self) -> bool:
-        """Say whether shards hand deltas to a root."""
+        """Return whether shards send deltas to a root."""
         return self.way == "forked" or bool(self.hot_keys)
 
     def route(self, event: Event) -> range:
@@ -71,7 +72,7 @@ class Layout:
         return range(number, number + 1)
 
     def _place(self, event: Event) -> int:
-        """Return the shard of an event that could go anywhere."""
+        """Return the shard of an event that may go to any shard."""
         if self.lanes is not None and type(event.data) in self.leaves:
             return spread(event) % self.lanes % self.shards
         by = self.entries.get(type(event.data))
@@ -81,22 +82,22 @@ class Layout:
         return hash_stably(value) % self.shards
 
     def home(self, event: Event) -> int:
-        """Return the one shard that counts an event which comes to several."""
+        """Return the one shard that counts an event sent to several."""
         if self.way == "sequential":
             return 0
         return self._hash(event) % self.shards
 
     def counts(self, event: Event, shard: int) -> bool:
-        """Say whether a shard is the one that counts an event which came to it."""
+        """Return whether a shard is the one that counts an event."""
         reached = self.route(event)
         return len(reached) == 1 or self.home(event) == shard
 
     def is_hot(self, event: Event) -> bool:
-        """Say whether an event is of a key that is spread."""
+        """Return whether an event has a hot key, which is spread."""
         return bool(self.hot_keys) and self.key(event) in self.hot_keys
 
     def key(self, event: Event) -> Any:
-        """Return what an event is routed by, where keys separate."""
+        """Return the key by which an event is routed, where keys separate."""
         values = tuple(plain_key(getattr(event.data, key)) for key in self.keys)
         return values[0] if len(values) == 1 else values
 
@@ -111,29 +112,31 @@ class Layout:
 
 
 def choose_layout(program: Program, shards: int, hot_keys: Iterable[Any] = ()) -> Layout:
-    """Choose the best way for a program. `hot` are the values of its key that are spread."""
+    """Return the best layout of a program. `hot_keys` are the values of its key that are spread."""
     structure = read_structure(program)
     refused: list[str] = []
     if hasattr(program.initial.shape, "find_part"):
-        found = _wire_shared(program, shards, frozenset(map(plain_key, hot_keys)), refused)
+        found = _lay_out_shared(program, shards, frozenset(map(plain_key, hot_keys)), refused)
     elif program.timers:
-        # Whom a timer wakes, and when, only the whole of its entry can tell.
+        # The times of a timer depend on the whole entry, not on a part of it.
         refused.append(
             f"forked: {program.timers[0].event_type.__name__} is a timer, and needs the state"
         )
-        found = _wire_keyed(program, structure, shards, frozenset(), refused)
+        found = _lay_out_keyed(program, structure, shards, frozenset(), refused)
     else:
         found = (
-            _wire_replicated(program, structure, shards, refused)
-            or _wire_forked(
+            _lay_out_replicated(program, structure, shards, refused)
+            or _lay_out_forked(
                 program, structure, shards, frozenset(map(plain_key, hot_keys)), refused
             )
-            or _wire_keyed(program, structure, shards, frozenset(map(plain_key, hot_keys)), refused)
+            or _lay_out_keyed(
+                program, structure, shards, frozenset(map(plain_key, hot_keys)), refused
+            )
         )
     return found or Layout("sequential", 1, (), frozenset(), tuple(refused))
 
 
-def _wire_keyed(
+def _lay_out_keyed(
     program: Program,
     structure: Structure,
     shards: int,
@@ -156,7 +159,7 @@ def _wire_keyed(
     if whole:
         refused.append(f"keyed: {', '.join(whole)} sees the whole state")
         return None
-    reasons = [f"different values of {shape.by} never meet"]
+    reasons = [f"different values of {shape.by} are independent"]
     if not hot_keys:
         return Layout("keyed", shards, (shape.by,), frozenset(), tuple(reasons))
     leaves = find_leaf_types(program)
@@ -164,11 +167,15 @@ def _wire_keyed(
         event_type.__name__ for event_type in _find_deferring(structure) if event_type in leaves
     ]
     if not leaves or deferring:
-        why = f"what {deferring[0]} says depends on it" if deferring else "no events are free in it"
+        why = (
+            f"the output of {deferring[0]} depends on it"
+            if deferring
+            else "no events are free in it"
+        )
         reasons.append(f"a hot {shape.by} is not spread: {why}")
         return Layout("keyed", shards, (shape.by,), frozenset(), tuple(reasons))
     names = ", ".join(event_type.__name__ for event_type in leaves)
-    reasons.append(f"{names} of a hot {shape.by} folds apart, from zero")
+    reasons.append(f"{names} of a hot {shape.by} is folded in parallel, from zero")
     cuts = _find_cuts(program, leaves)
     return Layout(
         "keyed",
@@ -183,19 +190,19 @@ def _wire_keyed(
 
 
 def _explain_order(program: Program) -> str:
-    """Say which events keep keys from being apart, and what would let them be."""
+    """Return which events make keys dependent, and which declaration would make them independent."""
     restrictions = program.dependence.restrictions
     for a, b in combinations_with_replacement(program.event_types, 2):
         keys = program.initial.list_shared_keys(a, b)
         if keys and () in restrictions(a, b):
             return (
                 f"{a.__name__} depends on {b.__name__} whatever their fields are; "
-                f"with {write_depends(a, b, same=keys)} different values of {keys[0]} run apart"
+                f"with {write_depends(a, b, same=keys)} different values of {keys[0]} run in parallel"
             )
     return "some events depend on each other whatever their fields are"
 
 
-def _wire_shared(
+def _lay_out_shared(
     program: Program, shards: int, hot_keys: frozenset[Any], refused: list[str]
 ) -> Layout | None:
     handlers, by = program.initial.handlers.values(), program.initial.shape.by
@@ -217,14 +224,15 @@ def _wire_shared(
         )
         or "nothing"
     )
-    reasons = [f"{names} changes what all see, in every shard; different values of {by} never meet"]
+    shared = f"{names} changes the state that all keys see, in every shard"
+    reasons = [f"{shared}; different values of {by} are independent"]
     if hot_keys:
         reasons.append(f"a hot {by} is not spread: its entry is changed in order")
     return Layout("shared", shards, (by,), cuts, tuple(reasons))
 
 
 def find_tie(program: Program, by: str, event_types: Sequence[EventType]) -> str | None:
-    """Name two event types that depend on each other whatever the value of a field is, or return None."""
+    """Return the names of two event types that depend on each other at different values of a field, or None."""
     for place, a in enumerate(event_types):
         for b in event_types[place:]:
             if any(by not in same for same in program.dependence.restrictions(a, b)):
@@ -232,7 +240,7 @@ def find_tie(program: Program, by: str, event_types: Sequence[EventType]) -> str
     return None
 
 
-def _wire_replicated(
+def _lay_out_replicated(
     program: Program, structure: Structure, shards: int, refused: list[str]
 ) -> Layout | None:
     others = [role for role in structure.roles if role.role != "marker"]
@@ -240,14 +248,14 @@ def _wire_replicated(
         refused.append("replicated: events other than markers change the state")
         return None
     if any(role.role == "ordered" or role.tied for role in others):
-        refused.append("replicated: some events that are no markers keep an order")
+        refused.append("replicated: some events other than markers are ordered")
         return None
     names = ", ".join(event_type.__name__ for event_type in find_writers(program))
     reasons = (f"only {names} changes the state",)
     return Layout("replicated", shards, (), frozenset(program.markers), reasons)
 
 
-def _wire_forked(
+def _lay_out_forked(
     program: Program,
     structure: Structure,
     shards: int,
@@ -259,21 +267,23 @@ def _wire_forked(
         return None
     leaves = find_leaf_types(program)
     deferring = {event_type for event_type in _find_deferring(structure) if event_type in leaves}
-    # Whoever speaks of a large state would have to be told all of it after every marker.
-    silent = {event_type for event_type in deferring if not _is_small(program, leaves[event_type])}
-    leaves = {event_type: name for event_type, name in leaves.items() if event_type not in silent}
-    deferring -= silent
+    # Outputs that depend on a large state would need all of it sent to the leaves after every marker.
+    excluded = {
+        event_type for event_type in deferring if not _is_small(program, leaves[event_type])
+    }
+    leaves = {event_type: name for event_type, name in leaves.items() if event_type not in excluded}
+    deferring -= excluded
     if not leaves:
-        refused.append(_refuse_leaves(program, silent))
+        refused.append(_refuse_leaves(program, excluded))
         return None
     cuts = _find_cuts(program, leaves)
     rest = " and ".join(
         event_type.__name__ for event_type in program.event_types if event_type not in leaves
     )
     names = " and ".join(event_type.__name__ for event_type in leaves)
-    reasons = [f"apart, from zero: {names}; at the root: {rest or 'nothing'}"]
+    reasons = [f"in parallel, from zero: {names}; at the root: {rest or 'nothing'}"]
     reasons += [
-        f"what {event_type.__name__} says depends on the state, so it speaks when the root has"
+        f"the output of {event_type.__name__} depends on the state, so it is deferred until the root has it"
         for event_type in leaves
         if event_type in deferring
     ]
@@ -292,12 +302,12 @@ def _wire_forked(
 
 
 def _find_deferring(structure: Structure) -> list[EventType]:
-    """Return the event types whose outputs look at the state: folded from zero, they would see too little."""
+    """Return the event types whose outputs read the state: a leaf that folds from zero does not have it."""
     return [role.event_type for role in structure.roles if role.emits and role.reads_state]
 
 
 def _find_cuts(program: Program, leaves: Mapping[EventType, str]) -> frozenset[EventType]:
-    """Return what a leaf's fold stops at: the event types that depend on what leaves fold."""
+    """Return the event types at which a leaf's fold stops: those that depend on folded event types."""
     restrictions = program.dependence.restrictions
     others = [event_type for event_type in program.event_types if event_type not in leaves]
     return frozenset(
@@ -309,7 +319,7 @@ def _find_cuts(program: Program, leaves: Mapping[EventType, str]) -> frozenset[E
 
 def _find_entries(program: Program, leaves: Mapping[EventType, str]) -> dict[EventType, str]:
     shapes = {event_type: program.state_type(name).shape for event_type, name in leaves.items()}
-    # An event without the field changes all entries, and has none that it could follow.
+    # An event without the field changes all entries, so it can't be routed to the shard of one.
     return {
         event_type: shape.by
         for event_type, shape in shapes.items()
@@ -322,12 +332,12 @@ def _is_small(program: Program, name: str) -> bool:
     return name == program.initial.name and shape.by in (None, LANE)
 
 
-def _refuse_leaves(program: Program, silent: set[EventType]) -> str:
-    if silent:
+def _refuse_leaves(program: Program, excluded: set[EventType]) -> str:
+    if excluded:
         names = ", ".join(
-            event_type.__name__ for event_type in program.event_types if event_type in silent
+            event_type.__name__ for event_type in program.event_types if event_type in excluded
         )
-        return f"forked: what {names} says depends on a state with many entries"
+        return f"forked: the output of {names} depends on a state with many entries"
     if all(state_type.shape.zero is MISSING for state_type in program.state_types):
         return "forked: the state has no fork, join and zero to fold deltas from"
     return "forked: no events are free of each other and of a state that can be folded from zero"

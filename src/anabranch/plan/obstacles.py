@@ -1,6 +1,6 @@
-"""Obstacles: what stands between a program and a plan with more nodes, with the cure.
+"""Obstacles: the reasons why a plan has only one node, with the cure.
 
-The answer names a pair of event types and what is missing: their independence, a fork, or enough events.
+An obstacle names a pair of event types and what is missing: their independence, a fork, or enough events.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from anabranch.plan.tree import Plan
 
 
 class Obstacle(NamedTuple):
-    """A reason for one node: the event types that are kept together, and what would part them."""
+    """A reason for one node: the event types that are kept together, and what would separate them."""
 
     pair: tuple[str, str]
     missing: Literal["independence", "fork", "events", "choice"]
     text: str
 
 
-def ask_why_one_node(
+def explain_one_node(
     program: Program, structure: Structure, plan: Plan, rates: Rates
 ) -> tuple[Obstacle, ...]:
-    """Say why a plan has one node only."""
+    """Return the reasons why a plan has only one node."""
     apart = _find_apart(program, structure)
     if apart is None:
         return (_explain_dependence(program),)
@@ -58,7 +58,7 @@ def ask_why_one_node(
 def _find_apart(
     program: Program, structure: Structure
 ) -> tuple[type, type, tuple[str, ...]] | None:
-    """Return two event types of which events may run apart, and the fields that must then differ."""
+    """Return two event types of which events may run in parallel, and the fields that must differ."""
     pairs = [(a, b) for n, a in enumerate(program.event_types) for b in program.event_types[n:]]
     for a, b in pairs:
         if not program.dependence.restrictions(a, b):
@@ -67,7 +67,7 @@ def _find_apart(
 
 
 def _explain_dependence(program: Program) -> Obstacle:
-    """Name two event types of which every event depends on every other, and the statement that says so."""
+    """Return two event types of which every event depends on every other, with the declaration."""
     pairs = [(a, b) for n, a in enumerate(program.event_types) for b in program.event_types[n:]]
     always = [(a, b) for a, b in pairs if () in program.dependence.restrictions(a, b)]
     own = [(a, b) for a, b in always if a is b and a not in program.markers]
@@ -76,11 +76,11 @@ def _explain_dependence(program: Program) -> Obstacle:
     shared = [name for name in field_names(a) if name in field_names(b) and name != time_field(a)]
     text = f"every {names[0]} depends on every {'other' if a is b else names[1]}"
     text += f" ({stated})" if (stated := _find_statement(program, a, b)) else ""
-    text += ", so their order shows and they stay together"
+    text += ", so their order matters and they stay together"
     if shared:
         text += (
             f". If only those of equal {' or '.join(shared)} do, "
-            f"say so: depends({', '.join(names)}, same={shared[0]!r})"
+            f"declare depends({', '.join(names)}, same={shared[0]!r})"
         )
     text += ". If they commute, drop the dependence: independent_updates_commute is then checked"
     return Obstacle(names, "independence", text)
@@ -115,8 +115,8 @@ def _explain_missing_fork(program: Program, apart: tuple[type, type, tuple[str, 
 def _explain_missing_chain(program: Program, pair: tuple[str, str]) -> Obstacle:
     forks = ", ".join(f"{f.parent} -> {f.left}, {f.right}" for f in program.forks)
     text = (
-        f"{pair[0]} and {pair[1]} could run apart, but no fork leads from {program.initial.name} "
-        f"to state types that handle them apart; the program has {forks}"
+        f"{pair[0]} and {pair[1]} could run in parallel, but no fork leads from {program.initial.name} "
+        f"to state types that handle them separately; the program has {forks}"
     )
     return Obstacle(pair, "fork", text)
 
@@ -124,7 +124,7 @@ def _explain_missing_chain(program: Program, pair: tuple[str, str]) -> Obstacle:
 def _explain_rates(
     program: Program, rates: Rates, apart: tuple[type, type, tuple[str, ...]]
 ) -> Obstacle:
-    """Say why nothing falls apart at these rates: what orders is too frequent, or all is one."""
+    """Return why nothing separates at these rates: ordering events are too frequent, or all is one slice."""
     for event_type in program.event_types:
         own = [load for load in rates.loads if load.slice.event_type is event_type]
         if len(connect(program.dependence, [load.slice for load in own])) > 1:
@@ -132,15 +132,15 @@ def _explain_rates(
                 t.__name__ for t in program.dependence.neighbours(event_type) if t is not event_type
             ]
             text = (
-                f"{_name_pair(event_type.__name__, event_type.__name__)} could run apart, but at these rates "
-                f"{' and '.join(others)} {'are' if len(others) > 1 else 'is'} about as frequent, "
-                "and each calls for a join"
+                f"{_name_pair(event_type.__name__, event_type.__name__)} could run in parallel, but at these "
+                f"rates {' and '.join(others)} {'are' if len(others) > 1 else 'is'} about as frequent, "
+                "and each requires a join"
             )
             return Obstacle((event_type.__name__, event_type.__name__), "events", text)
     busiest = max(rates.loads, key=lambda load: load.rate)
     text = (
-        f"the program could be cut, but at these rates there is nothing to part: {busiest.slice} "
-        f"comes as one slice of {name_rate(busiest.rate)}, and a node can take "
+        f"the program could be cut, but at these rates there is nothing to separate: {busiest.slice} "
+        f"arrives as one slice of {name_rate(busiest.rate)}, and a node can take "
         f"{name_rate(PRICES.capacity)}. More channels, more keys or a higher rate would cut it"
     )
     return Obstacle((apart[0].__name__, apart[1].__name__), "events", text)
@@ -156,10 +156,12 @@ def _explain_choice(
     here, there = price(program, plan, rates), price(program, cut, rates)
     subject = _name_pair(*pair)
     if plan.name in ("sequential", "keyed"):
-        text = f"{subject} could run apart, but the optimizer {plan.name!r} never parts them"
+        text = (
+            f"{subject} could run in parallel, but the optimizer {plan.name!r} never separates them"
+        )
         return Obstacle(pair, "choice", text)
     text = (
-        f"{subject} could run apart, but not at these rates: one node is busy "
+        f"{subject} could run in parallel, but not at these rates: one node is busy "
         f"{name_share(here.busiest)} of its time, and {len(cut.nodes())} nodes would cost "
         f"{there.total / here.total:.3g} times as much, for {there.rounds:,.2g} rounds of "
         "synchronization a second"
@@ -178,7 +180,7 @@ def _pair_of(node: TypeNode) -> tuple[str, str]:
 def note_plan(
     program: Program, plan: Plan, rates: Rates, duties: Mapping[str, Duty]
 ) -> tuple[str, ...]:
-    """Say what rates made of a plan: what was spread, what shares a node, what is too much."""
+    """Return the effects of the rates on a plan: spread slices, shared nodes, overloaded nodes."""
     notes = [*_note_lanes(plan, rates)]
     for path, duty in duties.items():
         shared = _find_shared(program, duty)
@@ -191,7 +193,7 @@ def note_plan(
             notes.append(
                 f"node {path} can't keep up: it would need {name_share(duty.busy)} of its time"
             )
-    waits = [d for d in duties.values() if not d.node.children and d.asked]
+    waits = [d for d in duties.values() if not d.node.children and d.parent_syncs]
     bare = {d.node.state for d in waits if program.state_type(d.node.state).shape.zero is MISSING}
     if bare:
         which = "" if len(program.state_types) == 1 else f" for {', '.join(sorted(bare))}"
@@ -209,14 +211,14 @@ def _note_lanes(plan: Plan, rates: Rates) -> list[str]:
         lanes = sum(part.overlaps(load.slice) for part in laned)
         if lanes > 1 and load.slice.choice(LANE) is None:
             notes.append(
-                f"{load.slice} brings {name_rate(load.rate)}, more than one node's "
+                f"{load.slice} has {name_rate(load.rate)}, more than one node's "
                 f"{name_rate(PRICES.capacity)}: it is spread over {lanes} lanes"
             )
     return notes
 
 
 def _find_shared(program: Program, duty: Duty) -> str:
-    """Name slices of one leaf that could have had nodes of their own."""
+    """Return the names of slices of one leaf that could have nodes of their own."""
     if duty.node.children or len(duty.loads) < 2:
         return ""
     below = grow_type_tree(program, duty.loads).children

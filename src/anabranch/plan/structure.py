@@ -1,7 +1,7 @@
-"""Structure: what a dependence relation lets run apart, read from the program alone.
+"""Structure: what can run in parallel under a dependence relation, read from the program alone.
 
-A level is what keys and markers do to the event types below them. The hour of a taxi program orders all
-tips and positions; below it, each taxi stands for itself: two levels.
+A level is one cut of the event types by keys and markers. In the taxi program, the hour orders all tips
+and positions; below it, each taxi is independent: two levels.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Kind = Literal["stateless", "keyed", "forked", "mixed", "sequential"]
 
 @dataclass(frozen=True)
 class Role:
-    """An event type's part: it synchronises others, keeps an order of its own, or may come in any order."""
+    """An event type's role: it synchronises others, is ordered among its own, or is free of order."""
 
     event_type: EventType
     role: Literal["marker", "ordered", "free"]
@@ -30,10 +30,10 @@ class Role:
     reads_state: bool
 
     def describe(self) -> str:
-        """Say it in words."""
+        """Return the role as text."""
         per = f" per {', '.join(self.per)}" if self.per else ""
         if self.role == "marker":
-            return f"marker{per}: waits for what it depends on"
+            return f"marker{per}: waits for the events it depends on"
         if self.role == "ordered":
             return f"ordered{per}"
         others = ", ".join(event_type.__name__ for event_type in self.tied)
@@ -42,7 +42,7 @@ class Role:
 
 @dataclass(frozen=True)
 class Level:
-    """One cut: the keys that separate, then the markers that stand above the rest."""
+    """One cut: the keys that separate, then the markers above the rest."""
 
     keys: tuple[str, ...]
     markers: tuple[EventType, ...]
@@ -51,7 +51,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Structure:
-    """What can run apart in a program, and if little can, why."""
+    """What can run in parallel in a program, and the reasons."""
 
     kind: Kind
     levels: tuple[Level, ...]
@@ -61,12 +61,12 @@ class Structure:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Return the fields that every dependence asks to be equal: different values never meet."""
+        """Return the fields that every dependence requires to be equal: different values are independent."""
         return self.levels[0].keys if self.levels else ()
 
 
 def read_structure(program: Program) -> Structure:
-    """Classify a program by what its dependence, forks and states allow."""
+    """Return the structure that a program's dependence, forks and states allow."""
     levels = tuple(_cut(program, program.event_types, ()))
     roles = tuple(_describe_role(program, event_type) for event_type in program.event_types)
     reasons: list[str] = []
@@ -81,7 +81,7 @@ def read_structure(program: Program) -> Structure:
         if has_marker or _depends_on_others(program, role.event_type)
     )
     reasons += [
-        f"{event_type.__name__} says something that depends on the state, so its nodes need their "
+        f"the output of {event_type.__name__} depends on the state, so its nodes need their "
         f"part of the state after each {'marker' if has_marker else 'event it depends on'}"
         for event_type in needing
     ]
@@ -117,21 +117,21 @@ def _cut(program: Program, event_types: Sequence[EventType], known: tuple[str, .
 def _orders(
     program: Program, event_type: EventType, event_types: Sequence[EventType], keys: tuple[str, ...]
 ) -> bool:
-    """Say whether a marker stands above the others here: equal keys are all that it asks for.
+    """Return whether a marker is above the others here: it requires no more than equal keys.
 
-    A marker that stands above it in turn does not count: the month orders the days of each meter,
-    which does not make a day order more than its own meter.
+    A marker above it in turn does not count: the month orders the days of each meter, which does
+    not make a day order more than its own meter.
     """
     return any(
         other is not event_type
-        and not _stands_above(program, other, event_type)
+        and not _is_above(program, other, event_type)
         and any(set(same) <= set(keys) for same in restrictions)
         for other in event_types
         if (restrictions := program.dependence.restrictions(event_type, other))
     )
 
 
-def _stands_above(program: Program, marker: EventType, event_type: EventType) -> bool:
+def _is_above(program: Program, marker: EventType, event_type: EventType) -> bool:
     across = program.dependence.restrictions(marker, event_type)
     within = program.dependence.restrictions(event_type, event_type)
     strictly = all(any(set(a) < set(w) for a in across) for w in within)
@@ -169,16 +169,16 @@ def _classify(
     if not _restrictions(program, program.event_types):
         handlers = program.initial.handlers.values()
         if all(handler.update is None for handler in handlers):
-            reasons.append("no event changes the state: every event stands for itself")
+            reasons.append("no event changes the state: every event is independent")
             return "stateless"
-        reasons.append("no event depends on another: all of them may be folded apart")
+        reasons.append("no event depends on another: all of them may be folded in parallel")
         return "forked"
     for level in levels:
         reasons += _describe_level(level)
     free = [role for role in roles if role.role == "free"]
     reasons += [
         f"{role.event_type.__name__} and {other.__name__} order each other: the rarer one "
-        "stands at the root, and only the other runs apart"
+        "runs at the root, and only the other runs in parallel"
         for role in free
         for other in role.tied
         if role.event_type.__name__ < other.__name__
@@ -186,11 +186,11 @@ def _classify(
     rest = (levels[-1].below if levels else ()) or program.event_types
     apart = program.dependence.components(rest)
     if len(apart) > 1:
-        # Event types in the order in which the program names them.
+        # Event types in the program's order.
         groups = [
             " and ".join(t.__name__ for t in program.event_types if t in group) for group in apart
         ]
-        reasons.append(f"these never meet: {'; '.join(groups)}")
+        reasons.append(f"these are independent: {'; '.join(groups)}")
     if not levels and not free and len(apart) == 1:
         reasons.append(_describe_tie(program, rest))
         return "sequential"
@@ -208,16 +208,16 @@ def _describe_level(level: Level) -> list[str]:
     reasons = []
     if level.keys:
         keys = ", ".join(level.keys)
-        reasons.append(f"every dependence asks for equal {keys}: different values never meet")
+        reasons.append(f"every dependence requires equal {keys}: different values are independent")
     if level.markers:
         names = " and ".join(event_type.__name__ for event_type in level.markers)
         verb = "synchronises" if len(level.markers) == 1 else "synchronise"
-        reasons.append(f"{names} {verb} what lies between: markers stand at the root")
+        reasons.append(f"{names} {verb} the events between: markers run at the root")
     return reasons
 
 
 def _describe_tie(program: Program, event_types: Sequence[EventType]) -> str:
-    """Name the pair that keeps all in one order; or, if only several together do, these."""
+    """Return the pair that makes the order total; or, if only several together do, all of them."""
     pairs = [
         (a, b, same)
         for place, a in enumerate(event_types)
@@ -227,14 +227,14 @@ def _describe_tie(program: Program, event_types: Sequence[EventType]) -> str:
     for a, b, same in pairs:
         if not same:
             return f"{a.__name__} depends on {b.__name__} whatever their fields are"
-    words = [f"{a.__name__}–{b.__name__} asks for equal {', '.join(same)}" for a, b, same in pairs]
+    words = [f"{a.__name__}–{b.__name__} requires equal {', '.join(same)}" for a, b, same in pairs]
     return f"no field separates: {'; '.join(words)}"
 
 
 def _restrict(
     program: Program, wanted: Kind, levels: tuple[Level, ...], reasons: list[str]
 ) -> Kind:
-    """Lower what dependence allows to what the program's forks can do."""
+    """Return the kind that the program's forks allow, at most the kind that dependence allows."""
     if wanted in ("stateless", "sequential") or program.forks:
         return wanted
     keys = next((level.keys for level in levels if level.keys), ())

@@ -1,7 +1,7 @@
-"""Transitions: the joins and forks that carry live state from one plan to another.
+"""Transitions: the joins and forks that move live state from one plan to another.
 
-Where both plans agree on who answers for what, states stay where they are. Where they part, the
-old subtree is joined and forked anew; nothing above it, and nothing beside it, is touched.
+Where both plans assign the same slices to the same nodes, states stay where they are. Where they
+differ, the old subtree is joined and forked anew; nodes above and beside it are unchanged.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class TransitionStep:
 
 @dataclass(frozen=True)
 class Transition:
-    """How to get from one plan to another.
+    """The steps from one plan to another.
 
-    `steps` are done in order. `moved` pairs the top of each old subtree with its new one; `kept`
+    `steps` are executed in order. `moved` pairs the top of each old subtree with its new one; `kept`
     pairs leaves whose state stays where it is.
     """
 
@@ -43,7 +43,7 @@ class Transition:
     kept: tuple[tuple[str, str], ...]
 
     def describe(self) -> str:
-        """Say in words what happens."""
+        """Return the steps as text."""
         lines = [f"{self.old.name} -> {self.new.name}"]
         lines += [f"  {step}" for step in self.steps] or ["  nothing to do"]
         lines.append(f"  {len(self.kept)} leaf states stay, {len(self.moved)} subtrees move")
@@ -72,7 +72,7 @@ def transition(program: Program, old: Plan, new: Plan) -> Transition:
 def carry(program: Program, change: Transition, states: Mapping[str, Any]) -> dict[str, Any]:
     """Return the leaf states of the new plan, given those of the old one, by path.
 
-    All of them must be of one moment: after the same events.
+    All states must be snapshots after the same events.
     """
     old, new = change.old.nodes(), change.new.nodes()
     carried = {new_path: states[old_path] for old_path, new_path in change.kept}
@@ -100,7 +100,7 @@ def _compare(
     moved: list[tuple[str, str]],
     kept: list[tuple[str, str]],
 ) -> None:
-    """Walk both trees as long as they agree; note where they part and which leaves they share."""
+    """Walk both trees while they agree; record the subtrees that differ and the leaves they share."""
     if old.state == new.state and not old.children and not new.children:
         kept.append((old_path, new_path))
     elif old.state == new.state and _sides_agree(old, new):
@@ -119,7 +119,7 @@ def _sides_agree(old: PlanNode, new: PlanNode) -> bool:
 
 
 def normalise(slices: Slices) -> Slices:
-    """Put shards that together are the whole back together, so that equal coverage looks equal."""
+    """Merge shards that together cover the whole, so that equal coverage compares equal."""
     parts = set(slices)
     while family := _find_family(parts):
         whole, members = family

@@ -1,4 +1,4 @@
-"""Plans as data: an immutable tree of nodes."""
+"""Plans as data: an immutable tree of plan nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from anabranch.model.slices import Slice, Slices
 
 @dataclass(frozen=True, init=False)
 class PlanNode:
-    """A node of a plan: a state of one type, the slices it answers for, and none or two children.
+    """A node of a plan: a state of one type, the slices it handles, and none or two children.
 
     `PlanNode(Barrier, children=(PlanNode(take(Value, channel="a1")), PlanNode(take(Value, channel="a2"))))`
     """
@@ -50,7 +50,7 @@ class PlanNode:
             )
 
     def subtree(self) -> Slices:
-        """Return everything that this node and those below it answer for."""
+        """Return all slices of this node and of the nodes below it."""
         everything = self.slices
         for child in self.children:
             everything |= child.subtree()
@@ -64,7 +64,7 @@ class PlanNode:
 
     @property
     def height(self) -> int:
-        """Return the number of nodes on the longest way down."""
+        """Return the number of nodes on the longest path down."""
         return 1 + max((child.height for child in self.children), default=0)
 
     def __repr__(self) -> str:
@@ -76,7 +76,7 @@ class PlanNode:
 
 @dataclass(frozen=True)
 class Plan:
-    """A tree of nodes. Whether it is valid is for a program to say: `plan.validity`."""
+    """A tree of plan nodes. `plan.validity` checks whether it is valid for a program."""
 
     root: PlanNode
     name: str = "plan"
@@ -87,12 +87,12 @@ class Plan:
 
     @property
     def height(self) -> int:
-        """Return the number of nodes on the longest way down."""
+        """Return the number of nodes on the longest path down."""
         return self.root.height
 
 
 def pair_up(nodes: Sequence[PlanNode], state: str, machine: str | None) -> tuple[PlanNode, ...]:
-    """Join the two lowest trees, again and again, until two are left: no pairing is lower."""
+    """Join the two lowest trees repeatedly, until two are left: no pairing is lower."""
     heap = [(node.height, number, node) for number, node in enumerate(nodes)]
     heapq.heapify(heap)
     number = len(heap)

@@ -1,13 +1,12 @@
-"""Validity: the two rules that make a plan right for a program. Part of the trusted kernel.
+"""Validity: the two rules that make a plan valid for a program. Part of the trusted kernel.
 
 **V1** (typing): a node's state type exists and handles its event types; the root's is the type that a
 run starts from; a node with children has a fork and join to their types.
 
-**V2** (independence): nodes that are not above one another answer for disjoint and independent
-slices.
+**V2** (independence): nodes that are not above one another have disjoint and independent slices.
 
-Nothing else is needed. An event that no node answers for goes to the root, which handles every
-event type and stands above every other node, so V1 and V2 hold for it.
+No other rule is needed. An event that is in no node's slices goes to the root, which handles every
+event type and is above every other node, so V1 and V2 hold for it.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from anabranch.plan.graph import connect
 from anabranch.plan.tree import Plan, PlanNode
 
 FEW_PAIRS = 4000
-"""So many pairs of slices are compared one by one; of more, those that the graph connects."""
+"""Up to this many pairs of slices are all compared; of more, only those that the graph connects."""
 
 Owned = tuple[str, Slice]
-"""A slice, and the path of the node that answers for it."""
+"""A slice, and the path of its node."""
 
 Pair = tuple[Owned, Owned]
 
@@ -53,7 +52,7 @@ def find_faults(program: Program, plan: Plan) -> list[Fault]:
 
 
 def check_plan(program: Program, plan: Plan) -> Plan:
-    """Return the plan if it is valid for the program, or refuse it with every reason."""
+    """Return the plan if it is valid for the program, or raise PlanError with every reason."""
     faults = find_faults(program, plan)
     if faults:
         raise PlanError(
@@ -92,10 +91,10 @@ def _check_types(program: Program, path: str, node: PlanNode) -> Iterator[Fault]
 def _check_independence(
     program: Program, path: str, node: PlanNode, faults: list[Fault]
 ) -> list[Owned]:
-    """Check a subtree from the leaves up; return all it answers for.
+    """Check a subtree from the leaves up; return all its slices.
 
-    Two nodes that are not above one another part ways at exactly one node, and are compared
-    there: everything on its left with everything on its right.
+    Two nodes that are not above one another have exactly one lowest common ancestor, and are compared
+    there: all slices on its left with all slices on its right.
     """
     below = [
         _check_independence(program, f"{path}.{side}", child, faults)
@@ -104,9 +103,9 @@ def _check_independence(
     if below:
         for (left_path, x), (right_path, y) in _list_pairs(program, *below):
             if x.overlaps(y):
-                faults.append(Fault("V2", left_path, f"{x} is also with {right_path} as {y}"))
+                faults.append(Fault("V2", left_path, f"{x} is also at node {right_path} as {y}"))
             elif program.dependence.depend(x, y):
-                faults.append(Fault("V2", left_path, f"{x} depends on {y} with {right_path}"))
+                faults.append(Fault("V2", left_path, f"{x} depends on {y} at node {right_path}"))
     own = [(path, part) for part in node.slices]
     return own + [entry for side in below for entry in side]
 
@@ -114,7 +113,7 @@ def _check_independence(
 def _list_pairs(program: Program, left: list[Owned], right: list[Owned]) -> Iterator[Pair]:
     """Yield the pairs of two sides that may overlap or depend; of few slices, all pairs.
 
-    Two slices that do are neighbours in the dependence graph, and so in one of its components.
+    Two such slices are neighbours in the dependence graph, and so in one of its components.
     """
     if len(left) * len(right) <= FEW_PAIRS:
         yield from product(left, right)

@@ -259,7 +259,7 @@ def test_the_run_says_whether_pending_events_fold_apart():
         "speculative: pending events fold apart too, and only what follows a change is run again"
     )
     assert explain_run(load("examples/value_barrier.py"))[:2] == [
-        "forked: apart, from zero: Value; at the root: Barrier",
+        "forked: in parallel, from zero: Value; at the root: Barrier",
         ahead,
     ]
     fraud = explain_run(load("examples/fraud.py"))

@@ -159,7 +159,7 @@ def test_the_published_plan_is_labelled():
     assert texts[1] == "greedy plan: 5 nodes on 4 machines, 625 events/s"
     assert re.fullmatch(r"1\.\d+ ms of work for each second of stream", texts[2])
     assert "fork · join 10/s" in texts
-    assert "runs apart" in texts
+    assert "independent" in texts
     assert [text for text in texts if text in rates.machines][-4:] == ["E0", "E1", "E2", "E3"]
     chief = next(group for group in groups if group.get("data-node") == "0.0")
     assert "ab-chief" in ET.tostring(chief, "unicode")

@@ -169,4 +169,4 @@ def test_a_program_without_forks_has_no_greedy_plan_and_is_told_why():
     with pytest.raises(PlanError, match="unforked has no forks that lead") as refused:
         plan_greedily(programs.unforked, rates)
     assert refused.value.got == "no forks"
-    assert "take the sequential plan" in refused.value.cure
+    assert "use the sequential plan" in refused.value.cure

@@ -223,7 +223,7 @@ def test_a_file_of_a_query_s_progress_is_read_as_rates(tmp_path):
 
 
 def test_a_progress_without_channels_is_refused():
-    with pytest.raises(InputError, match="the progress names no channels") as refused:
+    with pytest.raises(InputError, match="the progress names no sources") as refused:
         measure_rates(value_barrier, {"batchId": 1})
     assert refused.value.got == "batchId"
 

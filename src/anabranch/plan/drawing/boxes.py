@@ -1,7 +1,7 @@
-"""Figures: the boxes of a drawn plan, where subtrees that look alike are one figure of many.
+"""Figures: the boxes of a drawn plan, where subtrees that look alike are one stacked figure.
 
-A plan of a hundred nodes is drawn as the ten that differ. Only nodes that own nothing are left
-out: they join what is then shown as a stack.
+A plan of a hundred nodes is drawn as the ten that differ. Only nodes without slices are left out:
+they join the nodes that are drawn as a stack.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from anabranch.plan.pricing.rates import Load
 from anabranch.plan.tree import PlanNode
 
 MOST_COLUMNS = 8
-"""More leaves than this side by side can't be read on a slide."""
+"""The most leaves side by side that can be read on a slide."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One or more nodes that play the same part, and what stands below them.
+    """One or more nodes with the same role, and the figures below them.
 
     `hidden` are the nodes that only join these into one.
     """
@@ -35,12 +35,12 @@ class Figure:
 
     @property
     def count(self) -> int:
-        """Return how many nodes are drawn as one."""
+        """Return the number of nodes that are drawn as one."""
         return len(self.duties)
 
     @property
     def bare(self) -> bool:
-        """Say whether these nodes only join and fork."""
+        """Return whether these nodes only join and fork."""
         return not len(self.node.slices)
 
     @property
@@ -55,13 +55,13 @@ class Figure:
 
     @property
     def machines(self) -> tuple[str, ...]:
-        """Return the machines that they stand on, in order."""
+        """Return the machines of the nodes, in order."""
         found = (duty.node.machine for duty in self.duties)
         return tuple(dict.fromkeys(machine for machine in found if machine))
 
     @property
     def paths(self) -> str:
-        """Return the paths of all nodes that this figure stands for, hidden ones too."""
+        """Return the paths of all nodes in this figure, hidden ones too."""
         return " ".join(duty.path for duty in (*self.duties, *self.hidden))
 
     def walk(self) -> Iterator[Figure]:
@@ -71,11 +71,11 @@ class Figure:
             yield from child.walk()
 
     def columns(self) -> int:
-        """Return how many leaves stand side by side."""
+        """Return the number of leaves side by side."""
         return sum(child.columns() for child in self.children) or 1
 
     def lines(self) -> list[tuple[str, str]]:
-        """Return what is written in the box: tags, and how they are cut."""
+        """Return the lines in the box: event types, and how they are cut."""
         if self.count == 1:
             return name_slices(self.node.slices)
         named: dict[str, list[str]] = {}
@@ -94,7 +94,7 @@ class Figure:
 
 
 def _name_range(cuts: list[str]) -> str:
-    """Name many cuts at once: what they share as it is, what differs from first to last.
+    """Return one name for many cuts: their common parts, and differing parts from first to last.
 
     >>> _name_range(["key 1, from a", "key 2, from a", "key 3, from a"])
     'key 1 … 3, from a'
@@ -115,7 +115,7 @@ def _name_run(values: list[str]) -> str:
 
 
 def build_figures(duties: Mapping[str, Duty], path: str = "0") -> Figure:
-    """Return the figures of a plan, one per node, then stacked until they can be read."""
+    """Return the figures of a plan, one per node, then stacked until they are readable."""
     figure = _build(duties, path)
     while figure.columns() > MOST_COLUMNS:
         heights = [_height(f) for f in figure.walk() if _can_stack(f)]
@@ -138,7 +138,7 @@ def _can_stack(figure: Figure) -> bool:
 
 
 def _looks(figure: Figure) -> object:
-    """Return what two figures must share to be drawn as one: all but the values they are cut by."""
+    """Return the properties that two figures drawn as one must share: all but the values of their cuts."""
     cuts = frozenset(
         (part.event_type, tuple(name for name, _ in part.where), part.channel is None)
         for part in figure.node.slices
@@ -147,7 +147,7 @@ def _looks(figure: Figure) -> object:
 
 
 def _stack(figure: Figure, height: int) -> Figure:
-    """Stack what can be stacked at one height, all of it, so that a drawing stays even."""
+    """Stack all figures of one height that can be stacked, so that a drawing stays even."""
     if _height(figure) == height and _can_stack(figure):
         left, right = figure.children
         both = _merge(left, right)
@@ -168,7 +168,7 @@ def _height(figure: Figure) -> int:
 
 @dataclass(frozen=True)
 class IncomingArrow:
-    """An arrow into a node: what comes, from where, and how often."""
+    """An arrow into a node: the slices that arrive, their machine, and their rate."""
 
     name: str
     rate: float
@@ -176,7 +176,7 @@ class IncomingArrow:
 
 
 def list_arrivals(figure: Figure, most: int) -> list[IncomingArrow]:
-    """Return what arrives at a figure, the most frequent first if there is not room for all."""
+    """Return the arrows into a figure, the most frequent first if there is not room for all."""
     loads = [load for duty in figure.duties for load in duty.loads]
     if figure.count > 1:
         return [_sum_up(loads, "")] if loads else []

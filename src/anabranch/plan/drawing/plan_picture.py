@@ -1,7 +1,7 @@
-"""Drawing: a plan as an SVG for a slide.
+"""Drawings: a plan as an SVG for a slide.
 
-The tree hangs from its root. A box is a node, dark if a marker in it synchronises what is below;
-a pill only joins and forks. Lines are as wide as states travel often; arrows are what arrives.
+The root is at the top. A box is a node, dark if a marker in it synchronises the nodes below; a pill
+only joins and forks. The width of a line shows how often states are sent; arrows are incoming events.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from anabranch.plan.pricing.rates import Rates
 from anabranch.plan.tree import Plan
 
 BOX = (132.0, 208.0)
-"""The least and the greatest width of a box; all boxes of a drawing are equally wide."""
+"""The minimum and maximum width of a box; all boxes of a drawing are equally wide."""
 
 GAP, DROP, MARGIN, HEAD = 28.0, 64.0, 36.0, 104.0
 PILL = 28.0
@@ -37,7 +37,7 @@ _PAD = 14.0
 
 
 class _Spot(NamedTuple):
-    """A figure's place: its centre line, its top, and its size."""
+    """A figure's position: its centre line, its top, and its size."""
 
     figure: Figure
     x: float
@@ -124,7 +124,7 @@ class _Drawing:
         return figure.machines[0] if many == 1 else f"{many} machines"
 
     def _lay_out(self, top: float) -> dict[int, _Spot]:
-        """Give each figure its place: leaves side by side, parents above the middle of theirs."""
+        """Return the position of each figure: leaves side by side, parents centred above their children."""
         centres: dict[int, float] = {}
         tree = self.root.columns() * (self.box + GAP) - GAP
         start = (self.width - tree) / 2 + self.box / 2
@@ -174,14 +174,14 @@ class _Drawing:
 
     def _pill_text(self, figure: Figure) -> str:
         syncs = sum(duty.syncs for duty in figure.duties)
-        words = f"fork · join {name_rate(syncs)}" if syncs else "runs apart"
+        words = f"fork · join {name_rate(syncs)}" if syncs else "independent"
         return f"{figure.node.state}: {words}" if self.several else words
 
     def _pill_width(self, figure: Figure) -> float:
         return estimate_width(self._pill_text(figure), TINY) + 38
 
     def _draw_edges(self, spot: _Spot, below: list[_Spot]) -> None:
-        """Draw what leads from a node to its children, and what it does there."""
+        """Draw the lines from a node to its children, with their labels."""
         if not below:
             return
         syncs = sum(duty.syncs for duty in spot.figure.duties)
@@ -198,7 +198,7 @@ class _Drawing:
             self.sheet.add_path(path, line=line, dash="" if syncs else "3 5")
         if spot.figure.bare:
             return
-        text = f"fork · join {name_rate(syncs)}" if syncs else "runs apart"
+        text = f"fork · join {name_rate(syncs)}" if syncs else "independent"
         wide = estimate_width(text, TINY) + 18
         self.sheet.add_path(f"M{spot.x:.1f} {spot.bottom:.1f}V{start:.1f}", line=line)
         self.sheet.add_box((spot.x - wide / 2, spot.bottom + 9), (wide, 20), ink="label", radius=10)
@@ -261,7 +261,7 @@ class _Drawing:
             self.sheet.add_box(at, (4, part), colour=colour, radius=0 if len(colours) > 1 else 2)
 
     def _draw_foot(self, spot: _Spot, left: float, inks: tuple[str, str, str]) -> None:
-        """Draw how much a node gets, how busy that keeps it, and where it stands."""
+        """Draw the rate of a node, how busy it is, and its machine."""
         figure, y = spot.figure, spot.bottom - 15
         ink, soft, track = inks
         rate, busy = figure.describe_rate(), name_share(figure.busy)
@@ -298,7 +298,7 @@ class _Drawing:
         self.sheet.add_text(middle, text, SMALL, ink="count", bold=True, anchor="middle")
 
     def _draw_arrivals(self, spot: _Spot) -> None:
-        """Draw what comes to a leaf from below."""
+        """Draw the incoming arrows of a leaf, from below."""
         arrivals = list_arrivals(spot.figure, 3)
         room = spot.width / max(1, len(arrivals))
         for number, arrival in enumerate(arrivals):
@@ -312,7 +312,7 @@ class _Drawing:
                 self.sheet.add_text(at, text, TINY, ink=ink, anchor="middle")
 
     def _draw_side_arrivals(self, spot: _Spot) -> None:
-        """Draw what comes to a node that has others below it, from the right."""
+        """Draw the incoming arrows of an inner node, from the right."""
         arrivals = list_arrivals(spot.figure, 2)
         left = spot.x + spot.width / 2 + 5 + (10 if spot.figure.count > 1 else 0)
         for number, arrival in enumerate(arrivals):
@@ -340,7 +340,7 @@ class _Drawing:
         self.sheet.add_shape(path, colour=colour)
 
     def _lay_legend(self, top: float) -> tuple[list[tuple[float, float, str, str]], float]:
-        """Return the entries of the legend, each with its place, and where the drawing ends."""
+        """Return the entries of the legend, each with its position, and the bottom of the drawing."""
         entries: list[tuple[str, str]] = []
         if len(self.machines) > 1:
             shown = self.machines[: len(MACHINE_COLOURS)]
@@ -354,9 +354,9 @@ class _Drawing:
         if any(not sum(d.syncs for d in f.duties) for f in figures if f.children):
             entries.append(("┄", "forked once, joined at the end"))
         if any(figure.count > 1 for figure in figures):
-            entries.append(("×n", "so many alike, joined in a tree"))
+            entries.append(("×n", "n nodes alike, joined in a tree"))
         if self._sends():
-            entries.append(("⇢", "comes over the network"))
+            entries.append(("⇢", "arrives over the network"))
         placed: list[tuple[float, float, str, str]] = []
         x, y = MARGIN, top
         for sign, text in entries:
@@ -396,11 +396,11 @@ def _write_arrival(arrival: IncomingArrow, room: float) -> list[tuple[str, bool]
 
 
 def _natural(name: str) -> list[tuple[bool, int, str]]:
-    """Sort s2 before s10."""
+    """Return a sort key that puts s2 before s10."""
     pieces, digits = [""], False
-    for letter in name:
-        if letter.isdigit() != digits:
+    for character in name:
+        if character.isdigit() != digits:
             digits = not digits
             pieces.append("")
-        pieces[-1] += letter
+        pieces[-1] += character
     return [(p.isdigit(), int(p) if p.isdigit() else 0, p) for p in pieces if p]

@@ -1,7 +1,7 @@
-"""Sheets: SVG put together line by line, in two palettes, for a light page and for a dark one.
+"""Sheets: SVG documents written line by line, in two palettes, for a light and for a dark page.
 
-Colours stand as attributes, for programs that know no style sheets, and again in a style sheet for
-readers that prefer dark. There are no ids, so that many drawings can share one page.
+Colours are attributes, for programs without support for style sheets, and again in a style sheet for
+readers that prefer dark pages. There are no ids, so that many drawings can share one page.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ MACHINE_COLOURS = (
     "#3b82f6", "#ef8a2b", "#2fa36b", "#9461e0", "#e0567a", "#17a2b8",
     "#a08a1f", "#7a869a", "#c2410c", "#4f46e5", "#65a30d", "#b0468f",
 )  # fmt: skip
-"""Readable on white and on black; with more machines than colours they start again."""
+"""Colours that are readable on white and on black; with more machines than colours, they repeat."""
 
 _INKS = {
     "card": ("fill", "#ffffff", "#171b24"),
@@ -36,14 +36,14 @@ _INKS = {
 
 
 class Sheet:
-    """SVG under way. Every call adds one element."""
+    """An SVG document in progress. Every call adds one element."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
         self._inks: dict[str, None] = {}
 
     def open(self, title: str, **data: str) -> None:
-        """Begin a group that tells its title to whoever points at it."""
+        """Begin a group with a title, which viewers show as a tooltip."""
         marks = "".join(f" data-{name}={quoteattr(value)}" for name, value in data.items())
         self._lines.append(f"<g{marks}><title>{escape(title)}</title>")
 
@@ -62,7 +62,7 @@ class Sheet:
         colour: str = "",
         line: float = 1,
     ) -> None:
-        """Add a rectangle; ink and rim are names of the palette, colour is taken as it is."""
+        """Add a rectangle; `ink` and `rim` are names of the palette, `colour` is an SVG colour."""
         paint = f' fill="{colour}"' if colour and not ink else self._paint(ink, rim)
         if colour and ink:
             paint += f' stroke="{colour}"'
@@ -84,7 +84,7 @@ class Sheet:
         anchor: str = "start",
         more: tuple[str, float, str] | None = None,
     ) -> None:
-        """Add a line of text; `more` follows on it: a text, its size and its ink."""
+        """Add a line of text; `more` is appended to it: a text, its size and its ink."""
         if not text:
             return
         weight = ' font-weight="600"' if bold else ""

@@ -1,6 +1,6 @@
-"""Lettering: how wide a text will be, for want of the font it will be shown in.
+"""Estimates of the width of a text without its font.
 
-Widths are those of common sans-serif fonts, rounded up, so that what fits here fits there.
+Widths are those of common sans-serif fonts, rounded up, so that a text that fits here fits there.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ _SLACK = 1.06
 
 
 def estimate_width(text: str, size: float, *, bold: bool = False) -> float:
-    """Return about how wide a text is, in pixels, at a font size.
+    """Return the approximate width of a text, in pixels, at a font size.
 
     >>> estimate_width("ill", 10) < estimate_width("mow", 10)
     True
     """
-    em = sum(_estimate_letter(letter) for letter in text)
+    em = sum(_estimate_character(character) for character in text)
     return em * size * _SLACK * (1.07 if bold else 1.0)
 
 
-def _estimate_letter(letter: str) -> float:
-    if letter in _NARROW:
+def _estimate_character(character: str) -> float:
+    if character in _NARROW:
         return 0.36
-    if letter in _WIDE:
+    if character in _WIDE:
         return 0.92
-    if ord(letter) > 0x2E80:  # Ideographs and emoji fill their square.
+    if ord(character) > 0x2E80:  # Ideographs and emoji fill their square.
         return 1.05
-    return 0.68 if letter.isupper() else 0.57
+    return 0.68 if character.isupper() else 0.57
 
 
 def shorten(text: str, width: float, size: float, *, bold: bool = False) -> str:
-    """Cut a text so that it fits, with an ellipsis where something is gone.
+    """Return a text cut to a width, with an ellipsis in place of the rest.
 
     >>> shorten("kitchen", 100, 12), shorten("a thermometer in the kitchen", 100, 12)
     ('kitchen', 'a thermomete…')

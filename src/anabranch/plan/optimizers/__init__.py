@@ -1,6 +1,6 @@
 """Optimizers: one file each, pure functions from (program, rates, machines) to a plan.
 
-The choice never changes the answer, only the cost.
+The choice never changes the results, only the cost.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The cheapest plan we can find: all of them for a small program, the rules for a large one."""
+"""The cheapest plan: an exhaustive search for a small program, rewrite rules for a large one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from anabranch.plan.rules import RULES
 from anabranch.plan.tree import Plan
 
 FEW = 5
-"""Up to this many slices every plan is weighed."""
+"""Up to this many slices, the cost of every plan is computed."""
 
 
 def plan_best(
@@ -25,8 +25,8 @@ def plan_best(
 ) -> Plan:
     """Return the plan of least cost.
 
-    Slices too hot for one node are spread over lanes first; cold ones end up sharing a node,
-    because a node that is hardly busy is not worth its joins.
+    Slices with too many events for one node are spread over lanes first; slices with few events share
+    a node, because a node that is hardly busy is not worth its joins.
     """
     best: tuple[float, Plan] | None = None
     for candidate in _propose(program, rates, machines, prices):
@@ -62,7 +62,7 @@ def _improve(
     machines: Sequence[str],
     prices: Prices,
 ) -> Plan:
-    """Apply the rules as long as one of them makes the plan cheaper."""
+    """Apply the rules while one of them makes the plan cheaper."""
     total, plan = best
     better = True
     while better:

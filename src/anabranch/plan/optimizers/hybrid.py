@@ -11,7 +11,7 @@ from anabranch.plan.tree import Plan, PlanNode
 
 
 def plan_hybrid(program: Program, rates: Rates, machines: Sequence[str] = ()) -> Plan:
-    """Return the greedy tree on the first machine, which is taken to be the central one."""
+    """Return the greedy tree on the first machine, which is assumed to be the central one."""
     central = (*machines, *rates.machines)[0]
     return Plan(_move(plan_greedily(program, rates, machines).root, central), "hybrid")
 

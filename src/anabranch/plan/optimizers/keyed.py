@@ -1,6 +1,6 @@
-"""What a key-by can do, and no more: one node per group of keys, nothing apart inside a key.
+"""The plan of a key-by: one node per group of keys, nothing in parallel within a key.
 
-This is how Spark and Flink cut a program; it is here to be compared with.
+This is how Spark and Flink cut a program; it serves as a baseline.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from anabranch.plan.tree import Plan
 
 
 def plan_by_key(program: Program, rates: Rates, machines: Sequence[str] = ()) -> Plan:
-    """Return the plan that separates what never meets; sequential if everything does."""
+    """Return the plan that separates independent slices; a sequential plan if all are connected."""
     groups = connect(program.dependence, [load.slice for load in rates.loads])
     if len(groups) < 2:
         return Plan(plan_sequentially(program, rates, machines).root, "keyed")

@@ -1,4 +1,4 @@
-"""One node that does everything, on the machine where most arrives."""
+"""The sequential plan: one node for everything, on the machine where most events arrive."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from anabranch.plan.tree import Plan, PlanNode
 
 
 def plan_sequentially(program: Program, rates: Rates, machines: Sequence[str] = ()) -> Plan:
-    """Return the plan that any other must agree with."""
+    """Return the sequential plan, the reference for the results of all others."""
     arriving: dict[str, float] = {}
     for load in rates.loads:
         arriving[load.machine] = arriving.get(load.machine, 0.0) + load.rate

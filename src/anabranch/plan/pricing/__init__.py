@@ -1,1 +1,1 @@
-"""What a plan costs: rates, duties, network, the machine for each node."""
+"""The cost of a plan: rates, duties, network, the machine of each node."""

@@ -1,8 +1,8 @@
-"""What a plan costs: network bytes, synchronization rounds, and the busiest node's load.
+"""The cost of a plan: network bytes, synchronization rounds, and the busiest node's load.
 
 Each node is a process with a core of its own, and costs a little even when it is idle: its
-heartbeats. Without that, cold keys would never share a node. All figures are per second of stream; the total is
-in seconds of work per second of stream, so a total above 1 can't keep up.
+heartbeats. Without that, keys with few events would never share a node. All figures are per second of
+stream; the total is in seconds of work per second of stream.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from anabranch.plan.tree import Plan, PlanNode
 
 @dataclass(frozen=True)
 class Prices:
-    """What things cost. The defaults are a plain machine's: 100 MB/s, 0.1 ms a round."""
+    """Unit costs. The defaults are those of a common machine: 100 MB/s, 0.1 ms a round."""
 
     event_bytes: float = 64.0
     state_bytes: float = 64.0
@@ -33,7 +33,7 @@ class Prices:
 
     @property
     def capacity(self) -> float:
-        """Return how many events per second are plenty for one node: seven tenths of its time."""
+        """Return the events per second that one node can take: seven tenths of its time."""
         return 0.7 / self.seconds_per_event
 
 
@@ -56,10 +56,10 @@ class Cost(NamedTuple):
 
 
 def assign(program: Program, plan: Plan, rates: Rates) -> dict[str, list[Load]]:
-    """Return the loads each node answers for, by path.
+    """Return the loads of each node, by path.
 
-    An event goes to the lowest node that answers for it. So where nodes take parts of a load
-    (lanes), each gets its share; the rest is for whoever takes it above them, or for the root.
+    An event goes to the lowest node whose slices contain it. So where nodes take parts of a load
+    (lanes), each gets its share; the rest goes to a node above them that takes it, or to the root.
     """
     nodes = plan.nodes()
     exact = {part: path for path, node in nodes.items() for part in node.slices}
@@ -78,12 +78,12 @@ def assign(program: Program, plan: Plan, rates: Rates) -> dict[str, list[Load]]:
 
 
 def _share_out(nodes: Iterable[tuple[str, PlanNode]], load: Load) -> dict[str, float]:
-    """Return each node's share of a load: by shards as far as they tell, else in equal parts."""
+    """Return each node's share of a load: by shards where slices are cut into them, else equal parts."""
     shares: dict[str, float] = {}
     near = [
         (path, sum(_fraction(part, load.slice) for part in node.slices)) for path, node in nodes
     ]
-    for path, fraction in reversed(near):  # what is taken below comes first
+    for path, fraction in reversed(near):  # lower nodes take their share first
         if fraction:
             below = sum(share for p, share in shares.items() if p.startswith(path + "."))
             shares[path] = max(0.0, min(fraction, 1.0) - below)
@@ -94,7 +94,7 @@ def _share_out(nodes: Iterable[tuple[str, PlanNode]], load: Load) -> dict[str, f
 
 
 def _fraction(part: Slice, load: Slice) -> float:
-    """Return how much of a load a slice takes; all of it where there is no telling."""
+    """Return the fraction of a load that a slice takes; 1 where it is unknown."""
     if not part.overlaps(load):
         return 0.0
     fraction = 1.0
@@ -107,7 +107,7 @@ def _fraction(part: Slice, load: Slice) -> float:
 
 
 def price(program: Program, plan: Plan, rates: Rates, prices: Prices = PRICES) -> Cost:
-    """Return what a plan costs at these rates."""
+    """Return the cost of a plan at these rates."""
     assigned = assign(program, plan, rates)
     tally = _Tally(prices, {path: sum(x.rate for x in loads) for path, loads in assigned.items()})
     for path, node in plan.root.walk():
@@ -131,16 +131,16 @@ class _Tally:
         self.network = self.rounds = self.busiest = 0.0
 
     def descend(self, path: str, node: PlanNode, from_above: float) -> int:
-        """Add up a subtree; return its height. `from_above` is how often ancestors ask for it."""
+        """Add the cost of a subtree; return its height. `from_above` is how often ancestors join it."""
         prices, own = self.prices, self.own[path]
-        asked = from_above + (own if node.children else 0.0)
-        joins = asked if node.children else from_above
+        syncs = from_above + (own if node.children else 0.0)
+        joins = syncs if node.children else from_above
         busy = own * prices.seconds_per_event + joins * prices.seconds_per_join
         self.busiest = max(self.busiest, busy)
         height = 0
         for side, child in enumerate(node.children):
             if node.machine != child.machine:
-                self.network += asked * (2 * prices.state_bytes + prices.request_bytes)
-            height = max(height, self.descend(f"{path}.{side}", child, asked))
+                self.network += syncs * (2 * prices.state_bytes + prices.request_bytes)
+            height = max(height, self.descend(f"{path}.{side}", child, syncs))
         self.rounds += own * height
         return height + 1

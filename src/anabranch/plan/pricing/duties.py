@@ -1,4 +1,4 @@
-"""Duties: what each node of a plan has to do at given rates, and how to name it to people."""
+"""Duties: the work of each node of a plan at given rates, and its names for users."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from anabranch.plan.tree import Plan, PlanNode
 
 @dataclass(frozen=True)
 class Duty:
-    """One node's part: the events it handles, how often it joins and forks, how busy it is.
+    """The work of one node: the events it handles, how often it joins and forks, how busy it is.
 
-    `syncs` is how often per second its children's states come together here and part again;
-    `asked` is how often its own state goes up to its parent and comes back.
+    `syncs` is how often per second its children's states are joined here and forked again;
+    `parent_syncs` is how often per second its own state is sent to its parent and back.
     """
 
     path: str
     node: PlanNode
     loads: tuple[Load, ...]
-    asked: float
+    parent_syncs: float
     syncs: float
     busy: float
     synchronises: bool
 
     @property
     def rate(self) -> float:
-        """Return its own events per second."""
+        """Return the events per second of this node."""
         return sum(load.rate for load in self.loads)
 
     @property
     def depth(self) -> int:
-        """Return how many nodes stand above it."""
+        """Return the number of nodes above this one."""
         return self.path.count(".")
 
 
@@ -48,19 +48,19 @@ def list_duties(
     duties: dict[str, Duty] = {}
     for path, node in plan.root.walk():
         above = duties.get(path.rpartition(".")[0])
-        asked = above.syncs if above is not None else 0.0
+        parent_syncs = above.syncs if above is not None else 0.0
         own = sum(load.rate for load in assigned[path])
-        syncs = asked + own if node.children else 0.0
-        joins = syncs if node.children else asked
+        syncs = parent_syncs + own if node.children else 0.0
+        joins = syncs if node.children else parent_syncs
         busy = own * prices.seconds_per_event + joins * prices.seconds_per_join
-        # Whatever stands above others calls for a join, be it a marker or only the rarer event type.
+        # Any event type above others requires a join, whether a marker or only the rarer event type.
         waits = bool(node.children) and len(node.slices) > 0
-        duties[path] = Duty(path, node, tuple(assigned[path]), asked, syncs, busy, waits)
+        duties[path] = Duty(path, node, tuple(assigned[path]), parent_syncs, syncs, busy, waits)
     return duties
 
 
 def name_slice(part: Slice) -> tuple[str, str]:
-    """Return a slice in words: its event type, and how it is cut.
+    """Return a slice as text: its event type, and how it is cut.
 
     >>> from typing import NamedTuple
     >>> from anabranch.model.slices import take
@@ -85,7 +85,7 @@ def _name_choice(name: str, choice: Equals | Shard) -> str:
 
 
 def name_slices(parts: Iterable[Slice]) -> list[tuple[str, str]]:
-    """Return slices in words, those that differ by channel only on one line."""
+    """Return slices as text, those that differ only by channel on one line."""
     families: dict[tuple[str, str], list[str]] = {}
     for part in parts:
         event_type, cut = name_slice(Slice(part.event_type, part.where))
@@ -101,20 +101,20 @@ def name_slices(parts: Iterable[Slice]) -> list[tuple[str, str]]:
 
 
 def name_rate(rate: float) -> str:
-    """Return events per second, short enough for a box.
+    """Return events per second as text short enough for a box.
 
     >>> [name_rate(rate) for rate in (0, 0.0042, 0.5, 15, 1115, 25_000, 2_400_000)]
     ['0/s', '0.0042/s', '0.5/s', '15/s', '1,115/s', '25k/s', '2.4M/s']
     """
-    for least, size, letter in ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):
+    for least, size, prefix in ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):
         if rate >= least:
             scaled = rate / size
-            return f"{scaled:,.0f}{letter}/s" if scaled >= 100 else f"{scaled:.3g}{letter}/s"
+            return f"{scaled:,.0f}{prefix}/s" if scaled >= 100 else f"{scaled:.3g}{prefix}/s"
     return f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.2g}/s"
 
 
 def name_share(share: float) -> str:
-    """Return a share of a node's time.
+    """Return a share of a node's time as text.
 
     >>> [name_share(share) for share in (0, 0.0004, 0.051, 0.6, 3)]
     ['idle', '<0.1%', '5.1%', '60%', '300%']
@@ -127,7 +127,7 @@ def name_share(share: float) -> str:
 
 
 def name_duration(seconds: float) -> str:
-    """Return a duration with a unit that suits it.
+    """Return a duration as text with a suitable unit.
 
     >>> [name_duration(s) for s in (3.0, 0.3003, 0.00064, 0.0000014)]
     ['3 s', '300 ms', '640 µs', '1.4 µs']
@@ -139,7 +139,7 @@ def name_duration(seconds: float) -> str:
 
 
 def count_nodes(plan: Plan) -> str:
-    """Return how many nodes a plan has, on how many machines.
+    """Return the number of nodes of a plan, and of its machines, as text.
 
     >>> from typing import NamedTuple
     >>> Value = NamedTuple("Value", [("time", int)])

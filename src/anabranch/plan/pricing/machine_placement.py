@@ -20,7 +20,7 @@ def place(
     """Return the plan with each node on its best machine.
 
     Bytes add up over nodes and edges, so one pass from the leaves up finds the optimum: for each
-    node and each machine, the least its subtree can cost if it stood there.
+    node and each machine, the least cost of its subtree if the node is there.
     """
     places = tuple(dict.fromkeys((*rates.machines, *machines))) or ("local",)
     assigned = assign(program, plan, rates)
@@ -40,15 +40,15 @@ class _Choice:
         self.follow: dict[tuple[str, str], list[str]] = {}
 
     def weigh(self, path: str, node: PlanNode, from_above: float) -> dict[str, float]:
-        """Return the least bytes of a subtree for each machine its root could stand on."""
+        """Return the least bytes of a subtree for each machine that its root could be on."""
         loads, prices = self.assigned[path], self.prices
         arriving: dict[str, float] = {}
         for load in loads:
             arriving[load.machine] = arriving.get(load.machine, 0.0) + load.rate
         own = sum(arriving.values())
-        asked = from_above + (own if node.children else 0.0)
-        edge = asked * (2 * prices.state_bytes + prices.request_bytes)
-        below = [self.weigh(f"{path}.{s}", c, asked) for s, c in enumerate(node.children)]
+        syncs = from_above + (own if node.children else 0.0)
+        edge = syncs * (2 * prices.state_bytes + prices.request_bytes)
+        below = [self.weigh(f"{path}.{s}", c, syncs) for s, c in enumerate(node.children)]
         nearest = [min(self.places, key=lambda n, c=costs: c[n]) for costs in below]  # type: ignore[misc]
         result = {}
         for machine in self.places:
@@ -63,7 +63,7 @@ class _Choice:
         return result
 
     def settle(self, path: str, node: PlanNode, machine: str) -> PlanNode:
-        """Return the subtree with the machines that were weighed best."""
+        """Return the subtree with the best machine for each node."""
         follow = self.follow[path, machine]
         children = tuple(
             self.settle(f"{path}.{side}", child, follow[side])

@@ -1,4 +1,4 @@
-"""Rates: how much of each slice arrives, and where. Declared, sampled from events, or measured."""
+"""Rates: the events per second of each slice, by machine. Declared, sampled from events, or measured."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Rates:
-    """What arrives. Equal slices at one machine are added up."""
+    """All loads of a program. Equal slices at one machine are added up."""
 
     loads: tuple[Load, ...]
 
@@ -55,17 +55,17 @@ class Rates:
 
     @property
     def machines(self) -> tuple[str, ...]:
-        """Return the machines at which something arrives, in order of first mention."""
+        """Return the machines at which events arrive, in order of first mention."""
         return tuple(dict.fromkeys(load.machine for load in self.loads))
 
     @property
     def total(self) -> float:
-        """Return the events per second in all."""
+        """Return the total of events per second."""
         return sum(load.rate for load in self.loads)
 
 
 def assume_rates(program: Program, channels: Mapping[type, Sequence[str]] | None = None) -> Rates:
-    """Return rates for want of better: values a hundred times as often as markers."""
+    """Return default rates: 1 a second for markers, 100 a second for other event types."""
     channels = channels or {}
     return Rates(
         Load(
@@ -100,7 +100,7 @@ def _read_row(program: Program, row: Mapping[str, Any]) -> Load:
     fields = {k: v for k, v in row.items() if k not in ("type", "rate", "machine", "channel")}
     cut = {name: _read_choice(value) for name, value in fields.items()}
     part = take(program.event_type(row["type"]), channel=row.get("channel"), **cut)
-    hash(part)  # A list can't be a key; better said here than later.
+    hash(part)  # Fails here, with the row in the message, if a value such as a list can't be a key.
     return Load(part, float(row["rate"]), str(row.get("machine", "local")))
 
 
@@ -121,10 +121,10 @@ def read_rates(program: Program, path: str) -> Rates:
 def sample_rates(
     program: Program, events: Iterable[Event], *, most_keys: int = 64, shards: int = 16
 ) -> Rates:
-    """Count a sample of events by event type, channel and partitioning fields.
+    """Return rates counted from a sample of events by event type, channel and partitioning fields.
 
-    Up to `most_keys` distinct keys each stand alone; more of them share `shards` shards. A channel
-    is taken for a machine, until somebody says otherwise.
+    Up to `most_keys` distinct keys have a slice each; more of them share `shards` shards. Each channel
+    is assumed to be a machine of its own.
     """
     sample = [event for event in events if isinstance(event, Event)]
     if not sample:
@@ -146,23 +146,21 @@ def sample_rates(
 def measure_rates(program: Program, progress: Mapping[str, Any]) -> Rates:
     """Read rates from a streaming query's progress, as Spark reports it.
 
-    Each channel of the progress is known by its description; the event type is the one whose name begins a
-    word of it (`values` means Value). A channel that names no event type is shared out among all.
+    Each source of the progress is identified by its description; the event type is the one whose name begins
+    a word of it (`values` means Value). The rate of a source that names no event type is divided among all.
     """
     loads = []
-    for channel in progress.get("sources", ()):
-        name = str(channel.get("description", "input"))
+    for source in progress.get("sources", ()):
+        name = str(source.get("description", "input"))
         named = _find_named(program, name)
-        rate = float(
-            channel.get("inputRowsPerSecond") or channel.get("processedRowsPerSecond") or 0
-        )
+        rate = float(source.get("inputRowsPerSecond") or source.get("processedRowsPerSecond") or 0)
         event_types = named or program.event_types
         loads += [
             Load(take(event_type), rate / len(event_types), "local") for event_type in event_types
         ]
     if not loads:
         raise InputError(
-            "the progress names no channels",
+            "the progress names no sources",
             expected='{"sources": [{"description": …, "inputRowsPerSecond": …}]}',
             got=", ".join(progress) or "nothing",
         )
@@ -184,9 +182,9 @@ def _find_named(program: Program, description: str) -> list[EventType]:
 
 
 def spread_hot(program: Program, rates: Rates, capacity: float) -> Rates:
-    """Give a slice that is too much for one node more lanes; leave the others alone.
+    """Return rates with each slice that exceeds one node's capacity cut into lanes.
 
-    Only events that are independent of each other can be spread. Canonical lanes bound how far.
+    Only events that are independent of each other can be spread. Canonical lanes limit the number.
     """
     spread: list[Load] = []
     for load in rates.loads:
@@ -205,7 +203,7 @@ def spread_hot(program: Program, rates: Rates, capacity: float) -> Rates:
 
 
 def partition_fields(program: Program) -> tuple[str, ...]:
-    """Return every field that some dependence asks to be equal."""
+    """Return every field that some dependence requires to be equal."""
     found: dict[str, None] = {}
     for a in program.event_types:
         for b in program.event_types:

@@ -1,6 +1,6 @@
-"""Rewrites of plans, one per file, each a pure function; `RULES` is the order they are tried in.
+"""Rewrite rules of plans, one per file, each a pure function; `RULES` is the order of application.
 
-A rule may propose any valid plan. Which one is kept is decided by cost alone.
+A rule may propose any valid plan. The cost alone decides which one is kept.
 """
 
 from __future__ import annotations

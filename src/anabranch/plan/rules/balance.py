@@ -1,4 +1,4 @@
-"""Balance: turn a ladder of nodes that own nothing into a tree as low as can be."""
+"""Balance: turn a ladder of nodes without slices into a tree of the least height."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from anabranch.plan.tree import Plan, PlanNode, pair_up
 
 
 def balance(program: Program, plan: Plan, rates: Rates, prices: Prices = PRICES) -> Iterator[Plan]:
-    """Propose the plan with every ladder balanced.
+    """Yield the plan with every ladder balanced.
 
-    The nodes that hang from a ladder are independent of each other, so they may be forked apart
-    in any shape, as long as all states are of one type.
+    The nodes below a ladder are independent of each other, so they may be forked in a tree of any
+    shape, as long as all states are of one type.
     """
     root = _balance(plan.root)
     if root != plan.root:
@@ -30,7 +30,7 @@ def _balance(node: PlanNode) -> PlanNode:
 
 
 def _collect(node: PlanNode) -> list[PlanNode]:
-    """Return what hangs from the rungs below a node."""
+    """Return the nodes below the rungs of a ladder."""
     alike = all(child.state == node.state for child in node.children)
     found: list[PlanNode] = []
     for child in node.children:

@@ -1,4 +1,4 @@
-"""Collapse: let one node do what a subtree does, where there is too little to share."""
+"""Collapse: replace a subtree with little work by one node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SHARE = 0.25
 
 
 def collapse(program: Program, plan: Plan, rates: Rates, prices: Prices = PRICES) -> Iterator[Plan]:
-    """Propose the plan with every idle subtree made one node, and, for a small plan, each alone."""
+    """Yield the plan with every idle subtree as one node, and, for a small plan, each one separately."""
     assigned = assign(program, plan, rates)
     busy = {p: sum(x.rate for x in loads) / prices.capacity for p, loads in assigned.items()}
     everything = _add_up(busy)
@@ -28,7 +28,7 @@ def collapse(program: Program, plan: Plan, rates: Rates, prices: Prices = PRICES
 
 
 def _add_up(busy: dict[str, float]) -> dict[str, float]:
-    """Return how busy each node is together with all below it."""
+    """Return how busy each node is, including all nodes below it."""
     everything = dict(busy)
     for path in sorted(busy, key=lambda path: path.count("."), reverse=True):
         parent = path.rpartition(".")[0]
