@@ -72,7 +72,7 @@ def _probe() -> Any:
         return probe_plainly
     try:
         from anabranch.kernels.arrays import probes
-    except Exception as error:  # noqa: BLE001 - whatever went wrong, Python gives the answer
+    except Exception as error:  # noqa: BLE001 - whatever fails, Python computes the result
         warnings.warn(f"keys are looked up in Python: Numba failed: {error}", stacklevel=2)
         return probe_plainly
     return probes.probe

@@ -28,7 +28,7 @@ def _passes() -> Any:
         return None
     try:
         from anabranch.kernels.arrays import passes
-    except Exception as error:  # noqa: BLE001 - whatever went wrong, NumPy gives the answer
+    except Exception as error:  # noqa: BLE001 - whatever fails, NumPy computes the result
         warnings.warn(f"batches are sorted by NumPy: Numba failed: {error}", stacklevel=2)
         return None
     return passes
