@@ -15,9 +15,9 @@ def test_every_cut_is_one_that_a_valid_plan_could_make(name):
     cuts = Ground(program).cuts
     tried = 0
     for fork in program.forks:
-        for way in cuts.ways(fork.parent, fork):
+        for path in cuts.paths(fork.parent, fork):
             within = cuts.everything
-            for step in way:
+            for step in path:
                 options = cuts.options(step[0].parent, within, (step,), fork)
                 within = options[0].side(step[1])[1]
             for seed in cuts.seeds(fork, within)[::7]:
@@ -38,6 +38,8 @@ def test_states_of_every_type_are_reached():
     program = load(f"{FILE}:smart_home")
     cuts = Ground(program).cuts
 
-    ways = {kind.name: [len(way) for way in cuts.ways(kind.name)] for kind in program.state_types}
+    paths = {
+        kind.name: [len(path) for path in cuts.paths(kind.name)] for kind in program.state_types
+    }
 
-    assert ways == {"home": [0], "temps": [1, 2, 2], "pressure": [1]}
+    assert paths == {"home": [0], "temps": [1, 2, 2], "pressure": [1]}

@@ -259,7 +259,7 @@ STOPS = {
             fork=lambda s, left, right: (s, 0.0),
             join=lambda a, b: a + b,
         ),
-        "not followed: the start gives a state with a float",
+        "not supported: the start gives a state with a float",
     ),
     "float field": (
         Program(
@@ -268,38 +268,38 @@ STOPS = {
             fork=lambda s, left, right: (s, 0),
             join=lambda a, b: a + b,
         ),
-        "not followed: Reading.x is looked into",
+        "not supported: Reading.x is read",
     ),
-    "text": (value_program(lambda s, e: len(str(s))), "not followed: a number is made into text"),
+    "text": (value_program(lambda s, e: len(str(s))), "not supported: a number is made into text"),
     "set": (
         value_program(lambda s, e: s | {e.v}, init=frozenset()),
-        "not followed: the start gives a state with a frozenset",
+        "not supported: the start gives a state with a frozenset",
     ),
     "loop": (
         value_program(lambda s, e: s + sum(range(e.v))),
-        "not followed: a number is used as an index or a length",
+        "not supported: a number is used as an index or a length",
     ),
     "type": (
         value_program(lambda s, e: s + 1 if type(s) is int else s),
-        "not followed: <lambda> calls type()",
+        "not supported: <lambda> calls type()",
     ),
     "identity": (
         value_program(lambda s, e: s or e.v is True, init=False),
-        "not followed: <lambda> compares with `is`",
+        "not supported: <lambda> compares with `is`",
     ),
     "identity, by operator": (
         value_program(lambda s, e: s or operator.is_(e.v, True), init=False),
-        "not followed: a function compares with `is`",
+        "not supported: a function compares with `is`",
     ),
     "swallowed": (
         value_program(lambda s, e: swallow(s)),
-        "not followed: a number is made into text",
+        "not supported: a number is made into text",
     ),
     "lanes": (
         Program(
             on(Value, update=lambda s, e: s + e.v), state=Sum(), lanes=4
         ),
-        "not followed: the program has lanes",
+        "not supported: the program has lanes",
     ),
     "whole map": (
         Program(
@@ -308,7 +308,7 @@ STOPS = {
             depends(Barrier, Hit, Barrier),
             state=MapOf(Count(), by="key"),
         ),
-        "not followed: the whole map, by Barrier, is looked into",
+        "not supported: the whole map, by Barrier, is read",
     ),
 }  # fmt: skip
 
@@ -356,19 +356,19 @@ def test_attach_tells_a_refutation_that_the_check_was_not_asked_about():
     refuted = Proof(C2, "state -> state, state", "refuted", "fails at the start")
     result = attach(report, [refuted]).result(C2)
     assert result.verdict == "kept"
-    assert result.reason == "not true of all events that their types allow: fails at the start"
+    assert result.reason == "does not hold for all events of their types: fails at the start"
 
 
 def test_attach_says_why_a_proof_stopped_and_leaves_what_is_broken():
     broken = value_barrier.changed(fork=lambda s, left, right: (s, s))
     report = check(broken, cases=30, laws=[C1, C2])
     proofs = [
-        Proof(C1, "state -> state, state", "unknown", "z3 found no answer in time"),
+        Proof(C1, "state -> state, state", "unknown", "z3 reached no result in time"),
         Proof(C2, "state -> state, state", "proved", "as a wrong proof would say"),
     ]
     attached = attach(report, proofs)
     assert attached.result(C1).verdict == "kept"
-    assert attached.result(C1).reason == "not proved: z3 found no answer in time"
+    assert attached.result(C1).reason == "not proved: z3 reached no result in time"
     assert attached.result(C2) == report.result(C2)
     assert attached.result(C2).verdict == "broken"
 

@@ -121,7 +121,7 @@ def test_where_everything_depends_nothing_is_apart():
     report = check(program, cases=10)
 
     assert report.result("independent_updates_commute").verdict == "skipped"
-    assert "nothing runs apart" in report.result("update_passes_through_join").reason
+    assert "nothing can run in parallel" in report.result("update_passes_through_join").reason
     assert report.ok
 
 

@@ -322,7 +322,7 @@ def test_a_program_that_has_a_fork_or_nothing_apart_is_left_alone():
     chained = Program(on(Value, update=lambda s, e: e.v), depends(Value, Value), init=0)
     assert synthesise(forked).reason == "the program has a fork and join already"
     assert synthesise(chained, cases=CASES).reason == (
-        "every two events depend on each other: nothing runs apart"
+        "every two events depend on each other: nothing can run in parallel"
     )
 
 

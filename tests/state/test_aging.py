@@ -192,7 +192,7 @@ def test_the_laws_are_kept(make, event_types, refresh):
 
 def test_nothing_is_proved_of_what_expires():
     reasons = {proof.reason for proof in prove(keyed(5))}
-    assert reasons == {"not followed: entries of the state have a time to live"}
+    assert reasons == {"not supported: entries of the state have a time to live"}
 
 
 def test_what_was_refreshed_exactly_so_long_ago_is_gone():
@@ -315,7 +315,7 @@ def test_a_state_per_key_with_an_end_stays_in_the_shard_of_its_key():
 
 def test_the_run_says_that_it_does_not_go_by_columns():
     assert explain_run(keyed(5)) == [
-        "keyed: different values of user never meet",
+        "keyed: different values of user are independent",
         "row path: entries have a time to live (each access sets a timer)",
     ]
 

@@ -1,4 +1,4 @@
-"""The laws that let a fold be cut apart: searched for a counterexample, proved, or synthesised."""
+"""The laws that allow a parallel fold: a search for counterexamples, proofs, and synthesis of forks."""
 
 from anabranch.laws.laws import LAWS, Law
 from anabranch.laws.proving.proof import Proof, attach, prove

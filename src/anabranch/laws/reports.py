@@ -1,4 +1,4 @@
-"""What a check found: one result per law and state or fork, with the smallest counterexample."""
+"""The report of a check: one result per law and state or fork, with the smallest counterexample."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Counterexample:
     where: Location | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data; states are shown as Python writes them."""
+        """Return plain data; states are shown by their repr."""
         return {
             "law": self.law,
             "description": self.description,
@@ -56,9 +56,9 @@ class Counterexample:
 
 @dataclass(frozen=True)
 class LawResult:
-    """What became of one law, for one state type or fork (`subject`).
+    """The result of one law, for one state type or fork (`subject`).
 
-    `reason` says why a law was skipped, how it was proved, or what cures it.
+    `reason` is why a law was skipped, how it was proved, or how to cure it.
     """
 
     law: str

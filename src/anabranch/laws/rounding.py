@@ -1,4 +1,4 @@
-"""Rounding: whether two values differ only in the last bits of their floats."""
+"""Rounding: comparisons of values that ignore the last bits of their floats."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOLERANCE = 1e-9
 
 
 def is_equal(a: Any, b: Any) -> bool:
-    """Say whether two values are equal; those that refuse to be compared are not."""
+    """Return whether two values are equal; values whose comparison raises are not."""
     try:
         return bool(a == b)
     except Exception:  # noqa: BLE001 - whatever a user's class raises when it is compared
@@ -23,9 +23,9 @@ def is_equal(a: Any, b: Any) -> bool:
 
 
 def is_close(a: Any, b: Any, scale: float = 0.0) -> bool:
-    """Say whether two values are equal but for float rounding, however deep the floats lie.
+    """Return whether two values are equal up to float rounding, at any depth of nesting.
 
-    `scale` is the size of the numbers that were added up: 0.1 + 0.2 - 0.3 is as good a zero as any.
+    `scale` is the size of the numbers that were added up: 0.1 + 0.2 - 0.3 counts as zero.
 
     >>> is_close((0.1 + 0.2, "a"), (0.3, "a")), is_close((0.3, "a"), (0.3, "b"))
     (True, False)
@@ -49,7 +49,7 @@ def is_close(a: Any, b: Any, scale: float = 0.0) -> bool:
 
 
 def is_identical(a: Any, b: Any) -> bool:
-    """Say whether two values are equal where a NaN is equal to a NaN.
+    """Return whether two values are equal where a NaN is equal to a NaN.
 
     >>> is_identical((1, float("nan")), (1, float("nan"))), is_identical(0.1 + 0.2, 0.3)
     (True, False)
@@ -73,7 +73,7 @@ def _is_close_number(a: Any, b: Any, scale: float) -> bool:
 
 
 def _is_close_set(a: AbstractSet[Any], b: AbstractSet[Any], scale: float) -> bool:
-    # Exact matches first, then each odd one with some close odd one of the other side.
+    # Exact matches first, then each unmatched one with a close unmatched one of the other side.
     rest = [y for y in b if y not in a]
     for x in (x for x in a if x not in b):
         near = next((y for y in rest if is_close(x, y, scale)), None)
@@ -90,7 +90,7 @@ def measure_scale(events: Iterable[Event]) -> float:
 
 
 def tuple_of(data: Any) -> tuple[Any, ...]:
-    """Return the fields of an event, but for its time."""
+    """Return the fields of an event except its time."""
     if dataclasses.is_dataclass(data):
         names = [field.name for field in dataclasses.fields(data)]
     else:

@@ -1,7 +1,7 @@
-"""Forms: what a value looks like apart from its numbers.
+"""Forms: the structure of a value without its numbers.
 
-`(3, True, None)` and `(x, b, None)` have one form: a tuple of an int, a bool and None. A proof goes
-through the forms a state can take one by one, and lets z3 quantify over the numbers.
+`(3, True, None)` and `(x, b, None)` have one form: a tuple of an int, a bool and None. A proof treats
+the forms that a state can take one by one, and z3 quantifies over the numbers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BOOL: Form = (BOOL,)
 
 
 class NumberTerm:
-    """A number that is known as a term only."""
+    """A number that is given as a term."""
 
     __slots__ = ("term", "trace")
 
@@ -31,7 +31,7 @@ class NumberTerm:
 
 
 class FixedPart:
-    """A part that is no number, and is taken as it is."""
+    """A part that is not a number, and is a constant of the form."""
 
     __slots__ = ("value",)
 
@@ -41,8 +41,8 @@ class FixedPart:
     def __eq__(self, other: object) -> bool:
         if type(other) is not FixedPart or type(self.value) is not type(other.value):
             return False
-        # By repr, since 0.0 == -0.0 and nan != nan. Anything of a user's own class only by
-        # identity: its `==` could do anything.
+        # By repr, since 0.0 == -0.0 and nan != nan. Objects of a user's own class only by
+        # identity: their `==` could do anything.
         return self.value is other.value or (
             type(self.value) in (str, bytes, float, int, bool) and repr(self) == repr(other)
         )
@@ -129,7 +129,7 @@ def _build(form: Form, numbers: Iterator[Any]) -> Any:
         return form[1].value
     parts = [_build(part, numbers) for part in form[2]]
     if form[0] == "tuple":
-        # Past a user's __new__: the parts were in such a value already.
+        # Without the user's __new__: the parts were in such a value already.
         return tuple.__new__(form[1], parts)
     if form[0] == "dict":
         return {key.value: part for key, part in zip(form[1], parts, strict=True)}
@@ -148,7 +148,7 @@ def build_record(kind: Any, parts: list[Any]) -> Any:
     return record
 
 
-def find_stranger(form: Form) -> Any:
+def find_unsupported(form: Form) -> Any:
     """Return a part that a state in a proof can't have, such as a float; None if there is none."""
     if form in (_INT, _BOOL):
         return None
@@ -158,7 +158,7 @@ def find_stranger(form: Form) -> Any:
         value = form[1].value
         known = value is None or isinstance(value, str | bytes | Enum) or value is ABSENT
         return None if known else type(value).__name__
-    return next((found for part in form[2] if (found := find_stranger(part))), None)
+    return next((found for part in form[2] if (found := find_unsupported(part))), None)
 
 
 class _NoEntry:

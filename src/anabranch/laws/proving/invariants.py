@@ -1,9 +1,9 @@
-"""Invariants: what holds of every state that a run can reach, found by guessing and pruning.
+"""Invariants: properties of every state that a run can reach, found by guessing and pruning.
 
 Candidates are `x >= c`, `x <= c`, `x <= y` between the numbers of a state, and the same between
-two siblings of a fork. All are supposed at first; what a transition from supposed states breaks
-is dropped, until nothing is broken any more. What is left holds at the start and is kept by every
-transition, so it holds of all reachable states: an induction, and z3 has checked each step.
+two siblings of a fork. All are assumed at first; candidates that a transition from assumed states
+breaks are dropped, until none is broken. The remaining ones hold at the start and are kept by every
+transition, so they hold for all reachable states: an induction, each step of which z3 has checked.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from anabranch.laws.proving import terms
 from anabranch.laws.proving.forms import (
     Form,
-    find_stranger,
+    find_unsupported,
     list_names,
     list_sorts,
     list_terms,
@@ -34,10 +34,10 @@ MAX_ATOMS = 160
 
 
 class InvariantKind(NamedTuple):
-    """What sort of thing a reachable value is.
+    """The kind of a reachable value.
 
     A state of the type `name`; or with `split`, two siblings of the fork `name`, or with `delta` a
-    whole and what was folded from zero beside it. The last two are pairs.
+    whole state and a delta folded from zero. The last two are pairs.
     """
 
     name: str
@@ -51,7 +51,7 @@ class InvariantKind(NamedTuple):
         return [*list_names(form[2][0], "s1"), *list_names(form[2][1], "s2")]
 
     def compares(self, form: Form, a: int, b: int) -> bool:
-        """Say whether two numbers are compared: across a pair, only the same part of both."""
+        """Return whether two numbers are compared: across a pair, only the same part of both."""
         if self.split is None:
             return True
         left, right = (len(list_sorts(side)) for side in form[2])
@@ -60,7 +60,7 @@ class InvariantKind(NamedTuple):
 
 @dataclass(frozen=True)
 class StateMove:
-    """A way from reachable values to another: an update, a fork, a join, or the start."""
+    """A transition from reachable values to another: an update, a fork, a join, or the start."""
 
     name: str
     channels: tuple[InvariantKind, ...]
@@ -73,7 +73,7 @@ class StateMove:
 
 @dataclass(frozen=True)
 class Atom:
-    """A candidate, said of the numbers of a value."""
+    """A candidate: a condition on the numbers of a value."""
 
     text: str
     read: Callable[[list[Term]], Term]
@@ -90,18 +90,18 @@ class Move:
 
 
 Known = Mapping[tuple[InvariantKind, Form], tuple[Atom, ...]]
-"""The forms that each kind of value takes, and what is known of its numbers."""
+"""The forms of each kind of value, and the conditions known to hold for its numbers."""
 
 
 class Reach:
-    """Follow a program's transitions, each once for given forms."""
+    """The transitions of a program, each followed once for given forms."""
 
     def __init__(self, transitions: Iterable[StateMove]) -> None:
         self.transitions = tuple(transitions)
         self._moves: dict[tuple[int, tuple[Form, ...]], list[Move]] = {}
 
     def close_forms(self) -> dict[InvariantKind, tuple[Form, ...]]:
-        """Return every form that each kind of value can take, whatever its numbers."""
+        """Return every form that each kind of value can take, for any numbers."""
         known: dict[InvariantKind, dict[Form, None]] = {}
         grown = True
         while grown:
@@ -133,7 +133,7 @@ class Reach:
         return self._moves[place, forms]
 
     def find_invariants(self, solver: Solver, constants: Iterable[int], given: Known) -> Known:
-        """Return what can be shown of all reachable values, with what is known of some already."""
+        """Return the conditions that hold for all reachable values, given the known ones."""
         named = tuple(dict.fromkeys(constants))
         known = dict(given)
         grown = True
@@ -149,9 +149,9 @@ class Reach:
 
 
 def _refuse_strangers(form: Form, transition: StateMove) -> None:
-    stranger = find_stranger(form)
-    if stranger is not None:
-        raise Stop(f"{transition.name} gives a state with a {stranger}")
+    unsupported = find_unsupported(form)
+    if unsupported is not None:
+        raise Stop(f"{transition.name} gives a state with a {unsupported}")
 
 
 def _choose_channels(
@@ -163,7 +163,7 @@ def _choose_channels(
 def suppose(
     known: Known, keys: Iterable[tuple[InvariantKind, Form]], setting: SceneForms
 ) -> list[Term]:
-    """Return what is known of the states of a scene."""
+    """Return the known conditions on the states of a scene."""
     return [
         atom.read(setting.leaves(place)) for place, key in enumerate(keys) for atom in known[key]
     ]
@@ -177,7 +177,7 @@ def _absorb(
     solver: Solver,
     named: tuple[int, ...],
 ) -> bool:
-    """Add what a move reaches; return whether that was new."""
+    """Add the values that a move reaches; return whether they were new."""
     grown = False
     if at not in known:
         if solver.find(supposed) is False:
@@ -206,7 +206,7 @@ def _holds(supposed: list[Term], claim: Term, solver: Solver) -> bool:
 
 
 def list_atoms(kind: InvariantKind, form: Form, constants: tuple[int, ...]) -> Iterator[Atom]:
-    """Return the candidates for a value of some kind and form."""
+    """Yield the candidates for a value of some kind and form."""
     names = kind.list_names(form)
     sorts = list_sorts(form)
     numbers = [place for place, sort in enumerate(sorts) if sort != BOOL]

@@ -1,4 +1,4 @@
-"""Judgement of one obligation: shown, or not and why."""
+"""The judgement of one obligation: proved, or not proved and why."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from anabranch.laws.proving.terms import Term
 from anabranch.model.failures import Failed, attempt
 
 TRIALS = 40
-"""How many real runs a proof must survive, in case a symbol differs from what it stands for."""
+"""How many real runs a proof must pass, in case a symbol behaves differently from a number."""
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """Whether an obligation is met; if not, why; if so, what was supposed of the states."""
+    """Whether an obligation is proved; if not, why; if so, the conditions assumed of the states."""
 
     met: bool
     reason: str = ""
@@ -33,7 +33,7 @@ class Judgement:
 
 
 def judge(obligation: Obligation, known: Known, solver: Solver, constants: list[int]) -> Judgement:
-    """Try to show an obligation for all values of which this is known."""
+    """Return the judgement of an obligation for all values that fulfil the known conditions."""
     keys = [[key for key in known if key[0] == kind] for kind in obligation.kinds]
     supposed: dict[str, None] = {}
     for chosen in product(*keys):
@@ -59,7 +59,7 @@ def judge(obligation: Obligation, known: Known, solver: Solver, constants: list[
 
 
 Failures = list[tuple[Term, Exception | None]]
-"""When a goal is missed, path by path, and what was raised there."""
+"""The condition under which a goal fails, path by path, and the exception raised there."""
 
 
 def _find_failure(
@@ -72,7 +72,7 @@ def _find_failure(
     for condition, error in failures:
         found = solver.find([*assumed, condition])
         if found is None:
-            return f"z3 found no answer in time, for {obligation.about}"
+            return f"z3 reached no result in time, for {obligation.about}"
         if found is not False:
             case = describe_scene(setting, found)
             if error is not None:
@@ -88,7 +88,7 @@ def _list_needed(
     assumed: list[Term],
     solver: Solver,
 ) -> list[str]:
-    """Return the parts of an invariant without which a proof fails: what a reader wants to see."""
+    """Return the parts of an invariant without which a proof fails."""
     needed = list(zip(texts, claims, strict=True))
     for candidate in list(needed):
         fewer = [pair for pair in needed if pair is not candidate]
@@ -99,7 +99,7 @@ def _list_needed(
 
 
 def list_failures(goal: Callable[[Scene], Any], setting: SceneForms) -> Failures:
-    """Return when a goal is missed, path by path, and what was raised there."""
+    """Return the conditions under which a goal fails, path by path, and the exceptions raised there."""
     trace = Trace()
     scene = setting.imagine(trace)
     failures: Failures = []
@@ -115,7 +115,7 @@ def list_failures(goal: Callable[[Scene], Any], setting: SceneForms) -> Failures
 def _try_for_real(
     obligation: Obligation, setting: SceneForms, assumed: Iterable[Term], constants: list[int]
 ) -> str:
-    """Run the law on real numbers; a proof that Python contradicts is none."""
+    """Run the law on real numbers; return how Python contradicts the proof, or an empty text."""
     rng = Random(0)
     whole = terms.conjoin(assumed)
     for _ in range(TRIALS):
@@ -128,7 +128,7 @@ def _try_for_real(
 def miss_for_real(
     goal: Callable[[Scene], Any], setting: SceneForms, values: Values, rng: Random
 ) -> bool:
-    """Say whether a goal is missed on real numbers."""
+    """Return whether a goal fails on real numbers."""
     try:
         met = attempt(lambda: all(goal(setting.realise(values, rng))))
     except Stop:
@@ -137,13 +137,13 @@ def miss_for_real(
 
 
 def describe_scene(setting: SceneForms, values: Values) -> str:
-    """Show the states and events of a case."""
+    """Return the states and events of a case as text."""
     scene = setting.realise(values)
     parts = [f"s{place or ''}={state!r}" for place, state in enumerate(scene.states)]
     return ", ".join([*parts, *(f"{event!r}" for event in scene.events)])
 
 
 def forget_numbers(forms: dict[InvariantKind, tuple[Form, ...]]) -> Known:
-    """Return that nothing is known of values but their forms."""
+    """Return the forms without any condition on their numbers."""
     nothing: tuple[Atom, ...] = ()
     return {(kind, form): nothing for kind, found in forms.items() for form in found}

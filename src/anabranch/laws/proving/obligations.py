@@ -1,6 +1,6 @@
-"""Obligations: what has to be shown for each law, and by which ways a program moves.
+"""Obligations: the statements to prove for each law, and the transitions of a program.
 
-C1 is shown for both sides of a join: the published equation has the event on the left, and a plan
+C1 is proved for both sides of a join: the published equation has the event on the left, and a plan
 may have it on either.
 """
 
@@ -43,7 +43,7 @@ class Obligation:
 def list_obligations(
     program: Program, views: Mapping[str, StateFunctions], forks: Sequence[ForkView]
 ) -> Iterator[Obligation]:
-    """Return everything to be shown, law by law."""
+    """Yield all statements to prove, law by law."""
     for fork in forks:
         yield from _pass_through_join(fork)
         yield _undo_fork(fork)
@@ -77,16 +77,16 @@ def _update_side(fork: ForkView, *, on_left: bool) -> Callable[[Scene], Sequence
     def goal(scene: Scene) -> Sequence[Any]:
         call, event = scene.call, scene.events[0]
         one, two = scene.states[0]
-        changed, emitted = call(side.step, one if on_left else two, event)
+        changed, outputs = call(side.step, one if on_left else two, event)
         rejoined = call(fork.join, changed, two) if on_left else call(fork.join, one, changed)
         whole, expected = call(fork.parent.step, call(fork.join, one, two), event)
-        return call(fork.parent.shape.same, rejoined, whole), call(_identical, emitted, expected)
+        return call(fork.parent.shape.same, rejoined, whole), call(_identical, outputs, expected)
 
     return goal
 
 
 def _identical(a: Any, b: Any) -> bool:
-    # True == 1 in Python, but a reader of the outputs can tell them apart.
+    # True == 1 in Python, but they are different outputs.
     return read_form(a) == read_form(b) and bool(a == b)
 
 
@@ -105,15 +105,15 @@ def _commute(program: Program, view: StateFunctions) -> Iterator[Obligation]:
     def goal(scene: Scene) -> Sequence[Any]:
         call, (first, second) = scene.call, scene.events
         (start,) = scene.states
-        after_first, said_first = call(view.step, start, first)
-        after_second, said_second = call(view.step, start, second)
+        after_first, first_outputs = call(view.step, start, first)
+        after_second, second_outputs = call(view.step, start, second)
         one, then_second = call(view.step, after_first, second)
         two, then_first = call(view.step, after_second, first)
-        # Each event must say the same; that their outputs agree as one list is weaker.
+        # Each event must have the same outputs; that their outputs agree as one list is weaker.
         return (
             call(view.shape.same, one, two),
-            call(_identical, said_first, then_first),
-            call(_identical, said_second, then_second),
+            call(_identical, first_outputs, then_first),
+            call(_identical, second_outputs, then_second),
         )
 
     event_types = [event_type for event_type in program.event_types if event_type in view.handlers]
@@ -149,7 +149,7 @@ def _have_identity(fork: ForkView) -> Iterator[Obligation]:
     law, kinds = "join_has_identity", (InvariantKind(fork.parent.name),)
     subject = fork.parent.name
     yield Obligation(law, subject, "zero", kinds, goal)
-    # A leaf goes on folding from zero, so a delta must pass through the join event by event.
+    # A leaf continues to fold from zero, so a delta must pass through the join event by event.
     for place, (_, rights) in enumerate(fork.splits):
         for event_type in sorted(rights & fork.folded, key=_name):
             yield Obligation(
@@ -190,10 +190,10 @@ def _associate(fork: ForkView) -> Obligation:
 def list_transitions(
     views: Sequence[StateFunctions], forks: Sequence[ForkView]
 ) -> Iterator[StateMove]:
-    """Return how a run reaches its states; states folded from zero are among them.
+    """Yield the transitions by which a run reaches its states, including states folded from zero.
 
     Joins are taken between any two reachable states of the right types, not only siblings: more
-    than a run can do, so what holds of all these holds of a run.
+    than a run can do, so what holds for all these states holds for a run.
     """
     yield _start(views[0], views[0].shape.init)
     for view in views:
@@ -225,16 +225,14 @@ def _start(view: StateFunctions, value: Any) -> StateMove:
 
 
 def _fork_transitions(fork: ForkView) -> Iterator[StateMove]:
-    channel = (InvariantKind(fork.parent.name),)
+    origin = (InvariantKind(fork.parent.name),)
 
     def cut(scene: Scene) -> Any:
         one, two = scene.call(fork.fork, scene.states[0], scene.left, scene.right)
         return one, two
 
-    yield StateMove("the fork", channel, InvariantKind(fork.left.name), lambda scene: cut(scene)[0])
-    yield StateMove(
-        "the fork", channel, InvariantKind(fork.right.name), lambda scene: cut(scene)[1]
-    )
+    yield StateMove("the fork", origin, InvariantKind(fork.left.name), lambda scene: cut(scene)[0])
+    yield StateMove("the fork", origin, InvariantKind(fork.right.name), lambda scene: cut(scene)[1])
     yield StateMove(
         "the join",
         (InvariantKind(fork.left.name), InvariantKind(fork.right.name)),
@@ -244,17 +242,17 @@ def _fork_transitions(fork: ForkView) -> Iterator[StateMove]:
 
 
 def list_pair_transitions(forks: Sequence[ForkView]) -> Iterator[StateMove]:
-    """Return how a run reaches siblings: a fork, then updates of either side."""
+    """Yield the transitions by which a run reaches siblings: a fork, then updates of either side."""
     for fork in forks:
-        channel = (InvariantKind(fork.parent.name),)
+        origin = (InvariantKind(fork.parent.name),)
         for place, (lefts, rights) in enumerate(fork.splits):
             pair = InvariantKind(fork.name, place)
-            yield StateMove("the fork", channel, pair, _cut_pair(fork), held=True)
+            yield StateMove("the fork", origin, pair, _cut_pair(fork), held=True)
             yield from _side_transitions(fork, pair, lefts, 0)
             yield from _side_transitions(fork, pair, rights, 1)
             if fork.uniform and fork.parent.shape.zero is not MISSING:
                 delta = InvariantKind(fork.name, place, delta=True)
-                yield StateMove("zero", channel, delta, _start_delta(fork.parent.shape.zero))
+                yield StateMove("zero", origin, delta, _start_delta(fork.parent.shape.zero))
                 yield from _side_transitions(fork, delta, rights & fork.folded, 1)
 
 
@@ -286,8 +284,8 @@ def _side_transitions(
 def list_constants(program: Program, views: Sequence[StateFunctions]) -> list[int]:
     """Return the numbers that candidates compare with.
 
-    They are 0, those of the start and of zero, and those that the program's functions mention, with
-    their neighbours.
+    They are 0, those of the initial state and of zero, and those that the program's functions contain,
+    with their neighbours.
     """
     found = [0]
     for view in views:

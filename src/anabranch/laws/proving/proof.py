@@ -1,25 +1,25 @@
-"""Proofs of the laws, where a program is simple enough for one.
+"""Proofs of the laws, for programs that are simple enough.
 
 A check tries cases; a proof covers all of them. `prove` runs the program's own functions on unknown
-numbers and asks z3 for numbers that break a law. If there are none, the law holds.
+numbers and searches with z3 for numbers that break a law. If there are none, the law holds.
 
-A law is shown for all states of the forms that the program can reach, whatever numbers they hold.
-Where that is too much, because it fails on numbers that no run reaches, it is shown under an
-invariant, and the proof says which. A counterexample that a run reaches at once is run in Python
-and reported as `refuted`; any other leaves the law `unknown`.
+A law is proved for all states of the forms that the program can reach, with any numbers. Where that
+is too strong, because the law fails on numbers that no run reaches, it is proved under an invariant,
+which the proof names. A counterexample that a run reaches within one event is run in Python and
+reported as `refuted`; any other leaves the law `unknown`.
 
-What a proof rests on: events hold what their annotations say; functions are pure
+A proof assumes: events have values of their annotated types; functions are pure
 (`functions_are_pure` is checked, not proved); integers are unbounded, as Python's are.
 
-Where it stops, and says so:
+It does not cover the following, and reports so:
 
-- Numbers are ints and bools. A float, a string, a set, a list or a dict that a law depends on is
-  not followed; one that is only passed on is. A state is a number, or a tuple, NamedTuple or frozen
-  dataclass of numbers, None and constants, or a `MapOf` of such, taken key by key.
-- A handler that sees a whole map, lanes, and forks of a map other than its own.
-- Loops that run over an unknown number, and functions of more than 256 paths.
-- A product or quotient of two unknown numbers may take z3 longer than it is given.
-- Anything a function may raise: a law is proved only where no side of it raises.
+- Values other than ints and bools. A float, a string, a set, a list or a dict that a law depends on is
+    not supported; one that is only passed on is. A state is a number, or a tuple, NamedTuple or frozen
+    dataclass of numbers, None and constants, or a `MapOf` of such, taken key by key.
+  - A handler that sees a whole map, lanes, and forks of a map other than its own.
+  - Loops over an unknown number, and functions of more than 256 paths.
+  - A product or quotient of two unknown numbers may take z3 longer than the timeout.
+  - Exceptions: a law is proved only where no side of it raises.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from anabranch.model.program import Program
 
 @dataclass(frozen=True)
 class Proof:
-    """What became of the attempt to prove one law for one state type or fork."""
+    """The result of the attempt to prove one law for one state type or fork."""
 
     law: str
     subject: str
@@ -62,16 +62,16 @@ class Proof:
 
 
 def prove(program: Program, *, timeout_ms: int = 2000) -> tuple[Proof, ...]:
-    """Try to prove the laws of a program.
+    """Return the proofs of the laws of a program, as far as they succeed.
 
-    Each question to z3 gets `timeout_ms`, and all of them fifteen times as much. What takes longer
-    is `unknown`.
+    Each query to z3 gets `timeout_ms` milliseconds, and all of them together fifteen times as much.
+    A law that takes longer is `unknown`.
     """
     solver = Solver(timeout_ms, 15 * timeout_ms)
     try:
         attempt = _Attempt(program, solver)
     except Stop as stop:
-        return _give_up(program, f"not followed: {stop}")
+        return _give_up(program, f"not supported: {stop}")
     proofs = []
     for (law, subject), group in groupby(attempt.obligations, lambda o: (o.law, o.subject)):
         proofs.append(attempt.prove(law, subject, list(group)))
@@ -90,7 +90,7 @@ def _give_up(program: Program, reason: str) -> tuple[Proof, ...]:
 
 
 class _Attempt:
-    """The attempt on one program: its forms are found at once, its invariants when needed."""
+    """The attempt to prove one program: its forms are found first, its invariants when needed."""
 
     def __init__(self, program: Program, solver: Solver) -> None:
         self._solver = solver
@@ -114,7 +114,7 @@ class _Attempt:
         return forget_numbers(forms)
 
     def _find_invariants(self, *, pairs: bool) -> Known | None:
-        """Return what holds of reachable states, and of reachable pairs if these are asked for."""
+        """Return the conditions on reachable states, and on reachable pairs if `pairs`."""
         if pairs not in self._invariants:
             given = self._find_invariants(pairs=False) if pairs else {}
             moves = list_pair_transitions(self._forks) if pairs else self._transitions
@@ -127,7 +127,7 @@ class _Attempt:
         return self._invariants[pairs]
 
     def prove(self, law: str, subject: str, obligations: Sequence[Obligation]) -> Proof:
-        """Try all states, then reachable states, then to find a counterexample among these."""
+        """Try a proof for all states, then for reachable states, then search a counterexample among these."""
         supposed: list[str] = []
         for obligation in obligations:
             judgement = self._judge(obligation)
@@ -186,7 +186,7 @@ def _by_law(obligation: Obligation) -> tuple[str, str]:
 def attach(report: Report, proofs: Iterable[Proof]) -> Report:
     """Return a report in which a law that was kept, and is proved, counts as proved.
 
-    Where the proof stopped, the reason says where.
+    Where the proof stopped, the reason names the place.
     """
     known = list(proofs)
     return replace(report, results=tuple(_attach_one(result, known) for result in report.results))
@@ -201,8 +201,8 @@ def _attach_one(result: LawResult, proofs: Sequence[Proof]) -> LawResult:
     stopped = next(proof for proof in mine if proof.verdict != "proved")
     why = f"not proved: {stopped.reason}"
     if stopped.verdict == "refuted":
-        # The check may have been told which events come; a proof takes all that their types allow.
-        why = f"not true of all events that their types allow: {stopped.reason}"
+        # The check may use given strategies of events; a proof covers all events of their types.
+        why = f"does not hold for all events of their types: {stopped.reason}"
     return replace(result, reason=_add(result.reason, why))
 
 

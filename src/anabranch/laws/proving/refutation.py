@@ -1,4 +1,4 @@
-"""Refutation: a counterexample on states that a run reaches within one event of its start."""
+"""Refutation: counterexamples on states that a run reaches within one event of its start."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from anabranch.laws.proving.symbols import Stop
 from anabranch.model.events import EventType
 
 Producer = tuple[tuple[EventType, ...], Callable[[Scene, tuple[Any, ...]], Any]]
-"""The events it takes to reach a value, and how they do."""
+"""The event types that lead to a value, and the function that computes it."""
 
 
 def refute(
@@ -26,12 +26,12 @@ def refute(
     forks: Sequence[ForkView],
     solver: Solver,
 ) -> str:
-    """Return a case in which a law fails on states that a run reaches, or nothing.
+    """Return a case in which a law fails on states that a run reaches, or an empty text.
 
-    The case is run in Python before it is believed.
+    The case is run in Python before it is returned.
     """
     if len(obligation.kinds) > 1:
-        return ""  # Three states that are reached one by one need not be sides of one whole.
+        return ""  # Three states reached one by one need not be sides of one whole.
     if any(fork.name == obligation.subject and not fork.splits for fork in forks):
         return ""  # A fork that is never cut breaks nothing.
     for event_types, produce in _list_producers(obligation.kinds[0], views, forks):
@@ -88,7 +88,7 @@ def _refute_from(
     try:
         for condition, _ in list_failures(goal, setting):
             values = solver.find([obligation.assume(setting), condition])
-            if not values or _asks_slices(values):
+            if not values or _depends_on_slices(values):
                 continue
             if miss_for_real(goal, setting, values, Random(0)):
                 return _describe(obligation, setting, values)
@@ -97,8 +97,8 @@ def _refute_from(
     return ""
 
 
-def _asks_slices(values: Values) -> bool:
-    # Answers that no real slices may give at once, and so no counterexample.
+def _depends_on_slices(values: Values) -> bool:
+    # Such answers may not be possible together for real slices, so this is no counterexample.
     return any(name.startswith(("left ", "right ", "same ")) for name in values)
 
 
@@ -106,5 +106,5 @@ def _describe(obligation: Obligation, setting: SceneForms, values: Values) -> st
     events = [repr(event) for event in setting.realise(values).events]
     own = len(obligation.event_types)
     before = f"after {', '.join(events[own:])}" if events[own:] else "at the start"
-    emitted = f", with {', '.join(events[:own])}" if own else ""
-    return f"fails {before}{emitted}"
+    handled = f", with {', '.join(events[:own])}" if own else ""
+    return f"fails {before}{handled}"

@@ -1,4 +1,4 @@
-"""Scenes: what a law is said about, some states, some events and two sides, known or not."""
+"""Scenes: the states, events and two sides of a law's statement, known or unknown."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SORTS = {int: INT, bool: BOOL}
 
 @dataclass(frozen=True)
 class Scene:
-    """States and events to state a law about; `call` calls a user's function on them."""
+    """The states and events of a law's statement; `call` calls a user's function on them."""
 
     call: Callable[..., Any]
     states: tuple[Any, ...]
@@ -31,9 +31,9 @@ class Scene:
 
 @dataclass(frozen=True)
 class SceneForms:
-    """What a scene is made of: the forms of its states, the event types of its events.
+    """The structure of a scene: the forms of its states, the event types of its events.
 
-    `keys` are fields that have one value in all events. `held` says whether both sides of a fork
+    `keys` are fields that have one value in all events. `held` is whether both sides of a fork
     get events of that key; None leaves it open.
     """
 
@@ -53,7 +53,7 @@ class SceneForms:
         return [terms.variable(n, s) for n, s in zip(names, list_sorts(form), strict=True)]
 
     def fields(self, place: int) -> dict[str, Term | str]:
-        """Return the fields of one event: a variable, or the name of what can't be looked into."""
+        """Return the fields of one event: a variable, or the name of an opaque value."""
         event_type = self.event_types[place]
         found: dict[str, Term | str] = {}
         for name, kind in field_types(event_type).items():
@@ -83,7 +83,7 @@ class SceneForms:
             build_value(form, [give(leaf) for leaf in self.leaves(place)])
             for place, form in enumerate(self.forms)
         )
-        # One key is one thing, whatever it is.
+        # One key is one object, of any type.
         shared = {name: Opaque(name) for name in self.keys}
         events = []
         for place, event_type in enumerate(self.event_types):
@@ -96,7 +96,7 @@ class SceneForms:
         return Scene(call, states, tuple(events), left, right)
 
     def guess(self, rng: Random, near: Sequence[int]) -> dict[str, Any]:
-        """Return some numbers for a scene: small ones, and those that the program names."""
+        """Return random numbers for a scene: small ones, and those that the program contains."""
         found: dict[str, Any] = {}
         wanted = self.variables()
         for place in range(len(self.event_types)):
@@ -109,7 +109,7 @@ class SceneForms:
 
 
 class _Coin:
-    """Answer each question anyhow, and the same each time."""
+    """A decider with random answers, the same each time for the same question."""
 
     def __init__(self, rng: Random) -> None:
         self._rng = rng
@@ -123,7 +123,7 @@ class _Coin:
 
 
 def equal_fields(setting: SceneForms, names: Sequence[str]) -> Term:
-    """Return that the first two events of a scene agree in these fields."""
+    """Return the term that the first two events of a scene agree in these fields."""
     first, second = setting.fields(0), setting.fields(1)
     return terms.conjoin(_equal(name, first[name], second[name], setting) for name in names)
 
@@ -133,12 +133,12 @@ def _equal(name: str, a: Term | str, b: Term | str, setting: SceneForms) -> Term
         return terms.TRUE
     if isinstance(a, Term) and isinstance(b, Term):
         return terms.apply("==", terms.count(a), terms.count(b))
-    # Nothing is known of such a field, so the two may be equal or not.
+    # The field is opaque, so the two may be equal or not.
     return terms.variable(f"same {name}", BOOL)
 
 
 def read_goals(goals: Sequence[Any]) -> Term:
-    """Return that everything in a list of truth values holds."""
+    """Return the term that all truth values of a list hold."""
     found = []
     for goal in goals:
         term = read_term(goal)

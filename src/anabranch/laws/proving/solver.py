@@ -1,4 +1,4 @@
-"""The solver: z3, asked one question at a time, with a limit on each answer."""
+"""The solver: z3, with one query at a time and a time limit on each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Values = dict[str, Any]
 
 
 class Solver:
-    """Look for numbers that make terms true; in all for no longer than `total_ms`."""
+    """Find numbers that make terms true; in total for no longer than `total_ms` milliseconds."""
 
     def __init__(self, timeout_ms: int, total_ms: int | None = None) -> None:
         self._z3 = _import_z3()
@@ -23,9 +23,9 @@ class Solver:
         self._memo: dict[Term, Any] = {}
 
     def find(self, wanted: Iterable[Term]) -> Values | Literal[False] | None:
-        """Return numbers for which all of these hold; False if there are none, None if unsure.
+        """Return numbers for which all terms hold; False if there are none, None if z3 can't decide.
 
-        Numbers that do not matter are 0 and False.
+        Irrelevant numbers are 0 and False.
         """
         whole = terms.conjoin(wanted)
         if whole.op == "const" and not whole.args[0]:

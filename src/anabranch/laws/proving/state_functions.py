@@ -1,20 +1,20 @@
-"""Views: a program's state types as plain functions, one key standing for all where there are keys.
+"""Views: a program's state types as plain functions, for one representative key where there are keys.
 
-A `MapOf` state is a function from keys to entries, and all it does is done key by key. `step` reads
-and changes the entry of the event's own key; `fork` and `join` treat each key alone; `same`
-compares key by key and takes an absent entry for one that has just started. So an equation between
-such states holds if and only if it holds at each key:
+A `MapOf` state is a function from keys to entries, and works key by key. `step` reads and changes the
+entry of the event's own key; `fork` and `join` treat each key separately; `same` compares key by key
+and treats an absent entry as a newly created one. So an equation between such states holds if and only
+if it holds at each key:
 
 - At the event's key it is the same equation between entries, an entry being absent or present.
 - At any other key the event changes nothing, and both sides are the same term.
 - Two events with different keys commute: neither reads what the other writes.
 - An event t(k) whose key lies on one side only, because everything on the other side that has key k
-  depends on it: the other side was given no entry for k and gets none, `join` returns the entry as
-  it is, and C1 holds. So only event types that are independent at an equal key are left to prove.
+    depends on it: the other side has no entry for k and gets none, `join` returns the entry
+    unchanged, and C1 holds. So only event types that are independent at an equal key are left to prove.
 
-The reduction ends at a handler that sees the whole map (an hour without the key). Such a handler
-may reset the map without looking at it, as long as everything depends on it; what else it does is
-not followed.
+  The reduction ends at a handler that sees the whole map (an hour without the key). Such a handler
+  may reset the map without reading it, as long as everything depends on it; anything else it does is
+  not supported.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from anabranch.model.values.maps import Map
 from anabranch.state.collections import MapOf
 
 Split = tuple[frozenset[EventType], frozenset[EventType]]
-"""The event types that may come to the left and to the right of a fork, as many as may at once."""
+"""The event types of the left and of the right side of a fork, as many as possible at once."""
 
 
 @dataclass(frozen=True)
 class StateFunctions:
-    """A state type as a proof sees it. `keys` are the fields of the one key it looks at."""
+    """A state type as a proof sees it. `keys` are the fields of the one key of the proof."""
 
     name: str
     shape: Any
@@ -53,7 +53,7 @@ class StateFunctions:
         return _change(self.shape, self.handlers[type(event)], state, event)
 
     def change_delta(self, delta: Any, event: Any) -> Any:
-        """Return what was folded from zero after one more event, as `step_delta` does."""
+        """Return a delta after one more event, as `step_delta` does."""
         return _change(self.shape, self.handlers[type(event)], delta, event, delta=True)
 
     def add_delta(self, state: Any, delta: Any) -> Any:
@@ -61,7 +61,7 @@ class StateFunctions:
         return _add_delta(self.shape, state, delta)
 
     def sees_whole(self, event_type: EventType) -> bool:
-        """Say whether an event type's handler sees more than the one key."""
+        """Return whether an event type's handler sees more than the one key."""
         return not self.handlers[event_type].enters.issuperset(self.keys)
 
     def step(self, state: Any, event: Any) -> tuple[Any, Outputs]:
@@ -86,7 +86,7 @@ class ForkView:
 
     @property
     def uniform(self) -> bool:
-        """Say whether both sides have the type of the whole."""
+        """Return whether both sides have the type of the whole."""
         return self.parent is self.left is self.right
 
 
@@ -100,7 +100,7 @@ class OneEntry:
     zero: Any = ABSENT
 
     def fork(self, state: Any, left: Slices, right: Slices) -> tuple[Any, Any]:
-        """Do what `MapOf.fork` does at one key."""
+        """Return the sides of one key's entry, as `MapOf.fork` does."""
         if state is ABSENT:
             return ABSENT, ABSENT
         to_left = left.has_value(self.by, ONE_KEY)
@@ -110,19 +110,19 @@ class OneEntry:
         return (state, ABSENT) if to_left else (ABSENT, state)
 
     def join(self, a: Any, b: Any) -> Any:
-        """Do what `join_entries` does at one key."""
+        """Return one key's entries joined, as `join_entries` does."""
         if a is ABSENT or b is ABSENT:
             return b if a is ABSENT else a
         return self.inner.join(a, b)
 
     def same(self, a: Any, b: Any) -> bool:
-        """Do what `MapOf.same` does at one key."""
+        """Return whether one key's entries are the same, as `MapOf.same` does."""
         start = self.inner.init
         return bool(self.inner.same(start if a is ABSENT else a, start if b is ABSENT else b))
 
 
 def view_program(program: Program) -> tuple[dict[str, StateFunctions], tuple[ForkView, ...]]:
-    """Return the views of a program's state types and forks, or stop with the reason."""
+    """Return the views of a program's state types and forks, or raise Stop with the reason."""
     if program.lanes is not None:
         raise Stop("the program has lanes")
     views = {kind.name: _view_state(kind) for kind in program.state_types}
@@ -150,7 +150,7 @@ def _view_fork(program: Program, fork: ForkJoin, views: Mapping[str, StateFuncti
     name = f"{fork.parent} -> {fork.left}, {fork.right}"
     parent, left, right = views[fork.parent], views[fork.left], views[fork.right]
     splits = find_splits(program, left, right)
-    # An event type that depends on itself, even per key, is folded in order where its state is.
+    # An event type that depends on itself, even per key, is folded in order, never from zero.
     restrictions = program.dependence.restrictions
     folded = frozenset(
         event_type for event_type in program.event_types if not restrictions(event_type, event_type)
@@ -167,7 +167,7 @@ def _view_fork(program: Program, fork: ForkJoin, views: Mapping[str, StateFuncti
 def find_splits(program: Program, left: StateFunctions, right: StateFunctions) -> tuple[Split, ...]:
     """Return the largest pairs of event type sets that may be on two sides at once.
 
-    An event type that everything depends on, a barrier, is on a side only if the other has nothing, so it
+    An event type that everything depends on, a barrier, is on a side only if the other is empty, so it
     is in none of these. Every cut that a plan can make lies within one of them.
     """
     lefts = [event_type for event_type in program.event_types if event_type in left.handlers]
@@ -186,8 +186,8 @@ def find_splits(program: Program, left: StateFunctions, right: StateFunctions) -
 
 
 def may_be_apart(program: Program, view: StateFunctions, a: EventType, b: EventType) -> bool:
-    """Say whether events of two event types can be independent, at one key if both look at one only."""
-    # A handler of the whole map meets the keys of all others, equal or not.
+    """Return whether events of two event types can be independent, at one key if both see only one."""
+    # A handler of the whole map sees the keys of all others, equal or not.
     keys = (
         ()
         if any(event_type in view.handlers and view.sees_whole(event_type) for event_type in (a, b))
@@ -217,7 +217,7 @@ def _add_delta(shape: Any, state: Any, delta: Any) -> Any:
 def _change_whole(handler: Handler, state: Any, event: Any) -> Any:
     if handler.update is None:
         return state
-    # If it makes an empty map of a map it never looked at, it does so for every map.
+    # If it returns an empty map without reading the given one, it does so for every map.
     changed = handler.update(Opaque(f"the whole map, by {handler.event_type.__name__},"), event)
     if type(changed) is Opaque:
         return state

@@ -1,8 +1,8 @@
-"""Symbolic execution: run a user's own functions on numbers that are not known yet.
+"""Symbolic execution: run a user's own functions on unknown numbers.
 
-Where Python needs to know (`if`, `and`, `max`), the run takes one side, and the function is run
-again for the other. No channel is read, so lambdas and builtins work alike. What can't be followed
-ends the run with `Stop`, never with a guess.
+Where Python needs a truth value (`if`, `and`, `max`), the run takes one side, and the function is run
+again for the other. No source code is read, so lambdas and builtins work alike. An unsupported
+operation ends the run with `Stop`, never with a guess.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from anabranch.model.failures import Failed, attempt
 
 MAX_PATHS = 256
 _TRUSTED = ("anabranch.laws.", "anabranch.model.", "anabranch.state.", "dataclasses", "enum")
-"""Modules whose code looks at types, but not at the types of numbers."""
+"""Modules whose code checks types, but not the types of numbers."""
 _SEES_TYPES = frozenset({"type", "id", "vars", "eval", "exec", "globals", "locals"})
 
 
 @dataclass(frozen=True)
 class CodePath:
-    """One path through a function: when it is taken, and what it returns or raises."""
+    """One path through a function: its condition, and its result or exception."""
 
     condition: Term
     value: Any = None
@@ -48,7 +48,7 @@ class _Frame:
         if place < len(self.prefix):
             expected, answer = self.prefix[place]
             if expected != term:
-                raise Stop("the function does not do the same twice")
+                raise Stop("the function is not deterministic")
         else:
             answer = True
         self.made.append((term, answer))
@@ -59,7 +59,7 @@ class _Frame:
 
 
 class Trace:
-    """Keep the decisions of a symbolic run, one frame for each function being explored."""
+    """The decisions of a symbolic run, one frame for each function being explored."""
 
     def __init__(self) -> None:
         self._frames: list[_Frame] = []
@@ -67,7 +67,7 @@ class Trace:
         self._codes: set[CodeType] = set()
 
     def decide(self, term: Term) -> bool:
-        """Choose the side of a branch; a question asked before gets the same answer."""
+        """Return the side of a branch to take; the same term always gets the same side."""
         if term.op == "const":
             return bool(term.args[0])
         opposite = terms.negate(term)
@@ -82,7 +82,7 @@ class Trace:
         return self._frames[-1].decide(term)
 
     def stop(self, reason: str) -> Stop:
-        """Return the exception that ends the run; also a run that swallows it is ended."""
+        """Return the exception that ends the run; a run that catches it is ended too."""
         self._stopped = Stop(reason)
         return self._stopped
 
@@ -119,7 +119,7 @@ class Trace:
         return CodePath(terms.conjoin(frame.conditions()), value, error)
 
     def call(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Call a function; return its results on all paths as one, as far as they look alike.
+        """Call a function; return its results on all paths merged into one, as far as they have one form.
 
         Results of one form differ in numbers only, and these become conditional terms, so that
         two `max` in a row make one path and not four.
@@ -148,7 +148,7 @@ class Trace:
         return build_value(form, [wrap(leaf, self) for leaf in leaves])
 
     def watch(self, function: Callable[[], Any]) -> Any:
-        """Run a function and refuse what it ran if that could see through a symbol."""
+        """Run a function; raise Stop if code that it ran could distinguish a symbol from a number."""
         before = sys.getprofile()
         seen: set[CodeType] = set()
 
@@ -170,12 +170,12 @@ class Trace:
 
 
 def _resume(profiler: Any) -> None:
-    """Give a profiler that was running its place back."""
+    """Restore a profiler that was running."""
     sys.setprofile(None)
     if callable(profiler):
         sys.setprofile(profiler)
     elif profiler is not None:
-        profiler.enable()  # cProfile's own can't be set, only switched on.
+        profiler.enable()  # cProfile's profiler can't be set, only enabled.
 
 
 def _is_trusted(frame: FrameType) -> bool:
@@ -191,7 +191,7 @@ def _group_key(case: CodePath) -> Any:
 
 
 def refuse_code(code: CodeType) -> None:
-    """Stop if a function looks at what a value is made of, which no symbol can imitate."""
+    """Raise Stop if a function checks the type or identity of a value, which no symbol can imitate."""
     before = None
     for step in dis.get_instructions(code):
         if step.opname in ("LOAD_GLOBAL", "LOAD_NAME") and step.argval in _SEES_TYPES:

@@ -1,9 +1,9 @@
-"""Symbols: numbers that are not known, for a user's own functions to work with.
+"""Symbols: unknown numbers as arguments for a user's own functions.
 
-A symbol stands for an int or a bool and builds a term with every operation. Where Python needs to
-know its truth, it asks its trace to decide. What can't be said as a term stops the run: a symbol
-made into text, into a float, into an index or a key. `type(x)` and `x is y` would see through the
-disguise without telling, so `symbolic` refuses code that uses them.
+A symbol represents an int or a bool and builds a term with every operation. Where Python needs its
+truth value, its trace decides. An operation without a term stops the run: a symbol made into text,
+into a float, into an index or a key. `type(x)` and `x is y` would distinguish a symbol from a number
+without notice, so `symbolic` refuses code that uses them.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from anabranch.model.slices import Slices
 class Stop(Passing):
     """End a symbolic run, with the reason.
 
-    Not an `Exception`: a user's `except Exception` must not swallow it.
+    Not an `Exception`: a user's `except Exception` must not catch it.
     """
 
 
 class Decider(Protocol):
-    """What a symbol asks where Python needs to know: a symbolic run, or a coin."""
+    """The decider of truth values for symbols: a symbolic run, or random answers."""
 
     def decide(self, term: Term) -> bool: ...
     def stop(self, reason: str) -> BaseException: ...
 
 
 def wrap(term: Term, trace: Decider) -> Any:
-    """Return a term as a value that a user's function can work with."""
+    """Return a term as a symbol, or as a number if it is a constant."""
     if term.op == "const":
         return term.args[0]
     return (Truth if term.sort == BOOL else Number)(term, trace)
 
 
 class Symbol(NumberTerm):
-    """An int or bool that is not known. Its two kinds are `Number` and `Truth`."""
+    """An unknown int or bool. Its two kinds are `Number` and `Truth`."""
 
     __slots__ = ()
 
@@ -60,9 +60,9 @@ class Symbol(NumberTerm):
         return wrap(terms.apply(op, a, b), self.trace)
 
     def _meet_stranger(self, other: Any) -> Any:
-        # Python's own ints leave text, None and tuples to the other side, and so do we.
+        # Python's own ints leave text, None and tuples to the other operand, and so do symbols.
         if isinstance(other, float | complex) or hasattr(other, "__float__"):
-            raise self.trace.stop(f"a number meets a {type(other).__name__}")
+            raise self.trace.stop(f"an operation combines a number and a {type(other).__name__}")
         return NotImplemented
 
     def _refuse(self, what: str) -> Any:
@@ -184,7 +184,7 @@ class Symbol(NumberTerm):
         raise self.trace.stop("a number is used as a key")
 
     def _bitwise(self, other: Any) -> Any:
-        return self._refuse("taken apart into bits")
+        return self._refuse("split into bits")
 
     __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = _bitwise
     __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = _bitwise
@@ -211,13 +211,13 @@ class Symbol(NumberTerm):
 
     def __getattr__(self, name: str) -> Any:
         if name in dir(int) and not name.startswith("__"):
-            return self._refuse(f"asked for .{name}")
+            return self._refuse(f"used with .{name}")
         raise AttributeError(name)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return self._refuse("copied or pickled")
 
-    # A value that never changes is its own copy, as Python's own numbers are.
+    # An immutable value is its own copy, as Python's own numbers are.
     def __copy__(self) -> Any:
         return self
 
@@ -226,7 +226,7 @@ class Symbol(NumberTerm):
 
 
 class Number(Symbol):
-    """An int that is not known."""
+    """An unknown int."""
 
     __slots__ = ()
 
@@ -236,7 +236,7 @@ class Number(Symbol):
 
 
 class Truth(Symbol):
-    """A bool that is not known."""
+    """An unknown bool."""
 
     __slots__ = ()
 
@@ -260,7 +260,7 @@ class Truth(Symbol):
 
     __rand__, __ror__, __rxor__ = __and__, __or__, __xor__  # type: ignore[assignment]
 
-    # Python wants a real number here, and a truth value has only two: one path for each.
+    # Python needs a real number here, and a truth value has only two: one path for each.
     def __int__(self) -> int:
         return 1 if self else 0
 
@@ -268,14 +268,14 @@ class Truth(Symbol):
 
 
 def read_term(value: Any) -> Term:
-    """Return the term of a symbol, or of a number that is known."""
+    """Return the term of a symbol, or of a known number."""
     if isinstance(value, Symbol):
         return value.term
     return terms.constant(value)
 
 
 class UnknownSlices(Slices):
-    """The slices of one side of any fork: each question has any answer, the same each time."""
+    """The slices of one side of any fork: each query may have any answer, the same each time."""
 
     __slots__ = ("_held", "_side", "_trace")
 
@@ -288,17 +288,17 @@ class UnknownSlices(Slices):
         return self._trace.decide(terms.variable(f"{self._side} {parts!r}", BOOL))
 
     def has(self, event_type: EventType, *, channel: str | None = None, **fields: Any) -> bool:
-        """Say anything."""
+        """Return an undetermined truth value."""
         return self._ask("has", event_type.__name__, channel, *sorted(fields.items(), key=_name))
 
     def has_value(self, field: str, value: Any) -> bool:
-        """Say anything; of the one key that a proof looks at, what the proof supposes."""
+        """Return an undetermined truth value; for the one key of a proof, the proof's assumption."""
         if value is ONE_KEY:
             return self._ask("has_value", field) if self._held is None else self._held
         return self._ask("has_value", field, value)
 
     def _refuse(self, *_: Any) -> Any:
-        raise self._trace.stop("a fork looks at all its slices, and not only asks has()")
+        raise self._trace.stop("a fork reads all its slices, and does not only call has()")
 
     covers = event_types = __or__ = __iter__ = __len__ = __eq__ = _refuse  # type: ignore[assignment]
 
@@ -310,7 +310,7 @@ class UnknownSlices(Slices):
 
 
 ONE_KEY = object()
-"""The key that stands for all keys where a state has one entry per key."""
+"""The representative of all keys where a state has one entry per key."""
 
 
 def _name(item: tuple[str, Any]) -> str:
@@ -318,7 +318,7 @@ def _name(item: tuple[str, Any]) -> str:
 
 
 class Opaque:  # noqa: PLW1641 - its hash is refused below
-    """A value of which nothing is known but which it is: a string, a float, a whole map."""
+    """A value of which only the identity is known: a string, a float, a whole map."""
 
     __slots__ = ("_label",)
 
@@ -326,7 +326,7 @@ class Opaque:  # noqa: PLW1641 - its hash is refused below
         self._label = label
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
-        raise Stop(f"{self._label} is looked into")
+        raise Stop(f"{self._label} is read")
 
     def __eq__(self, other: object) -> bool:
         return True if self is other else bool(self._refuse())
@@ -343,5 +343,5 @@ class Opaque:  # noqa: PLW1641 - its hash is refused below
     __index__ = __pow__ = __rpow__ = __round__ = _refuse
 
     @property  # type: ignore[misc]
-    def __class__(self) -> type:  # isinstance can't be answered either.
+    def __class__(self) -> type:  # isinstance is not supported either.
         return type(self._refuse())

@@ -22,7 +22,7 @@ class Term:
         self.op = op
         self.args = args
         self.sort = sort
-        # Terms share parts, so a hash that walked them each time would be exponential.
+        # Terms share parts, so computing the hash by a walk each time would be exponential.
         self._hash = hash((op, args, sort))
 
     def __hash__(self) -> int:
@@ -42,13 +42,13 @@ class Term:
 
     @property
     def constant(self) -> Any:
-        """Return the value of a constant, None of anything else."""
+        """Return the value of a constant, None for any other term."""
         return self.args[0] if self.op == "const" else None
 
 
 def constant(value: int) -> Term:
     """Return a constant of the value's own sort."""
-    # True and 1 are equal in Python; the sort keeps them apart.
+    # True and 1 are equal in Python; the sort distinguishes them.
     return (
         Term("const", (value,), BOOL)
         if isinstance(value, bool)
@@ -100,7 +100,7 @@ def negate(term: Term) -> Term:
 
 
 def conjoin(terms: Iterable[Term]) -> Term:
-    """Return that all of these hold."""
+    """Return the term that all of these hold."""
     parts = tuple(dict.fromkeys(term for term in terms if term != TRUE))
     if FALSE in parts:
         return FALSE
@@ -110,7 +110,7 @@ def conjoin(terms: Iterable[Term]) -> Term:
 
 
 def disjoin(terms: Iterable[Term]) -> Term:
-    """Return that one of these holds."""
+    """Return the term that at least one of these holds."""
     return negate(conjoin(negate(term) for term in terms))
 
 
@@ -128,7 +128,7 @@ def choose(condition: Term, then: Term, otherwise: Term) -> Term:
 
 
 def count(term: Term) -> Term:
-    """Return a truth value as the number Python takes it for."""
+    """Return a truth value as the number 0 or 1."""
     return choose(term, constant(1), constant(0)) if term.sort == BOOL else term
 
 
@@ -158,7 +158,7 @@ def evaluate(term: Term, values: Mapping[str, Any]) -> Any:
 
 
 def translate(term: Term, z3: Any, memo: dict[Term, Any]) -> Any:
-    """Return a term as a z3 expression; `memo` keeps what was translated before."""
+    """Return a term as a z3 expression; `memo` caches translated terms."""
     if term not in memo:
         memo[term] = _translate_node(term, z3, memo)
     return memo[term]
@@ -190,7 +190,7 @@ def _translate_node(term: Term, z3: Any, memo: dict[Term, Any]) -> Any:
 
 def _translate_division(term: Term, a: Any, b: Any, z3: Any) -> Any:
     # For a positive divisor z3 rounds as Python does. a // b == (-a) // (-b), and
-    # a % b == -((-a) % (-b)), carry that over to a negative one.
+    # a % b == -((-a) % (-b)), extend that to a negative one.
     divisor = term.args[1].constant
     above = a / b if term.op == "//" else a % b
     if divisor is not None and divisor > 0:

@@ -1,1 +1,1 @@
-"""The search for a case that breaks a law: what is drawn, what must hold, the smallest case as code."""
+"""The search for a case that breaks a law: drawn cases, equations, the smallest case as code."""

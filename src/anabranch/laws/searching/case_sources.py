@@ -1,4 +1,4 @@
-"""The ground that cases are drawn from: events, cuts and ways of one program, each made once."""
+"""The ground from which cases are drawn: events, cuts and paths of one program, each made once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from anabranch.laws.searching.cuts import CHANNELS, Cut, Cuts, Fill, Way
+from anabranch.laws.searching.cuts import CHANNELS, Cut, Cuts, Fill, ForkPath
 from anabranch.laws.searching.generators import (
     Strategy,
     combine_pools,
@@ -30,22 +30,22 @@ from anabranch.model.values.event_times import time_field, write_time
 Draw = Callable[[Strategy], Any]
 
 _Fields = tuple[Strategy | None, dict[str, Strategy]]
-"""How the fields of an event are drawn: those in one draw, and those in one each."""
+"""The strategies for the fields of an event: one for several fields, and one for each of the others."""
 Head = tuple[Slice, int, int | None]
-"""What is drawn of an event first: its slice, how long it waits, and its lane if there are any."""
+"""The first draw of an event: its slice, its delay, and its lane if there are lanes."""
 
 WAITS = (1, 1, 1, 0, 2, 10)
-"""How much later than the one before an event may come."""
+"""The delays of an event after the one before."""
 
 SECOND = 1_000_000
 """Where times are datetimes, an event comes so many microseconds later than the one before, times its wait."""
 
 MAX_LANES = 4
-"""Events come to the first few lanes only: what goes wrong with four does so with a thousand."""
+"""Events are drawn for the first few lanes only: a fault with a thousand lanes shows with four too."""
 
 
 class EventClock:
-    """Give each event of a case its time and its place in its channel, in the total order."""
+    """Assign each event of a case its time and its sequence in its channel, in the total order."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -55,13 +55,13 @@ class EventClock:
         self._last: OrderKey | None = None
 
     def date(self, head: Head, data: Any) -> Event:
-        """Make an event of what was drawn for it."""
+        """Return the event of a draw."""
         part, wait, lane = head
         self._time += max(wait, 0 if self._count else 1)
         self._count += 1
         event = self._make(part, data, lane)
         if self._last is not None and self._program.order(event) <= self._last:
-            # At equal times it would have come first, and the state would not be reachable.
+            # At equal times it would precede the other event, and the state would not be reachable.
             self._time += 1
             event = self._make(part, data, lane)
         self._last = self._program.order(event)
@@ -79,9 +79,9 @@ class EventClock:
 
 
 class Ground:
-    """What the cases of one program are drawn from.
+    """The strategies from which the cases of one program are drawn.
 
-    A search spends its time drawing, so an event is few draws: its slice and when it comes are
+    A search spends its time drawing, so an event takes few draws: its slice and its delay are
     one, and all fields with a short list of values another. Strategies are made once.
     """
 
@@ -96,7 +96,7 @@ class Ground:
         self._given = dict(events or {})
         self._constants = find_constants(program)
         self._waits = (*WAITS, *[n for n in self._constants[int] if n > 1][:3])
-        # Made now, so that a field nobody can make up is refused before the search begins.
+        # Made now, so that a field without a strategy raises before the search begins.
         self._fields = {
             Slice(event_type): self._make_fields(Slice(event_type))
             for event_type in program.event_types
@@ -104,7 +104,7 @@ class Ground:
         self._choices: dict[tuple[Any, ...], Strategy] = {}
 
     def choose(self, draw: Draw, key: tuple[Any, ...], make: Callable[[], Sequence[Any]]) -> Any:
-        """Draw one of some things, which are made once and then known by their key."""
+        """Draw one of several values, which are made once and cached by their key."""
         if key not in self._choices:
             self._choices[key] = st.sampled_from(make())
         return draw(self._choices[key])
@@ -162,7 +162,7 @@ class Ground:
         return change_fields(draw(self._given[part.event_type]), fields)
 
     def list_simpler(self, event: Event) -> Iterator[Event]:
-        """Yield the event with a simpler value in one field that no slice looks at."""
+        """Yield the event with a simpler value in one field by which no slice is cut."""
         data = event.data
         for name, pool in self.list_pools(Slice(type(data))).items():
             value = getattr(data, name)
@@ -202,9 +202,9 @@ class Ground:
     def draw_moves(
         self, draw: Draw, clock: EventClock, name: str, within: Slices, *, most: int
     ) -> tuple[Move, ...]:
-        """Draw what happens to a state: events, and now and then a stretch run apart."""
+        """Draw the moves of a state: events, and sometimes a fork, events on both sides, and a join."""
         moves: list[Move] = [*self.draw_events(draw, clock, name, within, most=most)]
-        # Mostly none, so that most of a search goes into the case at hand.
+        # Mostly none, so that most draws of a search are for the law itself.
         fork = self.choose(
             draw, ("apart", name, within), lambda: [None] * 3 + self._list_forks(name, within)
         )
@@ -224,35 +224,35 @@ class Ground:
         self,
         draw: Draw,
         clock: EventClock,
-        ways: tuple[Way, ...],
+        paths: tuple[ForkPath, ...],
         fork: ForkJoin | None = None,
-        tail: Way = (),
+        tail: ForkPath = (),
     ) -> tuple[Case, str, Slices]:
-        """Draw a way to a state; return it with the state's type and what comes to it.
+        """Draw the steps to a state; return them with the state's type and its slices.
 
-        From there it must be possible to go the `tail`, and then to cut by `fork`.
+        From there it must be possible to follow `tail`, and then to cut by `fork`.
         """
         name, within = self.program.initial.name, self.cuts.everything
-        way = draw(st.sampled_from(ways)) if len(ways) > 1 else ways[0]
+        path = draw(st.sampled_from(paths)) if len(paths) > 1 else paths[0]
         moves = self.draw_moves(draw, clock, name, within, most=4)
         descents: list[Descent] = []
-        while way:
-            cut, side = self.draw_descent(draw, name, within, (*way, *tail), fork), way[0][1]
+        while path:
+            cut, side = self.draw_descent(draw, name, within, (*path, *tail), fork), path[0][1]
             name, within = cut.side(side)
             descents.append(Descent(cut, side, self.draw_moves(draw, clock, name, within, most=2)))
-            way = way[1:]
+            path = path[1:]
         return Case(moves, tuple(descents)), name, within
 
     def draw_descent(
-        self, draw: Draw, name: str, within: Slices, way: Way, fork: ForkJoin | None
+        self, draw: Draw, name: str, within: Slices, path: ForkPath, fork: ForkJoin | None
     ) -> Cut:
-        """Draw a cut for the first step of a way."""
-        step, side = way[0]
-        key = ("down", step.parent, step.left, step.right, side, within, len(way), fork is None)
-        cut: Cut = self.choose(draw, key, lambda: self.cuts.options(name, within, way, fork))
+        """Draw a cut for the first step of a path."""
+        step, side = path[0]
+        key = ("down", step.parent, step.left, step.right, side, within, len(path), fork is None)
+        cut: Cut = self.choose(draw, key, lambda: self.cuts.options(name, within, path, fork))
         return cut
 
 
 def _may_stop(heads: list[Head]) -> list[Head | None]:
-    # Stopping comes first, so that shrinking makes lists shorter.
+    # Stopping is the first choice, so that shrinking makes lists shorter.
     return [*[None] * (1 + len(heads) // 4), *heads]

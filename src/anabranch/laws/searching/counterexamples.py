@@ -1,4 +1,4 @@
-"""Counterexamples: what a law's equation gives on a case, as a program and in words."""
+"""Counterexamples: the failure of a law on a case, as a program and as text."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__fil
 
 @dataclass(frozen=True)
 class FailingCase:
-    """A case on which a law fails, and how."""
+    """A case on which a law fails, and the difference."""
 
     law: str
     case: Case
@@ -45,9 +45,9 @@ def describe_finding(
     target: str | None,
     without_lanes: bool = False,
 ) -> Counterexample:
-    """Return a finding as a user sees it."""
+    """Return a finding as a counterexample for the user."""
     difference = finding.difference
-    # What is random would differ in every comment.
+    # Random values would differ in every comment.
     script = Script(program, shows=difference.kind != "again")
     state_type = script.reach(finding.case, copied=finding.law == FUNCTIONS_ARE_PURE.name)
     _ENDINGS[finding.law](script, state_type, finding.case, difference)
@@ -63,7 +63,7 @@ def describe_finding(
 
 
 def _guard(script: Script, name: str, call: str, outcome: Any) -> None:
-    """Add `name = call`, caught where the call raises."""
+    """Add `name = call`, with the exception caught where the call raises."""
     raised = isinstance(outcome, Raised)
     script.run(f"{name} = outcome(lambda: {call})" if raised else f"{name} = {call}", name)
 
@@ -71,7 +71,7 @@ def _guard(script: Script, name: str, call: str, outcome: Any) -> None:
 def _compare_outcomes(
     script: Script, state_type: StateType, difference: Inequality, got: str, expected: str
 ) -> None:
-    """Add the assertion that two outcomes are the same; an exception is compared as it is."""
+    """Add the assertion that two outcomes are the same; an exception is compared by its name."""
     raised = any(isinstance(side, Raised) for side in (difference.got, difference.expected))
     script.compare(None if raised else state_type, got, expected)
 
@@ -107,9 +107,9 @@ def _end_update_passes_through_join(
         return
     changed = script.update(side_type, side, "e")
     sides = (changed, "s2") if on_left else ("s1", changed)
-    _guard(script, "apart", script.join(cut.fork, *sides), difference.got)
+    _guard(script, "joined", script.join(cut.fork, *sides), difference.got)
     _guard(script, "whole", script.update(state_type, joined, "e"), difference.expected)
-    _compare_outcomes(script, state_type, difference, "apart", "whole")
+    _compare_outcomes(script, state_type, difference, "joined", "whole")
 
 
 def _end_independent_updates_commute(
@@ -148,9 +148,9 @@ def _end_join_has_identity(
     script.run(f"e = {script.event(case.events[0])}")
     start = f"{kind}.add_delta(s, delta)" if case.rights else "s"
     changed = f"{kind}.step_delta(delta, e)[0]"
-    _guard(script, "apart", f"{kind}.add_delta(s, {changed})", difference.got)
+    _guard(script, "joined", f"{kind}.add_delta(s, {changed})", difference.got)
     _guard(script, "whole", script.update(state_type, start, "e"), difference.expected)
-    _compare_outcomes(script, state_type, difference, "apart", "whole")
+    _compare_outcomes(script, state_type, difference, "joined", "whole")
 
 
 def _end_join_is_associative(
@@ -189,7 +189,7 @@ def _end_functions_are_pure(
     script.run(f"results = [{call} for _ in range(100)]")
     script.add(
         "assert all(result == results[0] for result in results), "
-        'f"{results[0]!r} at first, later others"'
+        'f"{results[0]!r} at first, other results later"'
     )
 
 
@@ -218,25 +218,25 @@ _ENDINGS: dict[str, Ending] = {
 }
 
 _SENTENCES: dict[tuple[str, str], str] = {
-    (FUNCTIONS_ARE_PURE.name, "changed"): "the {function} changes a state that it was given",
+    (FUNCTIONS_ARE_PURE.name, "changed"): "the {function} changes a state that is its argument",
     (FUNCTIONS_ARE_PURE.name, "again"): "the {function} gives another result when called again",
     (UPDATE_PASSES_THROUGH_JOIN.name, "state"): "the {side} side handles {first} alone, and the "
     "join is {got}; the whole would be {expected}",
-    (UPDATE_PASSES_THROUGH_JOIN.name, "output"): "on the {side} side alone {first} {says_got}; in "
-    "the whole it {says_expected}",
+    (UPDATE_PASSES_THROUGH_JOIN.name, "output"): "on the {side} side alone {first} {emits_got}; in "
+    "the whole it {emits_expected}",
     (JOIN_UNDOES_FORK.name, "state"): "{expected} forked and joined again is {got}",
     (INDEPENDENT_UPDATES_COMMUTE.name, "state"): "{first} then {second} leaves {expected}; the "
-    "other way round leaves {got}",
+    "opposite order leaves {got}",
     (
         INDEPENDENT_UPDATES_COMMUTE.name,
         "output of first",
-    ): "{first} {says_expected}, but after {second}, "
-    "of which it was declared independent, it {says_got}",
+    ): "{first} {emits_expected}, but after {second}, "
+    "of which it was declared independent, it {emits_got}",
     (
         INDEPENDENT_UPDATES_COMMUTE.name,
         "output of second",
-    ): "{second} {says_expected}, but after {first}, "
-    "of which it was declared independent, it {says_got}",
+    ): "{second} {emits_expected}, but after {first}, "
+    "of which it was declared independent, it {emits_got}",
     (JOIN_HAS_IDENTITY.name, "zero"): "join(s, zero) is {got} where s is {expected}",
     (JOIN_HAS_IDENTITY.name, "delta"): "{first} folded from zero and joined gives {got}; handled "
     "directly it gives {expected}",
@@ -246,15 +246,15 @@ _SENTENCES: dict[tuple[str, str], str] = {
 
 
 def describe_difference(finding: FailingCase) -> str:
-    """Say in one sentence what is wrong."""
+    """Return one sentence that describes the difference."""
     event_types = [type(event.data).__name__ for event in finding.case.events]
     return _SENTENCES[finding.law, finding.difference.kind].format(
         function=finding.difference.function,
         side=finding.case.side,
         expected=abridge(finding.difference.expected),
         got=abridge(finding.difference.got),
-        says_expected=_describe_saying(finding.difference.expected),
-        says_got=_describe_saying(finding.difference.got),
+        emits_expected=_describe_outputs(finding.difference.expected),
+        emits_got=_describe_outputs(finding.difference.got),
         first=event_types[0] if event_types else "",
         second=("the other " if len(set(event_types)) < len(event_types) else "") + event_types[-1]
         if event_types
@@ -262,18 +262,18 @@ def describe_difference(finding: FailingCase) -> str:
     )
 
 
-def _describe_saying(outcome: Any) -> str:
+def _describe_outputs(outcome: Any) -> str:
     if isinstance(outcome, Raised):
         return repr(outcome)
     if not isinstance(outcome, tuple):
         return f"is {abridge(outcome)}"
-    return f"says {', '.join(map(abridge, outcome))}" if outcome else "says nothing"
+    return f"emits {', '.join(map(abridge, outcome))}" if outcome else "emits nothing"
 
 
 def locate_finding(
     finding: FailingCase, program: Program, state_type: StateType
 ) -> Location | None:
-    """Return the user's line to look at first."""
+    """Return the line of the user's code to look at first."""
     role, case = finding.difference.function, finding.case
     if role in ("update", "output"):
         event = case.events[-1 if finding.difference.kind == "output of second" else 0]
@@ -288,7 +288,7 @@ def locate_finding(
 
 
 def _written(fork: ForkJoin, role: str, state_type: StateType) -> Any:
-    """Return the function that a user wrote, below the entries and lanes that wrap it."""
+    """Return the user's own function, inside the entries and lanes that wrap it."""
     function = getattr(fork, role)
     shape: Any = state_type.shape
     while getattr(function, "__self__", None) is shape:
@@ -301,7 +301,7 @@ def _written(fork: ForkJoin, role: str, state_type: StateType) -> Any:
 
 def _locate(function: Any) -> Location | None:
     code = getattr(function, "__code__", None)
-    # A ready-made state is no place for a user to look.
+    # A ready-made state is not the user's code.
     if code is None or os.path.abspath(code.co_filename).startswith(_PACKAGE):
         return None
     return locate_function(function)

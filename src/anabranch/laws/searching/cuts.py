@@ -1,7 +1,7 @@
-"""Cuts: the ways in which a fork may share out the events, as a valid plan would.
+"""Cuts: the divisions of the events between the sides of a fork that a valid plan allows.
 
 Both sides of a cut are non-empty, disjoint and independent of each other, and their state types
-handle what they get. A node of a plan always answers for something, so an empty side is no cut.
+handle their events. A plan node always has some slice, so a division with an empty side is no cut.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ Fill = Literal["bare", "left", "right", "both"]
 SIDES: tuple[Side, ...] = ("left", "right")
 CHANNELS = ("s1", "s2", "s3", "s4")
 MAX_DESCENTS = 24
-"""How many ways down one fork are tried; each is filled in three ways."""
+"""The most paths by one fork that are tried; each is filled in three ways."""
 MAX_DEPTH = 3
-"""How many forks deep a state may lie."""
+"""The most forks above a state."""
 
 
 @dataclass(frozen=True)
 class Cut:
-    """A fork, and which events go to its left and to its right."""
+    """A fork, and the slices of its left and right side."""
 
     fork: ForkJoin
     left: Slices
@@ -40,12 +40,12 @@ class Cut:
         return (self.fork.left, self.left) if side == "left" else (self.fork.right, self.right)
 
 
-Way = tuple[tuple[ForkJoin, Side], ...]
+ForkPath = tuple[tuple[ForkJoin, Side], ...]
 """The forks, and the side of each, by which a state type is reached from the initial one."""
 
 
 class Cuts:
-    """All cuts of a program's forks, found when they are asked for and then kept."""
+    """All cuts of a program's forks, computed on demand and cached."""
 
     def __init__(self, program: Program, domains: Mapping[str, tuple[Any, ...]]) -> None:
         self.program = program
@@ -56,12 +56,12 @@ class Cuts:
 
     @cached_property
     def everything(self) -> Slices:
-        """Return what the root of a plan answers for."""
+        """Return the slices of the root of a plan."""
         return Slices(self.program.event_types)
 
     @cached_property
     def pool(self) -> tuple[Slice, ...]:
-        """Return the slices that cuts are made of, coarse ones first."""
+        """Return the slices from which cuts are built, coarse ones first."""
         found = itertools.chain.from_iterable(map(self._slice_type, self.program.event_types))
         return tuple(sorted(dict.fromkeys(found), key=_fineness))
 
@@ -96,7 +96,7 @@ class Cuts:
         return self.program.dependence.restrictions(event_type, event_type)
 
     def seeds(self, fork: ForkJoin, within: Slices) -> tuple[tuple[Slice, Slice], ...]:
-        """Return the cuts with one slice on each side, of what a node answers for."""
+        """Return the cuts of a node's slices with one slice on each side."""
         key = (fork.parent, fork.left, fork.right, within)
         if key not in self._seeds:
             inside = [part for part in self.pool if _inside(part, within)]
@@ -117,7 +117,7 @@ class Cuts:
     def fill(
         self, fork: ForkJoin, within: Slices, seed: tuple[Slice, Slice], how: Fill = "bare"
     ) -> Cut:
-        """Return a cut that grew from a seed: one side, or both in turn, took all they could."""
+        """Return a cut grown from a seed: one side, or both in turn, take all slices they can."""
         key = (fork.parent, fork.left, fork.right, within, seed, how)
         if key not in self._filled:
             left, right = [seed[0]], [seed[1]]
@@ -137,62 +137,62 @@ class Cuts:
             self._filled[key] = Cut(fork, Slices(left), Slices(right))
         return self._filled[key]
 
-    def can(self, name: str, within: Slices, way: Way, fork: ForkJoin | None) -> bool:
-        """Say whether a way can be gone from here, and at its end a fork be cut, if one is given."""
-        if not way:
+    def can(self, name: str, within: Slices, path: ForkPath, fork: ForkJoin | None) -> bool:
+        """Return whether a path can be followed from here, and at its end a cut by `fork`, if given."""
+        if not path:
             return fork is None or bool(self.seeds(fork, within))
-        return bool(self.options(name, within, way, fork))
+        return bool(self.options(name, within, path, fork))
 
     def options(
-        self, name: str, within: Slices, way: Way, fork: ForkJoin | None
+        self, name: str, within: Slices, path: ForkPath, fork: ForkJoin | None
     ) -> tuple[Cut, ...]:
-        """Return the cuts by which the first step of a way can be made and the rest still gone."""
-        key = (within, tuple((f.parent, f.left, f.right, s) for f, s in way), fork and id(fork))
+        """Return the cuts for the first step of a path after which the other steps are possible."""
+        key = (within, tuple((f.parent, f.left, f.right, s) for f, s in path), fork and id(fork))
         if key not in self._options:
-            step, side = way[0]
+            step, side = path[0]
             found: dict[Cut, None] = {}
             hows: tuple[Fill, ...] = ("bare", side, "both")
             for seed in _spread(self.seeds(step, within), MAX_DESCENTS):
                 for how in hows:
                     cut = self.fill(step, within, seed, how)
                     child, inner = cut.side(side)
-                    if cut not in found and self.can(child, inner, way[1:], fork):
+                    if cut not in found and self.can(child, inner, path[1:], fork):
                         found[cut] = None
             self._options[key] = tuple(found)
         return self._options[key]
 
-    def ways(self, target: str, fork: ForkJoin | None = None) -> tuple[Way, ...]:
-        """Return the ways to states of a type (that `fork` can cut), shortest first.
+    def paths(self, target: str, fork: ForkJoin | None = None) -> tuple[ForkPath, ...]:
+        """Return the paths to states of a type (that `fork` can cut), shortest first.
 
-        Ways one fork longer than needed are among them: a fork may be right on the states that a
-        run starts from and wrong on states that were forked already.
+        Paths one fork longer than needed are included: a fork may be right on the initial states
+        of a run and wrong on states that were forked already.
         """
         start = self.program.initial.name
-        ways: list[Way] = [()]
-        found: list[Way] = []
+        paths: list[ForkPath] = [()]
+        found: list[ForkPath] = []
         for length in range(MAX_DEPTH + 1):
             if found and length > len(found[0]) + 1:
                 break
             found += [
-                way
-                for way in ways
-                if (_end(way) or start) == target and self.can(start, self.everything, way, fork)
+                path
+                for path in paths
+                if (_end(path) or start) == target and self.can(start, self.everything, path, fork)
             ]
             longer = [
-                (*way, (step, side))
-                for way in ways
+                (*path, (step, side))
+                for path in paths
                 for step in self.program.forks
-                if step.parent == (_end(way) or start)
+                if step.parent == (_end(path) or start)
                 for side in SIDES
             ]
-            ways = [way for way in longer if self.can(start, self.everything, way, None)]
+            paths = [path for path in longer if self.can(start, self.everything, path, None)]
         return tuple(found)
 
 
-def _end(way: Way) -> str | None:
-    if not way:
+def _end(path: ForkPath) -> str | None:
+    if not path:
         return None
-    fork, side = way[-1]
+    fork, side = path[-1]
     return fork.left if side == "left" else fork.right
 
 
@@ -212,7 +212,7 @@ def _inside(part: Slice, within: Iterable[Slice]) -> bool:
 
 
 def _contains(outer: Slice, inner: Slice) -> bool:
-    """Say whether every event of one slice is surely an event of another."""
+    """Return whether every event of one slice is certainly an event of another."""
     if outer.event_type is not inner.event_type or outer.channel not in (None, inner.channel):
         return False
     return all(_implies(field, inner.choice(field), choice) for field, choice in outer.where)

@@ -1,4 +1,4 @@
-"""The laws as equations: each is tried on a case, and says how its two sides differ."""
+"""The laws as equations: each is tried on a case, and returns how its two sides differ."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from anabranch.model.step import step
 
 @dataclass(frozen=True)
 class Raised:
-    """The outcome of a call that raised: which exception."""
+    """The outcome of a call that raised: the name of the exception."""
 
     error: str
 
@@ -46,7 +46,7 @@ class Raised:
 class Inequality:
     """The two sides of an equation that are not equal.
 
-    `kind` says which of a law's equations it is, and `function` which of the user's functions to
+    `kind` is which of a law's equations it is, and `function` which of the user's functions to
     look at first: "fork", "join", "update" or "output".
     """
 
@@ -58,25 +58,25 @@ class Inequality:
 
 
 TIMES = 4
-"""How often a function is called again: dice may fall the same way twice."""
+"""How often a function is called again: a random function may return the same value twice."""
 
 Equation = Callable[[Program, Case], Inequality | None]
 
 
 def attempt(call: Callable[[], Any]) -> Any:
-    """Return what a call returns, or which exception it raises: both are outcomes."""
+    """Return the result of a call, or the exception that it raises: both are outcomes."""
     outcome = failures.attempt(call)
     return Raised(outcome.kind) if isinstance(outcome, failures.Failed) else outcome
 
 
 def step_or_stay(state_type: StateType, state: AnyState, event: Event) -> tuple[AnyState, Any]:
-    """Return the state after an event and its outputs; one that raises leaves the state as it is."""
+    """Return the state after an event and its outputs; one that raises leaves the state unchanged."""
     outcome = attempt(lambda: state_type.step(state, event))
     return (state, outcome) if isinstance(outcome, Raised) else outcome
 
 
 def agree(state_type: StateType, a: AnyState, b: AnyState) -> bool:
-    """Say whether two outcomes are the same state."""
+    """Return whether two outcomes are the same state."""
     if isinstance(a, Raised) or isinstance(b, Raised):
         return bool(a == b)
     return attempt(lambda: state_type.shape.same(a, b)) is True or is_identical(a, b)
@@ -98,19 +98,21 @@ def try_join_undoes_fork(program: Program, case: Case) -> Inequality | None:
 
 
 def try_update_passes_through_join(program: Program, case: Case) -> Inequality | None:
-    """C1: an event changes a side, and says there, what it would change and say in the whole."""
+    """C1: an event changes a side, and has outputs there, as it would in the whole."""
     parent, state = reach(program, case)
     cut, event = _require(case.cut), case.events[0]
     left, right = reach_sides(program, cut, state, case.lefts, case.rights)
     on_left = case.side == "left"
     side_type = program.state_type(cut.side(case.side)[0])
-    changed, emitted = step_or_stay(side_type, left if on_left else right, event)
-    whole, said_whole = step_or_stay(parent, join_sides(cut, left, right), event)
-    if not is_identical(emitted, said_whole):
+    changed, outputs = step_or_stay(side_type, left if on_left else right, event)
+    whole, whole_outputs = step_or_stay(parent, join_sides(cut, left, right), event)
+    if not is_identical(outputs, whole_outputs):
         function = (
-            "update" if isinstance(emitted, Raised) or isinstance(said_whole, Raised) else "output"
+            "update"
+            if isinstance(outputs, Raised) or isinstance(whole_outputs, Raised)
+            else "output"
         )
-        return _differ("output", function, said_whole, emitted, case)
+        return _differ("output", function, whole_outputs, outputs, case)
     sides = (changed, right) if on_left else (left, changed)
     joined = attempt(lambda: cut.fork.join(*sides))
     if agree(parent, joined, whole):
@@ -119,24 +121,24 @@ def try_update_passes_through_join(program: Program, case: Case) -> Inequality |
 
 
 def try_independent_updates_commute(program: Program, case: Case) -> Inequality | None:
-    """C3: two independent events in either order leave one state, and say the same."""
+    """C3: two independent events in either order leave the same state and have the same outputs."""
     state_type, state = reach(program, case)
     first, second = case.events
-    between, said_first = step_or_stay(state_type, state, first)
-    end, said_second = step_or_stay(state_type, between, second)
-    other, said_second_early = step_or_stay(state_type, state, second)
-    other_end, said_first_late = step_or_stay(state_type, other, first)
-    if not is_identical(said_second, said_second_early):
-        return _differ("output of second", "output", said_second_early, said_second, case)
-    if not is_identical(said_first, said_first_late):
-        return _differ("output of first", "output", said_first, said_first_late, case)
+    between, first_outputs = step_or_stay(state_type, state, first)
+    end, second_outputs = step_or_stay(state_type, between, second)
+    other, second_outputs_early = step_or_stay(state_type, state, second)
+    other_end, first_outputs_late = step_or_stay(state_type, other, first)
+    if not is_identical(second_outputs, second_outputs_early):
+        return _differ("output of second", "output", second_outputs_early, second_outputs, case)
+    if not is_identical(first_outputs, first_outputs_late):
+        return _differ("output of first", "output", first_outputs, first_outputs_late, case)
     if agree(state_type, end, other_end):
         return None
     return _differ("state", "update", end, other_end, case)
 
 
 def try_join_has_identity(program: Program, case: Case) -> Inequality | None:
-    """Zero: `join(s, zero) == s`; what is folded from zero joins as if from s."""
+    """Zero: `join(s, zero) == s`; a delta folded from zero joins as if folded from s."""
     state_type, state = reach(program, case)
     fork = program.find_fork(state_type.name, state_type.name, state_type.name)
     assert fork is not None
@@ -159,7 +161,7 @@ def try_join_has_identity(program: Program, case: Case) -> Inequality | None:
 
 
 def _both_raise(a: Any, b: Any) -> bool:
-    """Say whether an event is set aside either way; only the reason may differ."""
+    """Return whether an event is rejected on both sides; only the reason may differ."""
     return isinstance(a, Raised) and isinstance(b, Raised)
 
 
@@ -178,7 +180,7 @@ def try_join_is_associative(program: Program, case: Case) -> Inequality | None:
 
 
 def try_functions_are_pure(program: Program, case: Case) -> Inequality | None:
-    """Every function gives equal results for equal arguments, and leaves these as they are."""
+    """Every function returns equal results for equal arguments, and does not change them."""
     state_type, state = reach(program, case)
     for event in case.events:
         found = _try_handler_twice(state_type, state, event)

@@ -1,7 +1,7 @@
-"""Values and events to try: few, small and likely to meet, so that what breaks can be read.
+"""Generators of values and events: few, small and likely to be equal, so that failures are readable.
 
 Every pool is a fixed list, simplest first, widened only by the constants that a program's own
-functions mention. So a search depends on the program and the seed alone, and shrinks well.
+functions contain. So a search depends on the program and the seed alone, and shrinks well.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Strategy = st.SearchStrategy[Any]
 POOLS: Mapping[Any, tuple[Any, ...]] = types.MappingProxyType(
     {
         int: (0, 1, 2, -1, 3, -2, 5, 10, -10, 100, 1000, 1_000_000),
-        # Sums of tenths round; all are of like size, so that rounding stays in the last bits.
+        # Sums of tenths round; all are of similar size, so that rounding stays in the last bits.
         float: (0.0, 1.0, 0.1, 0.2, 0.3, 0.7, -0.1, 2.5, -1.5, 10.1, 1000.3),
         bool: (False, True),
         str: ("a", "b", "", "ab", "é"),
@@ -48,19 +48,19 @@ POOLS: Mapping[Any, tuple[Any, ...]] = types.MappingProxyType(
         dt.timedelta: tuple(dt.timedelta(seconds=n) for n in (0, 1, 3600)),
     }
 )
-"""What is tried for each type, simplest first."""
+"""The values to try for each type, simplest first."""
 
 KEYS: Mapping[Any, tuple[Any, ...]] = types.MappingProxyType(
     {int: (1, 2, 3), str: ("a", "b", "c"), float: (1.0, 2.0, 3.0), bytes: (b"a", b"b", b"c")}
 )
-"""The few values of fields by which events depend on each other, so that they meet."""
+"""The few values of fields by which events depend on each other, so that equal ones are likely."""
 
 MAX_CONSTANTS = 12
 MAX_COMBINATIONS = 4000
 
 
 def make_settings(cases: int) -> settings:
-    """Return how to search: as the seed says, with nothing remembered and nothing printed."""
+    """Return Hypothesis settings: determined by the seed, without a database and without output."""
     return settings(
         max_examples=cases,
         database=None,
@@ -88,9 +88,9 @@ def sample_values(strategy: Strategy, count: int) -> list[Any]:
 
 
 def find_constants(program: Program) -> dict[type, tuple[Any, ...]]:
-    """Return the numbers and strings that a program's functions mention, by type.
+    """Return the numbers and strings that a program's functions contain, by type.
 
-    A threshold is where behaviour changes, so numbers come with their neighbours.
+    Behaviour changes at a threshold, so the neighbours of numbers are included.
     """
     found: dict[type, dict[Any, None]] = {int: {}, float: {}, str: {}}
     for function in _functions_of(program):
@@ -136,7 +136,7 @@ def list_pool(annotation: Any, constants: Mapping[type, tuple[Any, ...]]) -> tup
 
 
 def favour_simple(pool: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return a pool in which the simplest values are more likely: events that agree tell more."""
+    """Return a pool in which the simplest values are more likely: equal events find more failures."""
     return (*pool[:4], *pool[:4], *pool) if len(pool) > 4 else pool
 
 
@@ -173,14 +173,14 @@ def _make_composed(annotation: Any, make: Callable[[Any], Strategy]) -> Strategy
 def make_field(
     event_type: EventType, name: str, constants: Mapping[type, tuple[Any, ...]]
 ) -> Strategy:
-    """Return a strategy for one field of an event type, or say which one is missing."""
+    """Return a strategy for one field of an event type, or raise InputError if there is none."""
     annotation = field_types(event_type)[name]
     try:
         strategy = make_strategy(annotation, constants)
         strategy.validate()
     except (ResolutionFailed, InvalidArgument, TypeError) as error:
         raise InputError(
-            f"there is no way to make up values for {event_type.__name__}.{name}",
+            f"values of {event_type.__name__}.{name} can't be generated",
             expected="a field of plain Python types",
             got=f"`{name}: {getattr(annotation, '__name__', annotation)}`",
             cure=f"pass events={{{event_type.__name__}: a Hypothesis strategy for whole events}}",
@@ -206,7 +206,7 @@ def find_keys(program: Program) -> frozenset[str]:
 def find_domain(
     program: Program, field: str, events: Mapping[EventType, Strategy], count: int = 3
 ) -> tuple[Any, ...]:
-    """Return the few values that a key field takes, the same for every event type that has it."""
+    """Return the few values of a key field, the same for every event type that has it."""
     having = [event_type for event_type in program.event_types if field in field_names(event_type)]
     given = [event_type for event_type in having if event_type in events]
     if given:

@@ -1,4 +1,4 @@
-"""Values written as Python, with what must be imported to read them back."""
+"""Values written as Python expressions, with the imports they need."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from anabranch.model.events import Event, EventType
 from anabranch.model.slices import Shard, Slice
 
 SHOWN = 72
-"""How many characters of a value a comment shows."""
+"""The most characters of a value in a comment."""
 
 
 class Literals:
-    """Write values as expressions, and keep the names that these use."""
+    """Write values as expressions, and collect the names that they use."""
 
     def __init__(self, event_types: Iterable[EventType]) -> None:
         self._types = tuple(event_types)
@@ -77,7 +77,7 @@ class Literals:
         if home is None:
             self.imports[f"from {kind.__module__} import {name}"] = None
         else:
-            # A program's file is not importable by name, but it is loaded once its program is.
+            # A program's file can't be imported by name, but it is a loaded module once its program is.
             self.imports["import sys"] = None
             event_type = next(
                 event_type for event_type in self._types if event_type.__module__ == home
@@ -123,6 +123,6 @@ def _holds(module: str, kind: type) -> bool:
 
 
 def abridge(value: Any) -> str:
-    """Return a value as a comment shows it."""
+    """Return a value as text for a comment."""
     text = " ".join(repr(value).split())
     return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"

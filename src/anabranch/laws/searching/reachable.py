@@ -1,4 +1,4 @@
-"""Reachable states: how a run of some plan could get to them, drawn as plain data.
+"""Reachable states: the steps by which a run of some plan reaches them, as plain data.
 
 A law need only hold on states that a run can reach, and published programs break it on others.
 So cases are lists of events, forks and joins; states are computed from them.
@@ -20,12 +20,12 @@ from anabranch.model.shapes import AnyState
 
 
 class UnreachableError(Exception):
-    """A fork or join on the way to a state raised, so there is no such state."""
+    """Raised if a fork or join in the steps to a state raises, so that there is no such state."""
 
 
 @dataclass(frozen=True)
 class Apart:
-    """A stretch that was run apart: a cut, the events of each side, and the join."""
+    """A part of a run in parallel: a cut, the events of each side, and the join."""
 
     cut: Cut
     lefts: tuple[Event, ...]
@@ -37,7 +37,7 @@ Move = Event | Apart
 
 @dataclass(frozen=True)
 class Descent:
-    """A step down: a cut, the side taken, and what happened to that side."""
+    """A step down: a cut, the chosen side, and the moves of that side."""
 
     cut: Cut
     side: Side
@@ -46,7 +46,7 @@ class Descent:
 
 @dataclass(frozen=True)
 class Case:
-    """How the states of one instance of a law are reached, and the events it is tried on.
+    """The steps to the states of one instance of a law, and the events it is tried on.
 
     `moves` and `descents` lead to the state s. `cut`, `lefts` and `rights` lead from s to a left
     and a right side; `inner`, `seconds` and `thirds` cut the right side once more.
@@ -105,7 +105,7 @@ def change_fields(data: Any, fields: Mapping[str, Any]) -> Any:
 
 
 def copy_state(state: AnyState) -> AnyState:
-    """Return a copy that nothing shares, or the state itself if it can't be copied."""
+    """Return a deep copy, or the state itself if it can't be copied."""
     try:
         return copy.deepcopy(state)
     except Exception:  # noqa: BLE001 - whatever a user's class raises when it is copied
@@ -115,7 +115,7 @@ def copy_state(state: AnyState) -> AnyState:
 def reach(program: Program, case: Case) -> tuple[StateType, AnyState]:
     """Return the state that a case leads to, and its type."""
     state_type = program.initial
-    # A copy, so that functions which change their argument can't spoil the next case.
+    # A copy, so that functions which change their argument don't affect the next case.
     state = follow(program, state_type, copy_state(program.init), case.moves)
     for descent in case.descents:
         sides = cut_state(descent.cut, state)
@@ -129,7 +129,7 @@ def reach(program: Program, case: Case) -> tuple[StateType, AnyState]:
 def follow(
     program: Program, state_type: StateType, state: AnyState, moves: Iterable[Move]
 ) -> AnyState:
-    """Return a state after some moves. An event on which a function raises is set aside."""
+    """Return a state after some moves. An event on which a function raises is rejected."""
     for move in moves:
         if isinstance(move, Apart):
             left, right = reach_sides(program, move.cut, state, move.lefts, move.rights)
@@ -157,7 +157,7 @@ def reach_sides(
 
 
 def cut_state(cut: Cut, state: AnyState) -> tuple[AnyState, AnyState]:
-    """Fork a state, or say that there is no way on."""
+    """Return the sides of a forked state, or raise UnreachableError if the fork raises."""
     forked = attempt(lambda: tuple(cut.fork.fork(state, cut.left, cut.right)))
     if isinstance(forked, Failed) or len(forked) != 2:
         raise UnreachableError
@@ -165,7 +165,7 @@ def cut_state(cut: Cut, state: AnyState) -> tuple[AnyState, AnyState]:
 
 
 def join_sides(cut: Cut, left: AnyState, right: AnyState) -> AnyState:
-    """Join two states, or say that there is no way on."""
+    """Return two states joined, or raise UnreachableError if the join raises."""
     joined = attempt(cut.fork.join, left, right)
     if isinstance(joined, Failed):
         raise UnreachableError

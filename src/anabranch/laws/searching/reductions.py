@@ -1,7 +1,7 @@
-"""Reductions: what can be left out of a case on which a law still fails.
+"""Reductions: smaller versions of a case on which a law still fails.
 
-Hypothesis makes the draws small; these make the story short. Each reduction of a case a plan could
-run is again one: events and forks may be left out, and a fork may be told of fewer events.
+Hypothesis makes the draws small; these make the case short. Each reduction of a case that a plan could
+run is again such a case: events and forks may be left out, and a fork may be given fewer slices.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ENDS = ("lefts", "rights", "seconds", "thirds")
 
 
 def reduce_case(ground: Ground, case: Case, fails: Callable[[Case], bool]) -> Case:
-    """Return a case that still fails and from which nothing more can be left out."""
+    """Return a case that still fails and that can't be reduced further."""
     shorter: Case | None = case
     while shorter is not None:
         case = shorter
@@ -49,7 +49,7 @@ def _put(old: Event, new: Event, event: Event) -> Event:
 
 
 def list_shorter(program: Program, case: Case) -> Iterator[Case]:
-    """Yield the cases with one thing less, those that lose most first."""
+    """Yield the cases with one element less, the shortest first."""
     yield from _without_descents(program, case)
     yield from _with_moves(case, case.moves, lambda moves: replace(case, moves=moves))
     for place, descent in enumerate(case.descents):
@@ -69,7 +69,7 @@ def list_shorter(program: Program, case: Case) -> Iterator[Case]:
 
 
 def _without_descents(program: Program, case: Case) -> Iterator[Case]:
-    """Yield the case one fork less deep, or with the fork told of less."""
+    """Yield the case with one fork less, or with fewer slices given to a fork."""
     for place, descent in enumerate(case.descents):
         before, after = case.descents[:place], case.descents[place + 1 :]
         name, _ = descent.cut.side(descent.side)

@@ -1,6 +1,6 @@
-"""Scripts: a case written out as Python that anybody can run.
+"""Scripts: a case written as a Python program that runs on its own.
 
-The lines are run as they are written, so that each comment shows what its line really gives.
+The lines are run while they are written, so that each comment shows the real value of its line.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def outcome(call):
     except Exception as error:
         return f"raises {type(error).__name__}"
 """
-"""Makes a value of an exception, where a counterexample is about one."""
+"""Turns an exception into a value, for counterexamples in which a call raises."""
 
 WORDS = {"Event": Event, "Shard": Shard, "Slices": Slices, "take": take}
-"""The words of the language that a script may import."""
+"""The names of the library that a script may import."""
 
 TAKEN = frozenset({"program", "s", "s1", "s2", "e", "e1", "e2", "left", "right", "a", "b", "c"})
 """Names that scripts use for states and events."""
@@ -45,7 +45,7 @@ class Script:
         self._scope: dict[str, Any] = {"program": program}
 
     def run(self, line: str, *shown: str) -> None:
-        """Add a line, and run it; a comment shows what the given names then stand for."""
+        """Add a line and run it; a comment shows the values of the given names after it."""
         self._prepare()
         exec(line, self._scope)  # noqa: S102 - lines are written here, about the user's own program
         values = ", ".join(abridge(self._scope[name]) for name in shown)
@@ -57,7 +57,7 @@ class Script:
         self._body.append(line)
 
     def need(self, statement: str) -> None:
-        """Import something."""
+        """Add an import statement and run it."""
         self._literals.imports[statement] = None
 
     def _prepare(self) -> None:
@@ -93,7 +93,7 @@ class Script:
         return f"{self.kind(state_type)}.step({state}, {event})[0]"
 
     def output(self, state_type: StateType, state: str, event: str) -> str:
-        """Return an expression for what an event says of a state."""
+        """Return an expression for the outputs of an event on a state."""
         if state_type is self.program.initial:
             return f"program.output({state}, {event})"
         return f"{self.kind(state_type)}.step({state}, {event})[1]"
@@ -127,20 +127,20 @@ class Script:
         return name
 
     def equal(self, state_type: StateType | None, a: str, b: str) -> str:
-        """Return an expression that compares two states as their type does; None is exactly."""
+        """Return an expression that compares two states as their type does; for None, exactly."""
         shape = None if state_type is None else state_type.shape
-        # Anything with parts, or with the user's own `same`, may call unequal values the same.
+        # A shape with parts, or with the user's own `same`, may treat unequal values as the same.
         if state_type is None or (isinstance(shape, WrittenShape) and shape.equal is None):
             return f"{a} == {b}"
         return f"{self.kind(state_type)}.shape.same({a}, {b})"
 
     def compare(self, state_type: StateType | None, got: str, expected: str) -> None:
-        """Add the assertion that two names stand for the same state."""
+        """Add the assertion that two names have the same state."""
         claim = self.equal(state_type, got, expected)
         self.add(f'assert {claim}, f"{{{got}!r}} is not {{{expected}!r}}"')
 
     def follow(self, state_type: StateType, name: str, moves: Iterable[Move]) -> None:
-        """Add what happens to a state. Events that are set aside are left out."""
+        """Add the moves of a state. Rejected events are left out."""
         for move in moves:
             if isinstance(move, Apart):
                 self.part(move.cut, ("left", "right"), name, (move.lefts, move.rights))
@@ -150,7 +150,7 @@ class Script:
             attempt(self.run, line, name)
 
     def follow_delta(self, state_type: StateType, name: str, events: Iterable[Event]) -> None:
-        """Add what is folded into a delta. Events that are set aside are left out."""
+        """Add the events folded into a delta. Rejected events are left out."""
         for event in events:
             step = f"{self.kind(state_type)}.step_delta({name}, {self.event(event)})[0]"
             try:
@@ -172,7 +172,7 @@ class Script:
             self.follow(self.program.state_type(kind), name, own)
 
     def reach(self, case: Case, *, copied: bool = False) -> StateType:
-        """Add the way to the state `s`; return its type. A copied start stays as it is."""
+        """Add the steps to the state `s`; return its type. With `copied`, the initial state is copied first."""
         state_type = self.program.initial
         if copied:
             self.need("import copy")

@@ -1,4 +1,4 @@
-"""The search: for each law, look for a reachable case on which it fails, and make it small."""
+"""The search: for each law, find a reachable case on which it fails, and reduce it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from anabranch.model.program import Program
 Progress = Callable[[str, int, int], None]
 
 TRIED_LANES = 4
-"""With how many lanes the cure of rounding is tried."""
+"""The number of lanes with which the cure of rounding is tried."""
 
 
 def check(
@@ -53,8 +53,8 @@ def check(
     Functions that raise on every event are reported beside the laws, which such events can't break.
 
     `events` gives a Hypothesis strategy for the events of an event type, in place of one made from its
-    field types. `laws` names the laws to check, by default all. `progress(law, done, cases)` is
-    called now and then. `target` (`file.py:name`) lets the printed counterexamples load the program.
+    field types. `laws` names the laws to check (default: all). `progress(law, done, cases)` is called at
+    intervals. `target` (`file.py:name`) is the place from which printed counterexamples load the program.
     """
     chosen = _choose_laws(laws)
     _check_arguments(program, cases, events)
@@ -104,7 +104,7 @@ def _check_arguments(
 
 @dataclass(frozen=True)
 class Search:
-    """What a check was asked to do."""
+    """The options of a check."""
 
     program: Program
     cases: int
@@ -116,13 +116,13 @@ class Search:
 
     @cached_property
     def ground(self) -> Ground:
-        """Return what cases are drawn from."""
+        """Return the ground from which cases are drawn."""
         return Ground(self.program, self.events)
 
     def check_law(self, law: Law, *, impure: bool = False) -> list[LawResult]:
-        """Return what became of a law, for each state type or fork that it is about."""
+        """Return the results of a law, for each of its state types or forks."""
         if impure:
-            reason = f"{FUNCTIONS_ARE_PURE.name} is broken, so no other answer could be trusted"
+            reason = f"{FUNCTIONS_ARE_PURE.name} is broken, so no other result would be reliable"
             return [LawResult(law.name, law.title, "skipped", 0, reason=reason)]
         subjects = list_subjects(law.name, self.program)
         if not subjects:
@@ -131,7 +131,7 @@ class Search:
         return [self.check_subject(law, subject) for subject in subjects]
 
     def check_subject(self, law: Law, subject: Subject) -> LawResult:
-        """Return what became of a law for one state type or fork."""
+        """Return the result of a law for one state type or fork."""
         strategy = make_cases(self.ground, law.name, subject)
         if isinstance(strategy, str):
             name = name_subject(subject)
@@ -150,7 +150,7 @@ class Search:
         return self._check_without_lanes(law, subject, result)
 
     def describe(self, finding: FailingCase) -> Counterexample:
-        """Return a finding as a user sees it."""
+        """Return a finding as a counterexample for the user."""
         return describe_finding(
             finding,
             self.program,
@@ -160,10 +160,10 @@ class Search:
         )
 
     def _check_without_lanes(self, law: Law, subject: Subject, result: LawResult) -> LawResult:
-        """Return a kept law's result, unless it holds only because lanes keep events apart.
+        """Return a kept law's result, or its failure if it holds only because of lanes.
 
-        Lanes are there to fix the order of float additions. What they must not do is hide that a
-        state can't be cut at all: so the program without them is held to the law up to rounding.
+        Lanes fix the order of float additions. They must not hide that a state can't be forked at
+        all: so the program without them must keep the law up to rounding.
         """
         if self.program.lanes is None:
             return result
@@ -175,7 +175,7 @@ class Search:
         return replace(found, reason=f"{reason}; {found.reason}" if found.reason else reason)
 
     def find_break(self, law: Law, name: str) -> LawResult | None:
-        """Return how a law is broken other than by rounding, for the subject of that name."""
+        """Return how a law is broken other than by rounding, for the subject with that name."""
         for subject in list_subjects(law.name, self.program):
             if name_subject(subject) == name:
                 strategy = make_cases(self.ground, law.name, subject)
@@ -185,7 +185,7 @@ class Search:
         return None
 
     def _find_cure(self, law: Law, subject: Subject) -> str:
-        """Say what cures rounding: lanes if they do, and exact accumulators in any case."""
+        """Return what cures rounding: lanes if they do, and exact accumulators in any case."""
         what = "the sides differ only by float rounding; "
         exact = "keep floats in ExactSum, ExactMean or ExactVariance, which do not round"
         if self.program.lanes is not None:
@@ -202,7 +202,7 @@ class Search:
         return f"{what}{exact} (lanes={TRIED_LANES} was tried, and does not cure it)"
 
     def keeps(self, law: Law, name: str) -> bool:
-        """Say whether no case breaks a law, even by rounding, for the subject of that name."""
+        """Return whether no case breaks a law, even by rounding, for the subject with that name."""
         for subject in list_subjects(law.name, self.program):
             if name_subject(subject) == name:
                 strategy = make_cases(self.ground, law.name, subject)
@@ -213,7 +213,7 @@ class Search:
 
 
 class Hunt:
-    """A search for one law and one subject. It counts cases, and notes what only rounds."""
+    """A search for one law and one subject. It counts cases, and records rounding."""
 
     def __init__(self, search: Search, law: Law, subject: str) -> None:
         self._search = search
@@ -224,7 +224,7 @@ class Hunt:
         self.rounded: FailingCase | None = None
 
     def find_break(self, strategy: Strategy) -> LawResult:
-        """Return the law as kept, or as broken by the smallest case that does not merely round."""
+        """Return the law as kept, or as broken by the smallest case that differs by more than rounding."""
         found = self._find(strategy, lambda difference: not difference.rounding)
         law = self._law
         kept = LawResult(law.name, law.title, "kept", self._ran, subject=self._subject)
@@ -243,14 +243,16 @@ class Hunt:
         assert self.rounded is not None
         return self._find(strategy, lambda difference: difference.rounding) or self.rounded
 
-    def _find(self, strategy: Strategy, wants: Callable[[Inequality], bool]) -> FailingCase | None:
+    def _find(
+        self, strategy: Strategy, accepts: Callable[[Inequality], bool]
+    ) -> FailingCase | None:
         search = self._search
         self._found, self._ran = None, 0
         dice = random.Random(f"{search.seed} {self._law.name} {self._subject}")
         try:
             find(
                 strategy,
-                lambda case: self._try(case, wants),
+                lambda case: self._try(case, accepts),
                 settings=make_settings(search.cases),
                 random=dice,
             )
@@ -260,41 +262,41 @@ class Hunt:
             # A function that is not pure may fail once and never again: once is enough.
             return self._found
         assert self._found is not None
-        reduce_case(search.ground, self._found.case, lambda case: self._try_seeded(case, wants))
+        reduce_case(search.ground, self._found.case, lambda case: self._try_seeded(case, accepts))
         return self._found
 
-    def _try_seeded(self, case: Case, wants: Callable[[Inequality], bool]) -> bool:
-        """Try a case as Hypothesis does: what rolls dice rolls the same ones each time."""
+    def _try_seeded(self, case: Case, accepts: Callable[[Inequality], bool]) -> bool:
+        """Try a case as Hypothesis does: with the random generators seeded the same each time."""
         before = random.getstate()
         random.seed(0)
         try:
-            return self._try(case, wants)
+            return self._try(case, accepts)
         finally:
             random.setstate(before)
 
-    def _try(self, case: Case, wants: Callable[[Inequality], bool]) -> bool:
+    def _try(self, case: Case, accepts: Callable[[Inequality], bool]) -> bool:
         if self._found is None:
             self._ran += 1
-            self._tell()
+            self._report_progress()
         difference = try_law(self._law.name, self._search.program, case)
         if difference is None:
             return False
         finding = FailingCase(self._law.name, case, difference)
         if difference.rounding and self.rounded is None:
             self.rounded = finding
-        if not wants(difference):
+        if not accepts(difference):
             return False
         self._found = finding
         return True
 
-    def _tell(self) -> None:
+    def _report_progress(self) -> None:
         progress, cases = self._search.progress, self._search.cases
         if progress is not None and (self._ran % 20 == 0 or self._ran == cases):
             progress(self._law.name, min(self._ran, cases), cases)
 
 
 def _advise(program: Program, subject: str, finding: FailingCase) -> str:
-    """Say what to do about a broken law, where one can tell."""
+    """Return what to do about a broken law, if that is known."""
     if finding.law != INDEPENDENT_UPDATES_COMMUTE.name:
         return ""
     event_types = [type(event.data) for event in finding.case.events]

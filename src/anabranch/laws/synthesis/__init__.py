@@ -1,1 +1,1 @@
-"""Forks and joins from a small grammar, for programs that have none."""
+"""Synthesis of forks and joins from a small grammar, for programs without them."""

@@ -1,7 +1,7 @@
 """The grammar of forks and joins that synthesis searches: small pieces, one per part of a state.
 
-A piece is text, so that what was tried and what is printed are the same. It says how a part is cut
-in two, how two of them are joined, and which value is the identity of that join, if one is.
+A piece is text, so that the tried and the printed functions are the same. It defines how a part is
+cut in two, how two parts are joined, and the identity of that join, if there is one.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import Any
 from anabranch.model.values.maps import Map
 
 MAX_INNER = 40
-"""How many ways to join two entries of a map are tried."""
+"""The most joins of two entries of a map that are tried."""
 
 NUMBERS = (int, float, Decimal, Fraction)
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A way to cut one part of a state and to join two of them. Each function writes Python."""
+    """A fork and join of one part of a state. Each function returns Python text."""
 
     name: str
     left: Callable[[str], str]
@@ -35,7 +35,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Slot:
-    """A part of a state for which a piece must be found, and the pieces that may fit."""
+    """A part of a state that needs a piece, and the pieces that may fit."""
 
     path: str
     pieces: tuple[Piece, ...]
@@ -43,7 +43,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class StateParts:
-    """How a state is put together: a record of parts, or one slot."""
+    """The structure of a state: a record of parts, or one slot."""
 
     slot: Slot | None
     maker: str = ""
@@ -57,7 +57,7 @@ class StateParts:
         return tuple(slot for part in self.parts for slot in part.slots())
 
     def write(self, pieces: Iterator[Piece], leaf: Callable[..., str | None], *names: str) -> str:
-        """Return the code of a value, given what each piece contributes to it."""
+        """Return the code of a value, put together from the code of each piece."""
         if self.slot is not None:
             return str(leaf(next(pieces), *names))
         inner = [
@@ -70,7 +70,7 @@ class StateParts:
 
 @dataclass(frozen=True)
 class Pair:
-    """A fork and join in text, with a zero if there is one."""
+    """A fork and join as text, with a zero if there is one."""
 
     fork: str
     join: str
@@ -83,13 +83,13 @@ class Pair:
         return "\n".join([*lines, *([f"zero={self.zero},"] if self.zero is not None else [])])
 
     def build(self, names: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the functions that the text stands for."""
-        # The text is ours, made of the pieces below and of reprs that were read back.
+        """Return the functions that the text defines."""
+        # The text consists of the pieces below and of literals that were parsed back.
         return dict(eval(f"dict({self.code})", {"Map": Map, **names}))  # noqa: S307
 
 
 def write_pair(layout: StateParts, pieces: Sequence[Piece], *, zero: bool) -> Pair:
-    """Return a fork and join made of one piece for each slot."""
+    """Return a fork and join with one piece for each slot."""
     left = layout.write(iter(pieces), lambda piece, s: piece.left(s), "s")
     whole = layout.write(iter(pieces), lambda _, s: s, "s")
     right = layout.write(iter(pieces), lambda piece, s: piece.right(s), "s")
@@ -106,7 +106,7 @@ def read_layout(
     path: str = "s",
     depth: int = 1,
 ) -> StateParts:
-    """Return how states like these are put together; the first is the one a run starts from."""
+    """Return the structure of these states; the first is the initial state of a run."""
     kind = type(values[0])
     names = _list_fields(values)
     if names is None:
@@ -123,7 +123,7 @@ def read_layout(
 
 
 def _list_fields(values: Sequence[Any]) -> Sequence[Any] | None:
-    """Return the names or places of the parts of a record, None for anything else."""
+    """Return the names or positions of the parts of a record, None for any other value."""
     kind = type(values[0])
     if any(type(value) is not kind for value in values):
         return None
@@ -139,7 +139,7 @@ def _list_fields(values: Sequence[Any]) -> Sequence[Any] | None:
 def list_pieces(
     values: Sequence[Any], constants: Sequence[int], keys: tuple[str, ...], depth: int = 1
 ) -> Iterator[Piece]:
-    """Return the pieces that may fit a part with these values, the simplest first."""
+    """Yield the pieces that may fit a part with these values, the simplest first."""
     kinds = {type(value) for value in values}
     some = kinds - {type(None)}
     if kinds == {bool}:
@@ -158,12 +158,12 @@ def list_pieces(
 
 
 def _piece(name: str, empty: str, join: Callable[[str, str], str]) -> Piece:
-    """Return a piece that leaves everything on the left, and starts the right from nothing."""
+    """Return a piece that keeps everything on the left, and starts the right from an empty value."""
     return Piece(name, lambda s: s, lambda _: empty, join, empty)
 
 
 def _keep(name: str, join: Callable[[str, str], str], zero: str | None = None) -> Piece:
-    """Return a piece that gives both sides the whole."""
+    """Return a piece that gives both sides the whole value."""
     return Piece(name, lambda s: s, lambda s: s, join, zero)
 
 
@@ -197,7 +197,7 @@ def _list_optional() -> Iterator[Piece]:
     for name in ("max", "min"):
         yield _keep(name, _join_present(f"{name}({{a}}, {{b}})"), "None")
     yield _piece("sum", "None", _join_present("{a} + {b}"))
-    yield _piece("the one that is there", "None", _join_present("{a}"))
+    yield _piece("the one that is not None", "None", _join_present("{a}"))
 
 
 def _join_present(both: str) -> Callable[[str, str], str]:
@@ -262,7 +262,7 @@ def _cut_by_key(name: str, field: str, wrap: str, join: Callable[[str, str], str
 
 
 def write_literal(value: Any) -> str | None:
-    """Return Python for a value, if its repr can be read back without any name."""
+    """Return Python text for a value, if its repr can be parsed back without any name."""
     try:
         again = eval(repr(value), {"__builtins__": {}})  # noqa: S307 - a repr, without any name
     except Exception:  # noqa: BLE001 - whatever a repr may raise when read

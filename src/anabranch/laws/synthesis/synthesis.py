@@ -1,10 +1,10 @@
 """Synthesis: find a fork and join for a program that has none.
 
 Each part of the state gets a piece of a small grammar (`grammar`), and the first combination that
-keeps the laws is taken. Candidates are thrown out by quick trials; a survivor is checked in full,
-and proved where it can be. What is found is text to paste, and it is that text that was checked.
+keeps the laws is returned. Quick trials reject most candidates; a survivor is checked in full, and
+proved where possible. The result is text to paste, and exactly that text was checked.
 
-Combinations with a zero come first, since leaves can then fold without waiting; among these the
+Combinations with a zero are tried first, since leaves can then fold without waiting; among these the
 simplest. A state of many parts is not searched in full: parts are changed one at a time, where the
 trials show them wrong.
 """
@@ -30,11 +30,11 @@ from anabranch.model.program import Program
 from anabranch.model.shapes import WrittenShape
 
 MAX_PRODUCT = 3000
-"""Up to how many combinations are tried one by one."""
+"""The most combinations that are all tried."""
 MAX_CLIMBS = 60
-"""How often a part is changed where there are more."""
+"""The most changes of a part where there are more combinations."""
 MAX_CHECKS = 4
-"""How many survivors of the trials are checked in full."""
+"""The most survivors of the trials that are checked in full."""
 
 Progress = Callable[[str, int, int], None]
 Choice = tuple[Piece, ...]
@@ -42,10 +42,10 @@ Choice = tuple[Piece, ...]
 
 @dataclass(frozen=True)
 class Synthesis:
-    """What a search for a fork and join found.
+    """The result of a search for a fork and join.
 
-    `code` can be pasted into the program. `report` is the evidence; where nothing was found because
-    a law is broken without any fork, it shows that.
+    `code` can be pasted into the program. `report` is the check of that code; where nothing was found
+    because a law is broken without any fork, it is the check that shows it.
     """
 
     found: bool
@@ -64,9 +64,9 @@ class Synthesis:
 def synthesise(
     program: Program, *, cases: int = 200, seed: int = 0, progress: Progress | None = None
 ) -> Synthesis:
-    """Look for a fork, join and zero that keep the laws of a program.
+    """Return a fork, join and zero that keep the laws of a program, or the reason why none was found.
 
-    `cases` is for each law in the full check. `progress(what, done, of)` is called now and then.
+    `cases` is the number for each law in the full check. `progress(what, done, of)` is called at intervals.
     """
     refusal = _refuse(program)
     if refusal:
@@ -80,19 +80,24 @@ def synthesise(
     material = prepare(program, 120, seed)
     if not material.trials:
         return Synthesis(
-            False, "", None, before, 0, "every two events depend on each other: nothing runs apart"
+            False,
+            "",
+            None,
+            before,
+            0,
+            "every two events depend on each other: nothing can run in parallel",
         )
     return _Search(material, cases, seed, progress).run()
 
 
 def _refuse(program: Program) -> str:
-    """Say why a program is not one to look for a fork and join for."""
+    """Return why no fork and join is searched for a program, or an empty text."""
     if program.forks:
         return "the program has a fork and join already"
     if len(program.state_types) > 1:
-        return "the program has several state types; say by ForkJoin(...) which fork into which"
+        return "the program has several state types; declare by ForkJoin(...) which fork into which"
     if not isinstance(program.initial.shape, WrittenShape):
-        return f"state={program.initial.shape!r} brings its own way to fork, or none"
+        return f"state={program.initial.shape!r} defines its own fork, or can't be forked"
     return ""
 
 
@@ -120,11 +125,11 @@ class _Search:
             broken = [result for result in report.results if result.verdict == "broken"]
             if not broken:
                 return self._accept(pair, built, report)
-            last = f"{pair.join} came closest, and breaks {broken[0].law}"
+            last = f"{pair.join} is the closest, and breaks {broken[0].law}"
         return Synthesis(False, "", None, None, self._tried, last or self._explain())
 
     def _accept(self, pair: Pair, built: Program, report: Report) -> Synthesis:
-        with suppress(MissingExtraError):  # The check stands without a proof.
+        with suppress(MissingExtraError):  # The check is valid without a proof.
             report = attach(report, prove(built))
         proved = sum(result.verdict == "proved" for result in report.results)
         rounding = next((r for r in report.results if r.verdict == "rounding"), None)
@@ -142,7 +147,7 @@ class _Search:
                 [piece for piece in slot.pieces if piece.zero is not None or not zero]
                 for slot in self._layout.slots()
             ]
-            # What leaves do not write needs no joining: a copy is the simplest that has no zero.
+            # A part that leaves do not write needs no join: a copy is the simplest piece without a zero.
             if not zero:
                 slots = [sorted(pieces, key=lambda piece: piece.name != "copy") for pieces in slots]
             if all(slots):
@@ -159,7 +164,7 @@ class _Search:
                 yield pair
 
     def _wants_more(self) -> bool:
-        # The first few candidates are tried to the end, to learn which parts are never right.
+        # The first few candidates run all trials, to find the parts that are never right.
         return self._tried < 60
 
     def _climb(self, slots: Sequence[Sequence[Piece]], *, zero: bool) -> Iterator[Pair]:
@@ -179,7 +184,7 @@ class _Search:
             places[ready[0]] += 1
 
     def _list_wrong(self, pair: Pair, *, first_only: bool = False) -> set[str]:
-        """Return the parts of the state, or what else, that trials show wrong."""
+        """Return the paths of the parts of the state (or outputs) that trials show wrong."""
         self._tried += 1
         if self._progress is not None and self._tried % 20 == 0:
             self._progress("trying forks and joins", self._tried, MAX_PRODUCT)
@@ -199,7 +204,7 @@ class _Search:
         if self._stuck:
             parts = ", ".join(sorted(self._stuck))
             return f"nothing in the grammar joins {parts} as its updates change it"
-        return "no combination in the grammar gives the same answer as the fold that never forked"
+        return "no combination in the grammar gives the same result as the fold without forks"
 
 
 def _list_different(layout: StateParts, expected: Any, got: Any, path: str = "s") -> set[str]:

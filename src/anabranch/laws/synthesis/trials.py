@@ -1,7 +1,7 @@
-"""Trials: quick runs that throw out a fork and join which can't be right, before a full check.
+"""Trials: quick runs that reject a wrong fork and join before a full check.
 
-A trial folds some events, forks, lets each side handle events that are independent of the other's,
-joins, and compares with the fold that never forked.
+A trial folds some events, forks, folds on each side events that are independent of the other side,
+joins, and compares the result with the fold without forks.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ EVENTS_PER_TYPE = 24
 
 @dataclass(frozen=True)
 class Trial:
-    """A state, and events for two or three sides that are independent of each other's."""
+    """A state, and events for two or three sides that are independent of each other."""
 
     state: Any
     lefts: tuple[Event, ...]
@@ -53,7 +53,7 @@ class TrialInputs:
 
 
 def prepare(program: Program, count: int, seed: int) -> TrialInputs:
-    """Make up trials; the same ones for the same seed."""
+    """Return trials; the same ones for the same seed."""
     rng = Random(seed)
     keys = find_keys(program)
     pool = _make_events(program, keys, rng)
@@ -116,7 +116,7 @@ def _draw_sides(
 
 
 def fold(program: Program, state: Any, events: Iterable[Event]) -> tuple[Any, tuple[Any, ...]]:
-    """Fold events; one that raises is set aside, as a run would."""
+    """Return the state and outputs after some events; one that raises is rejected, as in a run."""
     outputs: list[Any] = []
     for event in events:
         stepped = attempt(program.step, state, event)
@@ -131,7 +131,7 @@ def fold(program: Program, state: Any, events: Iterable[Event]) -> tuple[Any, tu
 def find_misses(
     material: TrialInputs, pair: Mapping[str, Any], trial: Trial
 ) -> list[tuple[Any, Any, str]]:
-    """Return what differs from the fold that never forked: expected, got, and of what."""
+    """Return the differences from the fold without forks: expected, got, and the part."""
     try:
         compared = _compare(material.program, pair, trial)
     except Exception:  # noqa: BLE001 - a piece that does not fit may raise anything
@@ -158,15 +158,15 @@ def _compare(program: Program, pair: Mapping[str, Any], trial: Trial) -> list[tu
     left, right = fork(state, at_left, at_right | at_third)
     found = [(state, join(left, right), "")]
     right, third = fork(right, at_right, at_third) if trial.thirds else (right, None)
-    left, said_left = fold(program, left, trial.lefts)
-    right, said_right = fold(program, right, trial.rights)
+    left, left_outputs = fold(program, left, trial.lefts)
+    right, right_outputs = fold(program, right, trial.rights)
     whole, expected_left = fold(program, state, trial.lefts)
     whole, expected_right = fold(program, whole, trial.rights)
-    found += [(expected_left, said_left, OUTPUTS), (expected_right, said_right, OUTPUTS)]
+    found += [(expected_left, left_outputs, OUTPUTS), (expected_right, right_outputs, OUTPUTS)]
     if trial.thirds:
-        third, emitted = fold(program, third, trial.thirds)
+        third, third_outputs = fold(program, third, trial.thirds)
         whole, expected = fold(program, whole, trial.thirds)
-        found += [(expected, emitted, OUTPUTS), (whole, join(left, join(right, third)), "")]
+        found += [(expected, third_outputs, OUTPUTS), (whole, join(left, join(right, third)), "")]
         found.append((whole, join(join(left, right), third), ""))
     else:
         found.append((whole, join(left, right), ""))
