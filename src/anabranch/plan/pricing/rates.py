@@ -20,7 +20,7 @@ from anabranch.model.values.hashing import hash_stably
 
 @dataclass(frozen=True)
 class Load:
-    """A slice (an implementation event type), its events per second, and the machine they arrive at."""
+    """A slice (an implementation tag of Flumina), its events per second, and the machine they arrive at."""
 
     slice: Slice
     rate: float = 1.0
