@@ -97,7 +97,7 @@ def _keep_timer(program: Program, timer: Handler) -> Call:
 
 
 def _make_cases(ground: Ground, suspect: Suspect) -> Strategy | None:
-    ways = ground.cuts.ways(suspect.state_type.name)
+    ways = ground.cuts.paths(suspect.state_type.name)
     if not ways:
         return None
 
