@@ -60,9 +60,7 @@ def run_native(spark: Any, folder: Path) -> float:
 def run_anabranch(spark: Any, folder: Path) -> float:
     """Run value–barrier."""
     sources = [
-        Files(
-            folder / name, files_per_batch=1, channel=name, event_type=event_type, unique_times=True
-        )
+        Files(folder / name, files_per_batch=1, channel=name, event=event_type, unique_times=True)
         for name, event_type in (("values", "Value"), ("barriers", "Barrier"))
     ]
     result = run(load("examples/value_barrier.py"), sources)

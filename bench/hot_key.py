@@ -96,13 +96,13 @@ def run_anabranch(spark: Any, folder: Path, work: Workload) -> Any:
         Frame(
             read_stream(spark, folder / "events", work),
             channel="events",
-            event_type=work.event,
+            event=work.event,
             seq="seq",
         ),
         Frame(
             read_stream(spark, folder / "markers", work),
             channel="markers",
-            event_type=work.marker,
+            event=work.marker,
             seq="seq",
         ),
     ]

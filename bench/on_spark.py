@@ -57,13 +57,13 @@ def run_anabranch(spark: Any, folder: Path) -> list[int]:
         Frame(
             read("values", "time long, value long, seq long"),
             channel="values",
-            event_type="Value",
+            event="Value",
             seq="seq",
         ),
         Frame(
             read("barriers", "time long, seq long"),
             channel="barriers",
-            event_type="Barrier",
+            event="Barrier",
             seq="seq",
         ),
     ]

@@ -64,7 +64,7 @@ def measure_details() -> tuple[dict[str, float], dict[str, dict[str, float]]]:
                     folder / "in",
                     files_per_batch=1,
                     channel="in",
-                    event_type="Reading",
+                    event="Reading",
                     unique_times=True,
                 )
             ]

@@ -85,7 +85,7 @@ def measure(keys: int, seconds: int, connections: int, *, columns: bool) -> dict
         writer = Writer(home / "in", keys)
         writer.write(range(keys))
         frame = spark.readStream.schema("time long, key long, seq long").parquet(str(home / "in"))
-        source = Frame(frame, channel="s", event_type=Seen, seq="seq")
+        source = Frame(frame, channel="s", event=Seen, seq="seq")
         result = run(counts, [source], columnar="auto" if columns else "never")
         trigger = {"processingTime": "0 seconds"}
         query = write_directory(

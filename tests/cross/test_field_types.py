@@ -227,7 +227,7 @@ def test_spark_reads_every_type_of_a_frame(spark, tmp_path):
         "make_dt_interval(0, 0, 0, CAST(pause AS DECIMAL(18, 6)) / 1000000) AS pause",
         "row_number() OVER (ORDER BY at) AS seq",
     )
-    source = Frame(frame, channel="input", event_type=Everything, seq="seq", lateness="1 s")
+    source = Frame(frame, channel="input", event=Everything, seq="seq", lateness="1 s")
     rows = run_on_spark(make_program(), [source], shards=1).collect()
     assert [row.reason for row in rows if row.kind == "rejected"] == []
     emitted = [tuple(json.loads(row.value)) for row in rows if row.kind == "output"]
@@ -266,10 +266,10 @@ def test_windows_of_timestamps_take_the_columnar_path_on_spark(spark, tmp_path):
                 format="parquet",
                 ended=True,
                 channel="input",
-                event_type=Visit,
+                event=Visit,
                 lateness="1 s",
             ),
-            Frame(numbered, channel="input", event_type=Visit, seq="seq", lateness="1 s"),
+            Frame(numbered, channel="input", event=Visit, seq="seq", lateness="1 s"),
         ]
         for source in sources:
             rows = run_on_spark(program, [source], shards=1, columnar="require").collect()

@@ -67,7 +67,7 @@ def test_bad_rows_are_rejected_with_their_reasons_and_the_query_goes_on(spark, t
         .option("maxFilesPerTrigger", 1)
         .json(str(tmp_path / "in"))
     )
-    source = Frame(frame, channel="s", event_type=Put, seq="seq", heartbeat="heartbeat")
+    source = Frame(frame, channel="s", event=Put, seq="seq", heartbeat="heartbeat")
     query = write_directory(
         run(lengths, [source], shards=2),
         output=tmp_path / "out",
@@ -167,7 +167,7 @@ def test_what_sparks_reader_gave_up_on_is_rejected_with_its_text(spark, tmp_path
     (tmp_path / "in.json").write_bytes(b"\n".join([*LINES[:5], LINES[7]]))
     schema = "seq long, time long, text string, _corrupt_record string"
     frame = spark.read.schema(schema).json(str(tmp_path / "in.json"))
-    source = Frame(frame, channel="s", event_type=Put, seq="seq", corrupt_column="_corrupt_record")
+    source = Frame(frame, channel="s", event=Put, seq="seq", corrupt_column="_corrupt_record")
     result = run(lengths, [source], shards=2)
     found = {row.raw: (row.reason, row.seq) for row in result.rejected.collect()}
     # The number where a text should be is no fault to Spark's reader: it makes a text of it.
@@ -183,7 +183,7 @@ def test_a_column_of_json_is_read_as_kafka_brings_it(spark, kind):
     rows += [(3, '{"time": 2, "text": "c"}')]
     frame = spark.createDataFrame(rows, "offset long, value string").coalesce(1)
     frame = frame.selectExpr("offset", f"CAST(value AS {kind}) AS value")
-    source = Frame(frame, channel="s", event_type=Put, seq="offset", json_column="value")
+    source = Frame(frame, channel="s", event=Put, seq="offset", json_column="value")
     result = run(lengths, [source], shards=2)
     emitted = result.outputs.orderBy("time").collect()
     assert [(row.time, row.value) for row in emitted] == [(1, "0"), (2, "2")]
@@ -205,7 +205,7 @@ def test_a_text_column_that_is_not_utf8_does_not_stop_the_query(spark):
         "struct(1L AS seq, 2L AS time, X'FF' AS raw))) AS row"
     )
     frame = frame.selectExpr("row.seq", "row.time", "CAST(row.raw AS STRING) AS text").coalesce(1)
-    result = run(lengths, [Frame(frame, channel="s", event_type=Put, seq="seq")], shards=2)
+    result = run(lengths, [Frame(frame, channel="s", event=Put, seq="seq")], shards=2)
     assert [row.time for row in result.outputs.collect()] == [1]
     (bad,) = result.rejected.collect()
     assert bad.reason == "field 'text' of Put: expected str, got b'\\xff' (bytes)"

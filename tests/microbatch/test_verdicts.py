@@ -326,7 +326,7 @@ def test_a_frame_gives_the_verdicts_of_the_reference_in_any_zone(spark):
     try:
         frame = spark.createDataFrame(rows, schema).coalesce(1)
         source = Frame(
-            frame, event_type="Visit", seq="seq", channel_column="channel", channels=[Channel("a")]
+            frame, event="Visit", seq="seq", channel_column="channel", channels=[Channel("a")]
         )
         result = run_on_spark(visits, [source], shards=1)
         result = result.with_packs(result.packs.cache())

@@ -92,7 +92,7 @@ def test_options_that_contradict_each_other_are_refused(options, reason):
     [
         (Files("in"), make(Sale, Visit), "the source of 'in' does not name the type of its events"),
         (
-            Files("in", event_type=Visit),
+            Files("in", event=Visit),
             make(Sale),
             "is of events that the program does not handle",
         ),

@@ -108,14 +108,14 @@ def test_a_column_that_is_not_there_is_named_with_those_that_are(spark):
     story = Story("key_counter")
     frame = spark.createDataFrame([], story.schema)
     with pytest.raises(InputError, match="column 'offset' is not found"):
-        run(story.program, [Frame(frame, channel="s", event_type="Inc", seq="offset")])
+        run(story.program, [Frame(frame, channel="s", event="Inc", seq="offset")])
     with pytest.raises(InputError, match="column 'line' is not found"):
         run(
             story.program,
-            [Frame(frame, channel="s", event_type="Inc", seq="offset", json_column="line")],
+            [Frame(frame, channel="s", event="Inc", seq="offset", json_column="line")],
         )
     with pytest.raises(InputError, match="a run has no option 'shard'"):
-        run(story.program, Frame(frame, event_type="Inc"), shard=2)
+        run(story.program, Frame(frame, event="Inc"), shard=2)
 
 
 def test_a_run_that_said_nothing_can_still_be_read(spark, tmp_path):

@@ -63,7 +63,7 @@ def start_anabranch(spark: Any, task: Task, emitted: Emitted) -> Any:
         Frame(
             read_socket(spark, port),
             channel=name,
-            event_type="Barrier" if name == "barriers" else "Value",
+            event="Barrier" if name == "barriers" else "Value",
             seq="seq",
             unique_times=True,
         )

@@ -32,7 +32,7 @@ _COLUMNS = (
 class Source(ABC):
     """The options that every source has: how rows become events, and what its channels promise.
 
-    `type` is the type of all events, or `type_column` the column with the name of each row's type; a program
+    `event` is the type of all events, or `type_column` the column with the name of each row's type; a program
     with one event type needs neither. `channel` names the one channel of all rows (default: the folder's name,
     or the event type's), or `channel_column` names that of each row, and `channels` declares them:
     `channel_column="topic", channels=[Channel("a", lateness="5 s"), …]`. With one channel, `lateness`, `unique_times`,
@@ -48,7 +48,7 @@ class Source(ABC):
     the text of a row that it can't read. `reason_column` may have the reason.
     """
 
-    event_type: EventType | str | None = None
+    event: EventType | str | None = None
     type_column: str | None = None
     channel: str | None = None
     channel_column: str | None = None
@@ -83,9 +83,7 @@ class Source(ABC):
     @property
     def default_channel(self) -> str:
         """Return the name of the one channel of this source, where none is given."""
-        event_type = (
-            self.event_type.__name__ if isinstance(self.event_type, type) else self.event_type
-        )
+        event_type = self.event.__name__ if isinstance(self.event, type) else self.event
         return event_type or "input"
 
     @property
@@ -103,9 +101,9 @@ class Source(ABC):
 
     def find_event_type(self, program: Program) -> str | None:
         """Return the type of rows that name none: the one given, or the only one of a program."""
-        if self.event_type is None and self.type_column is None and len(program.inputs) == 1:
+        if self.event is None and self.type_column is None and len(program.inputs) == 1:
             return program.inputs[0].__name__
-        found = self.event_type.__name__ if isinstance(self.event_type, type) else self.event_type
+        found = self.event.__name__ if isinstance(self.event, type) else self.event
         known = [event_type.__name__ for event_type in program.inputs]
         if found is None and self.type_column is None:
             raise InputError(
@@ -161,11 +159,11 @@ def list_sources(sources: Any) -> list[Source]:
 
 
 def _check_options(source: Source) -> None:
-    if source.event_type is not None and not isinstance(source.event_type, type | str):
+    if source.event is not None and not isinstance(source.event, type | str):
         raise InputError(
             "event type of a source is not an event type",
             expected='event=Txn, or its name, event="Txn"',
-            got=repr(source.event_type),
+            got=repr(source.event),
         )
     for channel in source.channels:
         if not isinstance(channel, Channel):

@@ -82,7 +82,7 @@ def start_query(program: Program, events: Path, published: Path, checkpoint: Pat
             events / channel.name,
             files_per_batch=1 if channel.name == CLOCK else PARTS,
             channel=channel.name,
-            event_type="Hour" if channel.name == CLOCK else "Tip",
+            event="Hour" if channel.name == CLOCK else "Tip",
             lateness=channel.lateness,
             heartbeat="heartbeat",
         )

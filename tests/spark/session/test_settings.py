@@ -153,7 +153,7 @@ def test_the_zone_of_a_session_does_not_move_a_timestamp(spark):
         wall = "timestamp_ntz'2023-11-14 22:13:20' AS wall"
         frame = own.range(2).coalesce(1).selectExpr("id", instant, wall, "'x' AS text")
         for column in ("instant", "wall"):
-            source = Frame(frame, channel="s", event_type=Put, seq="id", time=column, lateness=10)
+            source = Frame(frame, channel="s", event=Put, seq="id", time=column, lateness=10)
             rows = run(lengths, [source], shards=1).outputs.orderBy("time", "id").collect()
             emitted.append((column, [row.time for row in rows]))
     assert (

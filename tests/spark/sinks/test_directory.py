@@ -285,7 +285,7 @@ def test_the_sides_of_a_result_have_columns_of_their_own(spark):
 
     rows = [(0, 10, "ab"), (1, 3, "late"), (2, None, "no time"), (3, 12, "c")]
     frame = spark.createDataFrame(rows, "seq long, time long, text string").coalesce(1)
-    result = run(lengths, [Frame(frame, channel="s", event_type=Put, seq="seq")], shards=2)
+    result = run(lengths, [Frame(frame, channel="s", event=Put, seq="seq")], shards=2)
     emitted = result.outputs.orderBy("time").collect()
     assert [(row.time, row.op, row.value) for row in emitted] == [(10, 1, "0"), (12, 1, "2")]
     (late,) = result.late.collect()

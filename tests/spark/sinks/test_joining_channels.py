@@ -56,8 +56,7 @@ class Shops:
         from anabranch.spark import run, write_directory
 
         sources = [
-            Files(self.home / name, files_per_batch=1, channel=name, event_type=Sale)
-            for name in names
+            Files(self.home / name, files_per_batch=1, channel=name, event=Sale) for name in names
         ]
         result = run(windows, sources, shards=2, columnar="require")
         write_directory(

@@ -34,9 +34,7 @@ def test_the_progress_of_a_query_has_its_name_its_metrics_and_its_files(spark, t
     write_files(tmp_path / "incs", INCS)
     write_files(tmp_path / "reads", READS)
     sources = [
-        Files(
-            tmp_path / name, format="json", files_per_batch=1, channel=name, event_type=event_type
-        )
+        Files(tmp_path / name, format="json", files_per_batch=1, channel=name, event=event_type)
         for name, event_type in (("incs", "Inc"), ("reads", "Read"))
     ]
     result = run(load("examples/key_counter.py"), sources, shards=2)

@@ -80,7 +80,7 @@ def bring(spark, program, count=4, **options):
 
     rows = [(n, n, n) for n in range(count)]
     frame = spark.createDataFrame(rows, "seq long, time long, n long").coalesce(1)
-    return run(program, [Frame(frame, channel="s", event_type=Txn, seq="seq")], shards=1, **options)
+    return run(program, [Frame(frame, channel="s", event=Txn, seq="seq")], shards=1, **options)
 
 
 @pytest.mark.parametrize("format_", ["parquet", "json"])

@@ -31,7 +31,7 @@ def test_a_frame_is_refused_with_the_column_and_both_types(spark):
     def refuse(schema, **more):
         frame = spark.createDataFrame([], schema)
         with pytest.raises(InputError) as refusal:
-            make_job(program, [Frame(frame, channel="north", **({"type": Txn} | more))])
+            make_job(program, [Frame(frame, channel="north", **({"event": Txn} | more))])
         return refusal.value
 
     assert str(refuse("time timestamp, account string, amount decimal(10,2)")) == (
@@ -50,7 +50,7 @@ def test_a_frame_is_refused_with_the_column_and_both_types(spark):
         "time timestamp, account string, amount int, fee float, other map<int,int>",
     ):
         frame = spark.createDataFrame([], schema)
-        assert make_job(program, [Frame(frame, channel="north", event_type=Txn)]).program is program
+        assert make_job(program, [Frame(frame, channel="north", event=Txn)]).program is program
 
 
 @pytest.mark.spark
@@ -62,7 +62,7 @@ def test_files_are_refused_by_the_schema_of_the_first_unless_the_last_fits(spark
         table = pa.table({"time": [1], "account": ["a"], "amount": pa.array([1], amount)})
         parquet.write_table(table, tmp_path / name)
 
-    source = Files(tmp_path, ended=True, channel="north", event_type=Txn)
+    source = Files(tmp_path, ended=True, channel="north", event=Txn)
     make_job(program, [source])  # An empty folder tells nothing.
     write("1.parquet", pa.decimal128(10, 2))
     with pytest.raises(InputError) as refusal:
@@ -93,5 +93,5 @@ def test_a_source_of_no_frame_is_refused():
     from anabranch.spark.runs import run
 
     with pytest.raises(InputError) as refusal:
-        run(program, Frame("folder", channel="north", event_type=Txn))
+        run(program, Frame("folder", channel="north", event=Txn))
     assert refusal.value.got == "'folder'"

@@ -44,9 +44,9 @@ def check_sources(program: Program, sources: Iterable[Source]) -> None:
 
 
 def _list_event_types(program: Program, source: Source) -> list[EventType]:
-    if source.event_type is None:
+    if source.event is None:
         return list(program.inputs)
-    name = source.event_type if isinstance(source.event_type, str) else source.event_type.__name__
+    name = source.event if isinstance(source.event, str) else source.event.__name__
     named = [event_type for event_type in program.inputs if event_type.__name__ == name]
     if not named:
         raise InputError(
