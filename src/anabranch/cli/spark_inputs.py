@@ -57,7 +57,7 @@ class InputFolder:
         return replace(
             self.files,
             channel=None if named else self.name,
-            event_type=only,
+            event=only,
             type_column=has.get("type") if only is not None else names["type"],
             seq=has.get("seq"),
             heartbeat=has.get("heartbeat"),

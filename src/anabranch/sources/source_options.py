@@ -161,7 +161,7 @@ def list_sources(sources: Any) -> list[Source]:
 def _check_options(source: Source) -> None:
     if source.event is not None and not isinstance(source.event, type | str):
         raise InputError(
-            "event type of a source is not an event type",
+            "event of a source is not an event type",
             expected='event=Txn, or its name, event="Txn"',
             got=repr(source.event),
         )

@@ -37,4 +37,4 @@ class Clock(Frame):
             f"unix_micros(timestamp) div {unit_us} as time",
             f"value div {every_s} as seq",
         )
-        super().__init__(ticks, channel=channel, event_type=Tick, seq="seq", unique_times=True)
+        super().__init__(ticks, channel=channel, event=Tick, seq="seq", unique_times=True)
