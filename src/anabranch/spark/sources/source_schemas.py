@@ -44,18 +44,11 @@ def check_sources(program: Program, sources: Iterable[Source]) -> None:
 
 
 def _list_event_types(program: Program, source: Source) -> list[EventType]:
-    if source.event is None:
+    name = source.find_event_type(program)
+    # A row that names its own type need not be of the one given.
+    if name is None or source.type_column is not None:
         return list(program.inputs)
-    name = source.event if isinstance(source.event, str) else source.event.__name__
-    named = [event_type for event_type in program.inputs if event_type.__name__ == name]
-    if not named:
-        raise InputError(
-            f"the program has no event type {name!r}",
-            expected=f"event= one of {', '.join(event_type.__name__ for event_type in program.inputs)}",
-            got=repr(name),
-        )
-    # A row that names its own type need not be of this one.
-    return named if source.type_column is None else list(program.inputs)
+    return [event_type for event_type in program.inputs if event_type.__name__ == name]
 
 
 def _name_columns(source: Source) -> ColumnNames:
