@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 Value = tuple[int, int, str, bytes]
 
-SMALL = "name rlike '^((shard|root|speaker):)?(head|description|ledger)$'"
+SMALL = "name rlike '^((shard|root|deferred_outputs):)?(head|description|ledger)$'"
 PENDING = "name rlike '^(shard:)?(pending/.*|head|description)$'"
 STATE = "not name rlike '^(shard:)?(pending/.*|deltas)$'"
 

@@ -46,8 +46,8 @@ from anabranch.state.evolution.schemas import read_schema
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-FORESEEN = '"foreseen"'
-"""What tells the offset of `Files` from those of frames."""
+LOOK_AHEAD = '"seen_ahead"'
+"""A key that only the offset of `Files` has: the offsets of frames do not."""
 
 
 def restore_savepoint(
@@ -225,10 +225,10 @@ def _seed(
 
 def _line_up(offsets: Sequence[str], asked: int, *, files: bool) -> list[str]:
     """Return the offsets of Spark's channels: those of frames in order, added ones, then all `Files` as one."""
-    saved = [offset for offset in offsets if FORESEEN in offset]
+    saved = [offset for offset in offsets if LOOK_AHEAD in offset]
     if len(offsets) == asked and (bool(saved) == files or offsets[-1] == NOTHING_READ):
         return list(offsets)
-    frames = [offset for offset in offsets if FORESEEN not in offset]
+    frames = [offset for offset in offsets if LOOK_AHEAD not in offset]
     added = asked - files - len(frames)
     if added < 0 or (saved and not files):
         raise SavepointError(

@@ -62,7 +62,7 @@ PATIENCE_S = 0.5
 """How long to wait before looking again whether a query has come far enough."""
 
 
-DELTAS = "name rlike '^((shard|root|speaker):)?(head|description|ledger|deltas)$'"
+DELTAS = "name rlike '^((shard|root|deferred_outputs):)?(head|description|ledger|deltas)$'"
 
 NOTHING_READ = "-"
 """What Spark writes of a channel that has brought nothing yet."""
