@@ -27,9 +27,9 @@ class RunKeywords(TypedDict, total=False):
 class RunOptions:
     """The options of a run.
 
-    - `shards`: the number of shards, fixed for a checkpoint. The default is 16. For Parquet or Arrow files
-      with an early fold it is 1, or 4 if the program has windows.
-    - `hot_keys`: keys with too much traffic for one core; they are folded in all shards. Fixed for a checkpoint.
+    - `shards`: the number of shards, fixed for a checkpoint. The default is 16. With an early fold, it is
+      1 in the forked layout and 4 for windows.
+    - `hot_keys`: keys with too much traffic for one core, which all shards fold. Fixed for a checkpoint.
     - `columnar`: "auto" (default), "require" or "never". "auto" takes the columnar path where the program
       allows it, "require" raises if it does not, "never" takes the row path.
     - `mode`: "settled" (default) emits an output once, when it cannot change; "speculative" emits it at once

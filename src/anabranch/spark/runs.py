@@ -59,20 +59,20 @@ def run(
 
     Streaming sources give streaming frames, which any `writeStream` in append mode can write. Bounded sources
     give the result of the whole input. `result.outputs` has the program's outputs in typed columns,
-    `result.late` and `result.rejected` have the events that the program could not use, and `result.ledger` has
-    the counts of all events (`docs/result-columns.md`). `spark` is the session of a run on `Files` (default:
-    the active one). The options are the fields of `RunOptions`: `shards`, `hot_keys`, `columnar`, `mode` and
-    `max_record_bytes`.
+    `result.late` and `result.rejected` have the events that the program could not use, and `result.ledger`
+    has the counts of all events (`docs/result-columns.md`). `spark` is the session of a run on `Files`
+    (default: the active one). The options are the fields of `RunOptions`: `shards`, `hot_keys`, `columnar`,
+    `mode` and `max_record_bytes`.
 
-    Events take the columnar path where the program allows it. With `columnar="auto"`, a program that needs the
-    row path logs the reason once. With "require", it raises an error with that reason. With "never", every
-    program takes the row path, where a state can be any Python value.
+    Events take the columnar path where the program allows it. With `columnar="auto"`, a program that needs
+    the row path logs the reason once. With "require", it raises an error with that reason. With "never",
+    every program takes the row path, where a state can be any Python value.
 
-    With `mode="speculative"`, an output is emitted as soon as its event arrives, as if events arrived in order.
-    If a later event shows that it was wrong, a row with `op` -1 retracts it. `settle` turns such a result into
-    that of the settled mode.
+    With `mode="speculative"`, an output is emitted as soon as its event arrives, as if events arrived in
+    order. If a later event shows that it was wrong, a row with `op` -1 retracts it. `settle` turns such a
+    result into that of the settled mode.
 
-    Streams need some settings of the session. `run` sets those that a running session can change, and raises
+    Streams need some settings of the session. `run` sets what a running session can change, and raises
     `SettingsError` with a list of the others if they are wrong.
     """
     check_program(program)

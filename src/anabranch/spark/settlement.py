@@ -16,9 +16,9 @@ def settle(result: Result, *, watermark: int | None = None) -> Result:
     """Return the settled result of a speculative one: without retractions and the outputs they withdraw.
 
     An output is emitted when the watermark has passed it: once, and in order. For a stream, the barrier is a
-    stateful operator in the same query, with one task to keep the order. For a batch result, the outputs up to
-    `watermark` are computed at once; the default is the watermark of its ledger. `settle_outputs` does the same
-    for rows that `write_directory` has written.
+    stateful operator in the same query, with one task to keep the order. For a batch result, the outputs up
+    to `watermark` are computed at once; the default is the watermark of its ledger. `settle_outputs` does the
+    same for rows that `write_directory` has written.
     """
     rows = result.rows
     packs = (
