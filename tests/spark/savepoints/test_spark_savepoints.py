@@ -228,7 +228,7 @@ def test_a_savepoint_is_taken_at_a_batch_or_a_watermark_while_the_query_runs(spa
         assert (second.ledger.input, second.watermark) == (20, 18)
         assert read_snapshot(query.save(at=15), story.program).watermark == 18
         assert read_snapshot(query.save(at=38), story.program).ledger.input == 40
-        with pytest.raises(SavepointError, match="has not come to 39"):
+        with pytest.raises(SavepointError, match="has not reached 39"):
             query.save(at=39)
         assert started.isActive
     finally:
