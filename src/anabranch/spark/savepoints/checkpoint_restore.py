@@ -168,9 +168,9 @@ def _find_first(folder: Path, savepoint: Savepoint) -> int:
     if ledger != saved:
         raise InputError(
             f"{folder} is not where the savepoint was made",
-            expected=f"a new folder, or one that came to: {saved}",
+            expected=f"a new folder, or one whose ledger is: {saved}",
             got=str(ledger),
-            cure="publish into a new folder; this one is of another query",
+            cure="publish into a new folder; this one belongs to another query",
         )
     return last + 1
 

@@ -84,34 +84,34 @@ JVM = Jvm()
 @contextmanager
 def hold_signals(stop: Callable[[], Any]) -> Iterator[None]:
     """Delay a signal until this context is left; then call `stop`, and raise the signal again."""
-    came: list[int] = []
+    received: list[int] = []
     loud = logging.root.manager.disable
 
     def note(number: int) -> None:
-        came.append(number)
+        received.append(number)
         _mute()
 
     try:
         with _handle_signals(_handle_once(note)):
             yield
     except Exception:
-        if not came:  # Else it follows from the signal, which a JVM in the same group gets too.
+        if not received:  # Else it follows from the signal, which a JVM in the same group gets too.
             raise
-    if came:
+    if received:
         with _handle_signals(_kill):
             _stop(stop)
         logging.disable(loud)
         JVM.unmute()
-        signal.raise_signal(came[0])
+        signal.raise_signal(received[0])
 
 
 @contextmanager
 def end_on_signals() -> Iterator[None]:
     """On a signal, end the code in this context and the JVM without output; then raise `Stopped`."""
-    came: list[int] = []
+    received: list[int] = []
 
     def leave(number: int) -> None:
-        came.append(number)
+        received.append(number)
         _mute()
         raise Stopped(number)
 
@@ -122,11 +122,11 @@ def end_on_signals() -> Iterator[None]:
             JVM.end()
             raise
         except Exception:
-            if not came:
+            if not received:
                 raise
             # A clean-up called a JVM that got the signal too.
             JVM.end()
-            raise Stopped(came[0]) from None
+            raise Stopped(received[0]) from None
 
 
 @contextmanager
@@ -154,14 +154,14 @@ def _handle_signals(handler: Handler) -> Iterator[None]:
 
 def _handle_once(react: Callable[[int], None]) -> Callable[[int, FrameType | None], None]:
     """Return a handler that calls `react` on the first signal and kills on the second, however close."""
-    came: list[int] = []
+    received: list[int] = []
 
     def handle(number: int, frame: FrameType | None) -> None:
         # The second may interrupt the handler before its first line has run; its frame shows that.
-        if came or (frame is not None and frame.f_code is handle.__code__):
+        if received or (frame is not None and frame.f_code is handle.__code__):
             _kill(number, frame)
         else:
-            came.append(number)
+            received.append(number)
             react(number)
 
     return handle
