@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Unpack
 
 from anabranch.errors import AnabranchError, InputError
 from anabranch.microbatch.job.job import Job
-from anabranch.microbatch.restore.shares import begin_channels
 from anabranch.model.program import Program
 from anabranch.paths import resolve_path, strip_scheme
 from anabranch.publication import publish_file
@@ -131,6 +130,8 @@ def _find_new(checkpoint: str | Path) -> Path:
 
 def _check_sources(savepoint: Savepoint, job: Job, sources: Sequence[Source]) -> None:
     """Raise if sources can't continue from a savepoint, before anything is written."""
+    from anabranch.microbatch.restore.shares import begin_channels  # It needs NumPy.
+
     manifest = savepoint.manifest
     if job.ended:
         raise InputError(
