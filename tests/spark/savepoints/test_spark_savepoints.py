@@ -250,7 +250,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_touched(spark, tmp_path
     query.add(before)
     query.go(shards=2)
     savepoint = query.save()
-    with pytest.raises(InputError, match="holds something"):
+    with pytest.raises(InputError, match="that is not empty"):
         query.restore(savepoint, "run", shards=2)
     other = Story("fraud").program
     with pytest.raises(ValueError, match="can't be carried"):

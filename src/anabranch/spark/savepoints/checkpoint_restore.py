@@ -144,7 +144,7 @@ def _check_sources(savepoint: Savepoint, job: Job, sources: Sequence[Source]) ->
             "open windows were saved in another form",
             expected="a run on the row path" if windows else "a run on the columnar path",
             got="the columnar path" if windows else "the row path",
-            cure='columnar="never"'
+            cure='run with columnar="never"'
             if windows
             else 'columnar="require" names what keeps the run on the row path',
         )
