@@ -27,8 +27,8 @@ class RunKeywords(TypedDict, total=False):
 class RunOptions:
     """The options of a run.
 
-    - `shards`: the number of shards, fixed for a checkpoint. The default is 16. With an early fold, it is
-      1 in the forked layout and 4 for windows.
+    - `shards`: the number of shards, fixed for a checkpoint. The default is 16. With an early fold of
+      Parquet or Arrow files, it is 1 in the forked layout and 4 for windows.
     - `hot_keys`: keys with too much traffic for one core, which all shards fold. Fixed for a checkpoint.
     - `columnar`: "auto" (default), "require" or "never". "auto" takes the columnar path where the program
       allows it, "require" raises if it does not, "never" takes the row path.
