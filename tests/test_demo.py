@@ -68,4 +68,4 @@ def test_a_master_that_is_none_is_refused_before_java_starts(capsys):
     with pytest.raises(SystemExit) as left:
         demo.show(total, EVENTS, CHANNELS, arguments=["--master", "lokal"])
     assert left.value.code == 2
-    assert "'lokal' is no master of Spark" in capsys.readouterr().err
+    assert "'lokal' is not a Spark master" in capsys.readouterr().err

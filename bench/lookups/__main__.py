@@ -102,7 +102,7 @@ def measure(keys: int, seconds: int, connections: int, *, columns: bool) -> dict
             committed = (home / "checkpoint" / "commits" / str(copy.batch)).stat().st_mtime
             fresh.append(time.time() - committed)
 
-        with Server(follower, tell=note) as server:
+        with Server(follower, show=note) as server:
             feeding = threading.Thread(target=writer.go_on, args=(seconds,))
             feeding.start()
             load = press(server.port, keys, seconds, connections)

@@ -139,7 +139,7 @@ def serve(
         session = _start(master)
     serve_state(
         checkpoint, host=host, port=port, token=token, allow_hosts=allow_host, spark=session,
-        tell=screen.write,
+        show=screen.write,
     )  # fmt: skip
     return GOOD
 

@@ -1,7 +1,7 @@
-"""The Spark runtime. The only package that imports PySpark.
+"""The Spark runtime: the only package that imports PySpark.
 
-Its public names come from their modules when they are first asked for, so that importing the
-package costs nothing and works without PySpark.
+Public names are imported from their modules on first access, so that importing the package is cheap and
+works without PySpark.
 """
 
 from __future__ import annotations

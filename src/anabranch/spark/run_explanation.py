@@ -1,4 +1,4 @@
-"""What a run on Spark makes of a program: its layout as a plan, its path, and the reasons for both."""
+"""Explanations of runs on Spark: the layout of a program as a plan, its path, and the reasons for both."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from anabranch.plan.tree import Plan
 
 @dataclass(frozen=True)
 class RunExplanation:
-    """The layout of a run, the plan that it realises, where events run, and on which path.
+    """The layout of a run, the plan that it implements, where event types run, and on which path.
 
-    `program` has the forks that the plan takes. `gaps` are the features that keep the run on the row
-    path; without any, `columns` is how it takes the columnar path.
+    `program` has the forks that the plan uses. `gaps` are the features that keep the run on the row path.
+    Without gaps, `columns` is the plan of the columnar path.
     """
 
     program: Program
@@ -44,7 +44,7 @@ class RunExplanation:
     path: tuple[str, ...]
 
     def lines(self) -> list[str]:
-        """Return why the layout is what it is, and which path events take."""
+        """Return the reasons for the layout, and the path that events take."""
         return [*self.reasons, *self.path]
 
     def __str__(self) -> str:
@@ -64,7 +64,7 @@ class RunExplanation:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return everything as plain data."""
+        """Return the explanation as data that JSON can encode."""
         return {
             "layout": self.layout.way,
             "shards": self.layout.shards,
@@ -72,11 +72,11 @@ class RunExplanation:
             "nodes": [
                 {
                     "path": path,
-                    "slices": [str(part) for part in worker.slices],
-                    "state": worker.state,
-                    "machine": worker.machine,
+                    "slices": [str(part) for part in node.slices],
+                    "state": node.state,
+                    "machine": node.machine,
                 }
-                for path, worker in self.plan.root.walk()
+                for path, node in self.plan.root.walk()
             ],
             "event_types": [found._asdict() for found in self.types],
             "fields": list(self.fields),
@@ -96,7 +96,7 @@ def describe_run(
     shards: int | None = None,
     hot_keys: Iterable[Any] = (),
 ) -> RunExplanation:
-    """Return how a program runs on Spark, with these channels or plain ones."""
+    """Return the layout and path of a program on Spark, with these channels or default ones."""
     shards = SHARDS if shards is None else shards
     shard_layout = choose_layout(program, shards, hot_keys)
     reasons = [
@@ -125,7 +125,7 @@ def describe_run(
 
 
 def explain_run(program: Program, channels: Iterable[Channel] = ()) -> list[str]:
-    """Return why a program has the layout on Spark that it has, and which path its events take."""
+    """Return the reasons for the layout of a program on Spark, and the path that its events take."""
     return describe_run(program, channels).lines()
 
 

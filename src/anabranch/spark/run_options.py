@@ -25,12 +25,16 @@ class RunKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """What a run may choose, and what a checkpoint is bound to.
+    """The options of a run.
 
-    `shards` is the number of shards, fixed for a checkpoint (default 16, or 1 if leaves are folded where
-    they are read, or 4 if windows are). Keys that are `hot` are folded in all shards (fixed for a checkpoint,
-    too). `columnar` is "auto", "require" or "never"; `mode` is "settled" or "speculative". An event of more
-    than `max_record_bytes` is rejected (default 1 MiB).
+    - `shards`: the number of shards, fixed for a checkpoint. The default is 16. With an early fold of
+      Parquet or Arrow files, it is 1 in the forked layout and 4 for windows.
+    - `hot_keys`: keys with too much traffic for one core, which all shards fold. Fixed for a checkpoint.
+    - `columnar`: "auto" (default), "require" or "never". "auto" takes the columnar path where the program
+      allows it, "require" raises if it does not, "never" takes the row path.
+    - `mode`: "settled" (default) emits an output once, when it cannot change; "speculative" emits it at once
+      and retracts it if it was wrong.
+    - `max_record_bytes`: a larger event is rejected (default 1 MiB).
     """
 
     shards: int | None = None
@@ -62,11 +66,11 @@ class RunOptions:
 
 
 def read_options(keywords: RunKeywords) -> RunOptions:
-    """Return the keywords of a call as options; refuse one that there is not."""
+    """Return the keywords of a call as options; raise `InputError` on an unknown one."""
     known = RunOptions.__dataclass_fields__
     for name in keywords:
         if name not in known:
             raise InputError(
                 f"a run has no option {name!r}", expected=f"one of {', '.join(known)}", got=name
             )
-    return RunOptions(**keywords)  # type: ignore[arg-type]  # `hot` becomes a tuple
+    return RunOptions(**keywords)  # type: ignore[arg-type]  # `hot_keys` becomes a tuple

@@ -1,4 +1,4 @@
-"""From a program and frames to a frame: the whole of a run, as an ordinary Spark query."""
+"""Runs: a program and its sources as an ordinary Spark query."""
 
 from __future__ import annotations
 
@@ -55,25 +55,25 @@ def run(
     spark: SparkSession | None = None,
     **options: Unpack[RunKeywords],
 ) -> Result:
-    """Return the results of a program on its sources: a `Result` of several frames.
+    """Return the result of a program on its sources, as data frames.
 
-    Streams give streaming frames, to be written with any `writeStream` in append mode; bounded sources give
-    the answer of the whole input. `result.outputs` has the program's outputs in columns of their own
-    types, `result.late` and `result.rejected` the events it could not use, `result.ledger` the counts of
-    everything (`docs/result-columns.md`). `spark` is the session of a run on `Files` (default:
-    the active one). The options are the fields of `RunOptions`: `shards`, `hot`, `columnar`, `mode` and
-    `max_record_bytes`.
+    Streaming sources give streaming frames, which any `writeStream` in append mode can write. Bounded sources
+    give the result of the whole input. `result.outputs` has the program's outputs in typed columns,
+    `result.late` and `result.rejected` have the events that the program could not use, and `result.ledger`
+    has the counts of all events (`docs/result-columns.md`). `spark` is the session of a run on `Files`
+    (default: the active one). The options are the fields of `RunOptions`: `shards`, `hot_keys`, `columnar`,
+    `mode` and `max_record_bytes`.
 
-    Events take the columnar path where the program allows it. With `columnar="auto"` a program that has to
-    take the row path logs the reason once; with "require" it is refused with that reason; with "never"
-    it takes the row path, where any Python value fits into a state.
+    Events take the columnar path where the program allows it. With `columnar="auto"`, a program that needs
+    the row path logs the reason once. With "require", it raises an error with that reason. With "never",
+    every program takes the row path, where a state can be any Python value.
 
-    With `mode="speculative"` an output is emitted as soon as its event has come, as if everything were in
-    order; if an event out of order proves it wrong, a row with `op` -1 takes it back. `settle` holds
-    such a result back until it is what the settled mode gives.
+    With `mode="speculative"`, an output is emitted as soon as its event arrives, as if events arrived in
+    order. If a later event shows that it was wrong, a row with `op` -1 retracts it. `settle` turns such a
+    result into that of the settled mode.
 
-    Streams need some settings of the session. Those that a running session can change are set; if others
-    are wrong, the call is refused with the list.
+    Streams need some settings of the session. `run` sets what a running session can change, and raises
+    `SettingsError` with a list of the others if they are wrong.
     """
     check_program(program)
     sources, chosen = list_sources(sources), read_options(options)
@@ -88,7 +88,7 @@ def run_job(
     max_record_bytes: int = MAX_RECORD_BYTES,
     spark: SparkSession | None = None,
 ) -> Result:
-    """Return the results of a job on its sources, as `run` does."""
+    """Return the result of a job on its sources, as `run` does."""
     if job.row_reason is not None:
         _LOG.warning("%s", describe_row_path(job.program, job.row_reason))
     session = find_session(list_frames(sources), spark)
@@ -102,7 +102,7 @@ def make_job(
     options: RunOptions = RunOptions(),  # noqa: B008 - frozen
     spark: SparkSession | None = None,
 ) -> Job:
-    """Return all that `run` decides about a run before it starts, or refuse it."""
+    """Return the job that `run` starts; raise if the program or its sources cannot run."""
     shards, hot_keys, columnar, mode = (
         options.shards,
         options.hot_keys,
@@ -160,12 +160,12 @@ def make_job(
         few = choose_shards(job.layout, job.columns)
         job = job if few == SHARDS else make(few)
     ship_by_value(program)
-    job.fingerprint()  # Found out here, on the driver, and shipped with the job.
+    job.fingerprint()  # Computed here, on the driver, and sent with the job.
     return job
 
 
 def fold_envelopes(job: Job, envelopes: DataFrame) -> Result:
-    """Return the results of a job on envelopes."""
+    """Return the result of a job on envelopes."""
     packs = _fold(job, _note_time(job, envelopes))
     # A batch query has no progress to put metrics in.
     observed = packs if job.ended else observe_packs(packs)
@@ -174,9 +174,9 @@ def fold_envelopes(job: Job, envelopes: DataFrame) -> Result:
 
 
 def _note_time(job: Job, envelopes: DataFrame) -> DataFrame:
-    """Write on every envelope the time of its batch, if somebody has to know who is idle.
+    """Add the time of its batch to every envelope, if a channel can become idle.
 
-    Spark keeps that time with the batch's offsets, so that it is the same if the batch is repeated.
+    Spark keeps that time with the batch's offsets, so it is the same if the batch is repeated.
     """
     if job.ended or all(channel.idle_after_s is None for channel in job.channels.values()):
         return envelopes
@@ -186,7 +186,7 @@ def _note_time(job: Job, envelopes: DataFrame) -> DataFrame:
 
 
 def list_frames(sources: Iterable[Source]) -> list[DataFrame]:
-    """Return the frames among sources."""
+    """Return the data frames of the sources that are a `Frame`."""
     return [source.frame for source in sources if isinstance(source, Frame)]
 
 
@@ -235,11 +235,11 @@ def _fold(job: Job, envelopes: DataFrame) -> DataFrame:
         chain += [("to", RootOperator)] if layout.has_root else []
         chain += [("to", DeferredOutputOperator)] if layout.deferring else []
     frame = envelopes
-    for place, (key, worker) in enumerate(chain, start=1):
+    for place, (key, operator) in enumerate(chain, start=1):
         last = place == len(chain)
         schema = PACK_SCHEMA if last else MAIL_SCHEMA
         frame = frame.groupBy(key).transformWithStateInPandas(
-            ShardProcessor(worker, job), schema, "append", "None"
+            ShardProcessor(operator, job), schema, "append", "None"
         )
     return frame
 
@@ -264,7 +264,7 @@ def _make_mapper(
 
 
 def _list_time_columns(program: Program, source: Source) -> list[str]:
-    """Return the columns that hold the times of the events that a source brings."""
+    """Return the columns with the times of a source's events."""
     reading = make_reading(source, program)
     event_types = [
         t for t in program.inputs if source.type_column or t.__name__ == reading.event_type

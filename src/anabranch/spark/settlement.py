@@ -1,4 +1,4 @@
-"""The barrier on Spark: turns a speculative result into the settled one."""
+"""The barrier on Spark, which turns a speculative result into the settled one."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def settle(result: Result, *, watermark: int | None = None) -> Result:
-    """Return the settled result of a speculative one: what was taken back is never seen.
+    """Return the settled result of a speculative one: without retractions and the outputs they withdraw.
 
-    An output leaves when the watermark has passed it, once, and in order. A stream's barrier is an
-    operator with state in the same query, and one task for the sake of order. Of a result that is no
-    stream, the outputs up to `watermark` are worked out at once; without one, up to that of its ledger.
-    Of what `write_directory` has written, `settle_outputs` does the same.
+    An output is emitted when the watermark has passed it: once, and in order. For a stream, the barrier is a
+    stateful operator in the same query, with one task to keep the order. For a batch result, the outputs up
+    to `watermark` are computed at once; the default is the watermark of its ledger. `settle_outputs` does the
+    same for rows that `write_directory` has written.
     """
     rows = result.rows
     packs = (
@@ -30,7 +30,8 @@ def settle(result: Result, *, watermark: int | None = None) -> Result:
 def settle_outputs(outputs: DataFrame, watermark: int) -> DataFrame:
     """Return the settled rows of speculative outputs, such as `read_outputs` returns, up to a watermark.
 
-    `read_frontiers` has the watermark of a published batch. Spark can't compare maps, so outputs can't have any.
+    `read_watermarks` returns the watermark of a published batch. Outputs can't have maps, because Spark can't
+    compare them.
     """
     time, op = (f"_{name}" if f"_{name}" in outputs.columns else name for name in ("time", "op"))
     names = [f"`{name}`" for name in outputs.columns if name not in (op, "batch")]
@@ -48,7 +49,7 @@ def _settle_stream(rows: DataFrame) -> DataFrame:
     from anabranch.microbatch.operators.group_operators import BarrierOperator
     from anabranch.spark.operators.stateful_processor import ShardProcessor
 
-    # As texts: in pandas, an integer column with a gap in it is one of floats.
+    # As strings: in pandas, an integer column with a null becomes a float column.
     texts = {name: f"CAST({name} AS STRING) AS {name}" for name in ("time", "seq", "distance")}
     columns = [texts.get(name, name) for name in _NAMES]
     grouped = rows.selectExpr("0 AS barrier", *columns).groupBy("barrier")

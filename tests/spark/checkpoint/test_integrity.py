@@ -216,7 +216,7 @@ def test_sums_of_hadoop_that_are_not_those_of_their_log_are_named_alone(stopped,
         # Hadoop does not ask for sums; and their middle is how many bytes one is over, at most.
         named = [] if damage in (delete, flip_middle) else [sums]
         assert [stopped / finding.file for finding in findings] == named
-        assert all("it is enough to remove the sums" in finding.detail for finding in findings)
+        assert all("it is enough to remove the checksums" in finding.detail for finding in findings)
         sums.write_bytes(whole)
 
 

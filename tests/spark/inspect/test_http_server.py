@@ -139,14 +139,21 @@ def test_what_can_not_be_answered_says_why(copy):
     assert numbered_key[1]["error"] == "keys are whole numbers, and 'seven' is none"
     assert answer(copy, "GET", "/state/nobody")[0] == 404
     assert answer(copy, "POST", "/state/ann") == (
-        405, {"error": "POST is not answered here; GET is"},
+        405, {"error": "POST is not supported; use GET"},
     )  # fmt: skip
     assert answer(copy, "GET", "/")[0] == 404
     assert answer(copy, "GET", "/state") == (
         400,
-        {"error": "say which keys: /state/KEY or /state?keys=A,B", "batch": 3, "watermark": 6},
+        {
+            "error": "keys are missing: ask for /state/KEY or /state?keys=A,B",
+            "batch": 3,
+            "watermark": 6,
+        },
     )
-    assert answer(copy, "GET", "/state?where=1")[1]["error"] == "where is not understood; keys= is"
+    assert (
+        answer(copy, "GET", "/state?where=1")[1]["error"]
+        == "unknown parameter: where; expected keys="
+    )
     many = ",".join("x" * (MOST_KEYS + 1))
     assert answer(copy, "GET", f"/state?keys={many}")[0] == 400
     assert answer(copy, "GET", f"/state?keys={many[2:]}")[0] == 200
@@ -229,7 +236,7 @@ def test_a_request_that_does_not_name_this_server_is_refused(copy, host):
             server.port, get("/state/ann", host=host, more="Connection: close\r\n")
         )
     assert status == 403
-    assert found == {"error": f"this server is not called {host!r}; --allow-host adds a name"}
+    assert found == {"error": f"{host!r} is not a name of this server; --allow-host adds a name"}
 
 
 @pytest.mark.parametrize("host", ["localhost:1", "LOCALHOST.", "127.0.0.1:99", "[::1]:8080"])
@@ -327,7 +334,7 @@ def test_answers_that_are_not_read_are_limited_together(copy):
             client.recv(1)
         assert count_held(server) < 3 << 18, "pieces, not answers"
         busy = emit(server.port, get("/state/ann"))[0]
-        assert busy == (503, {"error": "too many answers wait to be read"}, b"close")
+        assert busy == (503, {"error": "too many responses wait to be read"}, b"close")
         for client in clients:
             client.close()
         wait_for_connections(server, 0)

@@ -159,7 +159,7 @@ def test_oracle_frames_histories_and_look_ups_are_the_fold_at_each_batch(spark, 
         query.stop()
     assert state(checkpoint, batch=0).columns == ["key", "count", "total", "last"]
     assert read_rows(state(checkpoint, batch=0)) == dict(expect(0).state.entries())
-    with pytest.raises(ContentsError, match="the state of batch 5 is not there"):
+    with pytest.raises(ContentsError, match="the state of batch 5 is not kept"):
         state(checkpoint, batch=5)
     for name in ("bob", NAMES[3], "nobody"):
         changes, told = [], None

@@ -228,7 +228,7 @@ def test_a_savepoint_is_taken_at_a_batch_or_a_watermark_while_the_query_runs(spa
         assert (second.ledger.input, second.watermark) == (20, 18)
         assert read_snapshot(query.save(at=15), story.program).watermark == 18
         assert read_snapshot(query.save(at=38), story.program).ledger.input == 40
-        with pytest.raises(SavepointError, match="has not come to 39"):
+        with pytest.raises(SavepointError, match="has not reached 39"):
             query.save(at=39)
         assert started.isActive
     finally:
@@ -250,7 +250,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_touched(spark, tmp_path
     query.add(before)
     query.go(shards=2)
     savepoint = query.save()
-    with pytest.raises(InputError, match="holds something"):
+    with pytest.raises(InputError, match="that is not empty"):
         query.restore(savepoint, "run", shards=2)
     other = Story("fraud").program
     with pytest.raises(ValueError, match="can't be carried"):

@@ -3,7 +3,7 @@ import subprocess
 import pyspark
 import pytest
 
-from anabranch.spark.session.jvm import VECTOR_MODULE, adapt_java, can_forget_home, has_module
+from anabranch.spark.session.jvm import VECTOR_MODULE, adapt_java, can_unset_home, has_module
 
 
 def place_java(home, modules):
@@ -59,7 +59,7 @@ def test_a_jvm_forgets_where_spark_is_but_its_launcher_does_not(tmp_path, module
         )
         return done.stdout
 
-    with adapt_java(home, forgets=True) as adapted:
+    with adapt_java(home, unset_home=True) as adapted:
         launcher = "org.apache.spark.launcher.Main"
         assert start(adapted, "-cp", "a", launcher, "b") == f"here: -cp a {launcher} b\n"
         assert start(adapted, "-cp", "a", "SparkSubmit") == ": -cp a SparkSubmit\n"
@@ -69,14 +69,14 @@ def test_a_jvm_forgets_where_spark_is_but_its_launcher_does_not(tmp_path, module
     "master", ["yarn", "k8s://x", "spark://a:1", "local-cluster[1,1,1]", "local[2]x", ""]
 )
 def test_only_a_jvm_that_has_its_workers_in_itself_forgets_where_spark_is(master):
-    assert can_forget_home("local[2]")
-    assert can_forget_home("local")
-    assert not can_forget_home(master)
+    assert can_unset_home("local[2]")
+    assert can_unset_home("local")
+    assert not can_unset_home(master)
 
 
 def test_another_spark_than_the_one_that_is_installed_is_not_forgotten(monkeypatch):
     monkeypatch.setenv("SPARK_HOME", "/opt/spark")
-    assert not can_forget_home("local[2]")
+    assert not can_unset_home("local[2]")
 
 
 @pytest.mark.spark

@@ -24,7 +24,7 @@ def test_what_spark_knows_is_let_through(master):
     ["", "loacl[2]", "local[0]", "local[two]", "spark://host", "spark://a b:7077", "http://h:1"],
 )
 def test_anything_else_is_refused_before_a_jvm_starts(master):
-    with pytest.raises(InputError, match="is no master of Spark"):
+    with pytest.raises(InputError, match="is not a Spark master"):
         check_master(master)
 
 
@@ -40,6 +40,6 @@ def test_of_several_masters_one_has_to_answer():
         up, down = server.getsockname()[1], closed.getsockname()[1]
         check_master(f"spark://127.0.0.1:{up}")
         check_master(f"spark://127.0.0.1:{down},127.0.0.1:{up}")
-        with pytest.raises(InputError, match="no master of Spark answers") as refusal:
+        with pytest.raises(InputError, match="no Spark master answers") as refusal:
             check_master(f"spark://127.0.0.1:{down}")
     assert refusal.value.got.startswith(f"127.0.0.1:{down}: ")

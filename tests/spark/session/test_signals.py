@@ -168,7 +168,7 @@ def test_who_can_not_tidy_up_after_a_signal_is_stopped_all_the_same(jvm, number)
 
 
 def test_a_jvm_that_does_not_end_is_killed(jvm, monkeypatch):
-    monkeypatch.setattr(signals, "FAREWELL_S", 0.1)
+    monkeypatch.setattr(signals, "JVM_STOP_S", 0.1)
     jvm.process = start("sleep", "600")
     with pytest.raises(KeyboardInterrupt), end_on_signals():
         signal.raise_signal(signal.SIGINT)
@@ -190,13 +190,13 @@ def test_what_was_printed_before_the_mark_is_dropped_and_after_it_passed_on(jvm)
     reading_end, jvm.pipe = os.pipe()
     with os.fdopen(reading_end, "rb") as lines:
         os.write(jvm.pipe, b"one\n")
-        passed = [jvm.pass_on(lines.readline())]
-        jvm.hush()
+        passed = [jvm.is_forwarded(lines.readline())]
+        jvm.mute()
         os.write(jvm.pipe, b"two\n")
-        jvm.hear()
+        jvm.unmute()
         os.write(jvm.pipe, b"three\n")
         os.close(jvm.pipe)
-        passed += [jvm.pass_on(line) for line in lines]
+        passed += [jvm.is_forwarded(line) for line in lines]
     assert passed == [True, False, False, True]
 
 
@@ -207,7 +207,7 @@ def test_who_leaves_is_not_heard_again(jvm):
             signal.raise_signal(signal.SIGINT)
         os.write(jvm.pipe, b"a stack trace\n")
         os.close(jvm.pipe)
-        assert [jvm.pass_on(line) for line in lines] == [False, False]
+        assert [jvm.is_forwarded(line) for line in lines] == [False, False]
     jvm.pipe = None
 
 
@@ -244,7 +244,7 @@ import signal, subprocess, time
 from anabranch.spark.session import signals as interruption
 from anabranch.spark.session.signals import JVM, end_on_signals, hold_signals
 
-interruption.STOP_S = interruption.FAREWELL_S = 600
+interruption.STOP_S = interruption.JVM_STOP_S = 600
 JVM.process = subprocess.Popen(["sleep", "600"])
 
 def ready():

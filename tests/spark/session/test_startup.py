@@ -109,7 +109,7 @@ def test_a_missing_java_is_refused_with_the_cure(monkeypatch):
     with pytest.raises(MissingExtraError) as refusal:
         start_session()
     assert str(refusal.value) == (
-        "Spark needs Java, and none that it runs on was found\n"
+        "Spark needs Java, and no version that it runs on was found\n"
         "  expected: Java 17 or 21\n"
         "  got:      nothing at all\n"
         "  to do:    pip install 'anabranch[java]', or set JAVA_HOME to a Java 17 or 21"

@@ -266,12 +266,12 @@ def test_the_console_shows_outputs_and_counts_the_rest(spark, tmp_path):
     from anabranch.spark import write_console
 
     write(tmp_path / "in", *BAD)
-    told = []
+    lines = []
     write_console(
-        connect(spark, tmp_path), tell=told.append, most=2, available_now=True
+        connect(spark, tmp_path), show=lines.append, most=2, available_now=True
     ).awaitTermination()
-    assert told[:2] == [f"batch {number}  0 outputs, 0 late, 1 rejected" for number in (0, 1)]
-    assert told[2].splitlines() == [
+    assert lines[:2] == [f"batch {number}  0 outputs, 0 late, 1 rejected" for number in (0, 1)]
+    assert lines[2].splitlines() == [
         "batch 2  3 outputs, 0 late, 1 rejected",
         "  time  type  channel  output",
         "     1  Put   s        0",

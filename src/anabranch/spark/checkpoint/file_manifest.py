@@ -1,7 +1,7 @@
-"""Manifests: a file that grows by a line with every batch, and says which files a checkpoint has.
+"""File manifests: a file with one line per batch that lists the files of a checkpoint.
 
-A line is JSON, and carries a sum over itself and the line before it. So a line that was changed, cut or
-taken out is found. A last line without its end is what a crash leaves, and counts for nothing.
+A line is JSON with a checksum over itself and the line before it. So a line that was changed, truncated or
+removed is detected. A last line without a line break is what a crash leaves; it is ignored.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from typing import NamedTuple
 from anabranch.publication import publish_file
 
 MANIFEST = "_manifest.jsonl"
-"""In a checkpoint."""
+"""The name of the manifest in a checkpoint."""
 
 FORMAT = 1
 
 _MOST_LINES = 256
-"""After so many lines the file is written anew, without what Spark has removed since."""
+"""The number of lines after which the file is rewritten, without the files that Spark has removed."""
 
 
 class Entry(NamedTuple):
-    """What is known of a file: its size and, if it is a small one, its SHA-256."""
+    """The size of a file and, if it is small, its SHA-256."""
 
     size: int
     digest: str | None = None
 
 
 class FileManifest:
-    """What is known of a checkpoint's files after a batch; `fault` says why it can't be trusted."""
+    """The files of a checkpoint after a batch; `fault` is the reason why it can't be trusted, if any."""
 
     def __init__(self, checkpoint: Path) -> None:
         self.path = checkpoint / MANIFEST
@@ -42,7 +42,7 @@ class FileManifest:
         self._lines = 0
 
     def append(self, batch: int, files: dict[str, Entry]) -> None:
-        """Add what a batch has written."""
+        """Append the files that a batch has written."""
         self.batch = batch
         self.files |= files
         with self.path.open("a", encoding="utf-8") as file:
@@ -50,11 +50,11 @@ class FileManifest:
 
     @property
     def is_long(self) -> bool:
-        """Say whether it is time to write it anew."""
+        """Return whether the manifest has so many lines that it should be rewritten."""
         return self._lines >= _MOST_LINES
 
     def write(self, batch: int, retain: int, files: dict[str, Entry]) -> None:
-        """Write it anew, at once."""
+        """Rewrite the manifest atomically, as one line."""
         self.batch, self.retain, self.files = batch, retain, files
         self._sum, self._lines = "", 0
         line = self._compose({"format": FORMAT, "batch": batch, "retain": retain, "files": files})
@@ -68,7 +68,7 @@ class FileManifest:
         return f'{text[:-1]}, "sum": "{self._sum}"}}\n'
 
     def read_line(self, line: str) -> None:
-        """Take in a line of the file, if it is as it was written."""
+        """Apply a line of the file; set `fault` if the line is not as it was written."""
         self._lines += 1
         try:
             content = json.loads(line)
@@ -88,7 +88,7 @@ class FileManifest:
 
 
 def read_manifest(checkpoint: Path) -> FileManifest | None:
-    """Return the manifest of a checkpoint, as far as it can be read; None if it has none."""
+    """Return the manifest of a checkpoint up to its first fault; None if it has no manifest."""
     manifest = FileManifest(checkpoint)
     try:
         text = manifest.path.read_bytes().decode("utf-8", "replace")

@@ -1,7 +1,7 @@
-"""Sums: what Hadoop notes beside each file of a checkpoint on a local disk, in `.NAME.crc`.
+"""Checksums that Hadoop writes beside each file of a checkpoint on a local disk, in `.NAME.crc`.
 
-It refuses to read a file whose sums are not right, wherever it comes to read it, and reads one without sums. A
-file of sums is a magic word, how many bytes a sum is over, and a CRC-32 for each so many bytes.
+Hadoop does not read a file whose checksums are wrong, but reads a file without checksums. A file of checksums
+is a magic word, the number of bytes per checksum, and a CRC-32 for each block of so many bytes.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _MAGIC = b"crc\0"
 
 
 def name_sums(file: Path) -> Path:
-    """Return where the sums of a file are, if it has any."""
+    """Return the path of a file's checksums, which need not exist."""
     return file.with_name(f".{file.name}.crc")
 
 
 def sums_fit(file: Path) -> bool:
-    """Say whether a file has no sums, or the right ones."""
+    """Return whether a file has no checksums, or the right ones."""
     try:
         found = name_sums(file).read_bytes()
     except FileNotFoundError:

@@ -1,8 +1,8 @@
-"""Integrity: what is wrong with the files of a checkpoint, before anything is processed.
+"""Integrity checks of the files of a checkpoint, before a query processes anything.
 
-Spark accepts a commit that is gone, and fails of others when it comes to them, with an error about something
-else. So the sink notes with every batch which files there are, in a manifest, and a query starts only on a
-checkpoint that is as it was left.
+Spark accepts a missing commit, and fails on other missing files only when it reads them, with an error about
+something else. So the sink lists the files in a manifest with every batch, and a query starts only on a
+checkpoint whose files agree with the manifest.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from anabranch.spark.checkpoint.spark_logs import FOLDERS, Log, find_least, list
 Problem = Literal["missing", "truncated", "changed", "extra", "unreadable"]
 
 MOST_NAMED = 20
-"""So many files are named in an error; `anabranch checkpoint verify` names them all."""
+"""The number of files that an error names; `anabranch checkpoint verify` names all."""
 
 
 class DamagedCheckpointError(AnabranchError, ValueError):
-    """Files of a checkpoint are not as they were left; nothing was started."""
+    """Files of a checkpoint are missing or changed; no query was started."""
 
 
 @dataclass(frozen=True)
 class FileFinding:
-    """A file that is not as it should be."""
+    """A file of a checkpoint that is damaged, and how."""
 
     file: str
     problem: Problem
@@ -45,10 +45,10 @@ class FileFinding:
 
 @dataclass(frozen=True)
 class IntegrityReport:
-    """What became of a checkpoint's files.
+    """The result of an integrity check of a checkpoint.
 
-    `batch` is the last one that the manifest knows of. Without a manifest, which an older release did not
-    write, it is None: then there is nothing to compare with.
+    `batch` is the last batch in the manifest. It is None if the checkpoint has no manifest, as those of older
+    releases; then the files can't be checked.
     """
 
     checkpoint: Path
@@ -58,19 +58,19 @@ class IntegrityReport:
 
     @property
     def is_damaged(self) -> bool:
-        """Say whether anything is wrong."""
+        """Return whether there are findings."""
         return bool(self.findings)
 
 
 class Keeper:
-    """Keeps the manifest of a checkpoint while a query runs on it."""
+    """Updates the manifest of a checkpoint while a query runs on it."""
 
     def __init__(self, manifest: FileManifest, checkpoint: Path) -> None:
         self._manifest = manifest
         self._checkpoint = checkpoint
 
     def note(self, batch: int) -> None:
-        """Note what a batch has written, when its sink is done and Spark has not committed it yet."""
+        """Add the files of a batch; call it after the sink is done and before Spark commits the batch."""
         manifest, checkpoint = self._manifest, self._checkpoint
         names = list(list_names(checkpoint))
         fresh = _look_at(checkpoint, [name for name in names if name not in manifest.files])
@@ -82,23 +82,23 @@ class Keeper:
             manifest.append(batch, fresh)
 
     def seal(self) -> None:
-        """Note the last commit, when a query has ended: from now on it may not go missing."""
+        """Add the last commit, after a query has ended; from then on it must not be missing."""
         name = f"commits/{self._manifest.batch}"
         if name not in self._manifest.files and (found := _look_at(self._checkpoint, [name])):
             self._manifest.append(self._manifest.batch, found)
 
 
 def guard_checkpoint(checkpoint: Path, retain: int) -> Keeper:
-    """Refuse a damaged checkpoint; begin to keep the manifest of any other.
+    """Return the keeper of a checkpoint's manifest; raise `DamagedCheckpointError` on damage.
 
-    `retain` is how many batches Spark keeps from now on.
+    `retain` is the number of batches that Spark keeps from now on.
     """
     refuse_damage(checkpoint)
     return Keeper(renew_manifest(checkpoint, retain), checkpoint)
 
 
 def refuse_damage(checkpoint: Path) -> None:
-    """Refuse a checkpoint that is not as it was left."""
+    """Raise `DamagedCheckpointError` if files of a checkpoint are damaged."""
     report = inspect_checkpoint(checkpoint)
     if not report.is_damaged:
         return
@@ -114,7 +114,7 @@ def refuse_damage(checkpoint: Path) -> None:
 
 
 def verify_checkpoint(checkpoint: str | Path) -> IntegrityReport:
-    """Say which files of a checkpoint are truncated, changed, missing or extra; a query may run on it."""
+    """Return which files of a checkpoint are truncated, changed, missing or extra. A query may be running."""
     place = Path(strip_scheme(checkpoint, "checkpoint"))
     if not any((place / name).exists() for name in (MANIFEST, "metadata", *FOLDERS)):
         raise InputError(
@@ -126,19 +126,20 @@ def verify_checkpoint(checkpoint: str | Path) -> IntegrityReport:
 
 
 def inspect_checkpoint(checkpoint: Path) -> IntegrityReport:
-    """Hold the files of a checkpoint against its manifest."""
+    """Compare the files of a checkpoint with its manifest."""
     while True:
         before = _read_raw(checkpoint)
         report = _inspect(checkpoint)
-        # A query that runs on it may have gone on in between.
+        # A running query may have changed the files meanwhile.
         if not report.is_damaged or _read_raw(checkpoint) == before:
             return report
 
 
 def renew_manifest(checkpoint: Path, retain: int) -> FileManifest:
-    """Write the manifest of a checkpoint anew, of the files that there are.
+    """Rewrite the manifest of a checkpoint from its present files.
 
-    A batch that is not committed is repeated, and what it wrote into the state is written again.
+    It leaves out the state of a batch that is not committed, because Spark repeats the batch and writes it
+    again.
     """
     names = list(list_names(checkpoint))
     committed = _find_last_commit(names)
@@ -172,7 +173,7 @@ def _inspect(checkpoint: Path) -> IntegrityReport:
 
 
 def _look_for_lines(manifest: FileManifest, names: set[str]) -> list[FileFinding]:
-    """Look for a batch that was begun and committed, and so had a line in the manifest before."""
+    """Return a finding if a committed batch, which had a line in the manifest, has none now."""
     last = _find_last_commit(names)
     if last <= manifest.batch or f"offsets/{last}" not in names:
         return []
@@ -190,7 +191,7 @@ def _look_for_known(
             continue
         log = name_log(name)
         if log is not None and log.kind == "snapshot":
-            continue  # It may have been uploaded again, and can be judged by itself.
+            continue  # It may have been uploaded again; `_open_all` checks it by its own checksums.
         size = (checkpoint / name).stat().st_size
         if size != entry.size:
             problem: Problem = "truncated" if size < entry.size else "changed"
@@ -202,9 +203,9 @@ def _look_for_known(
 def _look_for_sums(
     checkpoint: Path, manifest: FileManifest, names: set[str]
 ) -> Iterator[FileFinding]:
-    """Look for small logs, right as far as we know, that Hadoop would refuse for the sums beside them.
+    """Yield small files without other findings that Hadoop can't read, because its checksums are wrong.
 
-    Large ones are left to Spark, which may be about to write them again.
+    Large files are left to Spark, which may be about to write them again.
     """
     committed = _find_last_commit(names)
     for name in names:
@@ -214,7 +215,7 @@ def _look_for_sums(
                 continue
         except FileNotFoundError:
             continue  # Removed since it was listed.
-        known = ", which is as it was written: it is enough to remove the sums"
+        known = ", which is as it was written: it is enough to remove the checksums"
         place = name_sums(file).relative_to(checkpoint).as_posix()
         detail = f"it is not of {name}{known if name in manifest.files else ''}"
         yield FileFinding(place, "changed", detail)
@@ -223,7 +224,7 @@ def _look_for_sums(
 def _look_for_extra(
     manifest: FileManifest, logs: dict[str, Log], names: set[str]
 ) -> Iterator[FileFinding]:
-    """Look for files that no batch can have written, the one that was cut off included."""
+    """Yield files that no batch can have written, including one that was interrupted."""
     following: dict[str, int] = {}
     for name in manifest.files:
         if (log := logs.get(name)) and log.kind == "source":
@@ -233,9 +234,9 @@ def _look_for_extra(
         if log is None:
             # Spark, or a source, may have files of its own in the other folders.
             if name.startswith(("offsets/", "commits/")):
-                yield FileFinding(name, "extra", "it is no number of a batch")
+                yield FileFinding(name, "extra", "its name is not the number of a batch")
         elif log.kind == "source" and log.number == following.get(log.series, 0):
-            # It counts by itself, and may have gone on without a batch.
+            # It has its own numbers, and may grow without a batch.
             following[log.series] = log.number + 1
         elif not _may_be_new(log, manifest.batch):
             yield FileFinding(
@@ -244,20 +245,20 @@ def _look_for_extra(
 
 
 def _may_be_new(log: Log, batch: int) -> bool:
-    """Say whether the batch after the last one, or the end of the last one, can have written a file."""
+    """Return whether the batch after the last one, or the end of the last one, can have written a file."""
     if log.kind == "single":
         return True
     if log.kind == "commits":
         return log.number == batch
-    if log.kind == "snapshot":  # Made in the background, when there is time.
+    if log.kind == "snapshot":  # Written in the background, at any time.
         return log.number <= batch + 1
     return log.kind != "source" and log.number == batch + 1
 
 
 def _open_all(checkpoint: Path, snapshots: dict[str, Log]) -> Iterator[FileFinding]:
-    """Look whether snapshots can be read, and whether the last ones have the files that they share.
+    """Yield snapshots that can't be read, and files that the last snapshots share and that are missing.
 
-    Of older ones Spark may have begun to remove them.
+    Those of older snapshots are not checked, because Spark may have begun to remove them.
     """
     last: dict[str, int] = {}
     for log in snapshots.values():
@@ -268,7 +269,7 @@ def _open_all(checkpoint: Path, snapshots: dict[str, Log]) -> Iterator[FileFindi
             shared = _open(place)
         except FileNotFoundError:
             continue  # Removed since it was listed.
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with it is the finding
+        except Exception as error:  # noqa: BLE001 - any error is the finding
             yield FileFinding(name, "unreadable", str(error) or type(error).__name__)
             continue
         if log.number == last[log.series]:
@@ -280,7 +281,7 @@ def _open(snapshot: Path) -> dict[str, int]:
     """Return the files that a snapshot shares with others, and the size of each."""
     with zipfile.ZipFile(snapshot) as archive:
         for name in archive.namelist():
-            archive.read(name)  # Which compares it with its sum.
+            archive.read(name)  # It compares the file with its checksum.
         text = archive.read("metadata").decode("utf-8")
     needed = json.loads(text.partition("\n")[2]).get("sstFiles", [])
     return {file["dfsSstFileName"]: file["sizeBytes"] for file in needed}
@@ -299,7 +300,7 @@ def _look_for_shared(checkpoint: Path, place: Path, size: int, owner: str) -> It
 
 
 def _look_at(checkpoint: Path, names: list[str]) -> dict[str, Entry]:
-    """Return what is known of files; those that Spark removes in this moment are left out."""
+    """Return the entries of files; files that Spark removes at this moment are left out."""
     found = {}
     for name in names:
         log, place = name_log(name), checkpoint / name

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 class BusyError(AnabranchError, RuntimeError):
-    """Another driver runs a query on this checkpoint; nothing was started."""
+    """Another driver runs a query on this checkpoint; no query was started."""
 
 
 class Lock:
-    """Hold a checkpoint for this driver, until it is released or the process ends."""
+    """The lock of this driver on a checkpoint, until it is released or the process ends."""
 
     def __init__(self, checkpoint: Path, *, patience_s: float = PATIENCE_S) -> None:
         try:
@@ -44,18 +44,18 @@ class Lock:
             raise
 
     def release(self) -> None:
-        """Let others have it."""
+        """Release the lock."""
         os.close(self._file)
 
     def release_after(
         self, query: StreamingQuery, finish: Callable[[], None] = lambda: None
     ) -> None:
-        """Let others have it when a query has ended, however it ends, and all is finished."""
+        """Release the lock after a query has ended, for any reason, and `finish` has returned."""
 
         def wait() -> None:
             with contextlib.suppress(Exception):
                 query.awaitTermination()
-            with contextlib.suppress(Exception):  # The lock must not stay for its sake.
+            with contextlib.suppress(Exception):  # The lock must be released in any case.
                 finish()
             self.release()
 
@@ -64,7 +64,7 @@ class Lock:
     def _wait(self, checkpoint: Path, deadline: float) -> None:
         while not _try_lock(self._file):
             holder = os.pread(self._file, 200, 0).decode("utf-8", "replace")
-            # A query of our own that has just ended is about to let go.
+            # A query of this process that has just ended is about to release it.
             if holder != _name_driver() or time.monotonic() > deadline:
                 mine = holder == _name_driver()
                 raise BusyError(
@@ -79,7 +79,7 @@ class Lock:
 def _try_lock(file: int) -> bool:
     try:
         import fcntl
-    except ImportError:  # Not on this system: Spark notices two drivers, though late.
+    except ImportError:  # Not on this system: Spark detects two drivers, though late.
         return True
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

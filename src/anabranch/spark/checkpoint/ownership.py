@@ -1,8 +1,8 @@
-"""Pairing: a checkpoint and the folder it publishes into belong together, and to one driver.
+"""Pairing: a checkpoint and its output folder belong together, and to one driver.
 
-Batches are numbered by the checkpoint, and a number that is already published is taken for a replay.
-So a new checkpoint on an old folder would publish nothing, and a new folder for an old checkpoint
-would lack what was published elsewhere. Both carry the same id, and a query starts only if they agree.
+The checkpoint numbers the batches, and a number that is already published is treated as a replay. So a new
+checkpoint with an old folder would publish nothing, and a new folder with an old checkpoint would lack the
+earlier batches. Both have the same id in a file, and a query starts only if the ids agree.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from anabranch.errors import AnabranchError
 from anabranch.publication import publish_file
 
 PAIR = "_pair.json"
-"""In a checkpoint and in the folder it publishes into: the id of the two."""
+"""In a checkpoint and in its output folder: the id of the pair."""
 
 LOCK = "_lock"
-"""In a checkpoint: locked by the driver that runs it; says which one that is."""
+"""In a checkpoint: a file that the running driver locks; it names the driver."""
 
 BEGIN = "_begin.json"
-"""In a checkpoint that was made from a savepoint: which one, and the number of its first batch."""
+"""In a checkpoint that was restored from a savepoint: the savepoint, and the number of the first batch."""
 
 PATIENCE_S = 5.0
 
 
 class PairingError(AnabranchError, ValueError):
-    """A checkpoint and an output folder do not belong together; nothing was started."""
+    """A checkpoint and an output folder do not belong together; no query was started."""
 
 
 def check_pair(folder: Path, checkpoint: Path) -> None:
-    """Refuse a folder and a checkpoint that do not belong together, before anything is written."""
+    """Raise `PairingError` if an output folder and a checkpoint do not belong together."""
     check_apart(folder, checkpoint)
     published = find_last(folder, "batch=*")
     begun = find_last(checkpoint / "offsets", "[0-9]*") + read_begin(checkpoint).first
@@ -58,7 +58,7 @@ def check_pair(folder: Path, checkpoint: Path) -> None:
 
 
 def check_apart(folder: Path, checkpoint: Path) -> None:
-    """Refuse a checkpoint that readers of a folder would take for output."""
+    """Raise `PairingError` if a checkpoint is where readers of the output would take it for output."""
     outer, inner = folder.resolve(), checkpoint.resolve()
     if not inner.is_relative_to(outer):
         return
@@ -72,7 +72,7 @@ def check_apart(folder: Path, checkpoint: Path) -> None:
 
 
 def write_pair(folder: Path, checkpoint: Path) -> None:
-    """Let a new folder and a new checkpoint belong together."""
+    """Write the same id into a new folder and a new checkpoint."""
     found = _read_id(folder), _read_id(checkpoint)
     name = found[0] or found[1] or uuid.uuid4().hex
     for place, old in zip((folder, checkpoint), found, strict=True):
@@ -83,10 +83,9 @@ def write_pair(folder: Path, checkpoint: Path) -> None:
 
 
 class Begin(NamedTuple):
-    """How a checkpoint began that goes on from a savepoint.
+    """The beginning of a checkpoint that was restored from a savepoint.
 
-    `first` is the number under which its first batch is published: it goes on counting, if it goes on in
-    the same folder.
+    `first` is the number of its first published batch: the next one, if it continues in the same folder.
     """
 
     first: int = 0
@@ -95,7 +94,7 @@ class Begin(NamedTuple):
 
 
 def read_begin(checkpoint: Path) -> Begin:
-    """Return how a checkpoint began."""
+    """Return the beginning of a checkpoint; the default if it was not restored from a savepoint."""
     try:
         return Begin(**json.loads((checkpoint / BEGIN).read_text(encoding="utf-8")))
     except FileNotFoundError:
@@ -110,7 +109,7 @@ def read_begin(checkpoint: Path) -> Begin:
 
 
 def write_begin(checkpoint: Path, begin: Begin) -> None:
-    """Note how a checkpoint began."""
+    """Write the beginning of a checkpoint."""
     with publish_file(checkpoint / BEGIN) as partial:
         partial.write_text(json.dumps(begin._asdict()) + "\n", encoding="utf-8")
 

@@ -1,7 +1,7 @@
-"""Provenance: what made a checkpoint, kept beside its state, so that a restart is judged before it starts.
+"""Provenance: the fingerprint of the job that made a checkpoint; a restart compares it before it starts.
 
-The state itself has the same fingerprint, and each shard compares it. But a shard is only asked when there is
-something new to read, and its error comes from inside a task.
+The state itself has the same fingerprint, and each shard compares it. But a shard runs only if there is new
+input, and its error is raised inside a task.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ MADE_BY = "_made_by.json"
 
 
 class Provenance(NamedTuple):
-    """What the state of a result depends on, and the channels that a column of its input tells apart."""
+    """The fingerprint of a job, and the channels that a column of its input distinguishes."""
 
     fingerprint: Mapping[str, str]
     mixed: frozenset[str] = frozenset()
 
 
 def read_made_by(checkpoint: Path) -> dict[str, str] | None:
-    """Return what made a checkpoint that has a committed batch, if that was noted."""
+    """Return the fingerprint in a checkpoint with a committed batch; None if there is none."""
     if find_last(checkpoint / "commits", "[0-9]*") < 0:
         return None
     try:
         found: dict[str, str] = json.loads((checkpoint / MADE_BY).read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
-        return None  # Each shard still compares its own.
+        return None  # Each shard still compares that in its state.
     return found
 
 
 def write_made_by(checkpoint: Path, fingerprint: Mapping[str, str]) -> None:
-    """Note what made a checkpoint."""
+    """Write the fingerprint of a job into its checkpoint."""
     draft = checkpoint / f"{MADE_BY}.draft"
     draft.write_text(json.dumps(dict(fingerprint), indent=1) + "\n", encoding="utf-8")
     draft.replace(checkpoint / MADE_BY)
@@ -46,7 +46,7 @@ def write_made_by(checkpoint: Path, fingerprint: Mapping[str, str]) -> None:
 def check_made_by(
     checkpoint: Path, fingerprint: Mapping[str, str], mixed: Iterable[str] = ()
 ) -> None:
-    """Refuse a checkpoint that something else has made; note what makes a new one, or what is added to it."""
+    """Raise if another job made a checkpoint; else write the fingerprint, or the parts that are new."""
     committed = find_last(checkpoint / "commits", "[0-9]*")
     if committed < 0:
         write_made_by(checkpoint, fingerprint)
@@ -71,6 +71,6 @@ def check_made_by(
 
 
 def find_shards(checkpoint: Path) -> int | None:
-    """Return the number of shards that a checkpoint was made with, if it is known."""
+    """Return the number of shards of a checkpoint; None if it is not known."""
     number = (read_made_by(checkpoint) or {}).get("shards", "")
     return int(number) if number.isdecimal() else None

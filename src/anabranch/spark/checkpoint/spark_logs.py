@@ -1,8 +1,8 @@
-"""Logs: the files of which a checkpoint of Spark's consists, who wrote them, and when Spark removes them.
+"""The files of a Spark checkpoint: which batch writes them, and when Spark removes them.
 
-Files come in series, one number after the other. Spark removes the old ones of a series, at any moment and in
-any order, but never those that one of the last batches needs. So a file that is gone was removed by Spark
-only if it lies before what a series must still hold.
+Files form series with increasing numbers. Spark removes old files of a series, at any moment and in any
+order, but never those that one of the last batches needs. So Spark can have removed a missing file only if
+its number is below the least one that the series must still have.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 Kind = Literal["single", "offsets", "commits", "source", "schema", "changes", "snapshot"]
 
 SINGLES = ("metadata", "_pair.json")
-"""Written once, before the first batch."""
+"""Files that are written once, before the first batch."""
 
 FOLDERS = ("offsets", "commits", "sources", "state")
 
@@ -40,7 +40,7 @@ _PATTERNS: tuple[tuple[Kind, str], ...] = (
 class Log(NamedTuple):
     """A file of a checkpoint, and the number of the batch that wrote it.
 
-    The log of a source counts by itself. Of a `whole` one, nothing that came before in its series is needed.
+    The log of a source has its own numbers. A `whole` file makes all earlier files of its series unnecessary.
     """
 
     kind: Kind
@@ -50,16 +50,16 @@ class Log(NamedTuple):
 
     @property
     def is_state(self) -> bool:
-        """Say whether it is written while its batch runs, and so again if the batch is repeated."""
+        """Return whether the file is written during its batch, and so again if the batch is repeated."""
         return self.kind in ("schema", "changes", "snapshot")
 
 
 def name_log(name: str) -> Log | None:
-    """Return what a file is, by its path in the checkpoint; None if it is not one that we know.
+    """Return the kind and number of a file from its path in the checkpoint; None if it is unknown.
 
     >>> name_log("sources/0/9.compact")
     Log(kind='source', series='sources/0', number=9, whole=True)
-    >>> name_log("state/0/1/3.changelog").number  # State is numbered by what it leads to.
+    >>> name_log("state/0/1/3.changelog").number  # State has the number of the next batch.
     2
     """
     if name in SINGLES:
@@ -73,7 +73,7 @@ def name_log(name: str) -> Log | None:
 
 
 def list_names(checkpoint: Path) -> Iterator[str]:
-    """Yield the path of every log in a checkpoint; what is hidden, or ends in .crc, is a checksum or a draft."""
+    """Yield the path of every file in a checkpoint, except for checksums and drafts (hidden or .crc)."""
     for name in SINGLES:
         if (checkpoint / name).is_file():
             yield name
@@ -96,9 +96,9 @@ def _walk(folder: Path, path: str) -> Iterator[str]:
 
 
 def find_least(logs: Iterable[Log], batch: int, retain: int) -> dict[str, int]:
-    """Return from which number on a series must be complete.
+    """Return the number from which on each series must be complete.
 
-    `batch` is the last batch that came to its end, and `retain` how many Spark keeps.
+    `batch` is the last batch that was finished, and `retain` the number of batches that Spark keeps.
     """
     found: dict[str, list[Log]] = {}
     for log in logs:

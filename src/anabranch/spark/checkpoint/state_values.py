@@ -1,8 +1,8 @@
-"""Checkpoints: the values in their state stores at a committed batch, and what batches changed of them.
+"""The values in the state stores of a checkpoint at a committed batch, and the changes of each batch.
 
-Spark keeps the state of each batch as a version of its own, and its reader takes all shards at one of
-them. So what is read is one consistent cut, also while the query goes on, here or in another process.
-Nothing here changes a checkpoint.
+Spark keeps the state of each batch as a version, and its reader reads all shards at one version. So the
+values are one consistent cut, also while the query runs, in this or another process. Nothing here changes a
+checkpoint.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 VARIABLE = "data"
-"""The one state variable that all operators have: `stores.SparkStore` makes it."""
+"""The only state variable of each operator: `SparkStore` creates it."""
 
 _CHANGE = re.compile(r"^(\d+)(?:_[\w-]+)?\.changelog$")
 _SNAPSHOT = re.compile(r"^(\d+)(?:_[\w-]+)?\.zip$")
 
 
 VALUES = "operator int, key int, name string, data binary"
-"""A value of a checkpoint's state: which operator and group hold it, its name, and its bytes."""
+"""The columns of a value in a checkpoint's state: operator, key of the group, name, and bytes."""
 
 
 def find_commits(checkpoint: str | Path) -> list[int]:
-    """Return the committed batches, in order, whatever is left of their state."""
+    """Return the committed batches in order, also those whose state was removed."""
     return _numbers(_list(f"{str(checkpoint).rstrip('/')}/commits"))
 
 
 def find_batches(checkpoint: str | Path) -> list[int]:
-    """Return the committed batches whose state is still there, in order.
+    """Return the committed batches whose state is kept, in order.
 
-    Spark keeps the last hundred, unless `spark.sql.streaming.minBatchesToRetain` says otherwise.
+    Spark keeps the last `spark.sql.streaming.minBatchesToRetain` batches (default 100).
     """
     place = str(checkpoint).rstrip("/")
     stores = [
@@ -53,17 +53,17 @@ def find_batches(checkpoint: str | Path) -> list[int]:
 
 
 def find_batch(checkpoint: str | Path, batch: int | None = None) -> int:
-    """Return a batch that can be looked at: the one asked for, or the last that is committed."""
+    """Return `batch`, or the last committed batch; raise `ContentsError` if its state is not kept."""
     known = find_batches(checkpoint)
     if not known:
         raise ContentsError(
             f"{checkpoint} has no committed batch",
             expected="the folder that a query was given as its checkpoint",
-            cure="look at the name; or wait for the first batch to end",
+            cure="check the path; or wait for the first batch to end",
         )
     if batch is not None and batch not in known:
         raise ContentsError(
-            f"the state of batch {batch} is not there",
+            f"the state of batch {batch} is not kept",
             where=str(checkpoint),
             expected=f"one of {known[0]} to {known[-1]}",
             got=str(batch),
@@ -73,7 +73,7 @@ def find_batch(checkpoint: str | Path, batch: int | None = None) -> int:
 
 
 def read_values(spark: SparkSession, checkpoint: str | Path, batch: int | None = None) -> DataFrame:
-    """Return all values at a committed batch: operator, key, name, data, as `contents.sort_stores` takes them."""
+    """Return all values at a committed batch, as `sort_stores` takes them: operator, key, name, data."""
     chosen = find_batch(checkpoint, batch)
     return _unite(
         _read(spark, checkpoint, operator, batchId=chosen)
@@ -84,7 +84,7 @@ def read_values(spark: SparkSession, checkpoint: str | Path, batch: int | None =
 
 
 def read_changes(spark: SparkSession, checkpoint: str | Path, first: int, last: int) -> DataFrame:
-    """Return what the batches from `first` to `last` wrote: batch, operator, key, name, data.
+    """Return the values that the batches from `first` to `last` wrote: batch, operator, key, name, data.
 
     The data of a value that was removed is null. A batch may write a value more than once; rows are in
     the order in which each shard wrote them, until they are shuffled.
@@ -105,7 +105,7 @@ def read_changes(spark: SparkSession, checkpoint: str | Path, first: int, last: 
 
 
 def find_operators(checkpoint: str | Path) -> list[int]:
-    """Return the numbers of a query's operators with state."""
+    """Return the numbers of a query's stateful operators."""
     return _numbers(_list(f"{str(checkpoint).rstrip('/')}/state"))
 
 
@@ -122,7 +122,7 @@ def _unite(frames: Iterable[DataFrame]) -> DataFrame:
 
 
 def _find_versions(names: Iterable[str]) -> set[int]:
-    """Return the versions that can be made of a store's files: a snapshot, and the changes after it."""
+    """Return the versions that a store's files contain: snapshots, and the changes after them."""
     names = list(names)
     changes = {int(found[1]) for name in names if (found := _CHANGE.match(name))}
     kept = {int(found[1]) for name in names if (found := _SNAPSHOT.match(name))}
@@ -135,7 +135,7 @@ def _find_versions(names: Iterable[str]) -> set[int]:
 
 
 def _is_kept(version: int, stores: list[set[int]]) -> bool:
-    # A partition that has ended before is one too many: the query was given fewer of them.
+    # A partition with only older versions is no longer used: the query now has fewer partitions.
     asked = [versions for versions in stores if max(versions, default=-1) >= version]
     return bool(asked) and all(version in versions for versions in asked)
 
@@ -145,13 +145,13 @@ def _numbers(names: Iterable[str]) -> list[int]:
 
 
 def _list(folder: str) -> list[str]:
-    """Return the names in a folder of a checkpoint; none if it is not there."""
+    """Return the names in a folder of a checkpoint; none if the folder does not exist."""
     local = resolve_path(folder, "checkpoint")
     return [path.name for path in local.iterdir()] if local.is_dir() else []
 
 
 def find_running_session() -> Any:
-    """Return the session of this process, in whatever thread; without loading Spark for it."""
+    """Return the Spark session of this process, of any thread, or None; do not import Spark for it."""
     if "pyspark.sql" not in sys.modules:
         return None
     from pyspark.sql import SparkSession
@@ -161,9 +161,9 @@ def find_running_session() -> Any:
 
 
 def find_checkpoint(query: str | Path | StreamingQuery) -> str:
-    """Return where the checkpoint of a query is."""
+    """Return the path of a query's checkpoint."""
     if isinstance(query, str | Path):
-        # Spark's own folder may be another one than ours.
+        # Spark's working directory may differ from that of this process.
         return str(resolve_path(query, "checkpoint"))
     found: Any = query
     return str(found._jsq.streamingQuery().resolvedCheckpointRoot())

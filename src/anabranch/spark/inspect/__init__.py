@@ -1,1 +1,1 @@
-"""The state of a query as frames, SQL, history, HTTP and Parquet."""
+"""The state of a query: as frames, by SQL, as a history of keys, over HTTP and as Parquet."""

@@ -1,4 +1,4 @@
-"""Following: keep a replica of a checkpoint up to date while its query goes on, here or elsewhere."""
+"""Followers: replicas of a checkpoint that are updated while its query runs, here or in another process."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 POLL_S = 0.05
-"""How often the checkpoint is looked at for a new batch: it is one listing of a folder."""
+"""The time between two checks for a new batch; a check is one listing of a folder."""
 
 
 class Follower:
-    """A replica that takes up each committed batch: all of its shards, or nothing of it."""
+    """A replica that applies each committed batch: all of its shards, or none."""
 
     def __init__(
         self, query: str | Path | StreamingQuery, *, spark: SparkSession | None = None
@@ -38,17 +38,17 @@ class Follower:
 
     @property
     def current(self) -> Copy:
-        """Return the copy of the last batch that was taken up."""
+        """Return the copy of the last batch that was applied."""
         return self._replica.current
 
     def catch_up(self) -> bool:
-        """Take up what has been committed since; say whether there was anything."""
+        """Apply the batches that were committed since; return whether there were any."""
         behind = self.current.batch
         if max(find_commits(self.checkpoint), default=-1) <= behind:
             return False
         known = find_batches(self.checkpoint)
         if known[0] > behind + 1:
-            # Changes in between are no longer kept.
+            # Spark no longer keeps the changes in between.
             self._replica = self._load(known[-1])
             return True
         frame = read_changes(self._spark, self.checkpoint, behind + 1, known[-1])
@@ -57,12 +57,12 @@ class Follower:
         return True
 
     def follow(
-        self, stop: threading.Event, tell: Callable[[Copy], Any], poll_s: float = POLL_S
+        self, stop: threading.Event, show: Callable[[Copy], Any], poll_s: float = POLL_S
     ) -> None:
-        """Take up batch after batch, and tell of each, until somebody says stop."""
+        """Apply batch after batch, and call `show` with each new copy, until `stop` is set."""
         while not stop.wait(poll_s):
             if self.catch_up():
-                tell(self.current)
+                show(self.current)
 
     def _load(self, batch: int) -> Replica:
         frame = read_values(self._spark, self.checkpoint, batch).where(STATE)

@@ -1,9 +1,9 @@
-"""Access: which requests the HTTP server of a state answers, and which it refuses.
+"""Access control of the HTTP server of a state: which requests it answers, and which it refuses.
 
-A page of any web site can send requests to a server on the reader's own machine. It can't read the answers,
-unless its name is made to point at that machine (DNS rebinding). So a request must name this server in `Host`,
-and its `Origin`, if a browser sends one, must be this server itself. A server that other machines can reach
-also demands a token.
+A page of any web site can send requests to a server on the user's own machine. It can't read the responses,
+unless its name resolves to that machine (DNS rebinding). So a request must name this server in `Host`, and
+its `Origin`, if a browser sends one, must be this server. A server that other machines can reach also
+requires a token.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ _TOKEN = re.compile(r"[\w.~+/=-]+", re.ASCII)
 
 @dataclass(frozen=True)
 class Access:
-    """The names by which a server may be called, and the token that it demands."""
+    """The host names that a server accepts, and the token that it requires."""
 
     names: frozenset[str] = LOOPBACK
     token: str | None = None
 
     def refuse(self, headers: Mapping[str, str], address: str | None) -> tuple[int, str] | None:
-        """Return the status and the reason if a request is refused, None if it is answered.
+        """Return the status and the reason if a request is refused; None if it is answered.
 
-        `address` is that of this machine at which the request came in.
+        `address` is the address of this machine at which the request arrived.
         """
         called = headers.get("host", "")
         host = read_authority(called)
         if host is None or (host not in self.names and host != _unmap(address)):
-            return 403, f"this server is not called {called!r}; --allow-host adds a name"
+            return 403, f"{called!r} is not a name of this server; --allow-host adds a name"
         origin = headers.get("origin")
         if origin is not None and origin.lower().partition("://")[2] != called.lower():
             return 403, f"requests from pages of {origin!r} are not answered"
@@ -50,13 +50,13 @@ class Access:
 
 
 def grant(host: str, token: str | None = None, allow_hosts: Iterable[str] = ()) -> Access:
-    """Return the access to a server that listens at `host`; make a token where one is needed."""
+    """Return the access to a server that listens at `host`; generate a token if one is needed."""
     if token is not None and (len(token) < LEAST_TOKEN or not _TOKEN.fullmatch(token)):
         raise InputError(
             "the token can't be used",
             expected=f"at least {LEAST_TOKEN} letters, digits or any of - . _ ~ + / =",
             got=f"{len(token)} characters",
-            cure="leave it out, and one is made where it is needed",
+            cure="leave it out: one is generated where it is needed",
         )
     names = {host.lower(), *LOOPBACK}
     for name in allow_hosts:
@@ -74,12 +74,12 @@ def grant(host: str, token: str | None = None, allow_hosts: Iterable[str] = ()) 
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether only this machine can reach what listens at `host`."""
+    """Return whether only this machine can reach a server at `host`."""
     return all(ipaddress.ip_address(address).is_loopback for _, address in resolve(host))
 
 
 def resolve(host: str) -> list[tuple[socket.AddressFamily, str]]:
-    """Return the addresses that a host has on this machine, each with its family."""
+    """Return the addresses of a host on this machine, each with its family."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
@@ -105,7 +105,7 @@ def read_authority(text: str) -> str | None:
 
 def _matches(header: str, token: str) -> bool:
     scheme, _, given = header.partition(" ")
-    # In constant time: how long a comparison takes must not show how much of a guess is right.
+    # In constant time: the duration must not show how much of a guess is right.
     same = hmac.compare_digest(given.strip().encode(), token.encode())
     return same and scheme.lower() == "bearer"
 

@@ -1,11 +1,11 @@
-"""Serving: look-ups of single keys over HTTP, from a replica that follows a checkpoint.
+"""The HTTP server of a state: look-ups of single keys in a replica that follows a checkpoint.
 
     GET /state/KEY          {"key": …, "value": …, "batch": …, "watermark": …}, or 404
-    GET /state?keys=A,B     the same of several, in "found" and "missing", all of one batch
+    GET /state?keys=A,B     the same for several keys, in "found" and "missing", all of one batch
     GET /state              the state of a program that has no entries, or the part that keys share
-    GET /batch, GET /health which batch is served, and how far its channels have come
+    GET /batch, GET /health the batch that is served, and its watermark
 
-Uvicorn reads the requests, Starlette routes them. What a client can make the server hold is limited: `ServerLimits`.
+Uvicorn reads the requests, Starlette routes them. `ServerLimits` limits the resources that clients can use.
 """
 
 from __future__ import annotations
@@ -48,32 +48,32 @@ except ImportError as missing:
 
 HOST, PORT = "127.0.0.1", 8080
 MOST_KEYS = 1000
-"""How many keys one request may ask for."""
+"""The number of keys that one request may ask for."""
 CHUNK_BYTES = 1 << 16
 _ABSENT = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
-"""A name may have an address that the machine lacks: `localhost` is ::1 too, also without IPv6."""
+"""Errors of an address that the machine lacks: `localhost` is also ::1, even without IPv6."""
 STOP_S = 1
-"""How long answers that are under way may take when the server stops."""
+"""The time that responses in progress have when the server stops."""
 
 Answer = tuple[int, dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class ServerLimits:
-    """What clients may make a server hold, and for how long."""
+    """Limits of the resources that clients can use, and for how long."""
 
     connections: int = 64
     """Open connections; above, requests get 503, and above twice as many, connections are dropped."""
     head_bytes: int = 1 << 16
     """The request line and headers of one request. A request has no body."""
     unsent_bytes: int = 1 << 26
-    """All answers together that clients have not read yet; above, requests get 503."""
+    """All responses together that clients have not read yet; above, requests get 503."""
     request_s: float = 10.0
-    """From one answer to the next on a connection; then it is dropped, whatever it waits for."""
+    """The time from one response to the next on a connection; after it, the connection is dropped."""
 
 
 class Server:
-    """An HTTP server in a thread of its own, over a follower in another."""
+    """An HTTP server in one thread, on a follower in another."""
 
     def __init__(
         self,
@@ -84,11 +84,11 @@ class Server:
         access: Access | None = None,
         limits: ServerLimits = ServerLimits(),  # noqa: B008 - frozen
         poll_s: float = POLL_S,
-        tell: Callable[[Copy], Any] = lambda copy: None,
+        show: Callable[[Copy], Any] = lambda copy: None,
     ) -> None:
         self.host, self.port = host, port
         self._follower = follower
-        self._poll_s, self._tell = poll_s, tell
+        self._poll_s, self._show = poll_s, show
         self._stop = threading.Event()
         self._failures: list[BaseException] = []
         app = make_app(lambda: follower.current, access or grant(host), limits)
@@ -131,14 +131,14 @@ class Server:
 
     def _follow(self) -> None:
         try:
-            self._follower.follow(self._stop, self._tell, self._poll_s)
+            self._follower.follow(self._stop, self._show, self._poll_s)
         except Exception as error:  # noqa: BLE001 - an old state must not be served as the newest
             self._failures.append(error)
             self._stop.set()
 
 
 def open_sockets(host: str, port: int) -> list[socket.socket]:
-    """Listen at every address that a host has on this machine, on one port."""
+    """Return sockets that listen at every address of a host on this machine, on one port."""
     opened: list[socket.socket] = []
     failures: list[Exception] = []
     for family, address in resolve(host):
@@ -155,18 +155,18 @@ def open_sockets(host: str, port: int) -> list[socket.socket]:
         f"nothing can be served at {host}:{port}",
         expected="an address of this machine, and a port that is free",
         got=str(getattr(failures[0], "strerror", None) or failures[0]),
-        cure="choose another --port; 0 takes any that is free",
+        cure="choose another --port; 0 takes any free one",
     ) from failures[0]
 
 
 def make_app(find: Callable[[], Copy], access: Access, limits: ServerLimits) -> Starlette:
-    """Return the application that answers from the copy that `find` returns."""
+    """Return the application that answers requests from the copy that `find` returns."""
 
     async def get_batch(request: Request) -> Response:
         return _respond(200, _describe(find()))
 
     async def get_state(request: Request) -> Response:
-        # Not the decoded path: what is no UTF-8 is refused, and `%2F` belongs to a key.
+        # Not the decoded path: a key must be UTF-8, and may contain `%2F`.
         key = request.scope["raw_path"].decode("ascii").split("/", 2)[2:]
         if key and key[0]:
             return _respond(*answer_key(find(), key[0]))
@@ -176,7 +176,7 @@ def make_app(find: Callable[[], Copy], access: Access, limits: ServerLimits) -> 
         return _respond(404, {"error": "ask for /state/KEY, /state?keys=A,B, /batch or /health"})
 
     async def refuse_method(request: Request, error: Exception) -> Response:
-        return _respond(405, {"error": f"{request.method} is not answered here; GET is"})
+        return _respond(405, {"error": f"{request.method} is not supported; use GET"})
 
     return Starlette(
         routes=[
@@ -191,7 +191,7 @@ def make_app(find: Callable[[], Copy], access: Access, limits: ServerLimits) -> 
 
 
 def answer_key(copy: Copy, quoted: str) -> Answer:
-    """Return the entry of one key, given as it stands in a URL."""
+    """Return the response for one key, which is quoted as in a URL."""
     try:
         key = read_key(copy.description, unquote(quoted, errors="strict"))
     except ValueError as error:
@@ -203,32 +203,38 @@ def answer_key(copy: Copy, quoted: str) -> Answer:
 
 
 def answer_keys(copy: Copy, query: str) -> Answer:
-    """Return the entries of several keys, or the state that has none; all of it of one batch."""
-    stand = _describe(copy)
+    """Return the entries of several keys of one batch; or a state without entries, if no keys are given."""
+    place = _describe(copy)
     asked = parse_qs(query, keep_blank_values=True)
     if not asked:
         value = copy.find(None)
         if value is MISSING:
-            return 400, {"error": "say which keys: /state/KEY or /state?keys=A,B", **stand}
-        return 200, {"value": encode_value(value), **stand}
+            return 400, {
+                "error": "keys are missing: ask for /state/KEY or /state?keys=A,B",
+                **place,
+            }
+        return 200, {"value": encode_value(value), **place}
     names = [name for some in asked.pop("keys", []) for name in some.split(",")]
     if asked or not names:
         unknown = ", ".join(asked) or "nothing"
-        return 400, {"error": f"{unknown} is not understood; keys= is", **stand}
+        return 400, {"error": f"unknown parameter: {unknown}; expected keys=", **place}
     if len(names) > MOST_KEYS:
-        return 400, {"error": f"{len(names)} keys are too many; {MOST_KEYS} are not", **stand}
+        return 400, {
+            "error": f"{len(names)} keys in one request; at most {MOST_KEYS} are allowed",
+            **place,
+        }
     found, missing = [], []
     for name in names:
         try:
             key = read_key(copy.description, name)
         except ValueError as error:
-            return 400, {"error": str(error), **stand}
+            return 400, {"error": str(error), **place}
         value = copy.find(key)
         if value is MISSING:
             missing.append(encode_value(key))
         else:
             found.append({"key": encode_value(key), "value": encode_value(value)})
-    return 200, {"found": found, "missing": missing, **stand}
+    return 200, {"found": found, "missing": missing, **place}
 
 
 def _describe(copy: Copy) -> dict[str, Any]:
@@ -237,7 +243,7 @@ def _describe(copy: Copy) -> dict[str, Any]:
 
 def _respond(status: int, content: dict[str, Any], **headers: str) -> Response:
     safe = {
-        # No page may run an answer as a script, nor show it as its own; none is kept on the way.
+        # No page may run a response as a script or embed it, and no proxy may cache it.
         "X-Content-Type-Options": "nosniff",
         "Cross-Origin-Resource-Policy": "same-origin",
         "Cache-Control": "no-store",
@@ -247,7 +253,7 @@ def _respond(status: int, content: dict[str, Any], **headers: str) -> Response:
 
 
 class _Guard:
-    """Refuse requests that do not mean this server, lack its token, or have a body."""
+    """Refuses requests that are for another host, lack the token, or have a body."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app, self._access = app, access
@@ -260,14 +266,14 @@ class _Guard:
             more = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
             await _respond(status, {"error": reason}, **more)(scope, receive, send)
         elif headers.get("content-length", "0").strip("0") or "transfer-encoding" in headers:
-            close = _respond(413, {"error": "a request has no body here"}, Connection="close")
+            close = _respond(413, {"error": "a request must not have a body"}, Connection="close")
             await close(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
 
 class _Outbox:
-    """Send answers piece by piece, as clients read them, and limit what all of them have not read."""
+    """Sends responses in pieces, as clients read them, and limits the bytes that are not sent yet."""
 
     def __init__(self, app: ASGIApp, limits: ServerLimits) -> None:
         self._app, self._limits = app, limits
@@ -275,7 +281,9 @@ class _Outbox:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._unsent > self._limits.unsent_bytes:
-            busy = _respond(503, {"error": "too many answers wait to be read"}, Connection="close")
+            busy = _respond(
+                503, {"error": "too many responses wait to be read"}, Connection="close"
+            )
             await busy(scope, receive, send)
             return
         held = 0
@@ -323,7 +331,7 @@ def _configure(app: ASGIApp, limits: ServerLimits) -> uvicorn.Config:
 
 
 class _Connection(H11Protocol):
-    """One client of uvicorn's: dropped if it takes too long to ask, or to read its answer."""
+    """A connection that is dropped if the client is too slow to send a request or read a response."""
 
     time_s: float
     most: int
@@ -343,7 +351,7 @@ class _Connection(H11Protocol):
         super().connection_lost(exc)
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """Keep the connection until what the client has asked for is answered."""
+        """Keep the connection until the request is answered."""
         self._ended = True
         return self.cycle is not None and not self.cycle.response_complete
 
@@ -358,7 +366,7 @@ class _Connection(H11Protocol):
         self.loop.call_later(STOP_S, self.transport.abort)
 
     def _allow(self) -> None:
-        """Give the client its time for the next request and its answer."""
+        """Restart the time for the next request and its response."""
         if self._deadline is not None:
             self._deadline.cancel()
         # Not `close`, which waits until everything is sent.

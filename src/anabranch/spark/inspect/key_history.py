@@ -1,4 +1,4 @@
-"""Histories: what became of one key, batch by batch, as long as Spark keeps the batches."""
+"""Histories of single keys, batch by batch, as long as Spark keeps the batches."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Change(NamedTuple):
-    """What a key's entry had become with a batch; MISSING if it was removed."""
+    """The entry of a key after a batch that changed it; MISSING if it was removed."""
 
     batch: int
     watermark: int
@@ -39,9 +39,9 @@ class Change(NamedTuple):
 def find_history(
     query: str | Path | StreamingQuery, key: Any, *, spark: SparkSession | None = None
 ) -> list[Change]:
-    """Return the batches in which the entry of a key changed, the first that is kept before them.
+    """Return the entry of a key in the first batch that is kept, and in each batch that changed it.
 
-    None stands for the whole of a state without entries.
+    For a state without entries, `key` is None and the value is the whole state.
     """
     checkpoint, session = find_checkpoint(query), spark or find_session()
     first, last = find_first(session, checkpoint), find_batch(checkpoint)
@@ -56,7 +56,7 @@ def find_history(
 
 
 def find_first(spark: SparkSession, checkpoint: str) -> int:
-    """Return the first batch that is kept and holds any state."""
+    """Return the first batch that is kept and has any state."""
     known = find_batches(checkpoint)
     for batch in known[:-1]:
         if read_values(spark, checkpoint, batch).limit(1).count():
@@ -65,7 +65,7 @@ def find_first(spark: SparkSession, checkpoint: str) -> int:
 
 
 def _narrow(description: Description, key: Any) -> str:
-    """Return where the entry of a key may be."""
+    """Return a condition on the groups that may have the entry of a key."""
     plan = description.plan
     if key is None or not keeps_pages(description):
         return "true"
@@ -74,17 +74,17 @@ def _narrow(description: Description, key: Any) -> str:
 
 
 def _list_changes(replica: Replica, key: Any, changes: list[Any]) -> Iterator[Change]:
-    told = None
+    before = None
     value = replica.current.find(key)
     if value is not MISSING:
-        told = encode_json(value)
+        before = encode_json(value)
         yield Change(replica.current.batch, replica.current.watermark, value)
     for batch, rows in groupby(changes, key=_find_number):
         replica.apply(batch, (row[1:] for row in rows))
         value = replica.current.find(key)
         text = None if value is MISSING else encode_json(value)
-        if text != told:
-            told = text
+        if text != before:
+            before = text
             yield Change(batch, replica.current.watermark, value)
 
 

@@ -1,6 +1,7 @@
-"""Inspection: what a query has folded, as a frame, key by key, over HTTP and in files, while it runs or after.
+"""Inspection of a query's state while it runs or after: as a frame, by key, over HTTP and in files.
 
-These are the public names; the modules behind them are loaded when they are called, as they need NumPy.
+These are the public functions. They import the modules that implement them when they are called, because
+those need NumPy.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ def state(
 ) -> DataFrame:
     """Return the state of a query, or of a checkpoint, as a frame with a row for each key.
 
-    It is that of one committed batch across all shards: the last one, or `batch`, as long as Spark keeps
-    it. Columns are `key`, then the fields of an entry, or `value`; of windows by columns, `key`, `start`,
-    `events` and their parts. A state without entries is one row. Of a program that folds leaves apart,
-    it is the root's: what leaves have folded since the last marker is not in it.
+    The state is that of one committed batch across all shards: the last one, or `batch`, as long as Spark
+    keeps it. The columns are `key`, then the fields of an entry, or `value`. For windows on the columnar
+    path, they are `key`, `start`, `events` and the parts of the aggregates. A state without entries is one
+    row. In the forked layout, the state is that of the root: it does not include the deltas since the last
+    marker.
     """
     from anabranch.spark.inspect.state_frames import StateView
 
@@ -41,10 +43,10 @@ def state(
 def history(
     query: str | Path | StreamingQuery, key: Any, *, spark: SparkSession | None = None
 ) -> list[Change]:
-    """Return the batches in which the entry of a key changed, the first that is kept before them.
+    """Return the entry of a key in the first batch that Spark keeps, and in each batch that changed it.
 
-    A `Change` has a batch, its watermark and the value. None stands for the whole of a state without
-    entries.
+    A `Change` has the number of a batch, its watermark and the value. For a state without entries, `key` is
+    None and the value is the whole state.
     """
     from anabranch.spark.inspect.key_history import find_history
 
@@ -59,14 +61,15 @@ def serve(
     token: str | None = None,
     allow_hosts: Iterable[str] = (),
     spark: SparkSession | None = None,
-    tell: Callable[[str], Any] = lambda line: None,
+    show: Callable[[str], Any] = lambda line: None,
 ) -> None:
     """Serve the state of a query, or of a checkpoint, over HTTP until Ctrl-C.
 
-    The replica takes up each batch after it is committed: all shards of it at once. Only this machine can
-    reach the server, unless `host` is another address of it: then requests need a token
-    (`Authorization: Bearer TOKEN`), which is made and reported if none is given. Requests must name the
-    server by its host, by `localhost` or by one of `allow_hosts`.
+    The server answers from a replica, which applies each batch after it is committed, all shards at once.
+    With the default `host`, only this machine can reach the server. With another address, requests need a
+    token (`Authorization: Bearer TOKEN`), which is generated if `token` is not given. The `Host` of a request
+    must be `host`, `localhost` or one of `allow_hosts`. `show` is called with the address, and with a
+    generated token.
     """
     from anabranch.spark.inspect.follower import Follower
     from anabranch.spark.inspect.http_access import grant
@@ -76,9 +79,9 @@ def serve(
     follower = Follower(query, spark=spark)
     with Server(follower, host, port, access=access) as server:
         place = f"[{host}]" if ":" in host else host
-        tell(f"serving batch {follower.current.batch} at http://{place}:{server.port}/state")
+        show(f"serving batch {follower.current.batch} at http://{place}:{server.port}/state")
         if access.token is not None and token is None:
-            tell(f"requests need the header Authorization: Bearer {access.token}")
+            show(f"requests need the header Authorization: Bearer {access.token}")
         server.wait()
 
 
@@ -89,15 +92,15 @@ def export_view(
     keep: int = 2,
     spark: SparkSession | None = None,
 ) -> Export:
-    """Publish the state of each batch of a query as Parquet, from now until the query has ended.
+    """Start to publish the state of each batch of a query as Parquet, until the query has ended.
 
-    The query does not wait for it: if batches are quicker than exports, some of them are left out, and
-    the last one never is. Of a checkpoint, the last committed batch is published, and each that follows
-    until `stop`.
+    The query does not wait for exports: if batches are faster, some of them are skipped, but never the last
+    one. The newest `keep` batches are kept. If `query` is the path of a checkpoint, the last committed batch
+    is published, and each later one until `stop` of the returned `Export` is called.
     """
     from anabranch.spark.inspect.parquet_exports import Export
     from anabranch.spark.inspect.state_frames import find_session
 
     if keep < 1:
-        raise InputError("at least one batch has to stay", expected="1 or more", got=str(keep))
+        raise InputError("at least one batch must be kept", expected="1 or more", got=str(keep))
     return Export(query, resolve_path(output, "output"), keep, spark or find_session())

@@ -1,8 +1,8 @@
 """Exports: the state of each committed batch as Parquet, for dashboards and notebooks.
 
-`FOLDER/batch=N` holds the whole state of a batch and appears by one rename; `FOLDER/latest` is a link to
-the newest, and is moved by another. Names of files are never used twice, so a reader that meets a move
-finds a file missing, and never rows of two batches. A crash leaves a draft behind, which the next one removes.
+`FOLDER/batch=N` has the whole state of a batch and becomes visible by one rename; `FOLDER/latest` is a link
+to the newest batch, which another rename replaces. File names are never reused, so a reader may miss a file
+during a change, but never reads rows of two batches. The next export removes the draft that a crash leaves.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 LATEST = "latest"
-STAND = "_view.json"
-"""Beside the rows: the batch they are of, and its watermark."""
+POSITION = "_view.json"
+"""Beside the rows: the number of their batch, and its watermark."""
 KEEP = 2
-"""How many batches stay: somebody may still read the last but one."""
+"""The number of batches that are kept: a reader may still read the last but one."""
 
 
 class Export:
-    """Exports in a thread of their own."""
+    """Exports of the state of a query, in a thread of their own."""
 
     def __init__(
         self, query: str | Path | StreamingQuery, folder: Path, keep: int, spark: SparkSession
@@ -46,16 +46,16 @@ class Export:
 
     @property
     def is_alive(self) -> bool:
-        """Say whether it goes on."""
+        """Return whether exports continue."""
         return self._thread.is_alive()
 
     def stop(self) -> None:
-        """Publish what is committed, then end."""
+        """Publish the last committed batch, then end."""
         self._stop.set()
         self.wait()
 
     def wait(self) -> None:
-        """Wait until the query has ended and its last batch is published; fail if an export did."""
+        """Wait until the query has ended and its last batch is published; raise if an export failed."""
         self._thread.join()
         for failure in self._failures:
             raise failure
@@ -64,19 +64,19 @@ class Export:
         try:
             over = False
             while not over:
-                # Asked before looking, so that nothing is committed between the last look and the end.
+                # Checked before the export, so that the last export has all committed batches.
                 over = self._stop.wait(POLL_S) or (
                     self._query is not None and not self._query.isActive
                 )
                 publish_view(self._spark, self._checkpoint, self._folder, keep=self._keep)
-        except Exception as error:  # noqa: BLE001 - kept for whoever waits
+        except Exception as error:  # noqa: BLE001 - `wait` raises it
             self._failures.append(error)
 
 
 def publish_view(
     spark: SparkSession, checkpoint: str, folder: Path, *, keep: int = KEEP
 ) -> int | None:
-    """Publish the state of the last committed batch, unless it is published; return its number."""
+    """Publish the state of the last committed batch, unless it is published already; return its number."""
     known = find_batches(checkpoint)
     if not known:
         return None
@@ -88,8 +88,8 @@ def publish_view(
             return None
         with publish_folder(final) as draft:
             view.state().write.mode("append").parquet(str(draft.absolute()))
-            stand = {"batch": batch, "watermark": view.watermark}
-            (draft / STAND).write_text(json.dumps(stand) + "\n", encoding="utf-8")
+            position = {"batch": batch, "watermark": view.watermark}
+            (draft / POSITION).write_text(json.dumps(position) + "\n", encoding="utf-8")
     if _read_latest(folder) != final.name:
         with publish_file(folder / LATEST) as link:
             link.symlink_to(final.name)
@@ -105,7 +105,7 @@ def _read_latest(folder: Path) -> str | None:
 
 
 def _tidy(folder: Path, keep: int) -> None:
-    """Remove old batches, and drafts that a crash has left."""
+    """Remove old batches, and the drafts of crashed exports."""
     done = sorted(folder.glob("batch=*"), key=lambda path: int(path.name.partition("=")[2]))
     for path in [*done[:-keep], *folder.glob(".batch=*")]:
         shutil.rmtree(path, ignore_errors=True)

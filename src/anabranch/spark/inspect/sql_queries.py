@@ -1,4 +1,4 @@
-"""Questions: SQL on the tables of a checkpoint at one batch, and a plain word if it can't be answered."""
+"""SQL queries on the tables of a checkpoint at one batch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VIEWS = ("state", "channels", "ledger", "pending")
 
 
 def ask(view: StateView, sql: str, limit: int) -> tuple[list[str], list[list[Any]]]:
-    """Return the columns of an answer and its rows, as JSON can hold them, and one more than the limit."""
+    """Return the columns of a result and its rows as JSON values: at most one more than the limit."""
     from pyspark.errors import AnalysisException, ParseException
     from pyspark.logger import PySparkLogger
 
@@ -21,7 +21,7 @@ def ask(view: StateView, sql: str, limit: int) -> tuple[list[str], list[list[Any
     frames = {name: getattr(view, name)() for name in used}
     for name, frame in frames.items():
         frame.createOrReplaceTempView(name)
-    # PySpark would print the whole plan beside what we say.
+    # PySpark would print the whole plan beside the error.
     PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
     try:
         found = view.spark.sql(sql)
@@ -39,13 +39,13 @@ def ask(view: StateView, sql: str, limit: int) -> tuple[list[str], list[list[Any
 
 
 def _shorten(text: str) -> str:
-    """Return the sentence in which Spark says what is wrong."""
+    """Return the sentence of Spark's error that names the cause."""
     line = next(line for line in text.splitlines() if line.strip())
     return re.sub(r"^\[[\w.]+\] ", "", line.partition(" SQLSTATE: ")[0])
 
 
 def _plain(cell: Any) -> Any:
-    """Return a cell as JSON can hold it."""
+    """Return a cell as a value that JSON can encode."""
     from pyspark.sql import Row
 
     if isinstance(cell, Row):

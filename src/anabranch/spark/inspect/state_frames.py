@@ -1,7 +1,7 @@
-"""Views: the state of a query as frames, at a committed batch, while it runs or after.
+"""The state of a query as data frames, at a committed batch, while it runs or after.
 
-What is read is one batch across all shards. Pages are decoded in tasks, each shard's where Spark has read
-them; the driver sees nothing but what the columns are.
+The frames have one batch across all shards. Tasks decode the values where Spark has read them; the driver
+only gets the types of the columns.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 Value = tuple[int, int, str, bytes]
 
-SMALL = "name rlike '^((shard|root|speaker):)?(head|description|ledger)$'"
+SMALL = "name rlike '^((shard|root|deferred_outputs):)?(head|description|ledger)$'"
 PENDING = "name rlike '^(shard:)?(pending/.*|head|description)$'"
 STATE = "not name rlike '^(shard:)?(pending/.*|deltas)$'"
 
@@ -68,29 +68,29 @@ class StateView:
         batch: int | None = None,
         spark: SparkSession | None = None,
     ) -> StateView:
-        """Choose the batch: from here on it is the same for everything that is read."""
+        """Return a view at `batch`, or at the last committed batch; all of its frames are of that batch."""
         checkpoint = find_checkpoint(query)
         return cls(spark or find_session(), checkpoint, find_batch(checkpoint, batch))
 
     @cached_property
     def overview(self) -> Overview:
-        """Return what is known without reading pages."""
+        """Return the overview of the checkpoint, which does not need the state itself."""
         return read_overview(self.collect_stores(SMALL))
 
     @property
     def has_state(self) -> bool:
-        """Say whether any shard has been heard yet."""
+        """Return whether any shard has state yet."""
         return bool(self.read().take(1))
 
     @property
     def watermark(self) -> int:
-        """Return how far all of the channels had come."""
+        """Return the watermark: the least of all channels."""
         return min(standing.watermark for standing in self.overview.standings.values())
 
     def state(self) -> DataFrame:
         """Return the state's rows."""
         description = self.overview.description
-        # What the program says of its state, if there are no values.
+        # Without values, the types that the program declares.
         kinds = description.emitted.state if self.kinds.entry == UNKNOWN else self.kinds
 
         def list_tables(tables: Iterable[tuple[Address, pa.Table]]) -> Iterator[pa.Table]:
@@ -100,7 +100,7 @@ class StateView:
 
     @cached_property
     def kinds(self) -> EntryKinds:
-        """Return the kinds of the state's rows: objects are looked through in tasks; UNKNOWN if there are none."""
+        """Return the kinds of the state's rows, found in tasks for objects; UNKNOWN if there are no rows."""
         description = self.overview.description
         known = describe_state(description)
         return self._look_through(description) if known is None else known
@@ -111,11 +111,11 @@ class StateView:
         schema: pa.Schema,
         make: Callable[[Iterable[tuple[Address, pa.Table]]], Iterator[pa.Table]],
     ) -> DataFrame:
-        """Return tables that are made in tasks of the state's rows, store by store."""
-        told = self.overview.description.write()
+        """Return a frame of the tables that `make` returns in tasks for the state's rows, store by store."""
+        written = self.overview.description.write()
 
         def tabulate(rows: Iterable[Value]) -> Iterator[pa.Table]:
-            description = Description.read(told)
+            description = Description.read(written)
             return make(
                 (address, tabulate_store(kinds, description, address, store))
                 for address, store in sort_stores(rows).items()
@@ -124,7 +124,7 @@ class StateView:
         return map_stores(self.read().where(STATE), schema, tabulate)
 
     def channels(self) -> DataFrame:
-        """Return how far each channel has come."""
+        """Return the position of each channel: watermark, largest time, last sequence number."""
         schema = "name string, watermark long, largest long, last long, silence_ms long, waived long, joined long"
         rows = [
             (name, s.watermark, s.largest, s.last, s.silence_ms, s.waived, s.joined)
@@ -133,13 +133,13 @@ class StateView:
         return self.spark.createDataFrame(rows, schema)
 
     def ledger(self) -> DataFrame:
-        """Return what became of all events so far."""
+        """Return the ledger: the counts of all events so far."""
         ledger = self.overview.ledger
         schema = ", ".join(f"{name} long" for name in ledger._fields)
         return self.spark.createDataFrame([tuple(ledger)], schema)
 
     def pending(self) -> DataFrame:
-        """Return the events that wait for the watermark; `event` is JSON."""
+        """Return the pending events, which wait for the watermark; `event` is JSON."""
         import pyarrow as pa
 
         columns = {
@@ -149,10 +149,10 @@ class StateView:
             "seq": pa.int64(),
         }
         schema = pa.schema(list((columns | {"event": pa.string()}).items()))
-        told = self.overview.description.write()
+        written = self.overview.description.write()
 
         def list_pending(rows: Iterable[Value]) -> Iterator[pa.Table]:
-            description = Description.read(told)
+            description = Description.read(written)
             for address, store in sort_stores(rows).items():
                 if address.role == "shard":
                     events = read_pending(description, address.number, store)
@@ -171,16 +171,16 @@ class StateView:
         return read_values(self.spark, self.checkpoint, self.batch)
 
     def collect_stores(self, condition: str) -> dict[Address, KeptStore]:
-        """Return the stores with those of their values that meet a condition, on the driver."""
+        """Return the stores, with the values that meet a condition, on the driver."""
         return sort_stores(collect_values(self.read().where(condition)))
 
     def _look_through(self, known: Description) -> EntryKinds:
-        told = known.write()
+        written = known.write()
 
         def describe(batches: Batches) -> Batches:
             import pyarrow as pa
 
-            description = Description.read(told)
+            description = Description.read(written)
             stores = sort_stores(list_rows(batches))
             found = (describe_store(description, a, store) for a, store in stores.items())
             texts = [json.dumps(write_schema(Schema(kinds))) for kinds in found]
@@ -193,7 +193,7 @@ class StateView:
 def map_stores(
     values: DataFrame, schema: pa.Schema, make: Callable[[Iterable[Value]], Iterator[pa.Table]]
 ) -> DataFrame:
-    """Return tables that are made of stores, in tasks: all values of a store are in one partition."""
+    """Return a frame of tables that `make` returns in tasks; all values of a store are in one partition."""
     from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
     fitting = widen_schema(schema)
@@ -220,7 +220,7 @@ def collect_values(frame: DataFrame) -> list[Any]:
 
 
 def widen_schema(schema: pa.Schema) -> pa.Schema:
-    """Return a schema with types that Spark has, too: it has no numbers without a sign."""
+    """Return a schema with the types of Spark, which has no unsigned integers."""
     import pyarrow as pa
 
     return pa.schema([field.with_type(_widen(field.type)) for field in schema])

@@ -1,7 +1,7 @@
-"""The stateful operators, as Spark runs them; what they do is done by `workers.py`.
+"""The stateful processor that Spark runs; `microbatch.operators` has the operators themselves.
 
-Before its first batch a query starts a process for each operator, only to hear which state it has. So an operator
-carries its worker packed up, and nobody imports what that needs before there are rows.
+Before its first batch a query starts a process for each operator, only to ask for its state variables. So the
+processor carries its operator pickled, and imports the modules of the operator when the first rows arrive.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 
 class ShardProcessor(StatefulProcessor):
-    """Lets a worker of a kind do its work on each group of rows."""
+    """Runs an operator on each group of rows."""
 
     def __init__(self, kind: type[GroupOperator], *arguments: Any, **options: Any) -> None:
         packed = cloudpickle.dumps((kind, arguments, options))  # type: ignore[no-untyped-call]
         self._packed: bytes = packed
-        self._worker: GroupOperator | None = None
+        self._operator: GroupOperator | None = None
 
     def init(self, handle: Any) -> None:
-        """Find the state."""
+        """Open the state of the partition."""
         self._store = SparkStore(handle)
 
     def close(self) -> None:
-        """Have nothing to close."""
+        """Do nothing: there is nothing to close."""
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self,
@@ -41,8 +41,8 @@ class ShardProcessor(StatefulProcessor):
         rows: Iterator[pd.DataFrame],
         timerValues: Any,  # noqa: N803 - Spark's name
     ) -> Iterator[pd.DataFrame]:
-        """Work on a batch's rows of one group."""
-        if self._worker is None:
+        """Return the output rows of one group of a batch."""
+        if self._operator is None:
             kind, arguments, options = cloudpickle.loads(self._packed)
-            self._worker = kind(self._store, *arguments, **options)
-        yield self._worker.handle(int(key[0]), rows)
+            self._operator = kind(self._store, *arguments, **options)
+        yield self._operator.handle(int(key[0]), rows)

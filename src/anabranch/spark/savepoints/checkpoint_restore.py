@@ -1,7 +1,7 @@
-"""Restores: a checkpoint made of a savepoint, for the same program or one that can take over its state.
+"""Restores: a new checkpoint from a savepoint, for the same program or one that can take over its state.
 
-All is made aside, and put in place at the end. Until then nothing has changed, and after a crash the
-restore can be tried again.
+The checkpoint is written into a draft folder, and moved into place at the end. Until then nothing has
+changed, and after a crash the restore can be repeated.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Unpack
 
 from anabranch.errors import AnabranchError, InputError
 from anabranch.microbatch.job.job import Job
-from anabranch.microbatch.restore.shares import begin_channels
 from anabranch.model.program import Program
 from anabranch.paths import resolve_path, strip_scheme
 from anabranch.publication import publish_file
@@ -46,8 +45,8 @@ from anabranch.state.evolution.schemas import read_schema
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-FORESEEN = '"foreseen"'
-"""What tells the offset of `Files` from those of frames."""
+LOOK_AHEAD = '"seen_ahead"'
+"""A key that only the offset of `Files` has: the offsets of frames do not."""
 
 
 def restore_savepoint(
@@ -62,12 +61,12 @@ def restore_savepoint(
     spark: SparkSession | None = None,
     **options: Unpack[RunKeywords],
 ) -> None:
-    """Make a new checkpoint that continues from a savepoint; `write_directory` then runs it.
+    """Write a new checkpoint that continues from a savepoint; start it with `write_directory`.
 
-    The program may differ from the one that was saved, as far as its `changes` describe it; shards, hot keys
-    and Spark's partitions are free. `output` is new, or the folder in which the savepoint's batch is the
-    last: then its batches are counted on, and the checkpoint that made them no longer fits it. The options
-    are those of `run`.
+    The program may differ from the saved one as far as its `changes` describe. The number of shards, the hot
+    keys and Spark's partitions may differ, too. `output` is a new folder, or the folder in which the batch of
+    the savepoint is the last one: then the numbers of its batches continue, and the old checkpoint no longer
+    fits it. The options are those of `run`.
     """
     opened = open_savepoint(find_savepoint(savepoint).absolute())
     migration = check_restore(
@@ -78,11 +77,13 @@ def restore_savepoint(
     job = make_job(program, sources, read_options(options), spark)
     _check_sources(opened, job, sources)
     first = _find_first(target, opened)
-    with _making(place) as draft:
+    with _draft(place) as draft:
         session = find_session(list_frames(sources), spark)
         with set_partitions(session, partitions):
             _seed(session, job, opened, migration, draft, first, format)
-        _go_on_from(opened, draft / "checkpoint", list_origins(sources), files=bool(job.folders))
+        _write_positions(
+            opened, draft / "checkpoint", list_origins(sources), files=bool(job.folders)
+        )
         write_begin(draft / "checkpoint", Begin(first, opened.manifest.id, job.layout.shards))
         write_made_by(draft / "checkpoint", job.fingerprint())
         _put_in_place(draft, place, target, first)
@@ -98,7 +99,7 @@ def check_restore(
     partitions: int | None = None,
     format: Format = "parquet",  # noqa: A002 - Spark's own word
 ) -> Migration:
-    """Refuse what can't go on from a savepoint, as far as that needs no Spark; nothing is touched."""
+    """Return the migration of a restore; raise if it is not possible, as far as that shows without Spark."""
     check_partitions(partitions)
     target = Path(strip_scheme(folder, "output"))
     check_apart(target, _find_new(checkpoint))
@@ -109,7 +110,7 @@ def check_restore(
 
 
 def describe_place(place: Path) -> str:
-    """Say what is where a checkpoint should be."""
+    """Return what is at the path where a checkpoint should be."""
     if place.is_dir():
         return "a folder without commits"
     return "a file" if place.exists() else "nothing"
@@ -121,29 +122,31 @@ def _find_new(checkpoint: str | Path) -> Path:
         raise InputError(
             f"{checkpoint} can't become the checkpoint of a restored query",
             expected="a new folder",
-            got="a file" if place.is_file() else "a folder that holds something",
-            cure="publish into another folder, or name another checkpoint",
+            got="a file" if place.is_file() else "a folder that is not empty",
+            cure="publish into another folder, or choose another checkpoint",
         )
     return place
 
 
 def _check_sources(savepoint: Savepoint, job: Job, sources: Sequence[Source]) -> None:
-    """Refuse sources that can't go on, before anything is touched."""
+    """Raise if sources can't continue from a savepoint, before anything is written."""
+    from anabranch.microbatch.restore.shares import begin_channels  # It needs NumPy.
+
     manifest = savepoint.manifest
     if job.ended:
         raise InputError(
-            "a savepoint goes on as a stream", expected="streaming sources", got="batch"
+            "a savepoint continues as a stream", expected="streaming sources", got="batch"
         )
     saved = bool(manifest.fingerprint.get("windows")) and manifest.fingerprint.get("state")
     windows = job.columns is not None and job.columns.windows is not None
     if windows != (saved == "in columns") and manifest.fingerprint.get("windows"):
         raise SavepointError(
-            "windows that are open were kept in another form",
-            expected=f"a run whose windows are {saved or 'in objects'}",
-            got="windows in columns" if windows else "windows in objects",
+            "open windows were saved in another form",
+            expected="a run on the row path" if windows else "a run on the columnar path",
+            got="the columnar path" if windows else "the row path",
             cure='run with columnar="never"'
             if windows
-            else "run with columns, on numbered channels",
+            else 'columnar="require" names what keeps the run on the row path',
         )
     begin_channels(job, manifest.list_standings())
     if manifest.offsets:
@@ -151,7 +154,7 @@ def _check_sources(savepoint: Savepoint, job: Job, sources: Sequence[Source]) ->
 
 
 def _find_first(folder: Path, savepoint: Savepoint) -> int:
-    """Return the number under which the seeding batch is published."""
+    """Return the number of the seeding batch in the output folder."""
     last, batch = find_last(folder, "batch=*"), savepoint.manifest.batch
     if last == -1:
         return 0
@@ -160,15 +163,15 @@ def _find_first(folder: Path, savepoint: Savepoint) -> int:
             f"{folder} is not where the savepoint was made",
             expected="a new folder, or one whose last batch is that of the savepoint",
             got=f"batch {last} as its last; the savepoint is of {_name_batch(batch)}",
-            cure="publish into a new folder; what was said since would be said twice",
+            cure="publish into a new folder; here, outputs after the savepoint would be published twice",
         )
     ledger, saved = read_ledger(folder / f"batch={last}"), savepoint.manifest.list_ledger()
     if ledger != saved:
         raise InputError(
             f"{folder} is not where the savepoint was made",
-            expected=f"a new folder, or one that came to: {saved}",
+            expected=f"a new folder, or one whose ledger is: {saved}",
             got=str(ledger),
-            cure="publish into a new folder; this one is of another query",
+            cure="publish into a new folder; this one belongs to another query",
         )
     return last + 1
 
@@ -178,8 +181,8 @@ def _name_batch(batch: int | None) -> str:
 
 
 @contextmanager
-def _making(place: Path) -> Iterator[Path]:
-    """Have a folder beside a checkpoint's place, in which it is made."""
+def _draft(place: Path) -> Iterator[Path]:
+    """Create a draft folder beside the path of a checkpoint; remove it at the end."""
     draft = place.with_name(f".{place.name}.restore")
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
@@ -224,18 +227,18 @@ def _seed(
 
 
 def _line_up(offsets: Sequence[str], asked: int, *, files: bool) -> list[str]:
-    """Return the offsets of Spark's channels: those of frames in order, added ones, then all `Files` as one."""
-    saved = [offset for offset in offsets if FORESEEN in offset]
+    """Return the offsets in Spark's order: frames, then added frames, then all `Files` as one."""
+    saved = [offset for offset in offsets if LOOK_AHEAD in offset]
     if len(offsets) == asked and (bool(saved) == files or offsets[-1] == NOTHING_READ):
         return list(offsets)
-    frames = [offset for offset in offsets if FORESEEN not in offset]
+    frames = [offset for offset in offsets if LOOK_AHEAD not in offset]
     added = asked - files - len(frames)
     if added < 0 or (saved and not files):
         raise SavepointError(
             "the savepoint has read from sources that are missing now",
             expected=f"{_count_sources(len(frames), files=bool(saved))}, in the same order; added frames come last",
             got=_count_sources(asked - files, files=files),
-            cure="give it the sources that it had, and new ones beside them",
+            cure="pass the sources that it had, and new ones after them",
         )
     fused = saved or [NOTHING_READ]
     return [*frames, *[NOTHING_READ] * added, *(fused if files else ())]
@@ -246,12 +249,12 @@ def _count_sources(frames: int, *, files: bool) -> str:
     return " and ".join([*counted, *(["files"] if files else [])])
 
 
-def _go_on_from(
+def _write_positions(
     savepoint: Savepoint, checkpoint: Path, origins: Sequence[Origin], *, files: bool
 ) -> None:
-    """Let the channels go on where the savepoint was made, not where the seeding batch was."""
+    """Replace the offsets of the seeding batch by those of the savepoint."""
     manifest = savepoint.manifest
-    # What has not been read on Spark begins where it begins.
+    # Sources that Spark has not read yet start at their beginning.
     offsets = [NOTHING_READ] * len(origins)
     if manifest.offsets:
         offsets = _line_up(manifest.offsets, len(origins), files=files)
@@ -270,9 +273,9 @@ def _go_on_from(
 
 
 def move_checkpoint(made: Path, place: Path) -> None:
-    """Move a checkpoint. Spark notes in it where the schemas of its state are, with the whole path.
+    """Move a checkpoint, and change the absolute paths of state schemas that Spark has written into it.
 
-    Its manifest is to be renewed; until then it has none.
+    The moved checkpoint has no manifest until `renew_manifest` writes one.
     """
     (made / MANIFEST).unlink(missing_ok=True)
     for file in made.glob("state/*/_metadata/v2/[0-9]*"):
@@ -284,7 +287,7 @@ def move_checkpoint(made: Path, place: Path) -> None:
 
 
 def _put_in_place(draft: Path, place: Path, folder: Path, first: int) -> None:
-    """Put the checkpoint in its place, and let it and the folder belong together, and to nobody else."""
+    """Move the checkpoint into its place, and write a new id into it and the output folder."""
     made = draft / "checkpoint"
     pair = json.dumps({"id": uuid.uuid4().hex}) + "\n"
     (made / PAIR).write_text(pair, encoding="utf-8")

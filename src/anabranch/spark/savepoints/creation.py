@@ -1,7 +1,7 @@
-"""Savepoints of a checkpoint: what its shards hold at a committed batch, as a folder of Parquet.
+"""Creation of savepoints: the state of a checkpoint at a committed batch, as a folder of Parquet files.
 
-The query may go on meanwhile: each committed batch is a version of the state that does not change.
-Entries are written where they are read, by one task per shard; the driver writes what is small.
+The query may continue meanwhile: each committed batch is a version of the state that does not change. One
+task per shard reads and writes the entries; the driver writes everything that is small.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PATIENCE_S = 0.5
-"""How long to wait before looking again whether a query has come far enough."""
+"""The time between two checks whether a watermark has been reached."""
 
 
-DELTAS = "name rlike '^((shard|root|speaker):)?(head|description|ledger|deltas)$'"
+DELTAS = "name rlike '^((shard|root|deferred_outputs):)?(head|description|ledger|deltas)$'"
 
 NOTHING_READ = "-"
-"""What Spark writes of a channel that has brought nothing yet."""
+"""The offset that Spark writes for a source that has not been read yet."""
 
 
 def create_savepoint(
@@ -77,10 +77,11 @@ def create_savepoint(
     wait_s: float = 0.0,
     spark: SparkSession | None = None,
 ) -> Path:
-    """Write what a checkpoint holds into a new folder, whole or not at all; return the folder.
+    """Write the state of a checkpoint into a new folder, atomically; return the folder.
 
-    Of the last committed batch, of `batch`, or of the first whose watermark has reached `at`; for that one
-    it waits up to `wait_s` seconds. The query need not stop. `spark` is the session (default: the active one).
+    The state is that of the last committed batch, of `batch`, or of the first batch whose watermark has
+    reached `at`, for which the call waits up to `wait_s` seconds. The query may keep running. `spark` is the
+    session (default: the active one).
     """
     spark = find_session((), spark)
     place, folder = resolve_path(checkpoint, "checkpoint"), resolve_path(savepoint, "savepoint")
@@ -90,10 +91,10 @@ def create_savepoint(
     description = view.overview.description
     if description.mode != "settled":
         raise SavepointError(
-            "a speculative query can't be saved: what it said may still be taken back",
+            "a speculative query can't be saved: its outputs may still be retracted",
             expected='mode="settled"',
             got=description.mode,
-            cure="run it settled from the start, and save that",
+            cure="run it in settled mode from the start, and save that",
         )
     with begin_draft(folder) as draft:
         state = _write_state(view, draft)
@@ -101,13 +102,13 @@ def create_savepoint(
         overview = read_overview(view.collect_stores(DELTAS))
         schema = Schema(state, _describe_deltas(overview), events, declared=description.emitted)
         _write_deltas(overview, schema, draft)
-        _copy_channels(place, draft)
+        _copy_source_logs(place, draft)
         manifest = _describe(folder.name, place, number, overview, schema)
         return draft.seal(manifest)
 
 
 def read_checkpoint(spark: SparkSession, checkpoint: Path) -> Overview:
-    """Return what a checkpoint holds at its last committed batch, but for its state."""
+    """Return the overview of a checkpoint at its last committed batch: everything but the state."""
     return StateView(spark, str(checkpoint), find_batch(checkpoint)).overview
 
 
@@ -121,14 +122,14 @@ def _wait_for(spark: SparkSession, checkpoint: Path, at: int, wait_s: float) -> 
         if time.monotonic() >= deadline:
             reached = StateView(spark, str(checkpoint), batches[-1]).watermark if batches else None
             raise SavepointError(
-                f"the query has not come to {at}",
+                f"the watermark has not reached {at}",
                 expected=f"a watermark of {at} or more",
                 got="no batch yet" if reached is None else f"{reached} with batch {batches[-1]}",
-                cure="wait for it: --wait-s SECONDS, or take one of the last batch, without --at",
+                cure="wait for it with --wait-s SECONDS, or save the last batch, without --at",
             )
         time.sleep(PATIENCE_S)
     low, high = 0, len(batches) - 1
-    while low < high:  # Watermarks never go back.
+    while low < high:  # Watermarks never decrease.
         middle = (low + high) // 2
         if StateView(spark, str(checkpoint), batches[middle]).watermark >= at:
             high = middle
@@ -164,7 +165,7 @@ def _write_state(view: StateView, draft: Draft) -> EntryKinds:
 
 
 def _write_start(description: Description, draft: Draft) -> EntryKinds:
-    """Write what a state without rows begins with; return its kinds."""
+    """Write the initial value of a state without rows; return its kinds."""
     emitted, codec = description.emitted.state, description.codec
     found, pairs = describe_state(description), list[tuple[Any, Any]]()
     if found is None:
@@ -175,7 +176,7 @@ def _write_start(description: Description, draft: Draft) -> EntryKinds:
 
 
 def _gather_shared(view: StateView, description: Description) -> Any:
-    """Return a state of which keys share a part, with the entries of all shards in it."""
+    """Return a state with a part that keys share, with the entries of all shards."""
     stores = view.collect_stores("name rlike '^(shard:)?(head|description|state|entries/.*)$'")
     pairs = (list_pairs(description, address, store) for address, store in stores.items())
     each = Map([pair for some in pairs for pair in some])
@@ -189,11 +190,11 @@ def _find_start(description: Description) -> Any:
     return description.codec.decode(bytes.fromhex(description.start))
 
 
-# --- what waits, what was folded apart, and where to go on --------------------------------------
+# --- pending events, deltas and positions -------------------------------------------------------
 
 
 def _write_pending(view: StateView, draft: Draft) -> dict[str, Any]:
-    """Write the events that are not stable yet; return the kinds of each event type's."""
+    """Write the pending events; return the kinds of each event type."""
     description = view.overview.description
     by_type: dict[str, list[Event]] = {}
     for address, store in view.collect_stores(PENDING).items():
@@ -221,7 +222,7 @@ def _describe_deltas(overview: Overview) -> dict[str, EntryKinds]:
 
 
 def _write_deltas(overview: Overview, schema: Schema, draft: Draft) -> None:
-    """Write what leaves have folded, a file for each shard: only a program knows how to join them."""
+    """Write the deltas of leaves, one file per shard: only the program can join them."""
     codec = overview.description.codec
     for name, place in place_deltas(schema).items():
         entries = schema.deltas[name]
@@ -231,8 +232,8 @@ def _write_deltas(overview: Overview, schema: Schema, draft: Draft) -> None:
             draft.write_table(name_part(place, number), table)
 
 
-def _copy_channels(checkpoint: Path, draft: Draft) -> None:
-    """Copy the logs that Spark's own channels keep, such as which files were read."""
+def _copy_source_logs(checkpoint: Path, draft: Draft) -> None:
+    """Copy the logs of Spark's own sources, such as that of the files that were read."""
     for file in sorted((checkpoint / SOURCE_LOGS).rglob("*")):
         if file.is_file() and not file.name.startswith("."):
             relative = file.relative_to(checkpoint).as_posix()
@@ -240,7 +241,7 @@ def _copy_channels(checkpoint: Path, draft: Draft) -> None:
 
 
 def read_offsets(checkpoint: Path, batch: int) -> tuple[str, ...]:
-    """Return how far each of Spark's channels was read with a batch, as Spark writes it."""
+    """Return the offset of each source after a batch, as Spark writes it."""
     file = checkpoint / "offsets" / str(batch)
     try:
         _, _, *offsets = file.read_text(encoding="utf-8").splitlines()
@@ -249,9 +250,9 @@ def read_offsets(checkpoint: Path, batch: int) -> tuple[str, ...]:
     except (OSError, ValueError) as error:
         raise SavepointError(
             f"{file} can't be read",
-            expected="how far each channel was read, as Spark wrote it",
+            expected="the offset of each source, as Spark wrote it",
             got=str(error),
-            cure="`anabranch checkpoint verify` names what is damaged",
+            cure="`anabranch checkpoint verify` names the files that are damaged",
         ) from error
     return tuple(offsets)
 

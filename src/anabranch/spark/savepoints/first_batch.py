@@ -1,8 +1,8 @@
-"""Seeding: the first batch of a query that goes on from a savepoint.
+"""The seeding batch: the first batch of a query that continues from a savepoint.
 
-A new checkpoint begins with a batch whose input is the savepoint: tasks read its tables and deal them out
-to the shards, which write them into Spark's own state. Then the batch's offsets are made to be those of the
-savepoint, and the query goes on from there, with as many shards and partitions as this batch had.
+The input of this batch is the savepoint: tasks read its tables and distribute them to the shards, which write
+them into Spark's state. Then the offsets of the batch are replaced by those of the savepoint, and the query
+continues from there, with the shards and partitions of this batch.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class Seed(NamedTuple):
-    """A savepoint on its way into the shards of a job."""
+    """A savepoint, and the job whose shards it is distributed to."""
 
     job: Job
     savepoint: Savepoint
@@ -59,19 +59,19 @@ class Seed(NamedTuple):
 
     @property
     def holds_slices(self) -> bool:
-        """Say whether the state is slices of windows."""
+        """Return whether the saved state is slices of windows."""
         made_by = self.savepoint.manifest.fingerprint
         return bool(made_by.get("windows")) and made_by.get("state") == "in columns"
 
     @property
     def is_dealt_by_table(self) -> bool:
-        """Say whether each table can be dealt out by itself: if entries neither meet nor are joined."""
+        """Return whether each table can be distributed alone: if entries are neither rekeyed nor joined."""
         moved = any(isinstance(change, Rekey) for change in self.job.program.changes)
         deltas = read_names(self.savepoint, place_deltas(self.migration.old).values())
         return self.job.layout.way == "keyed" and not moved and not deltas
 
     def deal_rest(self) -> Iterator[Envelope]:
-        """Deal out all but the state's tables, or these too where they have to be one."""
+        """Yield everything but the state's tables; and these, if they can't be distributed one by one."""
         manifest, job = self.savepoint.manifest, self.job
         yield from deal_heads(
             job, manifest.list_standings(), manifest.list_ledger(), manifest.clock_ms
@@ -82,7 +82,7 @@ class Seed(NamedTuple):
         yield from deal_state(job, self.read_state())
 
     def deal_table(self, relative: str) -> Iterator[Envelope]:
-        """Deal out one of the state's tables."""
+        """Yield the envelopes of one of the state's tables."""
         table = self.savepoint.read_table(relative)
         if self.holds_slices:
             yield from deal_slices(
@@ -99,7 +99,7 @@ class Seed(NamedTuple):
             yield from deal_objects(self.job, state.entries().items())
 
     def read_pending(self) -> Iterator[Event]:
-        """Read the events that wait, as the program knows them."""
+        """Yield the pending events, migrated to the types of the program."""
         old, migration = self.migration.old, self.migration
         for event_type, place in place_events(old).items():
             for event in read_pending(
@@ -108,7 +108,7 @@ class Seed(NamedTuple):
                 yield event._replace(data=migration.migrate_event(event.data))
 
     def read_state(self) -> Any:
-        """Read the whole state, with what leaves had folded beside it."""
+        """Return the whole state, joined with the deltas of leaves."""
         migration, program = self.migration, self.job.program
         state = migration.migrate_state(
             migration.read_state(self.savepoint.read_table(name) for name in self.tables)
@@ -126,11 +126,11 @@ class Seed(NamedTuple):
         return self.job.columns.windows
 
     def _find_closed(self) -> int:
-        # Windows are closed up to the watermark, in every batch.
+        # Every batch closes windows up to the watermark.
         return self.savepoint.manifest.watermark
 
     def _fits_columns(self) -> bool:
-        """Say whether a table's columns are those of the job, so that no entry need be touched."""
+        """Return whether a table has the columns of the job, so that entries need no conversion."""
         if not keeps_book(self.job) or self.job.layout.hot_keys:
             return False
         assert self.job.columns is not None
@@ -171,7 +171,7 @@ def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _read_slices(table: pa.Table, plan: WindowPlan) -> WindowSlices:
-    """Return what a savepoint holds of windows. In older ones the least stands as its complement."""
+    """Return the slices of windows in a savepoint. Older savepoints have the complement of a minimum."""
     import numpy as np
 
     from anabranch.kernels.numpy_columns import Strings
@@ -196,7 +196,7 @@ def _read_slices(table: pa.Table, plan: WindowPlan) -> WindowSlices:
 
 
 def make_seeding_source(seed: Seed, name: str) -> type[DataSource]:
-    """Return the channel of a seeding batch; Spark knows a channel by its class."""
+    """Return the data source of a seeding batch, as a class, because Spark registers classes."""
 
     class SeedingSource(DataSource):
         @classmethod
@@ -221,33 +221,33 @@ class _SeedPart(InputPartition):
 
 
 class SeedingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Brings a savepoint, once."""
+    """Reads a savepoint as a stream of one batch."""
 
     def __init__(self, seed: Seed) -> None:
         self._seed = seed
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Begin with nothing."""
+        """Return the offset before the savepoint."""
         return {"seeded": 0}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Have nothing to prepare: there is one batch."""
+        """Do nothing: there is only one batch."""
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """End with everything."""
+        """Return the offset after the savepoint."""
         return {"seeded": 1}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Give each table of the state to a task, if tables can be dealt out apart."""
+        """Return a partition for each table of the state, if tables can be distributed one by one."""
         apart = self._seed.holds_slices or self._seed.is_dealt_by_table
         tables = self._seed.tables if apart else []
         return [_SeedPart(None), *map(_SeedPart, tables)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read a task's share of the savepoint into letters."""
+        """Yield the envelopes of a task's part of the savepoint."""
         assert isinstance(partition, _SeedPart)
         seed, shards = self._seed, self._seed.job.layout.shards
         rest = partition.table is None
-        letters = seed.deal_rest() if rest else seed.deal_table(partition.table or "")
-        for letter in letters:
-            yield make_batch([letter], shards)
+        envelopes = seed.deal_rest() if rest else seed.deal_table(partition.table or "")
+        for envelope in envelopes:
+            yield make_batch([envelope], shards)

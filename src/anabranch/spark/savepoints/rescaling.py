@@ -1,7 +1,7 @@
-"""Rescaling: another number of shards or partitions, or another plan, for a query that is stopped.
+"""Rescaling: another number of shards or partitions, or another layout, for a stopped query.
 
-What a query holds is saved and taken up again, by a checkpoint that is made aside and then takes the place of
-the old one. Where only Spark's partitions change, Spark moves the state itself.
+The state is written into a savepoint and restored into a draft of a checkpoint, which then replaces the old
+one. If only Spark's partitions change, Spark moves the state itself.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ def rescale(
     spark: SparkSession | None = None,
     **options: Unpack[RunKeywords],
 ) -> None:
-    """Give a stopped query another number of shards or partitions, or another plan; nothing is recomputed.
+    """Change the number of shards or partitions of a stopped query, or its layout; nothing is recomputed.
 
-    Without `shards` their number stays. The output and the checkpoint stay where they are. The options are
-    those of `run`.
+    Without `shards`, the number of shards does not change. The output and the checkpoint stay in their
+    folders. The options are those of `run`.
     """
     place = check_rescale(output, checkpoint, partitions=partitions, format=format).absolute()
     sources, asked = list_sources(sources), read_options(options)
@@ -102,9 +102,9 @@ def _repartition(
     partitions: int,
     format: Format,  # noqa: A002 - Spark's own word
 ) -> None:
-    """Let Spark itself deal out the shards to other partitions: it moves pages as they are.
+    """Change the partitions with Spark's own repartitioning, which moves the values of the state unchanged.
 
-    That is a batch of its own to Spark, without rows, and so it is published as one.
+    For Spark this is a batch without rows, so it is published as one.
     """
     check_partitions(partitions)
     settings = (
@@ -114,7 +114,7 @@ def _repartition(
         return
     (checkpoint / MANIFEST).unlink(
         missing_ok=True
-    )  # It is renewed; a crash must not look like damage.
+    )  # It is rewritten; a crash must not look like damage.
     manager: Any = spark._streamingCheckpointManager
     manager.repartition(str(checkpoint), partitions)
     last = find_last_batch(folder)
@@ -127,7 +127,7 @@ def _repartition(
 
 
 def _replace(spark: SparkSession, place: Path, restore: Callable[[Path, Path], None]) -> None:
-    """Put a checkpoint that was made of a savepoint in the place of the one that was saved."""
+    """Replace a checkpoint by one that is restored from its savepoint."""
     aside = _name_aside(place)
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
@@ -145,9 +145,9 @@ def check_rescale(
     partitions: int | None = None,
     format: Format = "parquet",  # noqa: A002 - Spark's own word
 ) -> Path:
-    """Refuse a checkpoint that can't be given other shards, as far as that needs no Spark.
+    """Return the checkpoint's path; raise if it can't be rescaled, as far as that shows without Spark.
 
-    A rescale that was killed as it put the new checkpoint in place is finished first.
+    First finish a rescale that was killed while it moved the new checkpoint into place.
     """
     check_partitions(partitions)
     place = Path(strip_scheme(checkpoint, "checkpoint"))
@@ -173,13 +173,13 @@ def _name_aside(place: Path) -> Path:
 
 
 def _is_taken_over(folder: Path, made: Path) -> bool:
-    """Say whether a folder already belongs to a checkpoint that was made aside."""
+    """Return whether an output folder already belongs to the draft of a checkpoint."""
     ours, theirs = made / PAIR, folder / PAIR
     return ours.is_file() and theirs.is_file() and ours.read_bytes() == theirs.read_bytes()
 
 
 def _finish(aside: Path, place: Path) -> None:
-    """Let the checkpoint that was made aside take the place of the old one."""
+    """Replace the old checkpoint by the draft."""
     if place.exists():
         place.rename(aside / "before")
     move_checkpoint(aside / "checkpoint", place)
@@ -194,5 +194,5 @@ def _check_finished(checkpoint: Path) -> None:
             f"batch {begun} of {checkpoint} was begun and not finished",
             expected="a query that was stopped between two batches",
             got=f"batch {committed} as the last that is committed",
-            cure="start the query once more as it was, so that it finishes the batch",
+            cure="start the query once more, unchanged, so that it finishes the batch",
         )

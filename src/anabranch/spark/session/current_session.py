@@ -1,4 +1,4 @@
-"""The session of a call: the one given, that of its frames, or the active one."""
+"""The Spark session of a call: the one given, that of its frames, or the active one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def find_session(frames: Iterable[DataFrame], spark: SparkSession | None = None) -> SparkSession:
-    """Return the session to work in, or raise if there is none."""
+    """Return the given session, that of the frames or the active one; raise `InputError` if there is none."""
     from pyspark.sql import SparkSession
 
     if spark is not None:

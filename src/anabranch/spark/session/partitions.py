@@ -1,6 +1,6 @@
-"""Partitions: how many tasks Spark makes of an operator. More than there are shards would be idle ones.
+"""Partitions: the number of tasks that Spark makes of an operator. More partitions than shards would be idle.
 
-A checkpoint keeps the number that it was begun with.
+A checkpoint keeps the number of partitions that it was created with.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PARTITIONS = "spark.sql.shuffle.partitions"
-"""Spark's setting: how many tasks share the shards."""
+"""Spark's setting of the number of partitions, over which the shards are spread."""
 
 
 def check_partitions(partitions: int | None) -> None:
-    """Refuse a number of partitions that is none."""
+    """Raise `InputError` if the number of partitions is below 1."""
     if partitions is not None and partitions < 1:
         raise InputError(
             "--partitions is not a number of partitions", expected="1 or more", got=str(partitions)
@@ -28,9 +28,9 @@ def check_partitions(partitions: int | None) -> None:
 
 @contextmanager
 def spare_partitions(spark: SparkSession, shards: int | None) -> Iterator[None]:
-    """Let a query that is started here have no more partitions than shards.
+    """Limit the partitions of a query that is started in this context to the number of shards.
 
-    An idle one costs as much as any other: two Python processes, a load of its state and a commit.
+    An idle partition costs as much as any other: two Python processes, a load of its state and a commit.
     """
     usual = int(str(spark.conf.get(PARTITIONS)))
     with set_partitions(spark, shards if shards is not None and shards < usual else None):
@@ -39,7 +39,7 @@ def spare_partitions(spark: SparkSession, shards: int | None) -> Iterator[None]:
 
 @contextmanager
 def set_partitions(spark: SparkSession, partitions: int | None) -> Iterator[None]:
-    """Let queries that are started here have so many partitions; None leaves it as it is."""
+    """Set the partitions of queries that are started in this context; None keeps the session's number."""
     before = spark.conf.get(PARTITIONS)
     if partitions is not None:
         spark.conf.set(PARTITIONS, str(partitions))

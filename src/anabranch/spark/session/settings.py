@@ -1,8 +1,8 @@
-"""The settings of a session that a stream relies on: what each must be, and why.
+"""The settings of a session that a stream relies on: the value that each must have, and why.
 
-Only what could change an answer, lose an event or stop a restart is here. Which zone a session is in,
-whether SQL is ANSI, how rows are cut into Arrow batches and into partitions does not show in an
-answer, so nobody has to set it.
+Only settings that could change a result, lose an event or prevent a restart are here. The time zone, ANSI
+SQL, the size of Arrow batches and the number of partitions have no effect on a result, so they need not be
+set.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class SettingsError(AnabranchError, ValueError):
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting of Spark's: what it must be, what it is where nobody sets it, and why.
+    """A setting of Spark: the value that streams need, Spark's default, and why.
 
-    A `fixed` one is decided when the session's first context starts.
+    A `fixed` setting can't be changed after the Spark context has started.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class SettingFault:
-    """Something that is wrong: what, what was found, what is needed, why, and what to write."""
+    """A wrong setting or package: the value found, the value needed, why, and the line that fixes it."""
 
     name: str
     found: str
@@ -68,13 +68,13 @@ SETTINGS = (
         "spark.sql.streaming.stateStore.stateSchemaCheck",
         "true",
         "true",
-        "a state that was written otherwise must not be taken for ours",
+        "a state with another schema must not be read as that of this query",
     ),
     Setting(
         "spark.sql.streaming.stateStore.commitValidation.enabled",
         "true",
         "true",
-        "else nobody notices a sink that does not read a batch to its end, as the state needs it to",
+        "else a sink that does not read a batch to its end, as the state needs, goes unnoticed",
     ),
     Setting(
         "spark.sql.streaming.statefulOperator.allowMultiple",
@@ -86,32 +86,32 @@ SETTINGS = (
         "spark.sql.files.ignoreCorruptFiles",
         "false",
         "false",
-        "a file that can't be read would be left out without a word, and its events with it",
+        "a file that can't be read would be skipped silently, with its events",
     ),
     Setting(
         "spark.sql.files.ignoreMissingFiles",
         "false",
         "false",
-        "a file that is gone before a replay would be left out without a word",
+        "a file that is gone before a replay would be skipped silently",
     ),
     Setting(
         "spark.speculation",
         "false",
         "false",
-        "a task's second attempt could write over the state that the first has written",
+        "a second attempt of a task could overwrite the state that the first has written",
         fixed=True,
     ),
 )
 
 PACKAGES = (
     ("pandas", (0,), (3,), "PySpark 4.3 does not run with pandas 3"),
-    ("protobuf", (6, 33, 5), None, "Spark's Python operators with state speak it"),
+    ("protobuf", (6, 33, 5), None, "Spark's stateful Python operators use it"),
 )
-"""Name, first version that will do, first that will not, and why."""
+"""Name, first version that works, first later one that does not, and why."""
 
 
 def prepare(spark: SparkSession) -> dict[str, str]:
-    """Set what streams need and a running session lets us set; return what was changed."""
+    """Set the settings that streams need and a running session can change; return those that were changed."""
     changed = {}
     for setting in SETTINGS:
         if not setting.fixed and _find(spark, setting) != setting.needed:
@@ -121,7 +121,7 @@ def prepare(spark: SparkSession) -> dict[str, str]:
 
 
 def check_settings(frames: Sequence[DataFrame], spark: SparkSession | None = None) -> None:
-    """Refuse streams whose session or whose readers would lose events, with the whole list."""
+    """Raise `SettingsError` with all faults if a session or its readers could lose events."""
     spark = frames[0].sparkSession if spark is None else spark
     faults = [*_look_at_session(spark), *_look_at_packages(), *_look_at_workers(spark)]
     faults += [fault for frame in frames for fault in _look_at_reader(frame)]
@@ -160,7 +160,7 @@ def _look_at_packages() -> Iterator[SettingFault]:
 
 
 def _look_at_workers(spark: SparkSession) -> Iterator[SettingFault]:
-    """Ask a worker which Python it runs, unless it can only be this one."""
+    """Run a task that reports the Python of the workers, unless it can only be that of this process."""
     context = spark.sparkContext
     command = str(context.pythonExec)
     place = which(command) or command
@@ -170,14 +170,14 @@ def _look_at_workers(spark: SparkSession) -> Iterator[SettingFault]:
     needed = f"Python {own} with anabranch {metadata.version('anabranch')}"
     try:
         found = _ask_worker(context)
-    except Exception as error:  # noqa: BLE001 - whatever a worker dies of is the answer
+    except Exception as error:  # noqa: BLE001 - any failure of a worker is the finding
         found = _find_cause(str(error))
     if found != needed:
         yield SettingFault(
             f"the Python of the workers ({command})",
             found,
             needed,
-            "updates run in the workers, on what the driver has sent them",
+            "updates run in the workers, on objects that the driver pickles",
             f'os.environ["PYSPARK_PYTHON"] = "{sys.executable}" before the first session, '
             "or --conf spark.pyspark.python=…",
         )
@@ -199,14 +199,14 @@ def _ask_worker(context: Any) -> str:
 
 
 def _find_cause(text: str) -> str:
-    """Return the line of a worker's failure that says what it was."""
+    """Return the line with the exception in the text of a worker's failure."""
     lines = [line.strip() for line in text.splitlines()]
     named = [line for line in lines if re.match(r"^[\w.]*(Error|Exception)\b.*: ", line)]
     return (named or lines or ["no answer"])[-1 if named else 0][:200]
 
 
 def _look_at_reader(frame: DataFrame) -> Iterator[SettingFault]:
-    """Look for options of a reader that leave out files in silence; they win over the session."""
+    """Yield the options of a reader that skip files silently; they override the session's settings."""
     leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
     for place in range(leaves.size()):
         leaf = leaves.apply(place)
@@ -246,10 +246,10 @@ def _describe(faults: list[SettingFault]) -> str:
 
 def _name_cure(faults: list[SettingFault]) -> str:
     if any(fault.line.startswith("spark.conf.set") for fault in faults):
-        return "anabranch.spark.prepare(spark) sets what a running session lets us set"
+        return "anabranch.spark.prepare(spark) sets what a running session can change"
     if all(fault.line.startswith("pip install") for fault in faults):
-        return "install them, and start Python anew"
-    return "start the session anew; anabranch.spark.start_session() has them right"
+        return "install them, and restart Python"
+    return "restart the session; anabranch.spark.start_session() has the right settings"
 
 
 def _join(version: tuple[int, ...]) -> str:

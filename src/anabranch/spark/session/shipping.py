@@ -1,4 +1,4 @@
-"""Shipping: let workers have the user's own module, where they can't import it."""
+"""Shipping: the user's own modules are sent to workers, which can't import them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from types import ModuleType
 from anabranch.model.program import Program
 
 _EVERYWHERE = frozenset({"", "__main__", "anabranch", "builtins"})
-"""Workers have these: Anabranch is installed there, and `__main__` always travels with its functions."""
+"""Modules that workers have: Anabranch is installed there, and functions of `__main__` are sent by value."""
 
 
 def ship_by_value(program: Program) -> None:
-    """Send the modules of a program's event types and functions with them, unless they are installed."""
+    """Pickle the event types and functions of a program by value, unless their modules are installed."""
     from pyspark import cloudpickle
 
     names = {event_type.__module__ for event_type in program.event_types}
@@ -29,9 +29,9 @@ def ship_by_value(program: Program) -> None:
 
 
 def is_installed(module: ModuleType) -> bool:
-    """Tell whether a module is part of Python or of an installed package, and found there by its name.
+    """Return whether a module is part of Python or of an installed package, and found there by its name.
 
-    Where its file lies does not tell: the examples lie in an installed package, and are loaded by path.
+    The place of its file is not enough: the examples are in an installed package, and are loaded by path.
     """
     top = module.__name__.partition(".")[0]
     file = getattr(module, "__file__", None)

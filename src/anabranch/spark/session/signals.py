@@ -1,8 +1,8 @@
-"""Interruption: Ctrl-C and SIGTERM while Spark works.
+"""Signals: Ctrl-C and SIGTERM while Spark runs.
 
-PySpark answers Ctrl-C with a call to the JVM in the middle of the call that is under way. Py4j can't do that,
-and says so at length. Here a signal waits until no call is under way, or ends the JVM without a call. A second
-one does not wait for anything.
+On Ctrl-C, PySpark calls the JVM during a call that is in progress. Py4j can't do that, and prints long
+errors. Here a signal is handled when no call is in progress, or ends the JVM without a call. A second signal
+kills at once.
 """
 
 import logging
@@ -21,117 +21,117 @@ from anabranch.errors import Stopped
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 STOP_S = 10.0
-"""How long a query may take to stop; then it is left to itself."""
-FAREWELL_S = 5.0
-"""How long a JVM may take to tidy up; then it is killed."""
+"""The time that a query has to stop; after it, the handler continues without it."""
+JVM_STOP_S = 5.0
+"""The time that the JVM has to clean up; after it, it is killed."""
 
-MARK = b"anabranch: from here on it is of interest again\n"
+MARK = b"anabranch: the output of the JVM is forwarded again\n"
 
 Handler = Callable[[int, FrameType | None], Any] | int | None
 
 
 @dataclass
 class Jvm:
-    """The JVM of this process, the pipe that it prints to, and whether that is of interest."""
+    """The JVM of this process, the pipe that it prints to, and how often that was muted and unmuted."""
 
     process: "Popen[bytes] | None" = None
     pipe: int | None = None
-    hushed: int = 0
-    heard: int = 0
+    muted: int = 0
+    unmuted: int = 0
 
-    def hush(self) -> None:
-        """Let what it prints be dropped."""
-        self.hushed += 1
+    def mute(self) -> None:
+        """Drop the output of the JVM."""
+        self.muted += 1
 
-    def hear(self) -> None:
-        """Let what it prints from now on be passed on again; what is in the pipe already is not."""
+    def unmute(self) -> None:
+        """Forward the output of the JVM again, except for that which is already in the pipe."""
         if self.pipe is None:
-            self.heard += 1
+            self.unmuted += 1
         else:
             os.write(self.pipe, MARK)
 
-    def pass_on(self, line: bytes) -> bool:
-        """Say whether a line from the pipe is of interest."""
+    def is_forwarded(self, line: bytes) -> bool:
+        """Return whether a line from the pipe is forwarded; count it if it is the mark."""
         if line == MARK:
-            self.heard += 1
-        return line != MARK and self.hushed == self.heard
+            self.unmuted += 1
+        return line != MARK and self.muted == self.unmuted
 
     def end(self) -> None:
-        """Let it stop what runs and tidy up, or kill it if that takes long."""
+        """Stop the JVM, so that it can clean up; kill it if that takes long."""
         if self.process is None:
             return
         if self.process.stdin is not None:
             self.process.stdin.close()
         try:
-            self.process.wait(FAREWELL_S)
+            self.process.wait(JVM_STOP_S)
         except TimeoutExpired:
             self.process.kill()
             self.process.wait()
 
     def kill(self) -> None:
-        """Kill it, from a handler of signals; its Python workers end with it."""
+        """Kill the JVM, from a signal handler; its Python workers end with it."""
         if self.process is not None:
             self.process.kill()
-            # Not its own `wait`: a signal may have come amid one, which holds a lock.
+            # Not `Popen.wait`: the signal may have arrived during a call of it, which holds a lock.
             with suppress(ChildProcessError):
                 os.waitpid(self.process.pid, 0)
 
 
 JVM = Jvm()
-"""There is one at most: it serves all sessions of a process, one after the other."""
+"""The only JVM of this process: it serves all sessions, one after the other."""
 
 
 @contextmanager
 def hold_signals(stop: Callable[[], Any]) -> Iterator[None]:
-    """Let a signal wait until a call is over; then stop, and handle it as it would have been."""
-    came: list[int] = []
+    """Delay a signal until this context is left; then call `stop`, and raise the signal again."""
+    received: list[int] = []
     loud = logging.root.manager.disable
 
     def note(number: int) -> None:
-        came.append(number)
-        _hush()
+        received.append(number)
+        _mute()
 
     try:
-        with _handle_signals(_heed_once(note)):
+        with _handle_signals(_handle_once(note)):
             yield
     except Exception:
-        if not came:  # Or else it is a consequence: a JVM in our group gets the signal too.
+        if not received:  # Else it follows from the signal, which a JVM in the same group gets too.
             raise
-    if came:
+    if received:
         with _handle_signals(_kill):
             _stop(stop)
         logging.disable(loud)
-        JVM.hear()
-        signal.raise_signal(came[0])
+        JVM.unmute()
+        signal.raise_signal(received[0])
 
 
 @contextmanager
 def end_on_signals() -> Iterator[None]:
-    """Let a signal end what runs, and the JVM, in silence; then raise `Stopped`."""
-    came: list[int] = []
+    """On a signal, end the code in this context and the JVM without output; then raise `Stopped`."""
+    received: list[int] = []
 
     def leave(number: int) -> None:
-        came.append(number)
-        _hush()
+        received.append(number)
+        _mute()
         raise Stopped(number)
 
-    with _handle_signals(_heed_once(leave)):
+    with _handle_signals(_handle_once(leave)):
         try:
             yield
         except KeyboardInterrupt:
             JVM.end()
             raise
         except Exception:
-            if not came:
+            if not received:
                 raise
-            # Who tidied up called a JVM that got the signal too.
+            # A clean-up called a JVM that got the signal too.
             JVM.end()
-            raise Stopped(came[0]) from None
+            raise Stopped(received[0]) from None
 
 
 @contextmanager
 def keep_handlers() -> Iterator[None]:
-    """Undo that a Spark context handles Ctrl-C, if somebody but Python or another one did before."""
+    """Restore the handler of Ctrl-C that a Spark context replaces, unless it was Python's or Spark's own."""
     before = signal.getsignal(signal.SIGINT)
     usual = before is signal.default_int_handler or _is_sparks(before)
     try:
@@ -143,8 +143,8 @@ def keep_handlers() -> Iterator[None]:
 
 @contextmanager
 def _handle_signals(handler: Handler) -> Iterator[None]:
-    """Handle signals for a while, but for those that are ignored, as under nohup."""
-    before = {number: signal.signal(number, handler) for number in _list_heeded()}
+    """Set a handler of signals in this context, except for signals that are ignored, as under nohup."""
+    before = {number: signal.signal(number, handler) for number in _list_handled()}
     try:
         yield
     finally:
@@ -152,23 +152,23 @@ def _handle_signals(handler: Handler) -> Iterator[None]:
             signal.signal(number, was)
 
 
-def _heed_once(heed: Callable[[int], None]) -> Callable[[int, FrameType | None], None]:
-    """Make a handler that heeds the first signal; the second kills, even if it comes right behind the first."""
-    came: list[int] = []
+def _handle_once(react: Callable[[int], None]) -> Callable[[int, FrameType | None], None]:
+    """Return a handler that calls `react` on the first signal and kills on the second, however close."""
+    received: list[int] = []
 
     def handle(number: int, frame: FrameType | None) -> None:
-        # The second may be handled before the first line for the first one runs; then its frame tells.
-        if came or (frame is not None and frame.f_code is handle.__code__):
+        # The second may interrupt the handler before its first line has run; its frame shows that.
+        if received or (frame is not None and frame.f_code is handle.__code__):
             _kill(number, frame)
         else:
-            came.append(number)
-            heed(number)
+            received.append(number)
+            react(number)
 
     return handle
 
 
-def _list_heeded() -> list[signal.Signals]:
-    # Only the main thread hears of signals, and only it may say what they do.
+def _list_handled() -> list[signal.Signals]:
+    # Only the main thread receives signals, and only it may set handlers.
     if threading.current_thread() is not threading.main_thread():
         return []
     return [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
@@ -178,11 +178,11 @@ def _is_sparks(handler: Handler) -> bool:
     return getattr(handler, "__module__", None) == "pyspark.core.context"
 
 
-def _hush() -> None:
-    """Silence all who would tell of calls that are cut off: the JVM, py4j, and PySpark's accumulators."""
-    JVM.hush()
+def _mute() -> None:
+    """Mute the JVM, py4j and PySpark's accumulators, which would print errors about interrupted calls."""
+    JVM.mute()
     logging.disable()
-    spark: Any = sys.modules.get("pyspark.core.context")  # A signal is no time to import anything.
+    spark: Any = sys.modules.get("pyspark.core.context")  # A signal handler must not import.
     context = None if spark is None else spark.SparkContext._active_spark_context
     server = getattr(context, "_accumulatorServer", None)
     if server is not None:
@@ -194,7 +194,7 @@ def _stop(stop: Callable[[], Any]) -> None:
         with suppress(Exception):
             stop()
 
-    # In a thread, for it may never end.
+    # In a thread, because it may never end.
     thread = threading.Thread(target=run, name="anabranch-stop", daemon=True)
     thread.start()
     thread.join(STOP_S)

@@ -1,4 +1,4 @@
-"""Start a local Spark session with the settings that Anabranch relies on."""
+"""The start of a Spark session with the settings that Anabranch relies on."""
 
 import os
 import re
@@ -19,16 +19,16 @@ _LOOPBACK = "127.0.0.1"
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 _FORKING = "-Djdk.lang.Process.launchMechanism=VFORK"
-"""Hadoop starts a `chmod` for each file that it writes on a local disk; this halves what that costs."""
+"""Hadoop starts a `chmod` process for each file that it writes on a local disk; this halves the cost."""
 
 _STACK = "-Xss4m"
-"""Spark strips comments from the code it generates by a regular expression that recurs with their length."""
+"""A larger stack: Spark removes comments from generated code by a regular expression that recurs on them."""
 
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Options for a JVM that lives for seconds: it does not get back what its best compiler costs, half its time."""
+"""Options for a JVM that runs for seconds, of which its best compiler would take half."""
 
 UI_PORTS = range(4040, 4057)
-"""Where Spark puts its web page: the first port that is free, of as many as it tries."""
+"""The ports that Spark tries for its web UI: it takes the first that is free."""
 
 _PATIENCE_S = 5.0
 _HOST = r"(?:[\w.-]+|\[[\da-fA-F:]+\]):\d+"
@@ -47,27 +47,27 @@ DEFAULT_SETTINGS = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
-    # Without it every batch uploads whole RocksDB files, and the change source cannot be read.
+    # Without it every batch uploads whole RocksDB files, and the change feed can't be read.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     # Fixed at the first batch of a query, so it is set where the session starts.
     "spark.sql.shuffle.partitions": "2",
-    # Time is microseconds UTC; the zone of the machine must not show in an answer.
+    # Time is microseconds UTC; the zone of the machine must not change a result.
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
-    # A local session talks to itself: no name lookup, nothing open to the network.
+    # A local session needs no name lookup and no port that is open to the network.
     "spark.driver.host": _LOOPBACK,
     "spark.driver.bindAddress": _LOOPBACK,
 }
 
 
 LOCAL_SETTINGS = {
-    # On a local disk, the usual one starts a `readlink` for each file of a checkpoint: a third of the
-    # time of an empty batch.
+    # On a local disk, the default class starts a `readlink` process for each file of a checkpoint: a
+    # third of the time of an empty batch.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
 }
-"""For a `local` master only: on a cluster, Spark itself finds out which one a file system needs."""
+"""Settings for a `local` master only: on a cluster, Spark chooses the class that a file system needs."""
 
 
 def start_session(
@@ -75,9 +75,9 @@ def start_session(
 ) -> "SparkSession":
     """Start a Spark session, or return the one that already runs in this process.
 
-    `ui=False` starts it without Spark's web page, `ui=True` with it. By default Spark's own configuration
-    decides, which has it on port 4040 or the next that is free; if none is, there is no page. `settings`
-    are Spark's own, and win over `DEFAULT_SETTINGS`: `start_session(**{"spark.ui.port": "4100"})`.
+    `ui=False` starts it without Spark's web UI, `ui=True` with it. By default Spark's own configuration
+    decides, which opens the UI on port 4040 or the next free port; if no port is free, there is no UI.
+    `settings` are Spark's own, and override `DEFAULT_SETTINGS`: `start_session(**{"spark.ui.port": "4100"})`.
     """
     try:
         from pyspark import SparkConf, SparkContext
@@ -107,18 +107,18 @@ def start_session(
             "Spark could not be started",
             where=f"master {master}",
             got=next(iter(str(error).splitlines()), type(error).__name__),
-            cure="what Spark printed above says more; `--master local[2]` needs no cluster",
+            cure="see the output of Spark above; `--master local[2]` needs no cluster",
         ) from error
-    # A session that was already there was started with someone else's logging.
+    # A session that already existed may have another log level.
     session.sparkContext.setLogLevel("ERROR")
     return session
 
 
 def check_master(master: str) -> None:
-    """Refuse a master that Spark can't have, or that does not answer, before a JVM starts."""
+    """Raise `InputError` if a master is not valid, or does not answer, before a JVM starts."""
     if not _MASTER.fullmatch(master):
         raise InputError(
-            f"{master!r} is no master of Spark",
+            f"{master!r} is not a Spark master",
             expected="local[2], local[*], spark://host:7077, yarn or k8s://https://host:port",
             got=master,
         )
@@ -126,10 +126,10 @@ def check_master(master: str) -> None:
     failures = [failure for host in hosts if (failure := _try_to_reach(host)) is not None]
     if hosts and len(failures) == len(hosts):
         raise InputError(
-            f"no master of Spark answers at {master}",
-            expected="a standalone cluster that is up",
+            f"no Spark master answers at {master}",
+            expected="a standalone cluster that is running",
             got="; ".join(failures),
-            cure="start it, or look at its address, on top of its web page; "
+            cure="start it, or check its address, at the top of its web UI; "
             "`--master local[2]` needs no cluster",
         )
 
@@ -147,7 +147,7 @@ def _require_java() -> Path:
     java_home = find_java()
     if java_home is None:
         raise MissingExtraError(
-            "Spark needs Java, and none that it runs on was found",
+            "Spark needs Java, and no version that it runs on was found",
             expected="Java 17 or 21",
             got=describe_search(),
             cure="pip install 'anabranch[java]', or set JAVA_HOME to a Java 17 or 21",
@@ -156,15 +156,15 @@ def _require_java() -> Path:
 
 
 def _prepare_environment() -> None:
-    # The JVM and the Python workers it forks read these, and only from the environment. By
-    # default workers take whatever python3 is first on the PATH.
+    # The JVM and its Python workers read these from the environment only. By default workers run
+    # the first python3 on the PATH.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = _LOOPBACK
 
 
 def _choose_ui(ui: bool | None) -> dict[str, str]:  # noqa: FBT001 - of three values
-    """Return the setting of Spark's web page; without a free port for it, Spark would not start."""
+    """Return the setting of Spark's web UI; without a free port for it, Spark would not start."""
     if ui is None:
         return {} if any(map(_is_free, UI_PORTS)) else {"spark.ui.enabled": "false"}
     if not isinstance(ui, bool):

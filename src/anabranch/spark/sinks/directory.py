@@ -1,8 +1,8 @@
-"""Sinks that take each batch once, whatever is replayed.
+"""Sinks that publish each batch exactly once, also if Spark replays it.
 
-Spark replays a batch after a crash with the same id and, because a program's answer is a function of
-its input, with the same rows. So a batch is published by one rename, and a replay of a published
-batch is read to its end, as Spark's state needs it to be, and dropped.
+Spark replays a batch after a crash with the same id and, because a program's result is a function of its
+input, with the same rows. So the sink publishes a batch by one rename. A replay of a published batch is
+computed to its end, because Spark's state needs that, and dropped.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ if TYPE_CHECKING:
 Bearable = float | str | Tolerance
 """How many events may be rejected: 100, "1%" or 0.01."""
 MOST_SAMPLES = 10_000
-"""Of how many rejected rows the reasons are counted."""
+"""The number of rejected rows whose reasons are counted."""
 LEDGER = "_ledger.json"
-"""Beside the rows of a batch; Spark does not take a name with an underscore for data."""
+"""The ledger, beside the rows of a batch. Spark ignores names that begin with an underscore."""
 OUTPUT_COLUMNS = "_output_columns.ddl"
-"""The columns of the outputs in Spark's words, by which files of JSON are read."""
+"""The columns of the outputs as a Spark DDL string, which `read_outputs` uses as the schema."""
 WATERMARKS = "_watermarks.json"
-"""How far the program and each of its channels had come with the batch."""
+"""The watermarks of the program and of each channel after the batch."""
 
 
 class Watermarks(NamedTuple):
     """The program's watermark, that of each channel, and the batch in which each moved last.
 
-    `about` has what else is known of each channel, as `eventtime.holding.Stand` says it.
+    `about` has the other fields of each channel's `ChannelStatus`.
     """
 
     program: int
@@ -68,7 +68,7 @@ class Watermarks(NamedTuple):
 
     @property
     def statuses(self) -> dict[str, ChannelStatus]:
-        """Return what is known of each channel."""
+        """Return the status of each channel."""
         about = self.about or {}
         return {
             name: ChannelStatus(time, **about.get(name, {})) for name, time in self.channels.items()
@@ -88,15 +88,18 @@ def write_directory(
 ) -> StreamingQuery:
     """Start a query that publishes each batch as a folder `output/batch=N`, exactly once.
 
-    It has folders `outputs`, `late` and `rejected`, with typed columns (`docs/result-columns.md`):
-    `read_outputs(spark, output)` reads all outputs, and so does `spark.read.parquet(f"{output}/batch=*/outputs")`.
-    Each batch also has a `_ledger.json` and a `_watermarks.json`. `name` is what Spark's monitoring calls the
-    query (default: the program's name). The query runs until it is stopped, each batch after the last, as
-    Spark's do. With `available_now` it takes what there is and ends; `trigger` has arguments of Spark's own
-    `trigger`, such as `{"processingTime": "10 seconds"}`.
-    If more events are rejected than `most_rejected`, a count or a share such as "1%", the query stops
-    with `RejectionError`, after it has published them. A folder belongs to one checkpoint, and a
-    checkpoint to one driver at a time; anything else is refused.
+    A batch has folders `outputs`, `late` and `rejected` with typed columns (`docs/result-columns.md`), a
+    `_ledger.json` and a `_watermarks.json`. `read_outputs(spark, output)` reads the outputs of all batches,
+    and so does `spark.read.parquet(f"{output}/batch=*/outputs")`.
+
+    The query runs until it is stopped, one batch after the other. With `available_now=True` it processes the
+    input that is available and ends. `trigger` has arguments of Spark's own `trigger`, such as
+    `{"processingTime": "10 seconds"}`. `format` is "parquet" (default) or "json". `name` is the name of the
+    query in Spark's monitoring (default: the program's name).
+
+    If more events are rejected than `most_rejected`, a count or a share such as "1%", the query publishes
+    them and stops with `RejectionError`. An output folder belongs to one checkpoint (else `PairingError`),
+    and a checkpoint to one driver at a time (else `BusyError`).
     """
     if format not in ("json", "parquet"):
         raise InputError(f"{format!r} is no format", expected="json or parquet", got=repr(format))
@@ -134,14 +137,14 @@ def for_each_batch(
     trigger: Mapping[str, Any] | None = None,
     most_rejected: Bearable | None = None,
 ) -> StreamingQuery:
-    """Start a query that calls `function(batch, number)` for each batch, a `Result` of frames that are no streams.
+    """Start a query that calls `function(batch, number)` for each batch, a `Result` of batch frames.
 
-    It runs until it is stopped, or with `available_now` until it has taken what there is. The batch is computed
-    once, however many of its frames are used. After a crash a batch may come again, with the same number and
-    the same `id`s. If more events are
-    rejected than `most_rejected`, the query stops after the function has had the batch. Without a
-    checkpoint it starts from the beginning each time, to try something out. `name` is what Spark's
-    monitoring calls the query, and defaults to the program's.
+    The query runs until it is stopped, or with `available_now=True` until it has processed the available
+    input. A batch is computed once, however many of its frames the function uses. After a crash the function
+    may get a batch again, with the same number and the same `id`s. If more events are rejected than
+    `most_rejected`, the query stops with `RejectionError` after the call. Without a checkpoint, each start
+    reads the input from its beginning. `name` is the name of the query in Spark's monitoring (default: the
+    program's name).
     """
     chosen = choose_trigger(trigger, available_now=available_now)
     tolerance = None if most_rejected is None else read_tolerance(most_rejected)
@@ -169,7 +172,7 @@ def for_each_batch(
 
 
 def choose_trigger(trigger: Mapping[str, Any] | None, *, available_now: bool) -> dict[str, Any]:
-    """Return the arguments of Spark's `trigger`; none of them: Spark's default, batch after batch."""
+    """Return the arguments of Spark's `trigger`; none for Spark's default, one batch after the other."""
     if trigger is not None and available_now:
         raise InputError(
             "a query has two triggers",
@@ -180,13 +183,13 @@ def choose_trigger(trigger: Mapping[str, Any] | None, *, available_now: bool) ->
 
 
 def start_writer(result: DataFrame, trigger: dict[str, Any]) -> DataStreamWriter:
-    """Return a writer of results in append mode, with a trigger."""
+    """Return a stream writer of a frame in append mode, with a trigger."""
     writer = result.writeStream.outputMode("append")
     return writer.trigger(**trigger) if trigger else writer
 
 
 def publish(result: Result, batch: int, folder: Path, format: Format) -> bool:  # noqa: A002
-    """Write a batch and make it visible by one rename; say whether it was not there before."""
+    """Write a batch and make it visible by one rename; return False if it was already published."""
     folder = resolve_path(folder, "output")
     final = folder / f"batch={batch}"
     if final.exists():
@@ -195,7 +198,7 @@ def publish(result: Result, batch: int, folder: Path, format: Format) -> bool:  
     with explain_disk(f"batch {batch}", folder), publish_folder(final) as draft:
         counts = write_rows(result, draft, format)
         for partial in draft.rglob(f"{PARTIAL}*"):
-            partial.unlink()  # Of a task that died; another one has written its part.
+            partial.unlink()  # From a task that died; its next attempt has written the file.
         _add_accounts(draft, batch, counts, format, result.columns)
     return True
 
@@ -207,14 +210,14 @@ def _add_accounts(
     format: Format,  # noqa: A002
     columns: OutputColumns,
 ) -> None:
-    """Put ledger, watermarks and the columns of outputs beside the rows of a batch."""
+    """Write the ledger, the watermarks and the columns of outputs beside the rows of a batch."""
     balance, watermarks = _sum_up(counts), _find_watermarks(counts)
     before = find_last_batch(draft.parent, before=batch)
     if before is None:
         write_nothing(draft, format, columns)
     (draft / OUTPUT_COLUMNS).write_text(columns.ddl + "\n", encoding="utf-8")
     if not counts and before is not None:
-        # Not one row came in, so no shard was heard; what they have counted still stands.
+        # Without input rows no shard has run: the counts of the batch before are still valid.
         balance, watermarks = read_ledger(before), read_watermarks(before)
     watermarks = _note_since(watermarks, None if before is None else read_watermarks(before), batch)
     (draft / LEDGER).write_text(json.dumps(balance._asdict()) + "\n", encoding="utf-8")
@@ -231,7 +234,7 @@ def judge_batch(
     *,
     ended: bool = False,
 ) -> None:
-    """Stop a run if more was rejected, up to a published batch, than it may bear."""
+    """Raise `RejectionError` if more events were rejected, up to a published batch, than tolerated."""
     ledger = read_ledger(batch)
     if not tolerance.is_exceeded(ledger, ended=ended):
         return
@@ -251,10 +254,10 @@ def read_watermarks(batch: Path) -> Watermarks:
 
 
 def read_waivers(output: str | Path) -> list[Heartbeat]:
-    """Return what a query promised on behalf of its channels, as heartbeats.
+    """Return the watermarks that a query set on behalf of its channels, as heartbeats.
 
-    It promises the watermark that was reached for a channel that joined when the query was under way, and by
-    its clock for one that was idle. With them the reference says of the same input what the query said of it.
+    A channel that joined a running query got the watermark that was reached; an idle channel got one by the
+    clock. With these heartbeats and the same input, the reference gives the same outputs as the query.
     """
     found: list[tuple[str, int, int | None]] = []
     known: dict[str, int] = {}
@@ -271,7 +274,7 @@ def read_waivers(output: str | Path) -> list[Heartbeat]:
 
 
 def list_batches(folder: str | Path) -> dict[int, Path]:
-    """Return the batches that were published into a folder, by number; refuse what looks like one."""
+    """Return the published batches of a folder by number; raise `InputError` on other names `batch=…`."""
     found: dict[int, Path] = {}
     for path in resolve_path(folder, "output").glob("batch=*"):
         number = path.name.partition("=")[2]
@@ -287,7 +290,7 @@ def list_batches(folder: str | Path) -> dict[int, Path]:
 
 
 def find_last_batch(folder: str | Path, before: int | None = None) -> Path | None:
-    """Return the last batch that was published into a folder, or the last before another."""
+    """Return the last published batch of a folder, or the last one before the number `before`."""
     numbers = list_batches(folder)
     known = [number for number in numbers if before is None or number < before]
     return numbers[max(known)] if known else None
@@ -302,7 +305,7 @@ def _sum_up(counts: list[dict[str, Any]]) -> Ledger:
 
 
 def _find_watermarks(counts: list[dict[str, Any]]) -> Watermarks:
-    # All shards that were heard know the same; those with nothing to say are not heard.
+    # All shards that report have the same watermark; shards without rows do not report.
     least = min((count["watermark"] for count in counts if "watermark" in count), default=NEVER)
     found: dict[str, int] = {}
     for count in counts:
@@ -313,9 +316,9 @@ def _find_watermarks(counts: list[dict[str, Any]]) -> Watermarks:
 
 
 def _note_since(watermarks: Watermarks, before: Watermarks | None, batch: int) -> Watermarks:
-    """Note of each channel in which batch its watermark moved last, it was heard last, and it joined."""
+    """Add the batches in which each channel's watermark moved last, it sent rows last, and it joined."""
     old = Watermarks(NEVER, {}) if before is None else before
-    stood = {
+    unmoved = {
         name: (old.since or {}).get(name, batch)
         for name, time in watermarks.channels.items()
         if old.channels.get(name) == time
@@ -325,13 +328,13 @@ def _note_since(watermarks: Watermarks, before: Watermarks | None, batch: int) -
         statuses, known = watermarks.statuses, old.statuses
         about = {
             name: {
-                **told,
+                **fields,
                 "heard": _find_heard(statuses[name], known.get(name), batch),
                 "joined_in": _find_joined(statuses[name], known.get(name), batch),
             }
-            for name, told in watermarks.about.items()
+            for name, fields in watermarks.about.items()
         }
-    since = dict.fromkeys(watermarks.channels, batch) | stood
+    since = dict.fromkeys(watermarks.channels, batch) | unmoved
     return watermarks._replace(since=since, about=about)
 
 
@@ -357,7 +360,7 @@ def _check_pair(folder: Path, checkpoint: Path) -> None:
     try:
         check_pair(folder, checkpoint)
     except PairingError:
-        refuse_damage(checkpoint)  # If files are missing, that is what to say.
+        refuse_damage(checkpoint)  # Missing files are the more precise error.
         raise
 
 
@@ -370,7 +373,7 @@ def _start(
     *,
     name: str | None = None,
 ) -> StreamingQuery:
-    """Start a query, if no other driver has its checkpoint and all is as it should be."""
+    """Start a query after all checks; raise if another driver holds its checkpoint."""
     writer = start_writer(result.packs, trigger)
     chosen = choose_name(result.session, name, result.name)
     writer = writer if chosen is None else writer.queryName(chosen)
@@ -405,5 +408,5 @@ def _start(
 
 
 def find_retained(session: SparkSession) -> int:
-    """Return how many batches of a checkpoint Spark keeps at least."""
+    """Return the least number of batches of a checkpoint that Spark keeps."""
     return int(str(session.conf.get("spark.sql.streaming.minBatchesToRetain", "100")))

@@ -1,7 +1,7 @@
-"""Observed metrics: what the ledger counts, in the progress that Spark reports of a query.
+"""Observed metrics: the counts of the ledger in the progress that Spark reports of a query.
 
-`DataFrame.observe` aggregates rows that a batch computes anyway, so it needs no job of its own. The rows
-it reads are the ledger rows of the shards, which a pack has beside it.
+`DataFrame.observe` aggregates rows that a batch computes anyway, so it needs no job of its own. It reads the
+ledger rows of the shards, which are in a column beside the packs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def observe_packs(packs: DataFrame) -> DataFrame:
 
     `input_events` and `output_rows` count a batch. `input`, `processed`, `late`, `rejected`, `shed` and
     `pending` are the ledger since the query's first start. `watermark` is null until every channel has
-    promised something, `held_back_by` is null if no channel is ahead of another.
+    a watermark; `held_back_by` is null if no channel is ahead of another.
     """
     from pyspark.sql import functions as f
 
@@ -52,5 +52,5 @@ def read_metrics(progress: Mapping[str, Any]) -> dict[str, Any]:
     if found is None:
         return {}
     values = found.asDict() if hasattr(found, "asDict") else dict(found)
-    # A batch without rows has only nulls: no shard was asked.
+    # A batch without rows has only nulls, because no shard has run.
     return values if values.get("input_events") is not None else {}

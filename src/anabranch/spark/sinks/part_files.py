@@ -1,4 +1,4 @@
-"""Publishing: each task writes its part of a batch by itself, and tells the driver only the counts."""
+"""Part files: each task writes its part of a batch, and returns only the counts to the driver."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ if TYPE_CHECKING:
 Format = Literal["json", "parquet"]
 
 FOLDERS = {"output": "outputs", "late": "late", "rejected": "rejected"}
-"""The folders of a batch, by the kind of rows that they hold."""
+"""The folders of a batch, by the kind of their rows."""
 
 
 class PublishingError(AnabranchError, RuntimeError):
-    """A batch could not be written, or is not all there. It is not committed, and nothing of it is visible."""
+    """A batch could not be written, or files of it are missing. It is not committed, and not visible."""
 
 
 @contextmanager
 def explain_disk(what: str, folder: Path | str) -> Iterator[None]:
-    """Report a failure of the disk as what could not be written, and where."""
+    """Raise `PublishingError`, with what could not be written and where, on an `OSError`."""
     try:
         yield
     except OSError as error:
         raise PublishingError(
             f"{what} can't be written",
             where=str(folder),
-            expected="a folder that the driver and all workers can write to, with room for the batch",
+            expected="a folder that the driver and all executors can write to, with space for the batch",
             got=f"{type(error).__name__}: {error}",
-            cure="mend that and start again: the batch is computed and published again",
+            cure="fix that and start again: the batch is computed and published again",
         ) from error
 
 
 def write_rows(result: Result, draft: Path, format: Format) -> list[dict[str, Any]]:  # noqa: A002
     """Write the rows of a batch into `draft/outputs`, `late` and `rejected`; return the ledger's rows.
 
-    The batch is computed once, and to its end: that is what Spark's state needs. A file that a task wrote
-    and that is not in the draft stops the batch.
+    The batch is computed once, and to its end, because Spark's state needs that. If a file that a task wrote
+    is not in the draft, the batch fails.
     """
     with explain_disk("a batch", draft):
         draft.mkdir(parents=True, exist_ok=True)
@@ -61,20 +61,20 @@ def write_rows(result: Result, draft: Path, format: Format) -> list[dict[str, An
 
 
 def check_parts(draft: Path, files: Iterable[str]) -> None:
-    """Refuse a batch of which the driver does not see every file that tasks wrote."""
+    """Raise `PublishingError` if the driver does not see every file that tasks wrote."""
     missing = sorted(name for name in files if not (draft / name).is_file())
     if missing:
         raise PublishingError(
             f"{len(missing)} files of a batch are not in the output folder",
             where=str(draft),
-            expected="a folder that is the same for the driver and all workers",
+            expected="a folder that is the same for the driver and all executors",
             got=f"no {missing[0]}, which a task wrote",
-            cure="name a folder on a file system that all of them share",
+            cure="use a folder on a file system that all of them share",
         )
 
 
 def check_format(folder: Path, format: Format) -> None:  # noqa: A002 - Spark's own word
-    """Refuse to publish in another format into a folder that holds batches."""
+    """Raise `InputError` if a folder has batches of another format."""
     for batch in sorted(folder.glob("batch=[0-9]*")):
         found = next((f for name in FOLDERS.values() for f in batch.glob(f"{name}/part-*")), None)
         if found is not None:
@@ -91,7 +91,7 @@ def check_format(folder: Path, format: Format) -> None:  # noqa: A002 - Spark's 
 
 
 def write_nothing(draft: Path, format: Format, columns: OutputColumns) -> None:  # noqa: A002
-    """Write a file without rows into each folder that has none: readers find it, and learn the columns."""
+    """Write an empty file into each folder that has no file, so that readers find the columns."""
     for kind, folder in FOLDERS.items():
         if not (draft / folder).is_dir():
             schema = columns.schema if kind == "output" else read_event_schema(kind)
@@ -121,7 +121,7 @@ def _make_writer(
             convert = columns.convert if kind == "output" else partial(convert_events, kind)
             table = pa.concat_tables(map(convert, parts))
             folder = Path(draft) / FOLDERS[kind]
-            # A task that is tried again writes the same file again.
+            # A second attempt of a task writes the same file again.
             name = f"part-{context.partitionId():05}.{format}"
             with explain_disk("a part of a batch", folder):
                 _write_file(table, folder / name, format)
@@ -143,7 +143,7 @@ def _write_file(table: pa.Table, file: Path, format: Format) -> None:  # noqa: A
     file.parent.mkdir(parents=True, exist_ok=True)
     with publish_file(file) as partial:
         if format == "parquet":
-            # What repeats is worth a dictionary; ids hardly ever do.
+            # No dictionary for ids: they hardly ever repeat.
             repeats = [name for name in table.column_names if name not in ("id", "_id")]
             pq.write_table(table, partial, use_dictionary=repeats)
             return
@@ -154,7 +154,7 @@ def _write_file(table: pa.Table, file: Path, format: Format) -> None:  # noqa: A
 
 
 def _encode_json(value: Any) -> Any:
-    """Return a value as JSON holds it; keys of a map are texts there."""
+    """Return a value that JSON can encode; keys of maps become strings."""
     if isinstance(value, dict):
         return {str(encode_value(key)): _encode_json(one) for key, one in value.items()}
     return [_encode_json(one) for one in value] if isinstance(value, list) else encode_value(value)

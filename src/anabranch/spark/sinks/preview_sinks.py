@@ -1,4 +1,4 @@
-"""Previews: sinks to try a program out with. They keep nothing, and start from the beginning."""
+"""Preview sinks: they have no checkpoint, and read the input from its beginning at each start."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 MOST_OUTPUTS = 20
-"""How many outputs of a batch are printed."""
+"""The number of outputs of a batch that are printed."""
 
 
 def write_memory(
@@ -25,8 +25,8 @@ def write_memory(
 ) -> StreamingQuery:
     """Start a query that keeps all outputs in the driver's memory, as the table `name`.
 
-    `spark.table(name)` reads it, also while the query runs. It has no checkpoint: Spark can't take up a
-    table in memory again, so each start reads the input from its beginning.
+    `spark.table(name)` reads the table, also while the query runs. The query has no checkpoint, because Spark
+    can't continue a table in memory: each start reads the input from its beginning.
     """
     writer = start_writer(result.outputs, choose_trigger(trigger, available_now=available_now))
     return writer.format("memory").queryName(name).start()
@@ -35,44 +35,47 @@ def write_memory(
 def write_console(
     result: Result,
     *,
-    tell: Callable[[str], Any] = print,
+    show: Callable[[str], Any] = print,
     most: int = MOST_OUTPUTS,
     name: str | None = None,
     available_now: bool = False,
     trigger: Mapping[str, Any] | None = None,
 ) -> StreamingQuery:
-    """Start a query that prints the outputs of each batch, and how many rows of other kinds it has.
+    """Start a query that prints the outputs of each batch, and the counts of late and rejected events.
 
-    `name` is what Spark's monitoring calls the query, and defaults to the program's.
+    `show` is called with the text of each batch (default: `print`), which has at most `most` outputs. `name`
+    is the name of the query in Spark's monitoring (default: the program's name).
     """
 
-    def show(batch: Result, number: int) -> None:
+    def show_batch(batch: Result, number: int) -> None:
         counts = {row.kind: row["count"] for row in batch.rows.groupBy("kind").count().collect()}
         outputs = batch.rows.where("kind = 'output'").orderBy("time", "id").limit(most).collect()
         rows = [(row.time, row.type, row.channel, json.loads(row.value)) for row in outputs]
-        tell(describe_outputs(number, rows, counts))
+        show(describe_outputs(number, rows, counts))
 
-    return for_each_batch(result, show, name=name, available_now=available_now, trigger=trigger)
+    return for_each_batch(
+        result, show_batch, name=name, available_now=available_now, trigger=trigger
+    )
 
 
 def describe_outputs(
     batch: int, rows: Iterable[tuple[int, str, str, Any]], counts: dict[str, int]
 ) -> str:
-    """Return the outputs of a batch as people read them.
+    """Return the outputs of a batch as a text table.
 
     >>> print(describe_outputs(3, [(5, "Read", "reads", [7, 3])], {"output": 2, "late": 1}))
     batch 3  2 outputs, 1 late, 0 rejected
-      time  event type   channel  output
-         5  Read  reads   [7, 3]
+      time  type  channel  output
+         5  Read  reads    [7, 3]
       … and 1 more
     """
-    emitted = counts.get("output", 0)
+    outputs = counts.get("output", 0)
     rest = f"{counts.get('late', 0):,} late, {counts.get('rejected', 0):,} rejected"
-    lines = [f"batch {batch}  {emitted:,} output{'' if emitted == 1 else 's'}, {rest}"]
+    lines = [f"batch {batch}  {outputs:,} output{'' if outputs == 1 else 's'}, {rest}"]
     table = [("time", "type", "channel", "output"), *(tuple(map(str, row)) for row in rows)]
     if len(table) > 1:
         first, second, third = (max(len(row[place]) for row in table) for place in range(3))
         lines += [f"  {a:>{first}}  {b:<{second}}  {c:<{third}}  {d}" for a, b, c, d in table]
-    if emitted >= len(table):
-        lines.append(f"  … and {emitted - len(table) + 1:,} more")
+    if outputs >= len(table):
+        lines.append(f"  … and {outputs - len(table) + 1:,} more")
     return "\n".join(lines)

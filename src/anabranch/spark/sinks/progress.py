@@ -1,7 +1,7 @@
-"""Progress: one line per batch of a running query, and why a query failed.
+"""Progress: one line per batch of a running query, and the reason why a query failed.
 
-Everything is read: what Spark keeps of a query's last batches, and what the directory sink publishes
-with each of them. Nothing is registered with the session, and nothing slows the query down.
+This module only reads: Spark's progress of a query's last batches, and the files that the directory sink
+publishes with each of them. It registers nothing with the session, and does not slow the query down.
 """
 
 from __future__ import annotations
@@ -43,14 +43,15 @@ _THEIRS = re.compile(r"^\s*(?:at \S+\(|Traceback|File \"|\.\.\. \d+ more|Caused 
 
 
 class QueryError(AnabranchError, RuntimeError):
-    """A query on Spark stopped; what it had published before stays."""
+    """A query on Spark failed; the batches that it published before remain."""
 
 
 class Batch(NamedTuple):
-    """What a batch did.
+    """The progress of a batch.
 
-    `rows` counts events, or Spark's input rows where a query reports no metrics of ours. The ledger is
-    there if it does, or once `write_directory` has published the batch; then watermarks are there, too.
+    `rows` counts events, or Spark's input rows if the query does not report Anabranch's metrics. `ledger` is
+    set if the query reports them or `write_directory` has published the batch, `watermarks` only in the
+    latter case.
     """
 
     number: int
@@ -65,7 +66,7 @@ class Batch(NamedTuple):
 
 
 def describe_progress(query: StreamingQuery, *, output: str | Path | None = None) -> str:
-    """Return what a query's last batch did; `output` is where `write_directory` publishes it."""
+    """Return the progress of a query's last batch in one line; `write_directory` publishes to `output`."""
     recent = [progress for progress in query.recentProgress if _has_run(progress)]
     if not recent:
         return "no batch yet"
@@ -74,28 +75,28 @@ def describe_progress(query: StreamingQuery, *, output: str | Path | None = None
 
 def follow(
     query: StreamingQuery,
-    tell: Callable[[str], Any],
+    show: Callable[[str], Any],
     *,
     output: str | Path | None = None,
     interval_s: int = INTERVAL_S,
 ) -> None:
-    """Wait for a query to end, and tell of each batch, in one line, when it is done.
+    """Wait for a query to end, and call `show` with one line for each batch when it is done.
 
-    A query that fails ends in `QueryError`, in `ConservationError` if events went missing, or in
-    `RejectionError` if too many were rejected. Ctrl-C and SIGTERM stop the query first, and then do what
-    they always do: Ctrl-C ends in KeyboardInterrupt. A second one kills this process and its JVM.
+    If the query fails, `follow` raises `QueryError`, `ConservationError` if events are missing, or
+    `RejectionError` if too many were rejected. Ctrl-C and SIGTERM first stop the query, and then have their
+    usual effect: Ctrl-C raises `KeyboardInterrupt`. A second signal kills this process and its JVM.
     """
     for batch in watch(query, output=output, interval_s=interval_s):
-        tell(describe_batch(batch))
+        show(describe_batch(batch))
 
 
 def watch(
     query: StreamingQuery, *, output: str | Path | None = None, interval_s: int = INTERVAL_S
 ) -> Iterator[Batch]:
-    """Yield each batch of a query when it is done, until the query ends; fail as `follow` does."""
+    """Yield each batch of a query when it is done, until the query ends; raise as `follow` does."""
     from pyspark.errors import StreamingQueryException
 
-    told, first = -1, find_first(query)
+    seen, first = -1, find_first(query)
     over = False
     recent: list[Any] = []
     while not over:
@@ -106,8 +107,8 @@ def watch(
                 raise keep_trace(explain_failure(str(error)), str(error)) from error
             recent = query.recentProgress
         for progress in recent:
-            if progress["batchId"] > told and _has_run(progress):
-                told = progress["batchId"]
+            if progress["batchId"] > seen and _has_run(progress):
+                seen = progress["batchId"]
                 yield read_batch(progress, output, first)
 
 
@@ -118,7 +119,7 @@ def _has_run(progress: Mapping[str, Any]) -> bool:
 
 
 def find_first(query: StreamingQuery) -> int:
-    """Return the number under which a query publishes its first batch: a restored one counts on."""
+    """Return the number of a query's first published batch; a restored query continues the old numbers."""
     from anabranch.spark.checkpoint.state_values import find_checkpoint
 
     if not hasattr(query, "_jsq"):
@@ -126,13 +127,13 @@ def find_first(query: StreamingQuery) -> int:
     try:
         return read_begin(resolve_path(find_checkpoint(query), "checkpoint")).first
     except InputError:
-        return 0  # Elsewhere; only local checkpoints are made from savepoints.
+        return 0  # Not local; only local checkpoints are made from savepoints.
 
 
 def read_batch(
     progress: Mapping[str, Any], folder: str | Path | None = None, first: int = 0
 ) -> Batch:
-    """Return what a batch did, from Spark's progress of it and from what was published with it.
+    """Return the progress of a batch, from Spark's progress and from the files that were published with it.
 
     Spark counts the batches of a checkpoint from 0, and they are published from `first` on.
     """
@@ -156,7 +157,7 @@ def read_batch(
 
 
 def _count_rows(progress: Mapping[str, Any], metrics: dict[str, Any]) -> tuple[int, float]:
-    """Return how many events a batch had, and how many a second; else rows, which may be envelopes."""
+    """Return the number of events of a batch and the rate per second; or of rows, which may be envelopes."""
     rate = progress.get("processedRowsPerSecond") or 0.0
     if "input_events" not in metrics:
         return progress["numInputRows"], rate
@@ -169,7 +170,7 @@ def _find_ledger(metrics: dict[str, Any]) -> Ledger | None:
 
 
 def describe_batch(batch: Batch) -> str:
-    """Say what a batch did: rows, rates, the ledger, the state, the watermark and who holds it back.
+    """Return one line on a batch: rows, rate, ledger, state, watermark, and the channels that hold it back.
 
     The ledger counts everything since the query's first start.
     """
@@ -191,7 +192,7 @@ def describe_batch(batch: Batch) -> str:
 
 
 def describe_watermarks(watermarks: Watermarks, batch: int | None = None) -> str:
-    """Say how far the channels have come, who holds the others back, why, and since which batch.
+    """Return the watermarks in one line: which channel holds the others back, why, and since which batch.
 
     >>> describe_watermarks(Watermarks(4, {"north": 9, "south": 4}))
     'watermark 4, held back by south; north 9'
@@ -215,17 +216,17 @@ def describe_watermarks(watermarks: Watermarks, batch: int | None = None) -> str
     )
     if not fast or least == FOREVER:
         return f"watermark {name_time(least)}{joined}"
-    stood = {name: number for name, number in (since or {}).items() if number != batch}
+    unmoved = {name: number for name, number in (since or {}).items() if number != batch}
     held = []
     for name in slow:
         why = "" if about is None else explain_hold(statuses[name], batch)
         if why.startswith("silent"):
             held.append(f"{name}, {why}")
             continue
-        when = f" since batch {stood[name]}" if batch is not None and name in stood else ""
+        when = f" since batch {unmoved[name]}" if batch is not None and name in unmoved else ""
         held.append(f"{name}{when} ({why})" if why else f"{name}{when}")
-    # The others are ahead, so whoever is not among them has not been heard of.
-    names = ", ".join(held) or "a channel that has brought nothing yet"
+    # All known channels are ahead, so a channel that has sent nothing holds the watermark back.
+    names = ", ".join(held) or "a channel that has sent nothing yet"
     return f"watermark {name_time(least)}, held back by {names}; {', '.join(fast)}{joined}"
 
 
@@ -235,9 +236,9 @@ def find_slowest(watermarks: Watermarks) -> list[str]:
 
 
 def explain_failure(text: str) -> AnabranchError:
-    """Find in what Spark says of a failed query what a user has to know.
+    """Return the error that made a query fail, from the text of Spark's exception.
 
-    An error of ours comes wrapped in stack traces of Python and of the JVM; it is the last one.
+    An error of Anabranch is wrapped in stack traces of Python and of the JVM; it is the last one in the text.
     """
     lines = text.splitlines()
     for place in range(len(lines) - 1, -1, -1):
@@ -254,7 +255,7 @@ def explain_failure(text: str) -> AnabranchError:
 
 
 def _find_raised(lines: list[str]) -> tuple[Location | None, str | None]:
-    """Return the last Python exception of a text, and the line of the user's own that raised it."""
+    """Return the last Python exception of a text, after the line of the user's program that raised it."""
     starts = [place for place, line in enumerate(lines) if "Traceback (most recent call" in line]
     if not starts:
         return None, None
@@ -272,7 +273,7 @@ def _find_raised(lines: list[str]) -> tuple[Location | None, str | None]:
 
 
 def keep_trace(error: AnabranchError, text: str) -> AnabranchError:
-    """Keep what Spark printed of a failure in a file, and note its name with the error."""
+    """Write Spark's text of a failure into a file, and add the name of the file to the error as a note."""
     number, name = tempfile.mkstemp(prefix="anabranch-failure-", suffix=".log")
     with os.fdopen(number, "w", encoding="utf-8", errors="replace") as file:
         file.write(text)
@@ -289,7 +290,7 @@ _LOOK = "run it again without --master: the reference names the event and the li
 
 
 def _read_on(lines: list[str]) -> list[str]:
-    """Return the rows of our own error: at, expected, got, to do."""
+    """Return the rows of an Anabranch error: at, expected, got, to do."""
     rows: list[str] = []
     for line in lines:
         if not re.match(r"^\s+(?:at|expected|got|to do):|^ {12}\S", line):
@@ -306,7 +307,7 @@ def _describe_ledger(ledger: Ledger) -> str:
 
 
 def name_size(size: float) -> str:
-    """Return a number of bytes as a person would say it."""
+    """Return a number of bytes with its unit: B, kB, MB or GB."""
     for unit in ("B", "kB", "MB"):
         if size < 1000:
             return f"{size:,.0f} {unit}"

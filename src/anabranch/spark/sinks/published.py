@@ -1,7 +1,7 @@
-"""Published results: what `write_directory` has written into a folder, as frames.
+"""Published results: the rows that `write_directory` has written into a folder, as data frames.
 
-A batch is one folder, which becomes visible at once. So a reader sees whole batches only, also while the
-query runs.
+A batch is one folder, which becomes visible by one rename. So a reader sees only whole batches, also while
+the query runs.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _BATCH = re.compile(r"(^|, )`batch` ", re.IGNORECASE)
 
 
 def read_outputs(spark: SparkSession, folder: str | Path) -> DataFrame:
-    """Return the outputs that were published into a folder, and the `batch` of each.
+    """Return the outputs that were published into a folder, with the number of their `batch`.
 
-    Outputs that have a field `batch` themselves are returned without our column of that name.
+    The column `batch` is left out if outputs have a field of that name.
     """
     last = max(_list_published(folder).items())[1]
     ddl = (last / OUTPUT_COLUMNS).read_text(encoding="utf-8").strip()
@@ -34,12 +34,12 @@ def read_outputs(spark: SparkSession, folder: str | Path) -> DataFrame:
 
 
 def read_late(spark: SparkSession, folder: str | Path) -> DataFrame:
-    """Return the late events that were published into a folder, and the `batch` of each."""
+    """Return the late events that were published into a folder, with the number of their `batch`."""
     return _read(spark, folder, FOLDERS["late"], LATE)
 
 
 def read_rejected(spark: SparkSession, folder: str | Path) -> DataFrame:
-    """Return what was rejected and published into a folder, and the `batch` of each."""
+    """Return the rejected events that were published into a folder, with the number of their `batch`."""
     return _read(spark, folder, FOLDERS["rejected"], REJECTED)
 
 
@@ -49,7 +49,7 @@ def _read(spark: SparkSession, folder: str | Path, kind: str, ddl: str) -> DataF
     files = (file for place in places for file in place.glob("part-*"))
     suffix = next((file.suffix.lstrip(".") for file in files), "parquet")
     reader = spark.read.schema(ddl)
-    if not _BATCH.search(ddl):  # Else an output has a field of that name.
+    if not _BATCH.search(ddl):  # Unless outputs have a field of that name.
         # With its scheme: Spark may have another default file system.
         base = f"file://{resolve_path(folder, 'output')}"
         reader = spark.read.schema(f"{ddl}, batch int").option("basePath", base)

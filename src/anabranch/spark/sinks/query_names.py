@@ -1,4 +1,4 @@
-"""Query names: what Spark's monitoring calls a query. By default, the name of its program."""
+"""Names of queries in Spark's monitoring: by default, the name of the program."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def choose_name(session: SparkSession, name: str | None, usual: str | None) -> str | None:
-    """Return the name for a query: the one asked for, or that of the program.
+    """Return the name for a query: `name`, or that of the program.
 
-    Spark allows one active query of a name. A name that was asked for and is taken is refused; to the name
-    of a program a number is added: `balances`, `balances-2`, `balances-3`.
+    Spark allows one active query of a name. If `name` is taken, raise `InputError`. If the name of the
+    program is taken, add a number: `balances`, `balances-2`, `balances-3`.
     """
     taken = _list_names(session)
     if name is not None:

@@ -1,4 +1,4 @@
-"""Counts of what a query rejected: by the kind of the reason, and by event type."""
+"""Counts of rejected events: by the kind of the reason, and by event type."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MOST_KINDS = 1000
-"""How many kinds of reasons are counted; of further ones, none is frequent."""
+"""The number of kinds of reasons that are counted; further kinds are rare."""
 
 
 def sample_reasons(rejected: DataFrame) -> list[Sample]:
@@ -43,7 +43,7 @@ def sample_reasons(rejected: DataFrame) -> list[Sample]:
 def count_raised(
     late: DataFrame, rejected: DataFrame, job: Job
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Return, by event type, on how many events a function raised, and how many more did not come to it.
+    """Return, by event type, on how many events a function raised, and how many did not reach the function.
 
     The latter are late, or rejected for another reason.
     """
@@ -63,10 +63,10 @@ def count_raised(
 
 
 def count_processed(job: Job, raised: dict[str, int], others: dict[str, int]) -> dict[str, int]:
-    """Return how many events of each type were processed; it stops at the first of each.
+    """Return how many events of each type in `raised` were processed, counted until each type has one.
 
-    Shards count events, not their types. So files are read again, as far as it takes, and only if a function
-    raised and its event type is not the only one.
+    Shards count events, not their types. So this reads the files again, up to the first processed event of
+    each type, and is called only if a function raised and its event type is not the only one.
     """
     left = Counter(
         {event_type: count + others.get(event_type, 0) for event_type, count in raised.items()}

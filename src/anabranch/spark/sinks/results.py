@@ -1,7 +1,7 @@
-"""Results: what a query gives, as frames of their own: outputs, late events, rejected events, the ledger.
+"""Results of a query as data frames: outputs, late events, rejected events and the ledger.
 
-Inside, a query's rows travel in packs, many in one row of Spark's. Frames are made of them in tasks, column by
-column; a sink of ours takes the packs as they are.
+Inside a query, rows travel in packs: many result rows in one row of Spark. Tasks convert them to frames,
+column by column. The sinks of Anabranch read the packs directly.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ _Batches = Iterator["pa.RecordBatch"]
 
 @dataclass(frozen=True)
 class Result:
-    """What a program gives of its sources. `outputs` is what you write with `writeStream`, or collect.
+    """The result of a program on its sources: the data frames `outputs`, `late`, `rejected` and `ledger`.
 
-    `docs/result-columns.md` has the columns of each frame. Each frame that is started by itself is a query
-    of its own; `write_directory` and `for_each_batch` write all of them in one.
+    Write `outputs` with `writeStream`, or collect it if the sources are bounded. Each frame that you start is
+    a query of its own; `write_directory` and `for_each_batch` write all frames in one query.
+    `docs/result-columns.md` lists the columns of each frame.
     """
 
     packs: DataFrame = field(repr=False)
@@ -47,47 +48,47 @@ class Result:
 
     @property
     def outputs(self) -> DataFrame:
-        """Return the outputs: id, time, op, and their fields in columns of their own types.
+        """Return the outputs: id, time, op, and their fields in typed columns.
 
-        An output that is no record is in the column `value`. Of several types each has a column of its
-        own, and of outputs whose type is not known `value` is JSON.
+        An output that is not a record is in the column `value`. If a program has several output types, each
+        has a column of its own. If the type of outputs is unknown, `value` is JSON.
         """
         return self._show_outputs(self.columns)
 
     @property
     def late(self) -> DataFrame:
-        """Return the events that came too late, each with its `distance` behind its channel's watermark."""
+        """Return the events that arrived too late, with their `distance` behind their channel's watermark."""
         return self._show("late", KINDS["late"], lambda rows: convert_events("late", rows))
 
     @property
     def rejected(self) -> DataFrame:
-        """Return what could not be used, with the reason, and as it came."""
+        """Return the events that could not be used, with the `reason` and the `raw` input."""
         return self._show(
             "rejected", KINDS["rejected"], lambda rows: convert_events("rejected", rows)
         )
 
     @property
     def ledger(self) -> DataFrame:
-        """Return what each operator has counted, as JSON; batch after batch, counts of everything so far."""
+        """Return the counts of each operator as JSON, with each batch, since the query's first start."""
         return self._show("ledger", KINDS["ledger"], lambda rows: convert_events("ledger", rows))
 
     @property
     def rows(self) -> DataFrame:
-        """Return the rows inside of a query, of every kind, as `result_rows.COLUMNS` has them."""
+        """Return the result rows of every kind, with the columns of `result_rows.COLUMNS`."""
         return self.packs.mapInArrow(_unpack_rows, COLUMNS)
 
     @property
     def is_streaming(self) -> bool:
-        """Say whether the frames are streams."""
+        """Return whether the frames are streams."""
         return self.packs.isStreaming
 
     @property
     def session(self) -> SparkSession:
-        """Return the session that the frames belong to."""
+        """Return the Spark session of the frames."""
         return self.packs.sparkSession
 
     def select(self, output_type: Any) -> DataFrame:
-        """Return the outputs of one of several types, with their fields as columns."""
+        """Return the outputs of one of the program's output types, with their fields as columns."""
         names = [type_.name for type_ in self.types.types]
         wanted = getattr(output_type, "__name__", None)
         for number, type_ in enumerate(self.types.types):
@@ -123,7 +124,7 @@ class Result:
 
 
 def pack_rows(rows: DataFrame) -> DataFrame:
-    """Return result rows in packs."""
+    """Return a frame of result rows as packs."""
 
     def pack_all(batches: _Batches) -> _Batches:
         import pyarrow as pa

@@ -1,4 +1,4 @@
-"""A clock as a source: ticks of Spark's rate channel, which are the same when a batch is repeated."""
+"""A clock as a source: ticks of Spark's rate source, which are the same if a batch is repeated."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 
 
 class Clock(Frame):
-    """A source of `Tick`s, one every `every_s` seconds, also for the time that a query was down.
+    """A source of `Tick`s, one every `every_s` seconds, including the time in which a query was down.
 
-    Times are microseconds UTC, or whole numbers of `unit_us` microseconds: 1_000_000 for seconds. The time of
-    the first tick is kept in the checkpoint, and each later one is counted from it.
+    The time of a tick is in units of `unit_us` microseconds since the epoch, UTC: 1 (default) for
+    microseconds, 1_000_000 for seconds. The checkpoint keeps the time of the first tick; later ones are
+    counted from it.
     """
 
     def __init__(

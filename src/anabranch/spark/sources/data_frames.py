@@ -1,4 +1,4 @@
-"""A data frame of Spark's as a source."""
+"""A Spark data frame as a source."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class Frame(Source):
     """A data frame as a source: `Frame(frame, event=Txn, seq="offset", lateness=5)`.
 
-    A streaming frame is a stream, any other the whole input. The options are those of `Source`, which all
-    sources share; the default of `channel` is the name of the event type.
+    A streaming frame is an unbounded source; any other frame is the whole input. The options are those of
+    `Source`, which all sources share. The default of `channel` is the name of the event type.
     """
 
     frame: DataFrame
@@ -33,5 +33,5 @@ class Frame(Source):
 
     @property
     def is_stream(self) -> bool:
-        """Return whether the frame is a streaming one."""
+        """Return whether the frame is a streaming frame."""
         return bool(self.frame.isStreaming)

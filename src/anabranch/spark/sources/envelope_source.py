@@ -1,7 +1,7 @@
-"""The fused source: all folders of a run as one channel of Spark's, which brings envelopes.
+"""The envelope source: all folders of a run as one Spark data source, whose rows are envelopes.
 
-Spark asks it what is new, and for tasks; each task reads its files with Arrow and sends them to the shards
-as columns. No row is ever built in between.
+Spark asks it for the next offset and for partitions. Each task reads its files with Arrow and sends them to
+the shards as columns, without building rows.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def make_source(job: Job, tasks: int, name: str) -> type[DataSource]:
-    """Return the channel of a job's folders; Spark knows a channel by its class."""
+    """Return the data source of a job's folders, as a class, because Spark registers classes."""
 
     class FusedSource(DataSource):
         @classmethod
@@ -57,7 +57,7 @@ def make_source(job: Job, tasks: int, name: str) -> type[DataSource]:
 
 
 class _FilePart(InputPartition):
-    """The files that one task reads, by folder, and what it may rely on."""
+    """The files that one task reads, by folder, and the look-ahead of the batch."""
 
     def __init__(self, files: dict[int, list[Found]], look_ahead: LookAheadResult | None) -> None:
         super().__init__(files)
@@ -78,16 +78,16 @@ class FusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._look_ahead_reader = LookAheadReader(job) if can_look_ahead(job) else None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Begin before the first file."""
+        """Return the offset before the first file."""
         return self._write([Taken() for _ in self._folders], LookAheadState({}))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Remember what there is now: nothing beyond it will be read."""
+        """Note the last file of each folder; later ones are not read."""
         names = [list_names(folder.files) for folder in self._folders]
         self._until = [found[-1] if found else "" for found in names]
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Return the next files of each folder, as many as a batch takes."""
+        """Return the offset after the next files of each folder, at most `files_per_batch`."""
         taken, seen_ahead = self._read(start)
         if not self._checked:
             for folder, so_far in zip(self._folders, taken, strict=True):
@@ -107,11 +107,11 @@ class FusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._write([so_far.after(files[n]) for n, so_far in enumerate(taken)], seen_ahead)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
-        """Return how many files there were when the folders were last listed, for Spark's progress."""
+        """Return the number of files at the last listing of the folders, for Spark's progress."""
         return self._latest or None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Deal a batch's files out to tasks, the largest first."""
+        """Distribute the files of a batch to tasks, the largest first."""
         (before, known), (after, seen_ahead) = self._read(start), self._read(end)
         files = {
             place: list_batch(folder.files, a, b)
@@ -165,7 +165,7 @@ class BatchReader(DataSourceReader):
         self._inner = FusedReader(job, tasks)
 
     def partitions(self) -> list[InputPartition]:
-        """Deal all files out to tasks."""
+        """Distribute all files to tasks."""
         files = [list_files(folder.files, Taken()) for folder in self._job.folders]
         end = write_offset(
             self._job.folders, [Taken().after(found) for found in files], LookAheadState({})
@@ -180,7 +180,7 @@ class BatchReader(DataSourceReader):
 def write_offset(
     folders: Sequence[Folder], taken: Sequence[Taken], seen_ahead: LookAheadState
 ) -> dict[str, Any]:
-    """Return how far folders have been read, as JSON has it."""
+    """Return the offset of folders, which JSON can encode: how far each has been read."""
     files = {str(place): so_far._asdict() for place, so_far in enumerate(taken)}
     names = [list(folder.known_by) for folder in folders]
     return {**files, "names": names, "seen_ahead": seen_ahead.write()}
@@ -189,12 +189,12 @@ def write_offset(
 def read_offset(
     folders: Sequence[Folder], offset: Mapping[str, Any]
 ) -> tuple[list[Taken], LookAheadState]:
-    """Return how far each folder has been read: a folder is known by its channels, a new one begins."""
+    """Return how far each folder has been read. A folder is found by its channels; a new one begins."""
     seen_ahead = LookAheadState.read(offset["seen_ahead"])
     read = [Taken(**offset[place]) for place in sorted(filter(str.isdecimal, offset), key=int)]
     names = offset.get("names")
     if names is None or len(folders) == len(read) == 1:
-        # An earlier build knew folders by their places.
+        # An earlier build found folders by their position.
         return read + [Taken()] * (len(folders) - len(read)), seen_ahead
     known = {name: so_far for found, so_far in zip(names, read, strict=True) for name in found}
     taken = [

@@ -1,7 +1,7 @@
-"""Origins: the channels that Spark sees in sources, and where the files of each are now.
+"""Origins: Spark's own streaming sources in the sources of a run, and the folders of their files.
 
-A channel of files notes the whole path of each file that it has read. If its folder has moved, to another
-machine say, what it has noted must move too, or it would look for them where they are not.
+A file source of Spark logs the whole path of each file that it has read. If its folder was moved, for example
+to another machine, the paths in the log must be changed, or Spark would not find the files.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from anabranch.spark.sources.data_frames import Frame
 
 
 class Origin(NamedTuple):
-    """One of Spark's channels: the folder of files that it reads, if it is one on this machine."""
+    """One of Spark's streaming sources: the folder that it reads, if it reads one on this machine."""
 
     folder: Path | None
 
 
 def list_origins(sources: Sequence[Source]) -> list[Origin]:
-    """Return the channels in Spark's order: each stream of a frame, then all `Files` as one."""
+    """Return the origins in Spark's order: each stream of a frame, then all `Files` as one."""
     found = [
         origin
         for source in sources
@@ -51,11 +51,11 @@ def _find_folder(path: str) -> Path | None:
     try:
         return resolve_path(path, "input")
     except InputError:
-        return None  # Spark reads it from elsewhere; there is nothing here that could have moved.
+        return None  # Not on this machine, so it has not moved.
 
 
 def move_log(text: str, folder: Path) -> str:
-    r"""Return the log of a channel of files as if they had been read from another folder.
+    r"""Return the log of a file source as if its files had been read from another folder.
 
     >>> move_log('v1\n{"path":"file:///old/a.json","batchId":0}', Path("/new"))
     'v1\n{"path":"file:///new/a.json","batchId":0}'
@@ -63,7 +63,7 @@ def move_log(text: str, folder: Path) -> str:
     version, *lines = text.split("\n")
     paths = {json.loads(line)["path"].rpartition("/")[0] for line in lines if line}
     if len(paths) != 1:
-        return text  # Files of several folders: who is to say which of them has moved where?
+        return text  # With several folders, it is unknown which of them has moved where.
     (old,) = paths
     new = folder.absolute().as_uri()
     return "\n".join([version, *(line.replace(f'"{old}/', f'"{new}/', 1) for line in lines)])

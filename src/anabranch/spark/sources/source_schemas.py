@@ -1,4 +1,4 @@
-"""The schemas of sources, checked when a run is made: as Spark's analysis would, before the first row."""
+"""Checks of the schemas of sources when a run is created, before the first row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def check_program(program: object) -> None:
-    """Refuse to run anything but a program."""
+    """Raise `InputError` if the first argument of `run` is not a program."""
     if not isinstance(program, Program):
         raise InputError(
             "run() takes a program first",
@@ -30,7 +30,7 @@ def check_program(program: object) -> None:
 
 
 def check_sources(program: Program, sources: Iterable[Source]) -> None:
-    """Refuse a source of which no row could become an event, by the schema of its frame or files."""
+    """Raise `InputError` if the schema of a source shows that none of its rows can become an event."""
     for source in sources:
         event_types = _list_event_types(program, source)
         if isinstance(source, Files):
@@ -78,12 +78,12 @@ def _check_frame(source: Source, frame: DataFrame, event_types: list[EventType])
 
 
 def _read_schema(frame: DataFrame) -> pa.Schema | None:
-    """Return a frame's schema as Arrow has it; None if a type of it has no counterpart there."""
+    """Return the Arrow schema of a frame; None if Arrow has no counterpart of one of its types."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     try:
         return to_arrow_schema(frame.schema, timezone="UTC")
-    except Exception:  # noqa: BLE001 - Spark names such a type itself when the query starts
+    except Exception:  # noqa: BLE001 - Spark reports such a type itself when the query starts
         return None
 
 
