@@ -116,7 +116,7 @@ REASONS = {
     3: "field 'time' of Put: expected int, got \"2026-02-30\" (text)",
     4: "not JSON: Expecting property name enclosed in double quotes: line 1 column 3 (char 2)",
     5: "not UTF-8: byte 1 is 0xff",
-    7: "the text takes 5,062 bytes; at most 2,000 are taken (max_record_bytes)",
+    7: "the text takes 5,064 bytes; at most 2,000 are taken (max_record_bytes)",
     8: "on Put: ValueError: this text can't be swallowed (test_bad_input.py:29)",
     9: "time 9000 is 8996 ahead of the channel; at most 100",
 }
@@ -153,7 +153,7 @@ def test_whatever_is_wrong_with_a_line_the_line_is_kept(spark, tmp_path):
             assert json.loads(found[reason]) == {n: fields[n] for n in ("time", "text")}
         else:
             assert found[reason] == (
-                line if len(line) < 2000 else f"{line[:2000]}… (5,062 characters)"
+                line if len(line) < 2000 else f"{line[:2000]}… (5,064 characters)"
             )
     outputs = {row.seq: json.loads(row.value) for row in rows if row.kind == "output"}
     assert outputs == {0: 0, 7: 1}

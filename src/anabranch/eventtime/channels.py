@@ -47,7 +47,7 @@ class Channel:
 
     `lateness` is how far an event may lie behind the largest time seen and still be on time; 0
     means in order, equal times allowed. It is a duration (`"5 s"`, a `timedelta`) where times are
-    datetimes, and an integer where they are integers, as is `ahead`. None means that only heartbeats move the watermark, and an
+    datetimes, and an integer where they are integers, as is `max_ahead`. None means that only heartbeats move the watermark, and an
     `Estimated` one is learnt from the channel's own disorder. With `unique_times` no two events have one
     time, so that each event moves the watermark up to itself. An event more than `max_ahead` beyond the
     largest time seen or promised is rejected: it would drag the watermark into the future and make
@@ -71,7 +71,7 @@ class Channel:
     )
     unique_times: bool = False
     max_ahead: SpanField[None] = SpanField(
-        "ahead of channel {name!r}", least=0, default=None, also=(type(None),), error=InputError
+        "max_ahead of channel {name!r}", least=0, default=None, also=(type(None),), error=InputError
     )
     idle_after_s: SecondsField = SecondsField("idle_after_s of channel {name!r}")
     order: Order = "time"
@@ -113,7 +113,7 @@ class Channel:
 
 
 def check_units(program: Program, channels: Iterable[Channel]) -> None:
-    """Refuse channels whose lateness or `ahead` is not in the unit of a program's event times."""
+    """Refuse channels whose lateness or `max_ahead` is not in the unit of a program's event times."""
     check_spans(
         (span for channel in channels for span in list_spans(channel)),
         timestamped=program.timestamped,

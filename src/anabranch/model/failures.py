@@ -100,7 +100,7 @@ def note_place(error: BaseException, where: Location | None) -> None:
 
 
 def _find_place(error: BaseException) -> str | None:
-    return locate(error.__traceback__) or getattr(error, _WHERE, None) or _read_place(error)
+    return locate(error.__traceback__) or _read_place(error) or getattr(error, _WHERE, None)
 
 
 def was_raised(reason: str, event_type: str | None) -> bool:

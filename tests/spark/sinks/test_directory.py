@@ -273,7 +273,7 @@ def test_the_console_shows_outputs_and_counts_the_rest(spark, tmp_path):
     assert told[:2] == [f"batch {number}  0 outputs, 0 late, 1 rejected" for number in (0, 1)]
     assert told[2].splitlines() == [
         "batch 2  3 outputs, 0 late, 1 rejected",
-        "  time  event type  channel  output",
+        "  time  type  channel  output",
         "     1  Put  s       0",
         "     4  Put  s       1",
         "  … and 1 more",

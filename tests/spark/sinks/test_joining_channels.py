@@ -19,6 +19,7 @@ from anabranch.spark.checkpoint.file_manifest import MANIFEST
 from anabranch.spark.sinks.directory import read_ledger, read_waivers, read_watermarks
 from anabranch.spark.sinks.progress import describe_watermarks
 from anabranch.state import Count, Sum
+from tests.microbatch.streams import read_published
 from tests.microbatch.test_microbatches import expected_rows
 from tests.spark.sinks.test_directory import Put, lengths, outputs, put, write
 
@@ -100,7 +101,7 @@ def test_a_folder_joins_after_a_crash_and_the_reference_with_the_record_agrees(
     last = read_watermarks(out / "batch=3")
     assert (last.statuses["c"].joined, last.statuses["c"].joined_in, last.program) == (32, 2, 64)
 
-    rows = spark.read.parquet(str(out)).collect()
+    rows = read_published(out, windows)
     late = sorted((row.time, row.reason) for row in rows if row.kind == "late")
     assert late == [
         (8, "24 behind the watermark at which its channel joined"),
@@ -177,7 +178,7 @@ def test_a_channel_in_a_column_joins_unless_a_batch_without_it_is_unfinished(spa
     write(tmp_path / "in", *later, first=2)
     texts.start([texts.source("in", CHANNELS)])
     assert read_watermarks(out / "batch=3").statuses["c"].joined == 19
-    rows = spark.read.parquet(str(out)).collect()
+    rows = read_published(out, lengths)
     items = [
         Event(Put(row["time"], row["text"]), row["channel"], row["seq"])
         for row in (*files[0], files[1][0], *later[0], *later[1])
@@ -193,8 +194,8 @@ def test_a_channel_in_a_column_joins_unless_a_batch_without_it_is_unfinished(spa
     with pytest.raises(ChangedProgramError, match="made with other frames") as refused:
         texts.start(sources)
     assert "make a savepoint" in str(refused.value)
-    kept = create_savepoint(spark, tmp_path / "state", tmp_path / "kept")
-    restore_savepoint(kept, lengths, sources, out, tmp_path / "again", shards=3)
+    kept = create_savepoint(tmp_path / "kept", checkpoint=tmp_path / "state", spark=spark)
+    restore_savepoint(kept, lengths, sources, output=out, checkpoint=tmp_path / "again", shards=3)
     texts.start(sources, state="again")
     last = read_watermarks(out / "batch=5")
     assert (last.statuses["a"].joined, last.statuses["c"].joined) == (36, 19)

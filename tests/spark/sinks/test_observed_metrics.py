@@ -58,7 +58,7 @@ def test_the_progress_of_a_query_has_its_name_its_metrics_and_its_files(spark, t
         "shed": 0, "pending": 2, "watermark": 8, "held_back_by": "incs",
     }  # fmt: skip
     # Spark counts the envelopes that tasks send; what it shows of the channel is how many files there are.
-    (files,) = first.channels
+    (files,) = first.sources
     assert json.loads(files.latestOffset)["0"] == {"files": 2, "last": "1.json"}
     assert json.loads(files.endOffset)["0"]["files"] == 1
     line = describe_batch(read_batch(second)).split("  ")

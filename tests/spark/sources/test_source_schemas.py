@@ -44,7 +44,7 @@ def test_a_frame_is_refused_with_the_column_and_both_types(spark):
     assert refuse("time bigint, amount double").got == "no column 'account'"
     assert refuse(f"{GOOD}, n string", seq="n").got == "n: string"
     assert refuse(f"{GOOD}, n int", json_column="n").got == "n: int"
-    assert refuse(GOOD, event_type="Tx").what == "the program has no event type 'Tx'"
+    assert refuse(GOOD, event="Tx").what == "the program has no event type 'Tx'"
     for schema in (
         GOOD,
         "time timestamp, account string, amount int, fee float, other map<int,int>",
