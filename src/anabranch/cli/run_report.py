@@ -101,7 +101,7 @@ def read_report(
         outputs, refused = read_outputs(session, folder), read_rejected(session, folder)
         _, _, op = columns.own
         counts = outputs.selectExpr(
-            "count(*) AS said", f"coalesce(sum(`{op}`), 0) AS valid"
+            "count(*) AS emitted", f"coalesce(sum(`{op}`), 0) AS valid"
         ).first()
         assert counts is not None
         amount = Amount(counts.emitted, counts.valid)
