@@ -26,7 +26,7 @@ from anabranch.cli.target_module import declare_channels, load_items, load_mater
 from anabranch.errors import InputError
 from anabranch.eventtime.channels import Channel, end_channels
 from anabranch.eventtime.disorder import read_lateness
-from anabranch.eventtime.held_back import name_time
+from anabranch.eventtime.held_back import name_span, name_time
 from anabranch.eventtime.hints import count_strangers, explain_strangers
 from anabranch.eventtime.ledger import Ledger
 from anabranch.eventtime.tolerance import (
@@ -35,7 +35,7 @@ from anabranch.eventtime.tolerance import (
     count_reasons,
     read_tolerance,
 )
-from anabranch.model.events import FOREVER
+from anabranch.model.events import FOREVER, field_names
 from anabranch.model.values.fields import encode_value
 from anabranch.paths import strip_scheme
 from anabranch.reference.event_files import encode_change, encode_item, encode_output
@@ -277,7 +277,7 @@ def _show_answer(
     ]
     _show_rows(screen, table, len(rows), "FILE", None if speech is None else speech.amount)
     screen.say(f"\n[bold]ledger[/]    {explain_ledger(answer.ledger)}")
-    _show_losses(screen, answer, samples)
+    _show_losses(screen, answer, samples, moments=moments)
     if unbounded:
         _list_watermarks(screen, answer.watermarks, len(answer.pending), moments=moments)
     for file in written:
@@ -297,7 +297,7 @@ def _run_on_spark(target: str, order: SparkRequest, start: str | None, *, json: 
     watermarks = {name: name_time(time) for name, time in report.watermarks.items()}
     about = {"program": material.program.name, "files": written, "watermarks": watermarks}
     if not json:
-        show_report(screen, report)
+        show_report(screen, report, moments=material.program.timestamped)
         for file in written:
             screen.write(f"written   {file}")
     _give_hint(screen, report.hint)
@@ -309,20 +309,24 @@ def _run_on_spark(target: str, order: SparkRequest, start: str | None, *, json: 
     return conclude(screen, verdict, {**report.describe(), **about} if json else None)
 
 
-def show_report(screen: Screen, report: RunReport) -> None:
+def show_report(screen: Screen, report: RunReport, *, moments: bool = False) -> None:
     """Print what a run on Spark came to."""
     rows = [
-        (o.get("op", 1), o["time"], o["type"], o["channel"], repr(o["value"]))
+        (
+            o.get("op", 1),
+            name_time(o["time"], moments=moments),
+            o["type"],
+            o["channel"],
+            repr(o["value"]),
+        )
         for o in report.outputs
     ]
     amount = None if report.mode == "settled" else report.amount
     _show_rows(screen, rows, report.amount.emitted, "DIR", amount)
     screen.say(f"\n[bold]ledger[/]    {explain_ledger(report.ledger)}")
     for late in report.late[:SAMPLE]:
-        event = ", ".join(f"{name}={value!r}" for name, value in late["event"].items())
-        screen.write(
-            f"late      {late['type']}({event}) from {late['channel']}, {late['distance']} behind"
-        )
+        behind = name_span(late["distance"], moments=moments)
+        _show_late(screen, late["type"], late["event"], late["channel"], behind)
     _count_rest(screen, "late", report.ledger.late)
     show_reasons(screen, report.reasons)
     layout = report.layout
@@ -330,7 +334,7 @@ def show_report(screen: Screen, report: RunReport) -> None:
     for reason in layout.reasons:
         screen.write(f"          {reason}", style="dim")
     if not report.ended:
-        _list_watermarks(screen, report.watermarks, report.ledger.pending)
+        _list_watermarks(screen, report.watermarks, report.ledger.pending, moments=moments)
 
 
 def describe(answer: Answer) -> dict[str, Any]:
@@ -399,12 +403,21 @@ def _show_rows(
         screen.say(f"\n[bold]amount[/]    {amount}")
 
 
-def _show_losses(screen: Screen, answer: Answer, samples: list[Sample]) -> None:
+def _show_losses(screen: Screen, answer: Answer, samples: list[Sample], *, moments: bool) -> None:
     for late in answer.late[:SAMPLE]:
-        event = late.event
-        screen.write(f"late      {event.data!r} from {event.channel}, {late.distance} behind")
+        event, behind = late.event, name_span(late.distance, moments=moments)
+        fields = {name: getattr(event.data, name) for name in field_names(event.event_type)}
+        shown = encode_value(fields) if moments else fields
+        _show_late(screen, event.event_type.__name__, shown, event.channel, behind)
     _count_rest(screen, "late", len(answer.late))
     show_reasons(screen, samples)
+
+
+def _show_late(
+    screen: Screen, event_type: str, fields: Mapping[str, Any], channel: str, behind: str
+) -> None:
+    event = ", ".join(f"{name}={value!r}" for name, value in fields.items())
+    screen.write(f"late      {event_type}({event}) from {channel}, {behind} behind")
 
 
 def _count_rest(screen: Screen, name: str, count: int) -> None:

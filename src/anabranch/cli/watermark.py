@@ -24,6 +24,7 @@ from anabranch.eventtime.held_back import (
     find_holders,
     measure_hold,
     name_share,
+    name_span,
     name_time,
 )
 from anabranch.model.events import FOREVER, Event, EventType, Item
@@ -165,7 +166,7 @@ def _show(screen: Screen, overview: ChannelOverview, *, json: bool, moments: boo
             "–" if status.largest is None else name_time(status.largest, moments=moments),
             name_time(status.watermark, moments=moments),
             status.rule,
-            "–" if status.delay is None else _name_span(status.delay, moments=moments),
+            "–" if status.delay is None else name_span(status.delay, moments=moments),
             _count(overview, name),
             _remark(overview, name, holders),
         )
@@ -209,15 +210,11 @@ def _sum_up(overview: ChannelOverview, holders: list[str], *, moments: bool) -> 
         return f"{text}; nobody holds it back"
     gap = measure_hold(overview.statuses, holders)
     by = (
-        f", {_name_span(gap, moments=moments)} behind the next"
+        f", {name_span(gap, moments=moments)} behind the next"
         if gap is not None and gap > 0
         else ""
     )
     return f"{text}, held back by {', '.join(holders)}{by}; {waiting}"
-
-
-def _name_span(span: int | None, *, moments: bool) -> str:
-    return str(Duration(span) if moments and span is not None else span)
 
 
 def _describe(overview: ChannelOverview) -> dict[str, Any]:

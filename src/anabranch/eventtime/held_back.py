@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from anabranch.eventtime.channels import NEVER, Channel
 from anabranch.eventtime.disorder import Estimated
 from anabranch.model.events import FOREVER
+from anabranch.model.values.durations import Duration
 from anabranch.model.values.event_times import to_moment
 
 MOST_NAMES = 5
@@ -81,6 +82,15 @@ def name_time(time: int, *, moments: bool = False) -> int | str:
     """
     shown = to_moment(time).isoformat() if moments else time
     return {FOREVER: "ended", NEVER: "nothing promised"}.get(time, shown)
+
+
+def name_span(span: int | None, *, moments: bool = False) -> str:
+    """Return a span of time as a person would call it; with `moments`, it is microseconds.
+
+    >>> name_span(90_000_000), name_span(90_000_000, moments=True)
+    ('90000000', '1 min 30 s')
+    """
+    return str(Duration(span) if moments and span is not None else span)
 
 
 def find_holders(program: int, statuses: Mapping[str, ChannelStatus]) -> list[str]:
