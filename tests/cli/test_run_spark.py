@@ -161,7 +161,7 @@ def test_an_event_that_is_too_large_is_rejected_with_its_size(spark, tmp_path, c
     command = ["run", KEYS, "--input", str(tmp_path / "in"), "--lateness", "5", *MASTER, "--json"]
     assert run_command([*command, "--max-record-bytes", "100"]) == 0
     (bad,) = json.loads(capsys.readouterr().out)["rejected"]
-    assert bad["reason"] == "the text takes 260 bytes; at most 100 are taken (max_record_bytes)"
+    assert bad["reason"] == "the text takes 260 bytes; the limit is 100 (max_record_bytes)"
     assert len(bad["raw"]) == 260
 
 
