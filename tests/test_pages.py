@@ -95,7 +95,9 @@ def test_the_readme_lists_every_command_and_no_other():
 
 @pytest.mark.parametrize("file", [README, ROOT / "docs" / "install.md"], ids=lambda file: file.stem)
 def test_what_pip_is_asked_for_exists(file):
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
     asked = re.findall(r"pip install [^\n]*\[([\w,]+)\]", file.read_text(encoding="utf-8"))
     assert asked
     assert {extra for some in asked for extra in some.split(",")} <= set(extras)

@@ -436,7 +436,7 @@ def test_a_file_of_which_no_row_could_fit_is_refused_with_its_columns(tmp_path, 
     (parquet.write_table if ending == "parquet" else feather.write_feather)(table, file)
     assert run_command(["run", "examples/key_counter.py", "--input", str(file)]) == 2
     assert capsys.readouterr().err == (
-        f"file {file} can't bring events of Inc, Read: no row of it would fit\n"
+        f"file {file} has no events of Inc, Read: none of its rows would fit\n"
         "  expected: time: int\n"
         "            key: int\n"
         "  got:      time: string\n"

@@ -163,8 +163,8 @@ def test_an_event_that_is_too_large_is_rejected_with_its_size(spark, tmp_path, c
     command = ["run", KEYS, "--input", str(tmp_path / "in"), "--lateness", "5", *MASTER, "--json"]
     assert run_command([*command, "--max-record-bytes", "100"]) == 0
     (bad,) = json.loads(capsys.readouterr().out)["rejected"]
-    assert bad["reason"] == "the text takes 262 bytes; at most 100 are taken (max_record_bytes)"
-    assert len(bad["raw"]) == 260
+    assert bad["reason"] == "the text takes 262 bytes; the limit is 100 (max_record_bytes)"
+    assert len(bad["raw"]) == 262
 
 
 @pytest.mark.parametrize(

@@ -69,13 +69,13 @@ EXACT = ("ExactSum", "ExactMean", "ExactVariance")
 COLUMN_GAPS: dict[tuple[str, str], str] = {
     **{(case, "shared"): "keys share a part of the state" for case in CASES},
     **{
-        (case, "keyed"): "the state of an entry does not lie in columns"
+        (case, "keyed"): "the state of an entry can't be stored in columns"
         for case in CASES
         if case not in SCALARS
     },
-    **{(case, "keyed"): "an entry holds an exact sum of floats" for case in EXACT},
+    **{(case, "keyed"): "an entry contains an exact sum of floats" for case in EXACT},
     **{
-        (case, layout): "out is not counted, added up or compared by whole numbers"
+        (case, layout): "out is not a count, sum, minimum or maximum of integers"
         for case in CASES
         if case not in ("Count", "Sum", "Max", "Min", "Mean")
         for layout in WINDOWS

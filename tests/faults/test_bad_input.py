@@ -116,7 +116,7 @@ REASONS = {
     3: "field 'time' of Put: expected int, got \"2026-02-30\" (text)",
     4: "not JSON: Expecting property name enclosed in double quotes: line 1 column 3 (char 2)",
     5: "not UTF-8: byte 1 is 0xff",
-    7: "the text takes 5,064 bytes; at most 2,000 are taken (max_record_bytes)",
+    7: "the text takes 5,064 bytes; the limit is 2,000 (max_record_bytes)",
     8: "on Put: ValueError: this text can't be swallowed (test_bad_input.py:29)",
     9: "time 9000 is 8996 ahead of the channel; at most 100",
 }
@@ -191,7 +191,7 @@ def test_a_column_of_json_is_read_as_kafka_brings_it(spark, kind):
     assert bad == {
         1: ("not JSON: Expecting value: line 1 column 1 (char 0)", "nonsense"),
         2: (
-            "column 'value' is null where a JSON object should be",
+            "column 'value' is null; expected a JSON object",
             '{"offset":2,"value":null}',
         ),
     }

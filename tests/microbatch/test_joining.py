@@ -224,7 +224,7 @@ def test_an_estimate_and_a_limit_ahead_begin_at_the_joining_point():
 
 @pytest.mark.parametrize(("channels", "what"), [
     ([Channel("b"), Channel("c", lateness=1)], "made with other channel 'c'"),
-    ([Channel("a"), Channel("b")], "made with channel 'c', and no source declares it now"),
+    ([Channel("a"), Channel("b")], "made with channel 'c', which no source declares now"),
 ])  # fmt: skip
 def test_a_channel_that_changes_or_is_missing_is_refused_by_its_name(channels, what):
     engine = Engine(PROGRAMS["levels"], [Channel("b"), Channel("c")], 1)
@@ -238,7 +238,7 @@ def test_a_channel_that_has_joined_is_missed_like_any_other():
     engine.batch([readings("b", (0, 5))])
     engine = restart(engine, [Channel("a"), Channel("b")])
     engine.batch([readings("b", (1, 6))])
-    with pytest.raises(ChangedProgramError, match="channel 'a', and no source"):
+    with pytest.raises(ChangedProgramError, match="channel 'a', which no source"):
         restart(engine, [Channel("b")]).batch([readings("b", (2, 7))])
 
 

@@ -282,7 +282,7 @@ def test_tasks_that_share_numbers_with_gaps_all_over_are_refused(columns):
     inc = program.event_type("Inc")
     engine = Engine(program, (Channel("s"),), 2, columns=columns)
     rows = [to_row(Event(inc(n + 1, 1), "s", n)) for n in range(3 * MOST_CHUNKS)]
-    with pytest.raises(InputError, match="overlap, and lack numbers all over"):
+    with pytest.raises(InputError, match="overlap, and have gaps everywhere"):
         engine.batch([rows[::2], rows[1::2]])
 
 

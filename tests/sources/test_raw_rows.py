@@ -70,7 +70,7 @@ def test_what_stands_beside_a_text_is_not_the_senders_to_say():
         ("[1, 2]", "not a JSON object but an array (each line is one object): [1, 2]"),
         (b'{"text": "\xff"}', "not UTF-8: byte 11 is 0xff"),
         (b"\xff\xfe{\x00}\x00", "not UTF-8: byte 1 is 0xff"),
-        (None, "column 'line' is null where a JSON object should be"),
+        (None, "column 'line' is null; expected a JSON object"),
         ({"text": 5}, "field 'text' of Put: expected str, got 5 (int)"),
         ({"text": None}, "field 'text' of Put: expected str, got null"),
         ({"text": {"a": 1}}, "field 'text' of Put: expected str, got {'a': 1} (dict)"),
@@ -164,7 +164,7 @@ def test_an_event_is_as_large_as_its_encoded_fields(size):
         assert isinstance(item, Event)
     else:
         taken = len(job.codec.encode([1, row["text"], 0.0, None]))
-        assert item.reason == f"Put takes {taken} bytes; at most 100 are taken (max_record_bytes)"
+        assert item.reason == f"Put takes {taken} bytes; the limit is 100 (max_record_bytes)"
 
 
 def test_letters_beyond_ascii_weigh_what_they_weigh():
@@ -176,7 +176,7 @@ def test_letters_beyond_ascii_weigh_what_they_weigh():
 def test_a_text_that_is_too_long_is_not_even_parsed():
     reading = Reading(**BESIDE, json_column="line", max_bytes=1000)
     item = read_row(job, reading, {"line": b'{"text": "' + b"x" * 5000})
-    assert item.reason == "the text takes 5,010 bytes; at most 1,000 are taken (max_record_bytes)"
+    assert item.reason == "the text takes 5,010 bytes; the limit is 1,000 (max_record_bytes)"
 
 
 @pytest.mark.parametrize("reading", [LINES, Reading(**BESIDE)])

@@ -66,20 +66,20 @@ def test_one_source_may_be_given_without_a_list():
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"channel": "a", "channel_column": "s"}, "a name for its channel, and a column of names"),
+        ({"channel": "a", "channel_column": "s"}, "a source has both channel= and channel_column="),
         ({"channel_column": "s"}, "the channels in column 's' are not declared"),
-        ({"channels": [Channel("a")]}, "no column names the channel of a row"),
+        ({"channels": [Channel("a")]}, "no column contains the channel of a row"),
         (
             {"channel_column": "s", "channels": [Channel("a")], "lateness": 5},
             "lateness is given for a source of several channels",
         ),
-        ({"json_column": "j", "corrupt_column": "c"}, "reads JSON itself, and leaves it"),
+        ({"json_column": "j", "corrupt_column": "c"}, "a source has both json_column="),
         ({"type": 3}, "event type of a source is not an event type"),
         ({"channel_column": "s", "channels": ["a"]}, "channels of a source are not declared"),
         ({"lateness": -1}, "lateness of channel 'north' is not a distance in time"),
         ({"seq": 3}, "seq of a source is not the name of a column"),
-        ({"format": "xml"}, "'xml' is no format of files"),
-        ({"files_per_batch": 0}, "a batch takes no files"),
+        ({"format": "xml"}, "'xml' is not a file format"),
+        ({"files_per_batch": 0}, "a batch reads no files"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(options, reason):
@@ -94,7 +94,7 @@ def test_options_that_contradict_each_other_are_refused(options, reason):
         (
             Files("in", event=Visit),
             make(Sale),
-            "is of events that the program does not handle",
+            "has events that the program does not handle",
         ),
     ],
 )
@@ -104,7 +104,7 @@ def test_a_source_without_a_type_that_the_program_handles_is_refused(source, pro
 
 
 @pytest.mark.parametrize(
-    ("sources", "reason"), [([], "there is nothing to run on"), (["in"], "str is not a source")]
+    ("sources", "reason"), [([], "there is no source"), (["in"], "str is not a source")]
 )
 def test_what_is_no_source_is_refused(sources, reason):
     with pytest.raises(InputError, match=reason):

@@ -21,7 +21,7 @@ def test_the_keywords_of_a_call_are_the_fields_of_the_options():
     ("keywords", "reason"),
     [
         ({"shard": 2}, "a run has no option 'shard'"),
-        ({"mode": "fast"}, "'fast' is no mode"),
+        ({"mode": "fast"}, "'fast' is not a mode"),
         ({"max_record_bytes": 0}, "max_record_bytes is not a size"),
     ],
 )

@@ -159,12 +159,12 @@ def test_the_run_says_what_it_makes_of_it():
     assert explain_run(bank) == [
         "shared: Rate changes the state that all keys see, in every shard; different values of user are independent",
         (
-            "speculative: one shard folds in order what would fold apart, to take back what it said; "
-            "what all see changes everywhere at once"
+            "speculative: one shard folds in order what could be folded in parallel, to retract outputs; "
+            "a change of the shared state changes all shards at once"
         ),
         (
             "row path: keys share a part of the state "
-            "(a common part is not kept beside the columns of entries)"
+            "(a common part is not stored beside the columns of entries)"
         ),
     ]
     assert choose_speculative_layout(bank, 4).way == "sequential"

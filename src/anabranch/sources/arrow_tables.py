@@ -1,6 +1,6 @@
-"""Arrow tables as rows: Parquet and Arrow files, block by block, whatever types their columns have.
+"""Rows of Parquet and Arrow files, in blocks of columns of any type.
 
-Files of one folder may differ in what Arrow notes of a column beside its type: that it is required, say. Blocks do not.
+Files of one folder may differ in attributes of a column beside its type, such as nullability. Blocks do not.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SPELLED = {b"anabranch": b"json"}
 def read_parquet_blocks(
     path: str, rows: int, wanted: Collection[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a Parquet file in blocks, with all columns or those that are wanted."""
+    """Yield the rows of a Parquet file in blocks, with all columns or only the wanted ones."""
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path, memory_map=True) as file:
@@ -32,15 +32,15 @@ def read_parquet_blocks(
 def read_arrow_blocks(
     path: str, rows: int, wanted: Collection[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of an Arrow file or stream in blocks, with all columns or those that are wanted."""
+    """Yield the rows of an Arrow file or stream in blocks, with all columns or only the wanted ones."""
     import pyarrow as pa
 
-    with pa.memory_map(path) as channel:
+    with pa.memory_map(path) as file:
         try:
-            table = pa.ipc.open_file(channel).read_all()
+            table = pa.ipc.open_file(file).read_all()
         except pa.ArrowInvalid:
-            channel.seek(0)
-            table = pa.ipc.open_stream(channel).read_all()
+            file.seek(0)
+            table = pa.ipc.open_stream(file).read_all()
     _check_buffers(table)
     if wanted is not None:
         table = table.select([n for n, name in enumerate(table.column_names) if name in wanted])
@@ -49,7 +49,7 @@ def read_arrow_blocks(
 
 
 def _check_buffers(table: pa.Table) -> None:
-    """Refuse a table whose buffers point beyond their end. A text that is not UTF-8 is judged with its row."""
+    """Raise if a buffer of a table points beyond its end. Text that is not UTF-8 is rejected with its row."""
     import pyarrow as pa
 
     for column in table.columns:
@@ -64,9 +64,9 @@ def _check_buffers(table: pa.Table) -> None:
 
 
 def clean_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a block whose columns are nullable and have one name each; the last of two counts.
+    """Return a block whose columns are nullable and have unique names; of two columns, the last one is kept.
 
-    Timestamps are rounded down to microseconds, and a dictionary that holds nulls is opened.
+    Timestamps are rounded down to microseconds, and a dictionary that contains nulls is decoded.
     """
     import pyarrow as pa
 
@@ -104,7 +104,7 @@ def _round_down(moments: pa.Array) -> pa.Array:
 
 
 def _scale_up(moments: pa.Array, target: pa.DataType) -> pa.Array:
-    """Return seconds or milliseconds as microseconds, or as they are where 64 bits do not hold them."""
+    """Return seconds or milliseconds as microseconds, or unchanged if they do not fit into 64 bits."""
     import pyarrow as pa
 
     try:
@@ -114,9 +114,9 @@ def _scale_up(moments: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def read_batch(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a block. A text that is not UTF-8 comes as bytes, which fit no field.
+    """Yield the rows of a block. Text that is not UTF-8 is returned as bytes, which fit no field.
 
-    A moment that Python's calendar does not reach comes as microseconds.
+    A timestamp outside Python's calendar is returned as microseconds.
     """
     columns = [
         list_values(column, spelled=is_spelled(field))
@@ -128,7 +128,7 @@ def read_batch(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
 
 
 def list_values(column: pa.Array, *, spelled: bool = False) -> list[Any]:
-    """Return the values of a column, as `read_batch` does."""
+    """Return the values of a column, converted as in `read_batch`."""
     import pyarrow as pa
 
     try:

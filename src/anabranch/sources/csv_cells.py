@@ -1,7 +1,7 @@
-"""Cells: the rows of CSV. A row means the same wherever it is read, whatever else is in its file.
+"""Rows and cells of CSV. The meaning of a row does not depend on the other rows of its file.
 
-A line source ends a row, with or without a carriage return before it, unless it stands in quotes. A quote that is
-never closed spoils its own line only. An empty line is no row, and an empty cell is no value.
+A line feed ends a row, with or without a carriage return before it, unless it is inside quotes. A quote that is
+never closed invalidates its own line only. An empty line is not a row, and an empty cell is not a value.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _LONE_RETURN = "not CSV: a carriage return outside quotes that ends no line"
 def split_records(
     data: bytes, name: str
 ) -> tuple[tuple[str, ...], Iterator[tuple[bytes, int]], int]:
-    """Return the names of the columns, the records with their numbers of lines, and the first one's line."""
+    """Return the names of the columns, the records with their line counts, and the line number of the first."""
     header, place, lines = open_sheet(data, name)
     return header, _iterate(lines, place, len(header)), place + 1
 
 
 def open_sheet(data: bytes, name: str) -> tuple[tuple[str, ...], int, list[bytes]]:
-    """Return the names in the first row of a file, how many lines come before the rows, and all lines."""
+    """Return the names in the first row of a file, the number of lines before the data rows, and all lines."""
     lines = data.removeprefix(BOM).split(b"\n")
     lines = [line + b"\n" for line in lines[:-1]] + lines[-1:] * bool(lines[-1])
     place = 0
@@ -48,7 +48,7 @@ def open_sheet(data: bytes, name: str) -> tuple[tuple[str, ...], int, list[bytes
 
 
 def _check_delimiter(header: tuple[str, ...], name: str) -> None:
-    """Refuse a file whose columns are separated by something else than a comma."""
+    """Raise if the columns of a file are separated by anything but a comma."""
     for delimiter, word in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
         if len(header) == 1 and delimiter in header[0]:
             raise InputError(
@@ -69,13 +69,13 @@ def _iterate(lines: Sequence[bytes], place: int, width: int) -> Iterator[tuple[b
 
 
 def find_height(lines: Sequence[bytes], place: int, width: int) -> int:
-    """Return how many lines the record that begins in a line takes."""
+    """Return the number of lines of the record that begins in a line."""
     height, cells = measure_record(lines, place)
     return height if isinstance(cells, str) or len(cells) == width else 1
 
 
 def measure_record(lines: Sequence[bytes], place: int) -> tuple[int, list[str] | str]:
-    """Return how many lines a record takes, and its cells, or the reason why it has none."""
+    """Return the number of lines of a record, and its cells, or the reason why it can't be parsed."""
     reader = csv.reader((_decode(lines[n]) for n in range(place, len(lines))), strict=True)
     try:
         with _no_limit():
@@ -87,7 +87,7 @@ def measure_record(lines: Sequence[bytes], place: int) -> tuple[int, list[str] |
 
 
 def read_cells(record: bytes, header: Sequence[str]) -> dict[str, str] | str:
-    """Return the cells of a record that are not empty, by the names of their columns, or a reason.
+    """Return the non-empty cells of a record by the names of their columns, or the reason why it is rejected.
 
     >>> read_cells(b'1,,"a, b"', ["time", "price", "text"])
     {'time': '1', 'text': 'a, b'}
@@ -104,13 +104,13 @@ def read_cells(record: bytes, header: Sequence[str]) -> dict[str, str] | str:
 
 
 def _decode(line: bytes) -> str:
-    # What is not UTF-8 is kept as lone surrogates, which fit no field.
+    # Bytes that are not UTF-8 are kept as lone surrogates, which fit no field.
     return line.decode("utf-8", "surrogateescape")
 
 
 @contextmanager
 def _no_limit() -> Iterator[None]:
-    """Read cells of any length; the size of an event is judged later."""
+    """Allow cells of any length; the size of an event is checked later."""
     limit = csv.field_size_limit(sys.maxsize)
     try:
         yield

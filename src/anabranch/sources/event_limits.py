@@ -1,4 +1,4 @@
-"""Limits of events that come from outside: what a runtime with columns holds, every runtime takes."""
+"""Limits of input events: every runtime accepts the values that columns can hold, and no others."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from anabranch.model.events import Event, field_names
 
 
 def find_large_number(event: Event) -> str | None:
-    """Return the reason why an event can't be taken: a whole number of more than 64 bits."""
+    """Return the reason why an event is rejected: an integer of more than 64 bits; None if there is none."""
     for name in field_names(event.event_type):
         value = getattr(event.data, name)
         if isinstance(value, int) and not fits(value):

@@ -1,10 +1,10 @@
-"""Files as a channel: folders that are read with Arrow inside the task, without Spark's rows.
+"""The `Files` source: folders of files that are read with Arrow inside the task, without Spark's rows.
 
-Files are taken in the order of their names, never of their ages, and each once. What has been taken is
-part of the query's offsets: how many files, the last name, and a digest of all names, sizes and samples of
-contents. A file whose name sorts before the last one read stops the query in the batch in which it appears. A file
-that has changed since it was read stops the query at its next start, or if its batch is repeated. Times of
-files do not count: a copy of a folder is the same folder.
+Files are read in the order of their names, never of their ages, and each once. The query's offsets record
+which files have been read: their number, the last name, and a digest of all names, sizes and samples of
+contents. A file whose name sorts before the last one read stops the query in the batch in which it appears.
+A file that has changed since it was read stops the query at its next start, or when its batch is repeated.
+Modification times are ignored: a copy of a folder is the same folder.
 """
 
 from __future__ import annotations
@@ -43,32 +43,32 @@ FileFormat = Literal["parquet", "arrow", "json", "csv"]
 FORMATS: tuple[FileFormat, ...] = ("parquet", "arrow", "json", "csv")
 
 ROW_BITS = 32
-"""A row's sequence is the number of its file, then so many bits for its place in it."""
+"""Bits for the row's place in its file; the upper bits of a row's sequence are the number of the file."""
 
 _SAMPLES, _SAMPLE_BYTES = 16, 1 << 14
-"""How many samples of a file's contents go into its mark, and how large each is."""
+"""The number of samples of a file's contents in its digest, and the size of each."""
 
 BLOCK_ROWS = 1 << 17
-"""So many rows are read at once: what is done with them stays within a core's own cache."""
+"""Rows per block: small enough that a block stays in a core's own cache."""
 
 
 class ChangedFilesError(AnabranchError, ValueError):
-    """Files that a query has read are not what they were."""
+    """Files that a query has read have changed or are missing."""
 
 
 @dataclass(frozen=True)
 class Files(Source):
     """A folder of files as a source: `Files("in/north", format="json", event=Txn, lateness=5)`.
 
-    Write a file under a name that begins with a dot, then rename it: a file that is there is complete.
-    Without a sequence column, the sequence of an event is the place of its file and its row. The options
+    Write a file under a name that begins with a dot, then rename it: a visible file must be complete.
+    Without a sequence column, the sequence of an event is the number of its file and its row. The options
     that all sources share are those of `Source`; the default of `channel` is the folder's name.
 
-    Files are read in the order of their names. If that is not theirs, name a `manifest`: a text in the
-    folder, to which you append the name of each file when it is complete, one to a line. A name may be an
+    Files are read in the order of their names. If that is the wrong order, name a `manifest`: a text file in
+    the folder, to which you append the name of each file when it is complete, one per line. A name may be an
     absolute path. A batch of a stream reads at most `files_per_batch` files (default 16).
 
-    Files that have `ended` are the whole input: they are read as one batch, after which everything settles.
+    With `ended`, the files are the whole input: they are read as one batch, after which all events settle.
     """
 
     folder: str | Path
@@ -81,13 +81,13 @@ class Files(Source):
     def __post_init__(self) -> None:
         if self.format not in FORMATS:
             raise InputError(
-                f"{self.format!r} is no format of files",
+                f"{self.format!r} is not a file format",
                 expected=f"one of {', '.join(FORMATS)}",
                 got=repr(self.format),
             )
         if self.files_per_batch < 1:
-            raise InputError("a batch takes no files", expected="files_per_batch=1 or more")
-        # A worker may have another current folder.
+            raise InputError("a batch reads no files", expected="files_per_batch=1 or more")
+        # An executor may have another current directory.
         object.__setattr__(self, "folder", str(resolve_path(self.folder, "input")))
         super().__post_init__()
 
@@ -96,7 +96,7 @@ class Files(Source):
         """Return the source of a folder whose rows name their type and channel, as the command line reads it.
 
         Each row has the columns `type`, `channel`, `seq` and `heartbeat` beside its fields, with an `@` before
-        the name where a field of the program has it. The channels are declared by `channels=[…]`.
+        the name if a field of the program has the same name. The channels are declared by `channels=[…]`.
         """
         names = name_columns(program)
         beside = {
@@ -109,12 +109,12 @@ class Files(Source):
 
     @property
     def is_stream(self) -> bool:
-        """Return whether more files may come."""
+        """Return whether more files may arrive."""
         return not self.ended
 
     @property
     def is_numbered(self) -> bool:
-        """Return True: rows without a sequence have that of their places."""
+        """Return True: the sequence of rows without one is their place."""
         return True
 
     @property
@@ -124,14 +124,14 @@ class Files(Source):
 
 
 class Taken(NamedTuple):
-    """How far a folder has been read."""
+    """The files of a folder that have been read: their number, the last name and a digest."""
 
     files: int = 0
     last: str = ""
     digest: str = ""
 
     def after(self, found: list[Found]) -> Taken:
-        """Return how far it has been read with some more files."""
+        """Return the record after some more files have been read."""
         digest = self.digest
         for file in found:
             link = f"{digest}/{file.name}/{file.size}/{file.mark}"
@@ -141,7 +141,7 @@ class Taken(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A file in a folder, its number in the order of all files ever read, and a mark of its contents."""
+    """A file in a folder, its number in the order of all files ever read, and a digest of its contents."""
 
     name: str
     size: int
@@ -157,10 +157,10 @@ def list_files(
     *,
     names: list[str] | None = None,
 ) -> list[Found]:
-    """Return the files after those taken, up to the one named `last`, in the order of names.
+    """Return the files after those already read, up to the one named `last`, in the order of names.
 
-    With `most`, only so many of them. If other files than those taken stand before them, the query stops.
-    `names` are those of `list_names`, if they are known.
+    With `most`, return at most so many. Raise if the files before them are not those that were read.
+    `names` is the result of `list_names`, if it is available.
     """
     folder = Path(files.folder)
     names = list_names(files) if names is None else names
@@ -183,7 +183,7 @@ def _look_at(folder: Path, name: str, number: int) -> Found:
 
 
 def list_names(files: Files) -> list[str]:
-    """Return the names of a folder's files, in the order in which they are read."""
+    """Return the names of a folder's files, in the order of reading."""
     folder = check_folder(files.folder)
     if files.manifest is not None:
         return _read_manifest(folder, files.manifest)
@@ -221,7 +221,7 @@ def _is_text(name: str) -> bool:
 
 
 def _check_before(files: Files, taken: Taken, names: list[str]) -> None:
-    """Refuse to go on if the names up to the last one read are more or fewer than were read."""
+    """Raise if the number of names up to the last one read differs from the number of files read."""
     before = bisect_right(names, taken.last) if taken.files else 0
     if before != taken.files:
         raise _describe_change(files, taken.last, before, taken.files)
@@ -232,7 +232,7 @@ def _find(names: list[str], last: str) -> int:
 
 
 def _read_manifest(folder: Path, manifest: str) -> list[str]:
-    """Return the names in a manifest; its last line counts when it is complete."""
+    """Return the names in a manifest; the last line counts only if it ends with a line feed."""
     path = folder / manifest
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     names = [line.strip() for line in text[: text.rfind("\n") + 1].splitlines() if line.strip()]
@@ -241,22 +241,22 @@ def _read_manifest(folder: Path, manifest: str) -> list[str]:
     for wrong, why in ((sorted(twice), "twice in it"), (missing, "not in the folder")):
         if wrong:
             raise ChangedFilesError(
-                f"the manifest {path} can't be followed",
+                f"the manifest {path} is invalid",
                 expected="names of files in the folder, each once",
                 got=f"{wrong[0]}, which is {why}",
-                cure="append a name when its file is complete, and take none away",
+                cure="append a name when its file is complete, and remove none",
             )
     return names
 
 
 def check_taken(files: Files, taken: Taken) -> None:
-    """Refuse to go on if the files that were read are not what they were."""
+    """Raise if the files that were read have changed."""
     if taken.files:
         _check(files, Taken(), taken)
 
 
 def list_batch(files: Files, start: Taken, end: Taken) -> list[Found]:
-    """Return the files of a batch; they must be those that were there when it was planned."""
+    """Return the files of a batch; raise if they are not those found when the batch was planned."""
     return _check(files, start, end)
 
 
@@ -275,9 +275,9 @@ def _describe_change(files: Files, last: str, found: int, read: int) -> ChangedF
         cause = f"{found} files up to {last}, where {read} were read"
     return ChangedFilesError(
         f"files in {files.folder} have changed since they were read",
-        expected="files that stay as they are, and new ones whose names come last",
+        expected="files that do not change, and new ones whose names sort last",
         got=cause,
-        cure="put back what was there; a late file gets a name behind the last one",
+        cure="restore the files; give a late file a name that sorts after the last one",
     )
 
 
@@ -286,8 +286,8 @@ def read_file(
 ) -> Iterator[pa.RecordBatch]:
     """Yield a file's rows in blocks, with their places.
 
-    `wanted` names columns, and the types that texts are read as. Blocks of JSON lines and CSV have each row as it
-    stands in the file, and beside it the wanted columns of plain rows; without `typed`, the row only.
+    `wanted` maps columns to the types that texts are read as. Blocks of JSON lines and CSV contain the text of
+    each row, and beside it the wanted columns of plain rows; without `typed`, the text only.
     """
     import numpy as np
     import pyarrow as pa

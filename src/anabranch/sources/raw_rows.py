@@ -1,8 +1,8 @@
-"""Raw rows: what a row of a frame holds, and what is kept of it if it is no event.
+"""Raw rows: the columns of a row before it is an event, and the text that is kept if it is rejected.
 
-A row brings its fields in columns, or as the text of a JSON object in one column, or as cells, which are
-texts all of them, beside the line on which they stood. A reader that gave up on a row has left its text in
-a column of its own. Whatever is wrong, the text is still there.
+The fields of a row are in columns, or in the text of a JSON object in one column, or in cells, which are
+all texts, beside the line that contains them. A reader that could not parse a row has put its text into
+a separate column. The text is kept whatever the error is.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ UNREADABLE = "the reader that made this frame could not read the row"
 
 
 class RowColumns(Protocol):
-    """Which columns of a frame hold texts or numbers beside an event, and how long a text may be."""
+    """Which columns of a frame contain texts or numbers beside an event, and the limit of a text's length."""
 
     @property
     def json_column(self) -> str | None: ...
@@ -56,10 +56,10 @@ class RowColumns(Protocol):
 
 
 class Opened(NamedTuple):
-    """A row, opened: where type, channel and sequence stand, the fields, and the row as it came.
+    """A parsed row: the columns beside the event, its fields, and the raw row.
 
-    `fault` says why nothing can be read from it, `corrupt` that another reader could not read it, and
-    `text` that all values are texts.
+    `fault` is the reason why the row can't be read, `corrupt` is set if another reader could not read it, and
+    `text` if all values are texts.
     """
 
     beside: Mapping[str, Any]
@@ -72,7 +72,7 @@ class Opened(NamedTuple):
 
 
 def open_row(row: Mapping[str, Any], columns: RowColumns) -> Opened:
-    """Return what a row holds."""
+    """Return the parts of a row."""
     if columns.json_column is not None:
         return _open_text(row, columns.json_column, columns.max_bytes)
     if columns.line_column is not None:
@@ -85,13 +85,13 @@ def open_row(row: Mapping[str, Any], columns: RowColumns) -> Opened:
         return Opened(row, {}, row if text is None else text, sparse=True, fault=str(reason))
     if text is not None:
         return _open_corrupt(row, text, columns.max_bytes)
-    # A column without a value is a field left out: several event types may share a frame's columns.
+    # A column without a value is a missing field: several event types may share a frame's columns.
     present = {name: value for name, value in row.items() if value is not None}
     return Opened(row, present, row, sparse=True)
 
 
 def is_blank(row: Mapping[str, Any], json_column: str | None) -> bool:
-    """Say whether a row is an empty line, which is nothing, not even a bad event."""
+    """Return whether a row is an empty line, which is skipped and not rejected."""
     text = None if json_column is None else row.get(json_column)
     return isinstance(text, str | bytes) and is_blank_text(text)
 
@@ -102,13 +102,13 @@ def _open_text(row: Mapping[str, Any], column: str, most: int) -> Opened:
     if isinstance(text, bytes):
         text = trim_end(text)
     if text is None:
-        fault = f"column {column!r} is null where a JSON object should be"
+        fault = f"column {column!r} is null; expected a JSON object"
         return Opened(beside, {}, dict(row), sparse=False, fault=fault)
     fields = parse_object(text, most)
     shown = decode(text) if isinstance(text, bytes) else str(text)
     if isinstance(fields, str):
         return Opened(beside, {}, shown, sparse=False, fault=fields)
-    # What stands beside the text is not the sender's to say.
+    # Columns beside the text are not set by the sender.
     return Opened({**fields, **beside}, fields, shown, sparse=False)
 
 
@@ -129,7 +129,7 @@ def _try_number(cell: str) -> int | str:
     try:
         number: int = read_text(cell, int)
     except Unfit:
-        return cell  # Whoever asks for a number will say that this is none.
+        return cell  # The check of the column reports that it is not a number.
     return number
 
 
@@ -137,7 +137,7 @@ def _open_corrupt(row: Mapping[str, Any], text: Any, most: int) -> Opened:
     fields = parse_object(text, most)
     shown = decode(text) if isinstance(text, bytes) else str(text)
     if isinstance(fields, str):
-        # A line of CSV is not JSON either, and that is not what is wrong with it.
+        # A line of CSV is not JSON either, and that is not the error to report.
         known = shown.lstrip().startswith(("{", "["))
         fault = fields if known else UNREADABLE
         return Opened(row, {}, shown, sparse=False, fault=fault)

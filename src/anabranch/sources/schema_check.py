@@ -1,8 +1,8 @@
-"""Schemas against event types: a column that can never fit is refused before the first row.
+"""Checks of schemas against event types: a column that can never fit is an error before the first row.
 
-A row that does not fit its event type is rejected, and the run goes on. If a column is missing or has a type of
-which no value fits, that is every row, and a mistake of the caller. What fits is found by trying: values of
-the column's type are read as the fields of a row are.
+A row that does not fit its event type is rejected, and the run continues. If a column is missing, or no value
+of its type fits, every row would be rejected, and the caller has made a mistake. The check tries sample
+values of the column's type as fields of a row.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _SPARK_TYPES = {
     int: "bigint", float: "double", bool: "boolean", str: "string", bytes: "binary",
     datetime: "timestamp", date: "date", Decimal: "decimal(38,18)",
 }  # fmt: skip
-"""What a column is cast to for a field of each type."""
+"""The type of a cast to each type of field."""
 
 
 class Misfit(NamedTuple):
-    """A column that can't be what an event type asks for."""
+    """A column that can't be read as the field of an event type."""
 
     column: str
     expected: str
@@ -48,7 +48,7 @@ class Misfit(NamedTuple):
 
 
 class ColumnNames(NamedTuple):
-    """Which columns have the time, the sequence, the heartbeats, the event type and the channel."""
+    """The names of the columns with the time, the sequence, the heartbeats, the event type and the channel."""
 
     time: str = "time"
     seq: str | None = None
@@ -66,9 +66,9 @@ def find_misfits(
 ) -> list[Misfit]:
     """Return the columns for which every row of a schema would be rejected.
 
-    Rows are of one of `event types`. If there are several, one that fits is enough: nothing is known of which of them
-    the rows are. But a column that fits none of the fields of its name is a misfit in any case. `show` names
-    the type of a column.
+    A row has one of the `event_types`. If there are several, one that fits is enough, since the types of the
+    rows are not known here. But a column that fits none of the fields of its name is always a misfit. `show`
+    returns the name of a column's type.
     """
     shown = show or (lambda name: str(schema.field(name).type))
     found = list(_check_beside(schema, names, shown))
@@ -83,9 +83,9 @@ def find_misfits(
 
 
 def check_files(paths: Sequence[str], event_types: Sequence[EventType], names: ColumnNames) -> None:
-    """Refuse Parquet or Arrow files if no row of the first and of the last could become an event.
+    """Raise if no row of the first and of the last of Parquet or Arrow files could become an event.
 
-    Files of one folder may differ, and the first ones may be older than the program: so both have to be wrong.
+    Files of one folder may differ, and the first ones may be older than the program: so both must be wrong.
     """
     refusal: InputError | None = None
     for path in dict.fromkeys([*paths[:1], *paths[-1:]]):
@@ -159,7 +159,7 @@ def _check_event_type(
 def _check_beside(
     schema: pa.Schema, names: ColumnNames, shown: Callable[[str], str]
 ) -> Iterator[Misfit]:
-    """Yield the columns beside an event that have a type of no use."""
+    """Yield the columns beside an event that have an unusable type."""
     asked: list[tuple[str | None, Any, str, str]] = [
         (names.seq, int, "an integer, the sequence", "bigint"),
         (names.heartbeat, int, "an integer or a timestamp, the heartbeat", "bigint"),
@@ -184,9 +184,9 @@ def _fits(value: Any, annotation: Any) -> bool:
 
 
 def list_values(kind: pa.DataType) -> list[Any] | None:
-    """Return values of a column's type as rows bring them; none of a column of nulls.
+    """Return sample values of a column's type as in rows; none for a column of nulls.
 
-    None stands for a type of which a few values tell nothing: a list, a struct, a map.
+    Return None for a type of which a few values are not enough: a list, a struct, a map.
     """
     import pyarrow as pa
 
@@ -231,13 +231,13 @@ def explain_misfits(
     what: str,
     place: str,
 ) -> InputError:
-    """Return the error that refuses columns: each with what is expected and what was found.
+    """Return the error for misfit columns: for each, the expected and the actual type.
 
-    `what` names the frame or file; `place` is how Python calls a frame, or is empty.
+    `what` names the frame or file; `place` is the Python expression of a frame, or empty.
     """
     names = ", ".join(event_type.__name__ for event_type in event_types)
     return InputError(
-        f"{what} can't bring events of {names}: no row of it would fit",
+        f"{what} has no events of {names}: none of its rows would fit",
         expected=_join(f"{one.column}: {one.expected}" for one in misfits),
         got=_join(
             f"{one.column}: {one.found}" if one.found else f"no column {one.column!r}"

@@ -1,6 +1,6 @@
 """Rows of a file, one at a time, as every runtime reads them; only Parquet and Arrow files need a library.
 
-A row that can't be read is not left out: it comes as it stands in the file, with the reason.
+A row that can't be read is not omitted: it is returned as text, with the reason.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from anabranch.sources.text_lines import is_blank, parse_object, trim_end
 
 
 class Row(NamedTuple):
-    """A row as a file holds it: its columns, or the reason why it has none, and its number.
+    """A row of a file: its columns, or the reason why it has none, and its number.
 
-    The number is that of its line, or of the row in a file that has no lines.
+    The number is that of its line, or of the row in a file without lines.
     """
 
     raw: Any
@@ -24,7 +24,7 @@ class Row(NamedTuple):
 
 
 def read_json_rows(lines: Iterable[bytes]) -> Iterator[Row]:
-    """Yield the rows of JSON lines; a blank line is none."""
+    """Yield the rows of JSON lines; blank lines are skipped."""
     for number, line in enumerate(lines, 1):
         if not is_blank(line):
             text = trim_end(line)
@@ -32,7 +32,7 @@ def read_json_rows(lines: Iterable[bytes]) -> Iterator[Row]:
 
 
 def read_csv_rows(data: bytes, name: str) -> Iterator[Row]:
-    """Yield the rows of CSV below the one that names the columns; `name` is the file's, for errors."""
+    """Yield the rows of CSV after the header; `name` is the name of the file, for errors."""
     header, lines, first = split_records(data, name)
     number = first
     for record, height in lines:

@@ -1,6 +1,6 @@
-"""Sources: where events come from, with the columns to read and the promises of its channels.
+"""The base class of sources: the columns to read and the promises of the channels.
 
-`Files` and `Frame` (`anabranch.spark`) are the kinds of source; this module has the options that they share.
+The sources are `Files` and `Frame` (`anabranch.spark`); this module contains the options that they share.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ _COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Source(ABC):
-    """The options that every source has: how rows become events, and what its channels promise.
+    """The options of every source: how rows become events, and the promises of its channels.
 
     `event` is the type of all events, or `type_column` the column with the name of each row's type; a program
-    with one event type needs neither. `channel` names the one channel of all rows (default: the folder's name,
-    or the event type's), or `channel_column` names that of each row, and `channels` declares them:
-    `channel_column="topic", channels=[Channel("a", lateness="5 s"), …]`. With one channel, `lateness`, `unique_times`,
-    `max_ahead`, `idle_after_s` and `order` are those of its `Channel`.
+    with one event type needs neither. `channel` is the name of the one channel of all rows (default: the
+    folder's name, or the event type's), or `channel_column` contains that of each row, and `channels` declares
+    them: `channel_column="topic", channels=[Channel("a", lateness="5 s"), …]`. With one channel, `lateness`,
+    `unique_times`, `max_ahead`, `idle_after_s` and `order` are those of its `Channel`.
 
     Fields are read from the columns of their names, the time from column `time`, or
     from the field that an event type declares as its time. `seq` is the column with the
     sequence of a channel. A row with a value in the column `heartbeat` is a heartbeat, not an event.
 
-    With `json_column` the fields are those of a JSON object in that column, a text or bytes, as Kafka
-    brings them; type, channel, sequence and time may be in it or in columns beside it. A row with a
-    value in `corrupt_column` is rejected, and that value kept: a reader of Spark's writes there
-    the text of a row that it can't read. `reason_column` may have the reason.
+    With `json_column` the fields are those of a JSON object in that column, a text or bytes, as in Kafka;
+    type, channel, sequence and time may be in the object or in columns beside it. A row with a
+    value in `corrupt_column` is rejected, and the value is kept: Spark's readers write the text of a row
+    that they can't parse into such a column. `reason_column` may contain the reason.
     """
 
     event: EventType | str | None = None
@@ -68,12 +68,12 @@ class Source(ABC):
     def __post_init__(self) -> None:
         object.__setattr__(self, "channels", tuple(self.channels))
         _check_options(self)
-        self.declared()  # What a channel can't promise is refused here, where it is written.
+        self.declared()  # Raises here, where the source is written, if a channel's options are invalid.
 
     @property
     @abstractmethod
     def is_stream(self) -> bool:
-        """Return whether more events may come."""
+        """Return whether more events may arrive."""
 
     @property
     def is_numbered(self) -> bool:
@@ -82,25 +82,25 @@ class Source(ABC):
 
     @property
     def default_channel(self) -> str:
-        """Return the name of the one channel of this source, where none is given."""
+        """Return the name of the one channel of this source if none is given."""
         event_type = self.event.__name__ if isinstance(self.event, type) else self.event
         return event_type or "input"
 
     @property
     def channel_name(self) -> str | None:
-        """Return the name of the one channel of all rows; None if a column names that of each."""
+        """Return the name of the one channel of all rows; None if a column contains that of each."""
         if self.channel_column is not None:
             return None
         return self.channel or self.default_channel
 
     def declared(self) -> list[Channel]:
-        """Return the channels that this source brings."""
+        """Return the channels of this source."""
         if self.channel_name is None:
             return list(self.channels)
         return [Channel(self.channel_name, **{name: getattr(self, name) for name in _PROMISES})]
 
     def find_event_type(self, program: Program) -> str | None:
-        """Return the type of rows that name none: the one given, or the only one of a program."""
+        """Return the type of rows without a type column: the one given, or the only one of a program."""
         if self.event is None and self.type_column is None and len(program.inputs) == 1:
             return program.inputs[0].__name__
         found = self.event.__name__ if isinstance(self.event, type) else self.event
@@ -114,7 +114,7 @@ class Source(ABC):
             )
         if found is not None and found not in known:
             raise InputError(
-                f"{self._describe()} is of events that the program does not handle",
+                f"{self._describe()} has events that the program does not handle",
                 where=f"program {program.name}",
                 expected=f"event= one of {', '.join(known)}",
                 got=found,
@@ -122,7 +122,7 @@ class Source(ABC):
         return found
 
     def list_columns(self) -> list[str]:
-        """Return the columns that the options name, whatever the event type."""
+        """Return the columns that the options name, for any event type."""
         inside = self.json_column is not None  # Then the others may be in the JSON.
         names = ("json_column", "corrupt_column", "reason_column") if inside else _COLUMNS
         return [column for name in names if (column := getattr(self, name)) is not None]
@@ -133,7 +133,7 @@ class Source(ABC):
 
 
 def name_columns(program: Program) -> dict[str, str]:
-    """Return the columns for type, channel, seq and heartbeat: with an `@` where a field has that name."""
+    """Return the columns for type, channel, seq and heartbeat: with an `@` if a field has the same name."""
     fields = {name for event_type in program.inputs for name in field_names(event_type)}
     return {name: f"@{name}" if name in fields else name for name in BESIDE}
 
@@ -151,7 +151,7 @@ def list_sources(sources: Any) -> list[Source]:
             )
     if not found:
         raise InputError(
-            "there is nothing to run on",
+            "there is no source",
             expected='at least one source, such as Files("in/north", …)',
             got="none",
         )
@@ -174,13 +174,13 @@ def _check_options(source: Source) -> None:
             )
     if source.channel is not None and source.channel_column is not None:
         raise InputError(
-            "a source has a name for its channel, and a column of names",
+            "a source has both channel= and channel_column=",
             expected='channel="north", or channel_column= and channels=',
             got="both",
         )
     if source.channel_column is None and source.channels:
         raise InputError(
-            "channels are declared, and no column names the channel of a row",
+            "channels are declared, but no column contains the channel of a row",
             expected='channel_column="…" beside channels=; for one channel, channel="…", lateness=…',
             got=", ".join(channel.name for channel in source.channels),
         )
@@ -201,7 +201,7 @@ def _check_options(source: Source) -> None:
         )
     if source.json_column is not None and (source.corrupt_column or source.reason_column):
         raise InputError(
-            "a source reads JSON itself, and leaves it to another reader",
+            "a source has both json_column= and the columns of another reader",
             expected="json_column=, or corrupt_column= and reason_column=",
             got="both",
         )

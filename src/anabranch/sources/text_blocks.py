@@ -1,8 +1,8 @@
 """Blocks of text rows: JSON lines and CSV with typed columns beside each line, read by Arrow.
 
-Arrow's readers take more than Python does (`-0` as -0.0), give up on a whole block for one bad line, and some lines
-crash them. So they only get *plain* lines: those for which a regular expression proves that Arrow and the row reader
-find the same values. The typed columns of every other row are null, and its line is left to the row reader.
+Arrow's readers accept more than Python does (`-0` as -0.0), fail on a whole block for one bad line, and crash
+on some lines. So they only get *plain* lines: those for which a regular expression proves that Arrow and the
+row reader return the same values. The typed columns of other rows are null; the row reader parses their lines.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 LINE = "anabranch line"
-"""The column that holds a row as it stands in its file."""
+"""The column with the text of a row."""
 
 ROW = "anabranch row"
-"""The column that holds the place of a row."""
+"""The column with the place of a row."""
 
 HEADER = b"anabranch header"
-"""The key of a block's metadata that holds the names of CSV columns, as JSON."""
+"""The key of a block's metadata with the names of CSV columns, as JSON."""
 
 _SAMPLES = 64
-"""So many lines of a block are parsed to find the names of columns that are not wanted."""
+"""Lines of a block that are parsed to find the names of columns that are not wanted."""
 
 _INT = r"(?:0|-?[1-9][0-9]{0,17}|-?[1-8][0-9]{18})"
-# As far as no float is too small or too large; -0 is an int in JSON, and so no -0.0.
+# Only floats that neither underflow nor overflow; -0 is an int in JSON, and so not -0.0.
 _FLOAT = (
     r"(?:0|-?[1-9][0-9]{0,30}|-?(?:0|[1-9][0-9]{0,30})"
     r"(?:\.[0-9]+(?:[eE][+-]?[0-9]{1,2})?|[eE][+-]?[0-9]{1,2}))"
@@ -74,7 +74,7 @@ def _read_json_block(block: pa.Array, wanted: Mapping[str, str]) -> pa.RecordBat
     try:
         return _assemble(block, wanted, plain, _parse_json)
     except pa.ArrowInvalid:
-        # The last of two values of one name counts; Arrow takes neither, and refuses the block.
+        # The last of two values of one name counts; Arrow accepts neither, and fails on the block.
         assert plain is not None
         plain = plain & _has_names_once(block, wanted)
     try:
@@ -88,7 +88,7 @@ def read_csv_blocks(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of CSV in blocks, with the wanted columns of the plain ones.
 
-    Each block's metadata has the names of the columns.
+    Each block's metadata contains the names of the columns.
     """
     import numpy as np
     import pyarrow as pa
@@ -124,13 +124,13 @@ def read_csv_blocks(
 
 
 def read_header(schema: pa.Schema) -> tuple[str, ...] | None:
-    """Return the names of the columns of CSV, if a block is of that."""
+    """Return the names of the columns of a CSV block; None for other blocks."""
     names = (schema.metadata or {}).get(HEADER)
     return None if names is None else tuple(json.loads(names))
 
 
 def _find_ends(data: bytes, start: int) -> Array:
-    """Return where lines begin, and where the last one ends."""
+    """Return the starts of lines, and the end of the last one."""
     import numpy as np
 
     ends = np.flatnonzero(np.frombuffer(data, np.uint8, offset=start) == ord("\n")) + 1 + start
@@ -140,7 +140,7 @@ def _find_ends(data: bytes, start: int) -> Array:
 
 
 def _cut(data: bytes, ends: Array) -> pa.Array:
-    """Return the parts of a text between places, which are not copied."""
+    """Return the parts of a text between offsets, without a copy."""
     import pyarrow as pa
 
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(data)]
@@ -170,7 +170,7 @@ def _is_utf8(lines: pa.Array) -> Array:
 
 
 def _join(lines: pa.Array) -> bytes:
-    """Return lines as one text; each but the last has an end of its own."""
+    """Return lines as one text; each but the last has its own line end."""
     import pyarrow as pa
 
     if len(lines) == 0:
@@ -182,7 +182,7 @@ def _join(lines: pa.Array) -> bytes:
 
 
 def _assemble(lines: pa.Array, wanted: Mapping[str, str], plain: Array | None, parse: Any) -> Any:
-    """Return lines with their typed columns, which are null where a line is not plain."""
+    """Return lines with their typed columns, which are null for lines that are not plain."""
     import numpy as np
     import pyarrow as pa
 
@@ -215,7 +215,7 @@ def _find_plain_json(lines: pa.Array, wanted: Mapping[str, str]) -> Array | None
 
 
 def _has_names_once(lines: pa.Array, wanted: Mapping[str, str]) -> Array:
-    """Return which lines have no wanted name twice."""
+    """Return which lines contain no wanted name twice."""
     import numpy as np
     import pyarrow.compute as pc
 
@@ -235,7 +235,7 @@ def _quote(name: str) -> str:
 
 
 def _sample_names(lines: pa.Array) -> set[str]:
-    """Return the names of columns in some lines; a line with another name is not plain."""
+    """Return the names of columns in a sample of lines; a line with another name is not plain."""
     names: set[str] = set()
     step = max(1, len(lines) // _SAMPLES)
     for place in range(0, len(lines), step):
@@ -252,7 +252,7 @@ def _parse_json(lines: pa.Array, wanted: Mapping[str, str]) -> pa.RecordBatch:
     import pyarrow.json as pj
 
     data = _join(lines)
-    # Left to itself, the reader would take a text like 2026-01-01 for a time.
+    # Without a schema, the reader would parse a text like 2026-01-01 as a time.
     schema = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in wanted.items()])
     table = pj.read_json(
         pa.BufferReader(data),
@@ -272,7 +272,7 @@ def _write_row(header: Sequence[str], known: Mapping[str, str]) -> str:
 
 
 def _find_inner(lines: pa.Array, texts: list[bytes], whole: Array, width: int) -> list[int]:
-    """Return the lines that go on with the record before them."""
+    """Return the lines that continue the record before them."""
     import numpy as np
 
     inner: list[int] = []

@@ -1,6 +1,6 @@
-"""Lines of text: where a line ends, which encoding it has, and what is shown of one that is broken.
+"""Lines of text: line ends, the encoding, and JSON objects.
 
-A line source ends a line; a carriage return before it belongs to the end. A carriage return elsewhere ends nothing.
+A line feed ends a line; a carriage return before it belongs to the line end. Other carriage returns do not.
 Text is UTF-8. A byte order mark at the start of a file, or of a line of JSON, is skipped.
 """
 
@@ -13,35 +13,35 @@ from typing import Any
 BOM = b"\xef\xbb\xbf"
 
 MOST_DEEP = 200
-"""Limit for arrays and objects inside each other. Python's own limit depends on the caller's stack."""
+"""Limit of the nesting of arrays and objects. Python's own limit depends on the caller's stack."""
 
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 
 
 def trim_end(line: bytes) -> bytes:
-    """Return a line without its end."""
+    """Return a line without its line end."""
     return line.rstrip(b"\r\n")
 
 
 def is_blank(text: str | bytes) -> bool:
-    """Return whether a line of JSON holds nothing, not even a bad event."""
+    """Return whether a line of JSON is blank, and so skipped and not rejected."""
     if isinstance(text, bytes):
         return not text.removeprefix(BOM).strip()
     return not text.removeprefix("\ufeff").strip()
 
 
 def show_bytes(data: bytes) -> str:
-    r"""Return bytes as a text that UTF-8 can write; a byte that is none shows as `\xff`."""
+    r"""Return bytes as a text that can be encoded as UTF-8; an invalid byte is shown as `\xff`."""
     return data.decode("utf-8", "backslashreplace")
 
 
 def describe_byte(error: UnicodeDecodeError) -> str:
-    """Return the reason why bytes are no text."""
+    """Return the reason why bytes can't be decoded."""
     return f"not UTF-8: byte {error.start + 1} is {error.object[error.start]:#x}"
 
 
 def parse_object(text: Any, most: int | None = None) -> dict[str, Any] | str:
-    """Return the columns of a JSON object, or the reason why it is none; `most` limits its bytes.
+    """Return the columns of a JSON object, or the reason why it can't be parsed; `most` limits its bytes.
 
     >>> parse_object(b'{"time": 1}'), parse_object("[1]")
     ({'time': 1}, 'not a JSON object but an array (each line is one object): [1]')
@@ -51,9 +51,9 @@ def parse_object(text: Any, most: int | None = None) -> dict[str, Any] | str:
     if most is not None:
         size = len(text) if isinstance(text, bytes) or text.isascii() else len(_encode(text))
         if size > most:
-            return f"the text takes {size:,} bytes; at most {most:,} are taken (max_record_bytes)"
+            return f"the text takes {size:,} bytes; the limit is {most:,} (max_record_bytes)"
     try:
-        # As bytes it might be taken for UTF-16; lines of JSON are UTF-8.
+        # Python might decode bytes as UTF-16; lines of JSON are UTF-8.
         decoded = text.decode("utf-8-sig") if isinstance(text, bytes) else text
         decoded = decoded.removeprefix("\ufeff") if isinstance(text, str) else decoded
         if _is_deep(decoded):

@@ -149,16 +149,16 @@ def test_pages_of_a_long_window_stay_few():
 
 @pytest.mark.parametrize(("over", "folds", "reason"), [
     (Global(), {"n": Count()}, "Global windows do not lie on a grid"),
-    (Tumbling(5), {"k": (TopK(2), "price")}, "k is not counted, added up or compared by whole numbers"),
-    (Tumbling(5), {"n": (Sum(), len)}, "n is not counted, added up or compared by whole numbers"),
+    (Tumbling(5), {"k": (TopK(2), "price")}, "k is not a count, sum, minimum or maximum of integers"),
+    (Tumbling(5), {"n": (Sum(), len)}, "n is not a count, sum, minimum or maximum of integers"),
     (Windowing(Tumbling(5), Repeatedly(AfterCount(1))), {"n": Count()},
      "windows have a trigger of their own, Repeatedly(inner=AfterCount(n=1))"),
     (Windowing(Tumbling(5), AfterCount(3), may_lose=True), {"n": Count()},
      "windows have a trigger of their own, AfterCount(n=3)"),
     (Windowing(Tumbling(5), lateness=3), {"n": Count()}, "windows stay open for late events"),
     (Windowing(Tumbling(5), output_time="latest"), {"n": Count()},
-     "panes have a time of their own, or are said in any case"),
-    (Tumbling(5), {}, "windows hold what a user's own fold makes of events"),
+     "panes have a time of their own, or are always emitted"),
+    (Tumbling(5), {}, "windows use a user-defined fold"),
 ])  # fmt: skip
 def test_what_does_not_fit_columns_says_why(over, folds, reason):
     program = aggregate(Bid, over, per="auction", **folds)
@@ -171,7 +171,7 @@ def test_what_does_not_fit_columns_says_why(over, folds, reason):
 def test_windows_by_another_field_than_the_clock_say_so():
     program = aggregate(Ping, Tumbling(5), per="host", at="at", delay=2, n=Count())
     reason = plan_columns(program, choose_layout(program, 2), {"b": Channel("b")}, numbered=True)
-    assert reason == "windows are cut by at, and not by the clock"
+    assert reason == "windows are over at, and not over time"
 
 
 def test_a_trigger_that_only_names_the_watermark_fits_columns():

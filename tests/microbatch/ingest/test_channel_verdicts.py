@@ -186,8 +186,8 @@ def test_a_silent_channel_is_left_behind_and_late_when_it_wakes_up(columns):
     recorder.batch([values("a1", (1, 12), (2, 39), (3, 41)), values("a2", (4, 50))], 1)
     late = [(s.seq, s.reason) for s in engine.emitted if s.kind == "late"]
     assert late == [
-        (1, "27 behind the watermark, which went on while its channel was silent"),
-        (2, "0 behind the watermark, which went on while its channel was silent"),
+        (1, "27 behind the watermark, which advanced while its channel was silent"),
+        (2, "0 behind the watermark, which advanced while its channel was silent"),
     ]
     assert engine.watermark == 40
     assert engine.standings["a1"].silence_ms == 0

@@ -37,7 +37,7 @@ def test_a_program_that_fits_columns_takes_them_unless_it_must_not():
 def test_a_program_that_does_not_fit_takes_the_row_path_and_tells_why():
     found, reason = plan_path(words, plan(words), "auto")
     assert found is None
-    assert reason == "field 'letters' of Word has no column: tuple[int, ...]"
+    assert reason == "field 'letters' of Word can't be a column: tuple[int, ...]"
     line = describe_row_path(words, reason)
     assert line.startswith(
         f"words takes the row path: {reason} (tests/microbatch/job/test_path_choice.py:"
@@ -52,5 +52,5 @@ def test_a_program_that_does_not_fit_is_refused_where_columns_are_required():
 
 
 def test_another_word_is_refused():
-    with pytest.raises(InputError, match="'always' is no way to choose a path"):
+    with pytest.raises(InputError, match="'always' is not a choice of path"):
         plan_path(counts, plan(counts), "always")

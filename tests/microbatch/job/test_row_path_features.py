@@ -125,7 +125,7 @@ USES = {
     "exact sums, means and variances of floats, per key": lambda: {
         "program": keyed(Value, MapOf(ExactSum(), by="key"))
     },
-    "states that do not lie in columns": lambda: {
+    "states that can't be stored in columns": lambda: {
         "program": keyed(Value, MapOf(ListOf(), by="key"), update=lambda s, e: (*s, e.amount))
     },
 }

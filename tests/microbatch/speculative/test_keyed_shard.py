@@ -242,12 +242,12 @@ def test_what_can_not_fold_apart_is_folded_in_order_and_says_why():
     keyed = choose_speculative_layout(load("examples/key_counter.py"), 8, hot_keys=[1])
     assert (keyed.way, keyed.shards, keyed.has_root) == ("keyed", 8, False)
     assert "a hot key is not spread" in keyed.reasons[-1]
-    one = "speculative: one shard folds in order what would fold apart, to take back what it said; "
+    one = "speculative: one shard folds in order what could be folded in parallel, to retract outputs; "
     for name, why in {
-        "floats": "in lanes, order shows in the last bit",
-        "deferring": "what Reading says depends on the state",
+        "floats": "in lanes, the order changes the last bit of a sum",
+        "deferring": "outputs of Reading depend on the state",
         "levels": "Day waits for one entry only",
-        "limited": "what all see changes everywhere at once",
+        "limited": "a change of the shared state changes all shards at once",
     }.items():
         layout = choose_speculative_layout(PROGRAMS[name], 8, hot_keys=[1])
         assert (layout.way, layout.shards, layout.has_root) == ("sequential", 1, False)
@@ -255,15 +255,13 @@ def test_what_can_not_fold_apart_is_folded_in_order_and_says_why():
 
 
 def test_the_run_says_whether_pending_events_fold_apart():
-    ahead = (
-        "speculative: pending events fold apart too, and only what follows a change is run again"
-    )
+    ahead = "speculative: pending events fold in parallel too, and only events after a change are run again"
     assert explain_run(load("examples/value_barrier.py"))[:2] == [
         "forked: in parallel, from zero: Value; at the root: Barrier",
         ahead,
     ]
     fraud = explain_run(load("examples/fraud.py"))
-    assert fraud[2].endswith("to take back what it said; what Txn says depends on the state")
+    assert fraud[2].endswith("to retract outputs; outputs of Txn depend on the state")
     assert not any("speculative" in line for line in explain_run(load("examples/ewma.py")))
 
 

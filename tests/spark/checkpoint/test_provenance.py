@@ -49,7 +49,7 @@ def test_a_channel_may_be_added_and_may_not_be_missing_from_then_on(tmp_path):
     commit(tmp_path)
     check_made_by(tmp_path, MADE_OF_BOTH)
     assert read_made_by(tmp_path) == MADE_OF_BOTH
-    with pytest.raises(ChangedProgramError, match="channel 'c', and no source declares it now"):
+    with pytest.raises(ChangedProgramError, match="channel 'c', which no source declares now"):
         check_made_by(tmp_path, MADE_OF_B)
     changed = {**MADE_OF_BOTH, "channel 'b'": "Channel(name='b', lateness=5)"}
     with pytest.raises(ChangedProgramError, match="made with other channel 'b'"):

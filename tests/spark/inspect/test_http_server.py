@@ -136,7 +136,7 @@ def test_what_can_not_be_answered_says_why(copy):
     numbered = make_copy(PROGRAMS["hot_keys"], [])
     numbered_key = answer(numbered, "GET", "/state/seven")
     assert numbered_key[0] == 400
-    assert numbered_key[1]["error"] == "keys are whole numbers, and 'seven' is none"
+    assert numbered_key[1]["error"] == "keys are integers, and 'seven' is not"
     assert answer(copy, "GET", "/state/nobody")[0] == 404
     assert answer(copy, "POST", "/state/ann") == (
         405, {"error": "POST is not supported; use GET"},

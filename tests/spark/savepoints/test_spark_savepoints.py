@@ -261,7 +261,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_touched(spark, tmp_path
         restore_savepoint(savepoint, story.program, sources, **query.name_places("other"))
     message("restoring_on_other_channels", str(error.value))
     fewer = [replace(source, channels=(Channel("other"),))]
-    with pytest.raises(InputError, match="and nobody does now"):
+    with pytest.raises(InputError, match="which no source declares now"):
         restore_savepoint(savepoint, story.program, fewer, *query.places("other"))
     assert not (tmp_path / "other").exists()
     query.add(after)

@@ -48,7 +48,7 @@ def test_the_reference_with_what_was_recorded_says_what_the_query_said(spark, tm
     assert [f.statuses["quiet"].idle for f in watermarks] == [False, False, True, True, False]
     rows = read_published(tmp_path / "out", lengths)
     assert [(row.seq, row.reason) for row in rows if row.kind == "late"] == [
-        (1, "24 behind the watermark, which went on while its channel was silent")
+        (1, "24 behind the watermark, which advanced while its channel was silent")
     ]
     told = [row for rows in FILES for row in rows]
     items = [Event(Put(row["time"], row["text"]), row["channel"], row["seq"]) for row in told]

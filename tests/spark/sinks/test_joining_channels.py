@@ -119,7 +119,7 @@ def test_a_folder_joins_after_a_crash_and_the_reference_with_the_record_agrees(
     assert ended.value.code == 0
     assert "holds back; joined at 32 in batch 2" in capsys.readouterr().out
     with pytest.raises(
-        ChangedProgramError, match="made with channel 'c', and no source declares it"
+        ChangedProgramError, match="made with channel 'c', which no source declares"
     ):
         shops.start("m")
 

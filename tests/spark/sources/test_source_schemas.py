@@ -35,7 +35,7 @@ def test_a_frame_is_refused_with_the_column_and_both_types(spark):
         return refusal.value
 
     assert str(refuse("time timestamp, account string, amount decimal(10,2)")) == (
-        "the frame of 'north' can't bring events of Txn: no row of it would fit\n"
+        "the frame of 'north' has no events of Txn: none of its rows would fit\n"
         "  expected: amount: float\n"
         "  got:      amount: decimal(10,2)\n"
         '  to do:    frame.withColumn("amount", col("amount").cast("double"))'
@@ -71,7 +71,7 @@ def test_files_are_refused_by_the_schema_of_the_first_unless_the_last_fits(spark
     with pytest.raises(InputError) as refusal:
         make_job(program, [source])
     assert refusal.value.what == (
-        f"file {tmp_path / '1.parquet'} can't bring events of Txn: no row of it would fit"
+        f"file {tmp_path / '1.parquet'} has no events of Txn: none of its rows would fit"
     )
     assert refusal.value.got == "amount: decimal128(10, 2)"
     write("2.parquet", pa.float64())

@@ -1,1 +1,1 @@
-"""Columns in memory: tables of events, strings, slices of windows, and the shards they go to."""
+"""Columns in memory: tables of events, strings, slices of windows, and their routing to shards."""

@@ -1,4 +1,4 @@
-"""Memory: let a worker keep what it has freed, instead of asking the system for it again and again."""
+"""Memory allocation: let a process keep freed memory instead of returning it to the system."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _MOST_BYTES = 1 << 30
 
 @cache
 def keep_freed() -> bool:
-    """Tell the C library so, once in a process; say whether it listened.
+    """Configure the C library's allocator, once in a process; return whether it is supported.
 
-    A batch frees arrays of many megabytes and allocates them anew. By default each of them comes from
-    the system as pages that are not there yet, and touching those for the first time costs more than
-    what is then done with them.
+    A batch frees arrays of many megabytes and allocates them again. By default each of them is mapped anew
+    from the system, and the page faults of the first access cost more than the computation on
+    the arrays.
     """
     if not sys.platform.startswith("linux"):
         return False

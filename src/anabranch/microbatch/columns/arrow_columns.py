@@ -1,6 +1,6 @@
-"""Columns of a layout as Arrow, and back: the form that savepoints and queries see.
+"""Columns of a layout as Arrow, and back: the form of savepoints and queries.
 
-What `state.columns` does value by value, without touching single values.
+The same as `state.columns` value by value, without a Python object for each.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _name_parts(layout: Fields) -> list[str]:
 
 
 def arrow_to_columns(layout: ColumnLayout, array: pa.Array) -> Columns:
-    """Return what `columns_to_arrow` made an array of."""
+    """Return the columns from which `columns_to_arrow` made an array."""
     strings = Strings()
     return Columns(layout, tuple(_read(layout, array, strings)), len(array), strings)
 

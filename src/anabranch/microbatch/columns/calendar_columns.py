@@ -1,4 +1,4 @@
-"""Columns of timestamps and dates, or of texts that spell them, as microseconds UTC and as days since 1970."""
+"""Columns of timestamps and dates, or of their texts, as microseconds UTC and as days since 1970."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _HOUR = "([01][0-9]|2[0-3]):[0-5][0-9]"
 _ZONE = f"(Z|[+-]{_HOUR})"
 _PLAIN_DAY = f"^{_DATE}$"
 _PLAIN_MOMENT = rf"^{_DATE}[T ]{_HOUR}:[0-5][0-9](\.[0-9]{{1,6}})?{_ZONE}?$"
-"""The texts that Arrow and Python read alike. Any other is left to Python."""
+"""The texts that Arrow and Python parse alike. All others are left to Python."""
 
 
 def read_calendar(kind: str, column: pa.Array) -> pa.Array | None:
-    """Return timestamps or dates, or texts of them, as integers; None where rows are read one by one.
+    """Return timestamps or dates, or texts of them, as integers; None if the rows must be read one by one.
 
-    A timestamp without a zone is taken as UTC, as everywhere. A text that is not plain gives null.
+    A timestamp without a zone is UTC. A text that is not plain becomes null.
     """
     import pyarrow as pa
 
@@ -65,11 +65,11 @@ def _parse_moments(texts: pa.Array) -> pa.Array:
 
 
 def _find_plain(texts: pa.Array, pattern: str) -> pa.Array:
-    """Return which texts have a form, and begin with a day that there is: not the 30th of February."""
+    """Return which texts match a pattern, and begin with a valid date: not the 30th of February."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    # Days are few, however many texts there are.
+    # There are few distinct dates, however many texts there are.
     days = pc.utf8_slice_codeunits(texts, 0, 10).dictionary_encode()
     known = pa.array([_is_day(day) for day in days.dictionary.to_pylist()], pa.bool_())
     return pc.and_(pc.match_substring_regex(texts, pattern), known.take(days.indices))

@@ -1,4 +1,4 @@
-"""Tables: events of one type in columns, with where they stand in the total order."""
+"""Tables: events of one type in columns, with their places in the total order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class OutgrownStateError(AnabranchError, OverflowError):
-    """A state no longer fits the columns that it is kept in."""
+    """A state no longer fits its columns."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,22 +48,22 @@ class EventTable:
 
     @property
     def times(self) -> Array:
-        """Return when each event happened."""
+        """Return the time of each event."""
         assert isinstance(self.columns.layout, Fields)
         return self.field(time_field(self.columns.layout.cls))
 
     def field(self, name: str) -> Array:
-        """Return the column of a field; of one that may be None, that of its values."""
+        """Return the column of a field; for an optional field, that of its values."""
         assert isinstance(self.columns.layout, Fields)
         return self.columns.arrays[_find_places(self.columns.layout)[name]]
 
     def take(self, rows: Array | slice) -> EventTable:
-        """Return some of the events: those of a mask, of places, or of a slice."""
+        """Return some of the events, by a mask, by places, or by a slice."""
         columns = self.columns.take(rows)
         return EventTable(self.event_type, self.channels[rows], self.seqs[rows], columns)
 
     def events(self, names: Sequence[str]) -> list[Event]:
-        """Return the events as a handler sees them; `names` are the channels' names in order."""
+        """Return the events as objects for handlers; `names` are the channels' names in order."""
         return [
             Event(data, names[channel], seq)
             for data, channel, seq in zip(
@@ -74,7 +74,7 @@ class EventTable:
 
 @cache
 def _find_places(layout: Fields) -> dict[str, int]:
-    """Return where the column of each field stands: one that may be None has a column more before it."""
+    """Return the place of each field's column: an optional field has one more column before it."""
     places: dict[str, int] = {}
     count = 0
     for name, part in zip(field_names(layout.cls), layout.parts, strict=True):
@@ -121,9 +121,9 @@ def concatenate_columns(several: Sequence[Columns], strings: Strings) -> Columns
 
 
 def write_columns(columns: Columns, more: dict[str, Array], note: dict[str, Any]) -> bytes:
-    """Return columns, and arrays beside them, as Arrow IPC with a note.
+    """Return columns, and additional arrays, as Arrow IPC with a note.
 
-    Whole numbers that lie close together are written as their distance from the least of them.
+    Integers in a small range are written as differences from their minimum.
     """
     import pyarrow as pa
 
@@ -167,7 +167,7 @@ def _write_numbers(
 
 
 class Read(NamedTuple):
-    """What was written: columns, the arrays beside them by name, and the note."""
+    """Columns, the additional arrays by name, and the note."""
 
     columns: Columns
     more: dict[str, Array]
@@ -177,7 +177,7 @@ class Read(NamedTuple):
 def read_columns(
     choose: Callable[[dict[str, Any]], ColumnLayout], data: bytes, strings: Strings | None = None
 ) -> Read:
-    """Return what `write_columns` wrote; the note says which layout it has."""
+    """Return the data that `write_columns` wrote; its layout is in the note."""
     import pyarrow as pa
 
     strings = Strings() if strings is None else strings
@@ -222,7 +222,7 @@ def read_array(array: pa.Array, kind: str, strings: Strings) -> Array:
 
 
 def _write_texts(codes: Array, strings: Strings) -> pa.Array:
-    """Return codes as a dictionary of the texts that occur, and no others."""
+    """Return codes as a dictionary array of the texts that occur."""
     import numpy as np
     import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""Routes: the shards that the events of a table go to; what `Layout.route` says, in columns."""
+"""Routing: the shards of the events of a table; the same as `Layout.route`, in columns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _GOLDEN = 0x9E3779B97F4A7C15
 _FEW = 64
-"""So many events of a stretch are not worth a cut."""
+"""A stretch of fewer events is not divided."""
 
 
 def route_table(
@@ -54,12 +54,12 @@ def route_table(
 
 
 def find_homes(shard_layout: Layout, table: EventTable, names: tuple[str, ...]) -> Array:
-    """Return the shard that counts each event of a table which came to all of them."""
+    """Return the shard that counts each event of a table that is sent to all of them."""
     return spread_channels(table.channels, table.seqs, names, shard_layout.shards)
 
 
 def hash_column(table: EventTable, field: str) -> Array:
-    """Return what `hash_stably` says of each value of a field."""
+    """Return `hash_stably` of each value of a field."""
     kind = table.columns.columns[_place(table, field)].kind
     values = table.field(field)
     if kind == STR:
@@ -68,7 +68,7 @@ def hash_column(table: EventTable, field: str) -> Array:
 
 
 def hash_numbers(values: Array) -> Array:
-    """Return the hash of each whole number or truth value."""
+    """Return the hash of each integer or bool."""
     import numpy as np
 
     hashed = values.astype(np.int64).view(np.uint64) * np.uint64(_GOLDEN)
@@ -86,7 +86,7 @@ def _place(table: EventTable, field: str) -> int:
 
 
 def _deal(shards: int, table: EventTable, channel: str) -> Iterator[tuple[int, EventTable]]:
-    """Cut a stretch into as many pieces as there are shards: any shard will do."""
+    """Divide a stretch into as many pieces as there are shards: any shard may process any of its events."""
     count = len(table)
     first = (zlib.crc32(channel.encode()) + int(table.seqs[0])) % shards
     pieces = min(shards, -(-count // _FEW))
@@ -98,7 +98,7 @@ def _deal(shards: int, table: EventTable, channel: str) -> Iterator[tuple[int, E
 def _split(table: EventTable, shards: Array) -> Iterator[tuple[int, EventTable]]:
     import numpy as np
 
-    # NumPy sorts numbers of 16 bits by radix.
+    # NumPy sorts numbers of 16 bits by radix sort.
     small = np.uint16 if shards.max() < 1 << 16 else np.int32
     order = np.argsort(shards.astype(small), kind="stable")
     sorted_shards = shards[order]
@@ -109,10 +109,10 @@ def _split(table: EventTable, shards: Array) -> Iterator[tuple[int, EventTable]]
 
 
 def spread_channels(channels: Array, seqs: Array, names: tuple[str, ...], lanes: int) -> Array:
-    """Return what `spread` gives for events of several channels, modulo so many lanes."""
+    """Return the result of `spread` for events of several channels, modulo a number of lanes."""
     import numpy as np
 
     bases = np.array([zlib.crc32(name.encode()) for name in names], np.int64)
-    # Each term by itself: a sum with a large number would not fit into 64 bits.
+    # Each term is reduced by itself: a sum with a large number would not fit into 64 bits.
     spread: Array = (bases[channels] % lanes + seqs % lanes) % lanes
     return spread

@@ -1,8 +1,8 @@
-"""Sessions by columns: pieces of activity, which grow together where less than a gap lies between.
+"""Columnar sessions: pieces of activity, which are merged if less than a gap is between them.
 
-A piece is a row as a slice is one: a key, the time of its first event, and what its events come to; its last
-part is the time of its last event. Pieces may be put together in any order, so they are folded where
-events are read, too.
+A piece is a row as a slice is: a key, the time of its first event, and the parts of its state; the last
+part is the time of its last event. Pieces may be merged in any order, so they can also be folded in the
+tasks that read the events.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def find_pieces(keys: Array, firsts: Array, lasts: Array, gap: int) -> tuple[Arr
     order = np.lexsort((firsts, keys))
     keys, firsts, lasts = keys[order], firsts[order], lasts[order]
     low = int(firsts.min())
-    # Each key has a stretch of its own, so that one running maximum serves them all.
+    # Each key has its own range of times, so that one running maximum works for all keys.
     stretch = int(lasts.max()) - low + gap + 1
     ranks = np.cumsum(np.concatenate([[0], keys[1:] != keys[:-1]]))
     if (int(ranks[-1]) + 1) * stretch >= 1 << 62:
@@ -34,7 +34,7 @@ def find_pieces(keys: Array, firsts: Array, lasts: Array, gap: int) -> tuple[Arr
 
 
 def _begin_one_by_one(keys: Array, firsts: Array, lasts: Array, gap: int) -> Array:
-    """Do the same where numbers would leave 64 bits."""
+    """Return the same as `find_pieces`, without arithmetic that would exceed 64 bits."""
     begins = np.ones(len(keys), np.bool_)
     reached = int(lasts[0])
     rows = zip(keys.tolist(), firsts.tolist(), lasts.tolist(), strict=True)

@@ -1,4 +1,4 @@
-"""Texts: columns of them, put together without one Python object."""
+"""Columns of texts, concatenated without Python objects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def write_numbers(numbers: Array) -> pa.Array:
-    """Return whole numbers, or truth values, as JSON has them."""
+    """Return integers or bools as JSON texts."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -27,7 +27,7 @@ def pick_texts(texts: list[str], places: Array) -> pa.Array:
 
 
 def join_texts(*pieces: pa.Array | str) -> pa.Array:
-    """Return a text for each row: of each column its own, and what all have in common."""
+    """Return a text for each row: the concatenation of the row's texts and of constant texts."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -36,7 +36,7 @@ def join_texts(*pieces: pa.Array | str) -> pa.Array:
 
 
 def repeat_text(text: str, count: int) -> pa.Array:
-    """Return one text many times."""
+    """Return a column that repeats one text."""
     import pyarrow as pa
 
     return pa.repeat(pa.scalar(text), count)

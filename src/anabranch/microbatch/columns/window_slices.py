@@ -1,4 +1,4 @@
-"""Slices of windows in columns: what keys have in each, joined, written and routed."""
+"""Slices of windows in columns: joined, written, routed and closed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BITS = 63
 
 
 class WindowSlices(NamedTuple):
-    """What keys have in slices: a row for each key and start. Texts among keys are codes."""
+    """The states of keys in slices: a row for each key and start. Keys that are texts are codes."""
 
     keys: Array
     starts: Array
@@ -45,13 +45,13 @@ class WindowSlices(NamedTuple):
 
 
 def check_reach(largest: int, events: int) -> None:
-    """Refuse a sum that may leave 64 bits."""
+    """Raise if a sum may exceed 64 bits."""
     if largest * events >= 1 << _BITS:
         raise OutgrownStateError(
             "a sum of a window may not fit into 64 bits",
             expected=f"values whose sum stays below {1 << _BITS:,}",
             got=f"{events:,} values of up to {largest:,}",
-            cure='run with columnar="never", where whole numbers have no limit',
+            cure='run with columnar="never", where integers have no limit',
         )
 
 
@@ -81,7 +81,7 @@ def join_slices(several: Sequence[WindowSlices], plan: WindowPlan) -> WindowSlic
 
 
 def _find_slices(keys: Array, starts: Array, plan: WindowPlan) -> tuple[Array, Array]:
-    """Return an order of slices, by key and start, and the places in it where another one begins."""
+    """Return an order of slices, by key and start, and the places in it where a new slice begins."""
     order = _sort(keys, starts, plan)
     keys, starts = keys[order], starts[order]
     new = np.ones(len(keys), np.bool_)
@@ -90,7 +90,7 @@ def _find_slices(keys: Array, starts: Array, plan: WindowPlan) -> tuple[Array, A
 
 
 def _sort(keys: Array, starts: Array, plan: WindowPlan) -> Array:
-    """Return the places of slices by key and start; several parts in order are merged."""
+    """Return the places of slices by key and start; sorted parts are merged."""
     low, least = int(starts.min()), int(keys.min())
     span = (int(starts.max()) - low) // plan.width + 1
     if (int(keys.max()) - least + 1) * span >= 1 << _BITS:
@@ -106,7 +106,7 @@ def _recode(one: WindowSlices, strings: Strings | None) -> Array:
 
 
 class Closed(NamedTuple):
-    """Windows that are complete: their key, start, end, and parts."""
+    """Complete windows: their key, start, end, and parts."""
 
     keys: Array
     starts: Array
@@ -116,7 +116,7 @@ class Closed(NamedTuple):
 
 
 def close_windows(plan: WindowPlan, slices: WindowSlices, after: int, upto: int) -> Closed:
-    """Return the windows that end after one watermark and up to another, of slices in order."""
+    """Return the windows that end after one watermark and up to another, from slices in order."""
     if plan.gap is not None:
         return _close_sessions(plan, slices, upto)
     ranges = find_windows(
@@ -158,7 +158,7 @@ def write_slices(slices: WindowSlices, note: dict[str, Any]) -> bytes:
 
 
 def read_slices(plan: WindowPlan, data: bytes) -> tuple[WindowSlices, dict[str, Any]]:
-    """Return what `write_slices` wrote."""
+    """Return the slices that `write_slices` wrote."""
     _, more, note = read_columns(lambda _: _NOTHING, data)
     texts = note.pop("texts", None)
     parts = tuple(more[f"part{number}"] for number in range(len(plan.parts)))
@@ -182,5 +182,5 @@ def route_slices(slices: WindowSlices, shards: int) -> Iterator[tuple[int, Windo
 
 
 def count_events(several: Iterable[WindowSlices]) -> int:
-    """Return how many events were folded into slices."""
+    """Return the number of events that were folded into slices."""
     return sum(int(one.events.sum()) for one in several)

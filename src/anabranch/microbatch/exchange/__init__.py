@@ -1,1 +1,1 @@
-"""What crosses a shuffle: envelopes, deltas, result rows."""
+"""The data that a shuffle transfers: envelopes, deltas, result rows."""

@@ -1,4 +1,4 @@
-"""Deltas: what a shard folded before an event that the root runs."""
+"""Deltas: the states that a shard folded before an event that the root runs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from anabranch.model.order import OrderKey
 
 
 class Delta(NamedTuple):
-    """What a shard folded before an event that the root runs, by state type.
+    """The states that a shard folded before an event that the root runs, by state type.
 
-    The event itself comes from one shard only: the one that it is at home in.
+    Only one shard sends the event itself: its home shard.
     """
 
     key: OrderKey

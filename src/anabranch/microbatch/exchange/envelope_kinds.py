@@ -1,4 +1,4 @@
-"""Kinds of envelopes: what a payload that crosses a shuffle holds."""
+"""Kinds of envelopes: the contents of a payload in a shuffle."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """What an envelope holds. A task adds the kind to each payload, the operator after the shuffle reads it."""
+    """The contents of an envelope. A task adds the kind to each payload; the next operator reads it."""
 
     # From a map task to a shard.
     EVENTS = "events"
@@ -26,7 +26,7 @@ class Kind(StrEnum):
     DEFERRED = "deferred"
     ROOT_STATES = "root_states"
 
-    # From a savepoint to a shard, in place of a batch; a spine goes on to its root.
+    # From a savepoint to a shard, in place of a batch; a shard forwards a spine to its root.
     RESTORE_HEAD = "restore_head"
     RESTORE_ENTRIES = "restore_entries"
     RESTORE_PENDING = "restore_pending"
@@ -37,7 +37,7 @@ class Kind(StrEnum):
 
 
 def is_restore(kind: str) -> bool:
-    """Return whether an envelope brings a part of a savepoint.
+    """Return whether an envelope contains a part of a savepoint.
 
     >>> is_restore(Kind.RESTORE_HEAD), is_restore(Kind.EVENTS)
     (True, False)

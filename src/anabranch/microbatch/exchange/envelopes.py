@@ -1,8 +1,8 @@
-"""Envelopes: one row of Spark's carries a whole batch of events to a shard.
+"""Envelopes: one Spark row carries a whole batch of events to a shard.
 
-A map task sends each shard what is for it, and to every shard, also to those it has no events for,
-what it saw of each channel: its *chunks*. So every shard follows every channel, and all of them know the
-same watermark without asking anybody.
+A map task sends each shard its events, and sends every shard, also those without events, a summary of
+each channel: its *chunks*. So every shard follows every channel, and all of them compute the
+same watermark without communication.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SCHEMA = "shard int, kind string, payload binary"
-"""What an envelope is to Spark. Kinds: `events`, `chunks`, `rejected`."""
+"""The Spark schema of an envelope. Kinds: `events`, `chunks`, `rejected`."""
 
 CLOCK = "clock_ms"
-"""The recorded time of the batch: a column that envelopes have if some channel may be idle."""
+"""The recorded time of the batch: a column of envelopes if some channel may be idle."""
 
 
 class Chunk(NamedTuple):
-    """A run of one channel's sequence that one map task saw whole.
+    """A contiguous part of one channel's sequence that one map task has read.
 
     `first` is the least sequence of its items, `last` the largest of its events, `largest` the largest
-    time of its events, `promised` the largest heartbeat. `times` holds (sequence, time, beat) of every item,
-    where the channel's rules need each of them. `place` is the task's, in the order of reading. A chunk
-    that is `sparse` lacks so many numbers that it could not be cut where they are missing; with `beat`,
+    time of its events, `promised` the largest heartbeat. `times` contains (sequence, time, beat) of every item
+    if the channel's rules need each of them. `place` is that of the task, in the order of reading. A chunk
+    that is `sparse` lacks so many numbers that it could not be cut at the gaps; with `beat`,
     it begins with a heartbeat.
     """
 
@@ -46,7 +46,7 @@ class Chunk(NamedTuple):
 
 
 class Carried(NamedTuple):
-    """An event on its way, with the largest time and promise that its chunk saw before it.
+    """An event in an envelope, with the largest time and promise before it in its chunk.
 
     `place` is that of the task that read it.
     """
@@ -90,7 +90,7 @@ def unpack_chunks(codec: Codec, payload: bytes) -> list[Chunk]:
 
 
 def make_batch(envelopes: Iterable[tuple[int, str, bytes]], shards: int) -> pa.RecordBatch:
-    """Return envelopes as Spark's rows; Spark knows a shard by its key."""
+    """Return envelopes as Spark rows; the key of a shard is its number in Spark."""
     import pyarrow as pa
 
     rows, keys = list(envelopes), find_keys(shards)

@@ -10,22 +10,22 @@ if TYPE_CHECKING:
 _EVENT = "id string, time bigint, type string, channel string, seq bigint"
 
 LATE = f"{_EVENT}, event string, distance bigint, reason string"
-"""`event` is JSON; `distance` is how far the event lies behind, at most 2^63 - 1."""
+"""`event` is JSON; `distance` is how far the event is behind, at most 2^63 - 1."""
 
 REJECTED = f"{_EVENT}, reason string, raw string"
-"""`raw` is the event or the text as it came; a long one is cut short."""
+"""`raw` is the event or the text as it was read; a long one is truncated."""
 
 LEDGER = "operator string, counts string"
-"""`counts` is JSON: what an operator has counted so far, and the watermarks it knows."""
+"""`counts` is JSON: an operator's counts so far, and its watermarks."""
 
 KINDS = {"late": LATE, "rejected": REJECTED, "ledger": LEDGER}
 
 _FROM = {"raw": "event", "operator": "reason", "counts": "value"}
-"""The columns of a result row that are shown under another name."""
+"""The columns of a result row that have another name in frames."""
 
 
 def read_event_schema(kind: str) -> pa.Schema:
-    """Return the columns of a kind of rows, in Arrow's words."""
+    """Return the Arrow schema of a kind of rows."""
     import pyarrow as pa
 
     types = {"string": pa.string(), "bigint": pa.int64()}

@@ -1,7 +1,7 @@
-"""Output columns: the columns that outputs have in frames and files, by the types of their program.
+"""Output columns: the columns of outputs in frames and files, by the types of their program.
 
-Result rows hold outputs as JSON, which compares to the bit; here it becomes columns of Arrow's types, and
-Spark's, once, where rows leave a query. `docs/result-columns.md` has the table of types.
+Result rows contain outputs as JSON, which compares to the bit; here it becomes columns of Arrow and Spark
+types, once, where rows leave a query. `docs/result-columns.md` has the table of types.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Decode = Callable[[Any], Any]
 
 OURS = ("id", "time", "op")
-"""Our columns of an output. Where it has a field of the same name, ours has an underscore in front."""
+"""The library's columns of an output. If a field has the same name, the column gets an underscore in front."""
 
 _DDL = {
     kinds.INT: "bigint", kinds.FLOAT: "double", kinds.BOOL: "boolean", kinds.STR: "string",
@@ -38,7 +38,7 @@ _DDL = {
 
 @dataclass(frozen=True)
 class OutputColumns:
-    """The columns of a program's outputs; of one type only, if `only` is its number."""
+    """The columns of a program's outputs; if `only` is the number of a type, of that type only."""
 
     types: OutputTypes = UNKNOWN
     only: int | None = None
@@ -50,7 +50,7 @@ class OutputColumns:
 
     @cached_property
     def fields(self) -> tuple[tuple[str, ValueType], ...]:
-        """Return the names and types of the columns that hold the outputs themselves."""
+        """Return the names and types of the columns with the values of outputs."""
         shown = self.shown
         if not shown:
             return (("value", kinds.ANYTHING),)
@@ -60,7 +60,7 @@ class OutputColumns:
 
     @cached_property
     def own(self) -> tuple[str, str, str]:
-        """Return the names of our own columns: id, time, op."""
+        """Return the names of the library's columns: id, time, op."""
         taken = {name.casefold() for name, _ in self.fields}
         names = []
         for own in OURS:
@@ -72,14 +72,14 @@ class OutputColumns:
 
     @property
     def ddl(self) -> str:
-        """Return the columns in Spark's words."""
+        """Return the columns as Spark DDL."""
         name, time, op = self.own
         ours = [f"`{name}` string", f"`{time}` bigint", f"`{op}` int"]
         return ", ".join([*ours, *(f"{_quote(n)} {spark_type(t)}" for n, t in self.fields)])
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """Return the columns in Arrow's words."""
+        """Return the columns as an Arrow schema."""
         import pyarrow as pa
 
         ours = zip(self.own, (pa.string(), pa.int64(), pa.int32()), strict=True)
@@ -115,9 +115,9 @@ class OutputColumns:
         return columns
 
     def describe(self, row: dict[str, Any]) -> Any:
-        """Return an output as JSON holds it, from a row of its columns, of Arrow's or of a file of JSON.
+        """Return an output as JSON, from a row of its columns, in Arrow or in a JSON file.
 
-        In a file of JSON, columns without a value are left out.
+        A JSON file omits columns without a value.
         """
         shown = self.shown
         if not shown:
@@ -137,7 +137,7 @@ def column_name(type_: ValueType) -> str:
 
 
 def spark_type(type_: ValueType) -> str:
-    """Return a type in Spark's words.
+    """Return a type as Spark DDL.
 
     >>> from anabranch.model.values.value_types import read_type
     >>> spark_type(read_type(dict[str, list[int]]))
@@ -157,7 +157,7 @@ def spark_type(type_: ValueType) -> str:
 
 
 def arrow_type(type_: ValueType) -> pa.DataType:
-    """Return a type in Arrow's words."""
+    """Return a type as an Arrow type."""
     import pyarrow as pa
 
     scalars = {
@@ -178,7 +178,7 @@ def arrow_type(type_: ValueType) -> pa.DataType:
 
 
 def read_texts(type_: ValueType, texts: Any) -> pa.Array:
-    """Return a column of values of JSON as a column of their type."""
+    """Return a column of JSON values as a column of their type."""
     import pyarrow as pa
 
     if len(texts) >= _MANY and _is_plain(type_):
@@ -191,20 +191,20 @@ def read_texts(type_: ValueType, texts: Any) -> pa.Array:
 
 
 _MANY = 64
-"""From so many values on, Arrow's own reader of JSON is worth its start."""
+"""From so many values on, Arrow's own JSON reader is faster in spite of its start-up time."""
 
 _PLAIN = (kinds.INT, kinds.FLOAT, kinds.BOOL, kinds.STR, kinds.TEXT)
 
 
 def _is_plain(type_: ValueType) -> bool:
-    """Say whether JSON holds values of a type as Arrow's own reader expects them."""
+    """Return whether Arrow's own JSON reader can read values of a type."""
     if type_.kind in (kinds.RECORD, kinds.LIST, kinds.ENUM):
         return bool(type_.parts) and all(_is_plain(part) for _, part in type_.parts)
     return type_.kind in _PLAIN
 
 
 def _read_plain(type_: ValueType, texts: Any) -> pa.Array:
-    """Return values of JSON as a column, without a Python object for each."""
+    """Return JSON values as a column, without a Python object for each."""
     import pyarrow as pa
     import pyarrow.compute as pc
     from pyarrow import json as arrow_json
@@ -213,14 +213,14 @@ def _read_plain(type_: ValueType, texts: Any) -> pa.Array:
     if type_.kind == kinds.INT and not type_.optional:
         return pc.cast(texts, pa.int64())
     lines = pc.binary_join_element_wise('{"v":', texts, "}\n", "")
-    # All lines, one behind the other; their length is the last of the offsets.
+    # All lines, concatenated; the last offset is their length.
     _, offsets, data = lines.buffers()
     end = memoryview(offsets).cast("i")[len(lines)]
     data = data.slice(0, end)
     schema = pa.schema([("v", arrow_type(type_))])
     table = arrow_json.read_json(
         pa.BufferReader(data),
-        # One block: a value must not lie in two.
+        # One block: a value must not be split between two.
         read_options=arrow_json.ReadOptions(use_threads=False, block_size=data.size + 1),
         parse_options=arrow_json.ParseOptions(explicit_schema=schema),
     )
@@ -240,7 +240,7 @@ def _quote(name: str) -> str:
 
 
 def _find_decoder(type_: ValueType) -> Decode | None:
-    """Return what makes of a value of JSON what Arrow takes; None if it is the same."""
+    """Return a function from a JSON value to a value for Arrow; None if they are the same."""
     if type_.kind in _DECODERS:
         return _DECODERS[type_.kind]
     inner = [_find_decoder(part) for _, part in type_.parts]
@@ -292,7 +292,7 @@ _DECODERS: dict[str, Decode] = {
 
 
 def _describe(type_: ValueType, value: Any) -> Any:
-    """Return a value of a column as JSON holds it."""
+    """Return a value of a column as a JSON value."""
     if value is None:
         return None
     if type_.kind == kinds.JSON:

@@ -1,7 +1,7 @@
-"""Packs: rows of a result on their way to files, many in one row of Spark's.
+"""Packs: many result rows in one Spark row, for sinks that write files.
 
-A result is an ordinary frame of rows, for any sink. A sink that writes files itself need not have them
-taken apart in the JVM and put together again: it is given packs, and writes the columns as they are.
+A result is an ordinary frame of rows, for any sink. For a sink that writes files itself, the JVM need not
+unpack the rows and pack them again: the sink gets packs, and writes the columns unchanged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PACK_SCHEMA = "pack binary, ledger string"
 """A pack of rows; beside the first pack of an operator, a summary of its ledger rows as JSON, for metrics."""
 
 _PACK_ROWS = 1 << 15
-"""So many rows make a pack; more would be an object too large for the JVM to like."""
+"""Rows of a pack; more rows would make an object that is too large for the JVM."""
 
 
 def read_schema() -> pa.Schema:
@@ -32,18 +32,18 @@ def read_schema() -> pa.Schema:
     return pa.schema([(name, types[kind]) for name, kind in columns])
 
 
-def make_table(emitted: Sequence[ResultRow], tables: Sequence[pa.Table] = ()) -> pa.Table:
+def make_table(rows: Sequence[ResultRow], tables: Sequence[pa.Table] = ()) -> pa.Table:
     """Return rows, and tables of rows, as one table."""
     import pyarrow as pa
 
     schema = read_schema()
-    columns = list(zip(*emitted, strict=True)) if emitted else [()] * len(schema)
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
     arrays = [pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)]
     return pa.concat_tables([pa.Table.from_arrays(arrays, schema=schema), *tables])
 
 
 def pack(table: pa.Table) -> Iterator[bytes]:
-    """Yield a table as bytes, in pieces."""
+    """Yield a table as bytes, in parts."""
     import pyarrow as pa
 
     options = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -55,9 +55,9 @@ def pack(table: pa.Table) -> Iterator[bytes]:
 
 
 def summarize(table: pa.Table) -> str:
-    """Return the ledger rows of a table as one, and its number of outputs, as JSON.
+    """Return the sum of a table's ledger rows, and its number of outputs, as JSON.
 
-    Counts are added, the watermark is the least; what else is known of channels is left out.
+    Counts are added, the watermark is the minimum; other data of channels is omitted.
     """
     import pyarrow.compute as pc
 

@@ -1,8 +1,8 @@
-"""Placement: the numbers by which Spark knows shards, chosen so that partitions get equal shares.
+"""Partition keys: the key of each shard in Spark, chosen so that all partitions get equal shares.
 
-Spark puts a group into the partition that the hash of its key says, so that of four shards numbered 0 to
-3 one of two partitions gets three. Each shard has a key instead whose hash falls to its own turn: then any
-number of partitions that divides the number of shards gets as many of them as any other.
+Spark chooses the partition of a group by the hash of its key, so that of four shards numbered 0 to
+3 one of two partitions would get three. So each shard has a key whose hash is its own number, modulo the
+number of shards: then every number of partitions that divides the number of shards gets equally many.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def find_numbers(shards: int) -> dict[int, int]:
 
 
 def hash_int(value: int) -> int:
-    """Return Spark's hash of an int (Murmur3, 32 bits), as it is before any modulo: with a sign."""
+    """Return Spark's hash of an int (Murmur3, 32 bits, signed), before any modulo."""
     mixed = value & _MASK
     mixed = mixed * 0xCC9E2D51 & _MASK
     mixed = (mixed << 15 | mixed >> 17) & _MASK

@@ -1,4 +1,4 @@
-"""Sayings: the rows of outputs, made of columns; what `said.describe_output` says, without one event."""
+"""Result rows of outputs as columns: the same as `result_rows.describe_output`, without Python events."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def write_texts(columns: Columns) -> pa.Array:
 
 
 def write_values(values: Sequence[Columns], forms: Array) -> pa.Array:
-    """Return as JSON what a kernel said, in order: the next value of the form of each output."""
+    """Return the outputs of a kernel as JSON, in order: the next value of the form of each output."""
     import numpy as np
     import pyarrow as pa
 
@@ -59,12 +59,12 @@ def write_values(values: Sequence[Columns], forms: Array) -> pa.Array:
 def write_outputs(
     types: OutputTypes, values: Sequence[Columns], forms: Array
 ) -> tuple[pa.Array, Array]:
-    """Return what a kernel said, in order: as JSON, and the number of each output's type."""
+    """Return the outputs of a kernel, in order: as JSON, and the number of each output's type."""
     return write_values(values, forms), number_types(types, values, forms)
 
 
 def number_types(types: OutputTypes, values: Sequence[Columns], forms: Array) -> Array:
-    """Return of each output that a kernel said the number of its type."""
+    """Return the number of the type of each output of a kernel."""
     import numpy as np
 
     found = np.zeros(len(forms), np.int32)
@@ -86,10 +86,10 @@ def describe_outputs(
     values: pa.Array,
     types: Array,
 ) -> pa.Table:
-    """Return the rows of outputs of one event type, in the columns of `Said`.
+    """Return the rows of outputs of one event type, in the columns of `ResultRow`.
 
-    There is one event for each output; `indexes` are its number among those of the event, `values` is what
-    it says, and `types` are the numbers of its types. `names` are the channels' names in order.
+    There is one event for each output; `indexes` are the places of the outputs among those of their event,
+    `values` the outputs as JSON, and `types` the numbers of their types. `names` are the channels in order.
     """
     import pyarrow as pa
 
@@ -155,7 +155,7 @@ def _write_leaf(kind: str, values: Array, strings: Strings) -> pa.Array:
         used, places = np.unique(values, return_inverse=True)
         return pick_texts([encode_json(strings[code]) for code in used.tolist()], places)
     if kind == FLOAT:
-        # Only numbers are their own repr in JSON: NaN and the infinities have names there.
+        # Only finite numbers are their own repr in JSON: NaN and the infinities have names there.
         texts = [repr(v) if v - v == 0 else encode_json(v) for v in values.tolist()]
         return pa.array(texts, pa.string())
     if kind in (MOMENT, DAY):

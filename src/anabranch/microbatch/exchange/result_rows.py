@@ -1,4 +1,4 @@
-"""What leaves a query: one row for each output, late or rejected event, and each count."""
+"""Result rows: one row for each output, late or rejected event, and operator's counts."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ COLUMNS = (
     "kind string, id string, time long, type string, channel string, seq long, index int, "
     "value string, event string, reason string, op int, distance long, form int"
 )
-"""The columns of result rows inside a query. `value`, `event` are JSON; `id` is the same on any replay; `op` is
--1 where a speculative run takes a row back, and else 1; `distance` is how far behind a late event lies, and `form`
-the number of an output's type. What a user sees is made of them by `output_columns.py` and `event_columns.py`."""
+"""The columns of result rows inside a query. `value` and `event` are JSON; `id` is the same on any replay;
+`op` is -1 for a retraction in speculative mode, and else 1; `distance` is how far behind a late event is, and
+`form` the number of an output's type. `output_columns.py` and `event_columns.py` make the user's columns."""
 
 RAW_CHARACTERS = 2_000
-"""How much of a raw value or of a reason is kept. A row that is too large must not come out as large."""
+"""Limit of the length of a raw value or a reason, so that the row of a very large event is not as large."""
 
 OWN = "its channel's watermark"
-"""What a late event lies behind, as a rule."""
+"""The default reason of a late event: the bound that it is behind."""
 
 _SHORT = 200
 
-# Made once: `json.dumps` with arguments makes an encoder for every call.
+# Made once: `json.dumps` with arguments makes an encoder on every call.
 _PLAIN = json.JSONEncoder(separators=(",", ":")).encode
 _SORTED = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
 
@@ -42,7 +42,7 @@ class ResultRow(NamedTuple):
     type: str | None
     channel: str | None
     seq: int | None
-    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody wants here
+    index: int  # type: ignore[assignment]  # hides tuple.index, which is not needed here
     value: str | None
     event: str | None
     reason: str | None
@@ -54,7 +54,7 @@ class ResultRow(NamedTuple):
 def describe_output(
     value: Any, event: Event, index: int, key: OrderKey, types: OutputTypes = UNKNOWN
 ) -> ResultRow:
-    """Return the row of an output, whose type is one of some."""
+    """Return the row of an output, with the number of its type among `types`."""
     return ResultRow(
         "output",
         f"{identify(key)}#{index}",
@@ -75,14 +75,14 @@ def describe_late(
 ) -> ResultRow:
     """Return the row of a late event: its distance, and whether its channel was silent or had not joined."""
     reason = "the watermark at which its channel joined" if joined else OWN
-    reason = "the watermark, which went on while its channel was silent" if waived else reason
+    reason = "the watermark, which advanced while its channel was silent" if waived else reason
     row = describe_event("late", event, f"{distance} behind {reason}")
-    # Two times may lie further apart than 63 bits can hold.
+    # The distance of two times may need more than 63 bits.
     return row._replace(distance=min(distance, FOREVER))
 
 
 def describe_event(kind: str, event: Event, reason: str) -> ResultRow:
-    """Return the row of an event that was not processed; what was rejected may be cut short."""
+    """Return the row of an event that was not processed; that of a rejected one may be truncated."""
     fields = encode_json(event.data)
     return ResultRow(
         kind,
@@ -99,7 +99,7 @@ def describe_event(kind: str, event: Event, reason: str) -> ResultRow:
 
 
 def name_row(kind: str, channel: str | None, seq: int | None, text: str) -> str:
-    """Return the id of a row that is no output, by what it holds."""
+    """Return the id of a row that is not an output, from its contents."""
     return f"{kind}:{_abridge(str(channel))}:{seq}:{_abridge(text)}"
 
 
@@ -109,7 +109,7 @@ def _abridge(text: str) -> str:
 
 
 def clip(text: str, most: int = RAW_CHARACTERS) -> str:
-    r"""Return a text of bounded length that UTF-8 can write.
+    r"""Return a text of limited length that can be encoded as UTF-8.
 
     >>> clip("abcdef", 4), clip("a" + chr(0xD800))
     ('abcd… (6 characters)', 'a\\ud800')
@@ -120,14 +120,14 @@ def clip(text: str, most: int = RAW_CHARACTERS) -> str:
 
 
 def describe_ledger(operator: str, number: int, ledger: Ledger, more: dict[str, Any]) -> ResultRow:
-    """Return the row of an operator's counts, which stand for everything so far."""
+    """Return the row of an operator's counts since the start of the run."""
     counts = encode_json({**ledger._asdict(), **more})
     name = f"{operator}:{number}"
     return ResultRow("ledger", f"ledger:{name}", None, None, None, None, 0, counts, None, name)
 
 
 def identify(key: OrderKey) -> str:
-    """Return an order key as text that sorts nothing but tells apart."""
+    """Return an order key as a text that is unique, but does not sort as the key does."""
     return _PLAIN(key)
 
 

@@ -1,1 +1,1 @@
-"""From stable events to states, deltas and output rows."""
+"""Folds of stable events into states, deltas and result rows."""

@@ -1,4 +1,4 @@
-"""Folds by columns: what a shard does with the events of a batch that have become stable."""
+"""Folds of the columnar path: how a shard folds the events of a batch that have become stable."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
 
 class Counting(NamedTuple):
-    """Where a shard's counts and rows go, and which events it counts (None: all of a table).
+    """Where a shard's counts and rows are added, and which events it counts (None: all of a table).
 
-    Without `tables`, all rows go into `said`.
+    Without `tables`, all rows are added to `emitted`.
     """
 
     shard: int
@@ -51,8 +51,8 @@ class Counting(NamedTuple):
     counts_here: Callable[[EventTable], Array | None]
     tables: list[pa.Table] | None = None
 
-    def tell(self, rows: pa.Table) -> None:
-        """Take rows of outputs."""
+    def add_rows(self, rows: pa.Table) -> None:
+        """Add rows of outputs."""
         if self.tables is not None:
             self.tables.append(rows)
         else:
@@ -60,7 +60,7 @@ class Counting(NamedTuple):
 
 
 class EarlyDelta(NamedTuple):
-    """A delta that was folded where its events were read: before a cut, or after a place."""
+    """A delta of an early fold: before a cut, or after a place."""
 
     time: int
     rank: int
@@ -69,15 +69,15 @@ class EarlyDelta(NamedTuple):
     delta: Any
 
     def find_place(self, cuts: Sequence[tuple[int, int]]) -> int:
-        """Return how many of the cuts come before it."""
+        """Return the number of cuts before the delta."""
         find = bisect_right if self.after else bisect_left
         return find(cuts, (self.time, self.rank))
 
 
 class Gathered(NamedTuple):
-    """The deltas of keys, which were folded where their events were read; codes are of `texts`.
+    """The deltas of keys from early folds; keys that are codes refer to `texts`.
 
-    A delta of segment n lies before the n-th of the cuts, or after all of them; and before `until`.
+    A delta of segment n is before the n-th of the cuts, or after all of them; and before `until`.
     """
 
     keys: Array
@@ -89,7 +89,7 @@ class Gathered(NamedTuple):
 
 
 class Folds:
-    """One shard's folds."""
+    """The folds of one shard."""
 
     def __init__(self, job: Job, store: Store, counting: Counting) -> None:
         assert job.columns is not None
@@ -104,9 +104,9 @@ class Folds:
         folded: Sequence[EarlyDelta] = (),
         gathered: Sequence[Gathered] = (),
     ) -> list[Delta]:
-        """Fold what is stable; return what is for the root.
+        """Fold stable events; return the deltas for the root.
 
-        `folded` are deltas that were made ahead, each with its place among the cuts, and `gathered` the
+        `folded` are deltas of early folds, each with its place among the cuts, and `gathered` the
         deltas of keys.
         """
         if self.job.layout.way == "forked":
@@ -118,7 +118,7 @@ class Folds:
         return []
 
     def fold_early(self, table: EventTable, states: Columns, slots: Array) -> Columns | None:
-        """Fold events of one type where they are read; None if one of them fails."""
+        """Fold events of one type in the task that reads them; None if one of them fails."""
         kernel = self.kernels[self.job.program.initial.name]
         lined = _line_up(self.job, kernel, {table.event_type: table}, ordered=False)
         folded = kernel.fold(states, lined.batch(slots))
@@ -133,7 +133,7 @@ class Folds:
         states = self._load_single(kernel, state_type, lined.strings)
         folded = kernel.fold(states, lined.batch(0))
         self.store.write("state", self.job.codec.encode(folded.states.unpack()[0]))
-        self._say(lined, folded)
+        self._add_outputs(lined, folded)
 
     def _fold_entries(self, stable: dict[int, EventTable], gathered: Sequence[Gathered]) -> None:
         import numpy as np
@@ -166,7 +166,7 @@ class Folds:
         else:
             folded = kernel.fold(states, batch)
         _check_layout(folded.states, kernel, state_type)
-        self._say(lined, folded)
+        self._add_outputs(lined, folded)
         handled = folded.find_handled(entered, len(slots))
         if handled is not None:
             handled[np.searchsorted(slots, np.concatenate([*deltas, slots[:0]]))] = True
@@ -217,7 +217,7 @@ class Folds:
         deltas[name] = join(deltas[name], delta) if name in deltas else delta
 
     def _list_others(self, tables: Sequence[EventTable]) -> list[tuple[OrderKey, Event, bool]]:
-        """Return what is no leaf, in order, and whether it is counted here."""
+        """Return the events that are not leaves, in order, and whether this shard counts them."""
         here: dict[tuple[str, int | None, Any], bool] = {}
         events: list[Event] = []
         for table in tables:
@@ -235,7 +235,7 @@ class Folds:
     def _pair(
         self, at_root: list[tuple[OrderKey, Event, bool]], taken: list[dict[str, Any]]
     ) -> list[Delta]:
-        """Return what the root gets: each event with what was folded before it."""
+        """Return the root's input: each event with the deltas before it."""
         shard_layout, shard = self.job.layout, self.counting.shard
         found = []
         waiting = iter(taken)
@@ -253,9 +253,9 @@ class Folds:
         cuts: Sequence[tuple[Any, ...]],
         opened: Any,
     ) -> list[tuple[int, Any]]:
-        """Fold the leaves of one state type; return (segment, delta) where there is one.
+        """Fold the leaves of one state type; return (segment, delta) for each segment with a delta.
 
-        `cuts` are order keys, of which time and rank suffice.
+        `cuts` are order keys, of which only time and rank are used.
         """
         state_type, kernel = self.job.program.state_type(name), self.kernels[name]
         if not tables:
@@ -276,7 +276,7 @@ class Folds:
             if opened is not None:
                 starts = _start_from(starts, touched, {0: opened}, kernel)
             folded = kernel.fold(starts, lined.batch(places))
-            self._say(lined, folded)
+            self._add_outputs(lined, folded)
             deltas = dict(zip(touched.tolist(), folded.states.unpack(), strict=True))
             if opened is not None:
                 deltas.setdefault(0, opened)
@@ -289,7 +289,7 @@ class Folds:
             else {n: opened[value] for n, value in enumerate(values) if value in opened}
         )
         folded = kernel.fold(_start_from(starts, touched, before, kernel), lined.batch(places))
-        self._say(lined, folded)
+        self._add_outputs(lined, folded)
         handled = folded.find_handled(places, len(touched))
         if handled is not None:
             touched, folded = (
@@ -301,10 +301,10 @@ class Folds:
     def _find_lanes(self, lined: _Lined, lanes: int) -> Array:
         return spread_channels(lined.channels, lined.seqs, self.counting.names, lanes)
 
-    # --- what was said ---------------------------------------------------------------------------
+    # --- outputs ---------------------------------------------------------------------------------
 
-    def _say(self, lined: _Lined, folded: Folded) -> None:
-        """Put outputs and failures into rows, and count."""
+    def _add_outputs(self, lined: _Lined, folded: Folded) -> None:
+        """Add rows of outputs and failures, and count."""
         import numpy as np
         import pyarrow as pa
 
@@ -328,14 +328,14 @@ class Folds:
         if here is not None:
             texts, types = texts.take(pa.array(shown)), types[shown]
         for table in lined.describe(places, indexes, texts, types, counting.names):
-            counting.tell(table)
+            counting.add_rows(table)
 
 
 class _Lined(NamedTuple):
-    """The events of a batch in the order in which they are folded.
+    """The events of a batch in the order of the fold.
 
-    `event types` are the kernel's numbers of event types, `tables` the tables by that number. They are `as_read` if
-    there is one table, and rows are counted up from 0.
+    `event_types` are the kernel's numbers of event types, `tables` the tables by that number. They are
+    `as_read` if there is one table, and rows are numbered from 0.
     """
 
     tables: tuple[EventTable | None, ...]
@@ -357,7 +357,7 @@ class _Lined(NamedTuple):
         return EventBatch(self.columns, self.event_types, self.rows, slots)
 
     def field(self, name: str) -> Array:
-        """Return the values of a field, which all event types have, in order."""
+        """Return the values of a field that all event types have, in order."""
         return self._pick(lambda table: table.field(name))
 
     def _pick(self, read: Callable[[EventTable], Array]) -> Array:
@@ -374,13 +374,13 @@ class _Lined(NamedTuple):
         return picked
 
     def is_text(self, name: str) -> bool:
-        """Say whether a field holds texts."""
+        """Return whether the values of a field are texts."""
         table = next(table for table in self.tables if table is not None)
         layout: Any = table.columns.layout
         return layout.parts[layout.cls._fields.index(name)].kind == "str"  # type: ignore[no-any-return]
 
     def values(self, keys: Array, *, text: bool) -> list[Any]:
-        """Return keys as a user sees them."""
+        """Return keys as values of the program."""
         return [self.strings[code] for code in keys.tolist()] if text else keys.tolist()
 
     def event(self, place: int, names: tuple[str, ...]) -> Event:
@@ -392,12 +392,12 @@ class _Lined(NamedTuple):
         return Event(data, names[int(table.channels[row])], int(table.seqs[row]))
 
     def find_turns(self, part: Gathered) -> Array:
-        """Return how many of the events come before each delta."""
+        """Return the number of events before each delta."""
         import numpy as np
 
         times = self._pick(lambda table: table.times)
         ranks = np.array(self.ranks, np.int64)[self.event_types]
-        # Cuts that nobody had read when the deltas were made come after all of these.
+        # Cuts that had not been read when the deltas were made are after all of these.
         last = np.searchsorted(times, part.until)
         turns = np.full(len(part.cuts) + 1, last)
         for number in np.unique(part.segments).tolist():
@@ -410,7 +410,7 @@ class _Lined(NamedTuple):
     def describe(
         self, places: Array, indexes: Array, texts: pa.Array, types: Array, names: tuple[str, ...]
     ) -> Iterator[pa.Table]:
-        """Yield the rows of outputs, by event type: each with its event's place, its number, its text and its type."""
+        """Yield the rows of outputs by event type: each with its event's place, number, text and type."""
         import numpy as np
         import pyarrow as pa
 
@@ -420,11 +420,11 @@ class _Lined(NamedTuple):
             assert table is not None
             mine = np.flatnonzero(event_types == number)
             events, rank = table.take(self.rows[places[mine]]), self.ranks[number]
-            emitted = texts if len(mine) == len(event_types) else texts.take(pa.array(mine))
-            yield describe_outputs(events, rank, names, indexes[mine], emitted, types[mine])
+            values = texts if len(mine) == len(event_types) else texts.take(pa.array(mine))
+            yield describe_outputs(events, rank, names, indexes[mine], values, types[mine])
 
     def number_segments(self, cuts: Sequence[tuple[Any, ...]]) -> tuple[Array, Array]:
-        """Return the place of each event's segment among those that have events, and which these are."""
+        """Return the number of each event's segment among those with events, and the list of these segments."""
         import numpy as np
 
         present = [number for number, table in enumerate(self.tables) if table is not None]
@@ -437,7 +437,7 @@ class _Lined(NamedTuple):
         return group(self.find_segments(cuts))
 
     def find_segments(self, cuts: Sequence[tuple[Any, ...]]) -> Array:
-        """Return how many cuts come before each event."""
+        """Return the number of cuts before each event."""
         import numpy as np
 
         times = self._pick(lambda table: table.times)
@@ -451,7 +451,7 @@ class _Lined(NamedTuple):
         return segments
 
     def find_counted(self, counts_here: Callable[[EventTable], Array | None]) -> Array | None:
-        """Say which events are counted here; None if all are."""
+        """Return which events this shard counts; None if all."""
         import numpy as np
 
         masks = [None if table is None else counts_here(table) for table in self.tables]
@@ -466,7 +466,7 @@ class _Lined(NamedTuple):
 
 
 def count_cuts(times: Array, cuts: Sequence[tuple[Any, ...]], rank: int) -> Array:
-    """Return how many cuts come before each event of one event type."""
+    """Return the number of cuts before each event of one event type."""
     import numpy as np
 
     lengths = _measure_segments(times, cuts, rank)
@@ -478,9 +478,9 @@ def count_cuts(times: Array, cuts: Sequence[tuple[Any, ...]], rank: int) -> Arra
 
 
 def _measure_segments(times: Array, cuts: Sequence[tuple[Any, ...]], rank: int) -> Array | None:
-    """Return how many events of one event type lie before, between and behind cuts; None if they are not in order.
+    """Return the numbers of events of one event type before, between and after cuts; None if out of order.
 
-    Few cuts among many events: it is the cuts that are looked up.
+    With few cuts among many events, it is faster to look up the cuts.
     """
     import numpy as np
 
@@ -492,7 +492,7 @@ def _measure_segments(times: Array, cuts: Sequence[tuple[Any, ...]], rank: int) 
 
 
 def _part_cuts(cuts: Sequence[tuple[Any, ...]], rank: int) -> tuple[Array, Array]:
-    """Return the times of cuts that come before an event of the same time, and of those that come after it."""
+    """Return the times of cuts before an event of the same time, and of those after it."""
     import numpy as np
 
     sooner = np.array([key[0] for key in cuts if key[1] < rank], np.int64)
@@ -542,7 +542,7 @@ def _concatenate(parts: list[Array]) -> Array:
 def _insert(
     batch: EventBatch, turns: Array, order: Array, deltas: Columns, slots: Array
 ) -> EventBatch:
-    """Return a batch with deltas in their turns, as events of one event type more."""
+    """Return a batch with deltas at their places, as events of one more event type."""
     import numpy as np
 
     return EventBatch(
@@ -554,7 +554,7 @@ def _insert(
 
 
 def _leave_out(folded: Folded, turns: Array) -> Folded:
-    """Return what came of a batch by the places that its events had without the deltas."""
+    """Return the result of a batch, by the places of its events without the deltas."""
     import numpy as np
 
     inserted = turns + np.arange(len(turns))
@@ -565,14 +565,14 @@ def _leave_out(folded: Folded, turns: Array) -> Folded:
     failed = [place for place, _ in folded.failures]
     for place, one in folded.failures:
         if place in set(inserted.tolist()):
-            raise one.error  # A join is the user's promise: there is nothing that could be set aside.
+            raise one.error  # A failing join breaks the user's promise: no event could be rejected for it.
     moved = find(np.array(failed, np.int64)).tolist()
     failures = tuple(zip(moved, (one for _, one in folded.failures), strict=True))
     return replace(folded, places=find(folded.places), failures=failures)
 
 
 def _is_range(rows: Array) -> bool:
-    """Say whether places are just counted up from 0."""
+    """Return whether places are the numbers from 0."""
     import numpy as np
 
     return bool(len(rows) == 0 or (rows[0] == 0 and np.array_equal(rows, np.arange(len(rows)))))
@@ -581,7 +581,7 @@ def _is_range(rows: Array) -> bool:
 def _start_from(
     starts: Columns, touched: Array, before: Mapping[int, Any], kernel: Kernel
 ) -> Columns:
-    """Return the states to start from, with what had been folded before the batch."""
+    """Return the initial states, with the deltas folded before the batch."""
     if not before:
         return starts
     held = starts.unpack()

@@ -1,8 +1,8 @@
-"""Windows by columns: events are folded into the slices that windows share, and slices into windows.
+"""Columnar folds of windows: events are folded into the slices that windows share, and slices into windows.
 
-For sessions, and for windows of one size, that speak once, at their end, of whole numbers that are counted, added up or
-compared. What an event does to its slice does not depend on any other event, so slices may be folded
-where events are read, in any order.
+For sessions, and for windows of one size, that emit once, at their end, counts, sums, minima or maxima of
+integers. The change of a slice by an event does not depend on any other event, so slices may be folded
+in the tasks that read the events, in any order.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 _DENSE = 1 << 22
-"""Up to so many pairs of a key and a slice have a place each; of more, only those that occur."""
+"""Up to so many pairs of a key and a slice are stored densely; otherwise, only those that occur."""
 
 
 def fold_table(plan: WindowPlan, table: EventTable) -> WindowSlices:
@@ -50,7 +50,7 @@ def fold_table(plan: WindowPlan, table: EventTable) -> WindowSlices:
     if index.count * span <= max(_DENSE, 4 * len(table)):
         cells, rows, count = None, slots * span + (numbers - low), index.count * span
     else:
-        # Slices are numbered as they occur: a key and a place far away would leave 64 bits.
+        # Slices are numbered as they occur: a key and a distant place would exceed 64 bits.
         slices, cells = Index(), Index()
         found = slices.find(numbers)
         span = slices.count
@@ -71,20 +71,20 @@ def _number_slices(plan: WindowPlan, times: Array) -> Array:
 
 
 def is_near(times: Array) -> Array:
-    """Return which times windows take; see `eventtime.windows.check_reach`."""
+    """Return which times are in the range of windows; see `eventtime.windows.check_reach`."""
     return (times > -FAR) & (times < FAR)
 
 
 def _check_times(times: Array) -> None:
-    assert is_near(times).all(), "an event that is too far away is rejected before it is folded"
+    assert is_near(times).all(), "an event out of range is rejected before it is folded"
 
 
 def _read(part: SlicePart, table: EventTable) -> Array:
-    """Return what each event adds to a part."""
+    """Return the value of each event for a part."""
     if part.field is None:
         return np.ones(len(table), np.int64)
     values = table.field(part.field)
-    # The smallest is the largest from the other side; ~ turns whole numbers round, -2**63 too.
+    # The minimum is stored as the maximum of ~x; ~ reverses the order of integers, also of -2**63.
     return ~values if part.op == "min" else values
 
 
@@ -102,7 +102,7 @@ def _reduce(part: SlicePart, table: EventTable, rows: Array, count: int) -> Arra
 def _add_at(values: Array, rows: Array, count: int) -> Array:
     largest = max(int(values.max()), -int(values.min())) if len(values) else 0
     if largest * len(values) < 1 << 53:
-        # Floats hold these sums exactly, and NumPy adds them faster.
+        # Floats represent these sums exactly, and NumPy adds them faster.
         return np.bincount(rows, weights=values, minlength=count).astype(np.int64)
     check_reach(largest, len(values))
     found = np.zeros(count, np.int64)

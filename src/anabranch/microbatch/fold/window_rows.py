@@ -1,7 +1,7 @@
-"""Panes: the rows of windows that are complete, made of columns; none of them is a Python object.
+"""Result rows of complete windows, as columns, without Python objects.
 
-They say what `said.describe_output` would say of the program's own outputs. To find out what that is,
-one such row is made of numbers that occur nowhere else, and serves as the pattern of all.
+They are the rows that `result_rows.describe_output` would make of the program's own outputs. To get their form,
+one such row is made with numbers that occur nowhere else, and is the pattern of all rows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 _STRANGE = 7_777_770_000_000_000
-"""From here on, numbers stand for what is yet to be filled in."""
+"""Numbers from here on are placeholders in the pattern."""
 
 
 def describe_windows(plan: WindowPlan, rank: int, closed: Closed) -> pa.Table:
@@ -72,7 +72,7 @@ def describe_windows(plan: WindowPlan, rank: int, closed: Closed) -> pa.Table:
 
 
 def _make_pattern(plan: WindowPlan, rank: int) -> ResultRow:
-    """Return the row of a window whose numbers are names."""
+    """Return the pattern: the row of a window whose numbers are placeholders."""
     holes = dict(zip(_list_holes(plan), range(_STRANGE, _STRANGE + 1000), strict=False))
     time, key = holes["time"], holes["key"] if plan.key is not None else None
     fields = {"time": time} if plan.key is None else {"time": time, plan.key: key}
@@ -95,13 +95,13 @@ def _list_holes(plan: WindowPlan) -> list[str]:
 
 
 def _fill(pattern: str, texts: dict[str, pa.Array]) -> pa.Array:
-    """Return a text for each row: the pattern, with the row's own texts in its holes."""
+    """Return a text for each row: the pattern, with the row's own texts in place of placeholders."""
     pieces = enumerate(pattern.split("\0"))
     return join_texts(*(texts[piece] if place % 2 else piece for place, piece in pieces))
 
 
 def _write_result(parts: list[Array]) -> pa.Array:
-    """Return numbers as JSON; two of them are a sum and a count, and mean their quotient."""
+    """Return numbers as JSON; a pair of them is a sum and a count, for their quotient."""
     import pyarrow as pa
 
     if len(parts) == 1:
@@ -111,7 +111,7 @@ def _write_result(parts: list[Array]) -> pa.Array:
 
 
 def _write_edges(plan: WindowPlan, times: Array) -> pa.Array:
-    """Return times as JSON, as they stand in the output of a window: integers, or moments."""
+    """Return times as JSON, as in the output of a window: integers, or timestamps."""
     import numpy as np
 
     if not plan.timestamped:
@@ -121,7 +121,7 @@ def _write_edges(plan: WindowPlan, times: Array) -> pa.Array:
 
 
 def _write_keys(plan: WindowPlan, closed: Closed) -> tuple[pa.Array, pa.Array]:
-    """Return each window's key as JSON, and as it stands in the repr of an event within JSON."""
+    """Return each window's key as JSON, and as in the repr of an event within JSON."""
     import numpy as np
 
     if closed.strings is None:

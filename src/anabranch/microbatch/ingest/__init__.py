@@ -1,1 +1,1 @@
-"""What a map task does: read rows, judge them by their channel, fold early, send envelopes."""
+"""The work of a map task: read rows, check them against their channel, fold early, send envelopes."""

@@ -1,11 +1,11 @@
-"""Following channels by chunks: the same verdicts as item by item, without gathering the items.
+"""Verdicts on events by chunks of channels: the same as item by item, without gathering the items.
 
-Each shard sees every chunk of a batch. In order of their sequences the largest time before a chunk is
-known, and inside it each event brings along what came before it. That is all `eventtime.Watch` would have
-looked at. Chunks of one channel overlap only where numbers repeat: what is not larger than the last number
-before a chunk is rejected, and a chunk of nothing else moves no watermark. (If two *different* events share
-a number, and the second comes in another task or batch amid numbers that are new, the largest time of its
-chunk counts it.)
+Each shard sees every chunk of a batch. In the order of sequences, the largest time before a chunk is
+known, and inside the chunk each event carries the largest time before it. `eventtime.Watch` uses nothing
+else. Chunks of one channel overlap only where numbers repeat: a number that is not larger than the last one
+before its chunk is rejected, and a chunk of such numbers only moves no watermark. (If two *different* events
+share a number, and another task or batch reads the second one amid new numbers, the largest time of its
+chunk includes it.)
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from anabranch.microbatch.exchange.envelopes import Carried, Chunk
 
 
 class BatchVerdicts(NamedTuple):
-    """What a batch did to the channels, and a verdict on each event.
+    """The standings of the channels after a batch, and a verdict on each event.
 
-    None if it is good, how far behind it lies if it is late, the reason if it is rejected. `times` are
-    those of events that come in turn, by channel and sequence.
+    A verdict is None if the event is accepted, its distance if it is late, the reason if it is rejected.
+    `times` are those of events in arrival order, by channel and sequence.
     """
 
     standings: dict[str, Standing]
@@ -42,7 +42,7 @@ def judge(
     chunks: Iterable[Chunk],
     events: list[Carried],
 ) -> BatchVerdicts:
-    """Judge a batch's events, each against its own channel's sequence up to it."""
+    """Return verdicts on a batch's events, each from its own channel's sequence up to it."""
     chunks = list(chunks)
     scanned: Verdicts = {}
     times: dict[tuple[str, int], int] = {}
@@ -66,7 +66,7 @@ def judge(
 
 
 Before = dict[str, list[tuple[Chunk, Standing]]]
-"""The chunks of each channel in order, each with how far the channel had come before it."""
+"""The chunks of each channel in order, each with the standing of the channel before it."""
 
 Verdicts = dict[tuple[str, int, int], int | str | None]
 """Verdicts by channel, place of the task, and sequence."""
@@ -75,7 +75,7 @@ Verdicts = dict[tuple[str, int, int], int | str | None]
 def follow_chunks(
     channels: Mapping[str, Channel], standings: Mapping[str, Standing], chunks: Iterable[Chunk]
 ) -> tuple[dict[str, Standing], Before]:
-    """Return how far each channel has come after a batch's chunks, and before each of them."""
+    """Return the standing of each channel after a batch's chunks, and before each of them."""
     after = dict(standings)
     before: Before = {}
     for name, mine in _by_channel(chunks).items():
@@ -94,15 +94,15 @@ def pass_over(
     chunks: Iterable[Chunk],
     elapsed_ms: int,
 ) -> dict[str, Standing]:
-    """Let a batch go on without the channels that have been silent for too long.
+    """Return the standings without waiting for channels that have been silent for too long.
 
-    What is promised on behalf of one is kept as its own, so that it is late if it comes after all.
+    The watermark promised on behalf of such a channel becomes its own, so that earlier events of it are late.
     """
-    heard = {chunk.channel for chunk in chunks}
+    present = {chunk.channel for chunk in chunks}
     after = dict(standings)
     for name, channel in channels.items():
         old = standings.get(name, Standing())
-        silence = 0 if name in heard else add_silence(channel, old.silence_ms, elapsed_ms)
+        silence = 0 if name in present else add_silence(channel, old.silence_ms, elapsed_ms)
         after[name] = old._replace(silence_ms=silence)
     waived = waive(
         channels,
@@ -119,7 +119,7 @@ def pass_over(
 def describe_standings(
     channels: Mapping[str, Channel], standings: Mapping[str, Standing]
 ) -> dict[str, dict[str, Any]]:
-    """Return what a user may want to know of each channel, as it is published with a batch."""
+    """Return the standings of the channels as they are published with a batch."""
     about: dict[str, dict[str, Any]] = {}
     for name, standing in standings.items():
         channel = channels[name]
@@ -153,7 +153,7 @@ def _scan(
     verdicts: Verdicts,
     times: dict[tuple[str, int], int],
 ) -> Standing:
-    """Follow a channel item by item: some verdicts depend on all that came before."""
+    """Follow a channel item by item: some verdicts depend on all earlier items."""
     watch = take_up(channel, standing)
     items = [(s, beat, chunk.place, t) for chunk in chunks for s, t, beat in chunk.times]
     for seq, beat, place, time in sorted(items):
@@ -169,7 +169,7 @@ def _scan(
 
 
 def _in_order(name: str, chunks: list[Chunk]) -> list[Chunk]:
-    """Return chunks in order of their sequence, or of their places where they begin with one number."""
+    """Return chunks in order of their sequence, or of their places if they begin with one number."""
     numbered = [chunk for chunk in chunks if chunk.first is not None]
     if not numbered:
         return chunks
@@ -178,13 +178,13 @@ def _in_order(name: str, chunks: list[Chunk]) -> list[Chunk]:
     for chunk in ordered:
         assert chunk.first is not None
         if until is not None and chunk.first <= until:
-            # Where numbers are missing all over, nobody can tell those that repeat from those between.
+            # In a sequence with gaps everywhere, repeated numbers can't be distinguished from missing ones.
             raise InputError(
-                f"parts of channel {name!r} overlap, and lack numbers all over",
-                expected="each task to read a part of a channel that lies before or after the others",
+                f"parts of channel {name!r} overlap, and have gaps everywhere",
+                expected="each task to read a part of a channel before or after the parts of the others",
                 got=f"{chunk.first} to {chunk.last}, after {until}",
                 cure="name a sequence column that grows with the data (offset, or file and row), "
-                "and do not shuffle the frame before it gets here",
+                "and do not shuffle the frame before the run",
             )
         if chunk.sparse:
             until = chunk.last
@@ -192,12 +192,12 @@ def _in_order(name: str, chunks: list[Chunk]) -> list[Chunk]:
 
 
 def place_chunk(chunk: Chunk) -> tuple[int, bool, int]:
-    """Return where a chunk stands among those of a batch: a heartbeat comes after the event of its number."""
+    """Return the sort key of a chunk in a batch: a heartbeat is after the event with its number."""
     return chunk.first or 0, chunk.beat, chunk.place
 
 
 def advance(channel: Channel, standing: Standing, chunk: Chunk) -> Standing:
-    """Return how far a channel has come after a chunk. One that came before only repeats its promises."""
+    """Return the standing of a channel after a chunk. A repeated chunk only repeats its promises."""
     last, largest = standing.last, standing.largest
     if chunk.last is None or last is None or chunk.last > last:
         largest = _largest(largest, chunk.largest)
@@ -208,7 +208,7 @@ def advance(channel: Channel, standing: Standing, chunk: Chunk) -> Standing:
 
 
 def came_before(standing: Standing, seq: int | None) -> bool:
-    """Say whether a number is not larger than the last of a channel."""
+    """Return whether a number is not larger than the last one of a channel."""
     return seq is not None and standing.last is not None and seq <= standing.last
 
 
@@ -244,12 +244,12 @@ def _judge(
 
 def _find(places: Places, task: int, seq: int | None) -> Standing:
     if seq is None:
-        # Without a sequence there is no telling what came before within a batch.
+        # Without a sequence, the order of events within a batch is unknown.
         return next(iter(places.values()))[0][1]
     chunks = places[task]
     place = bisect_right(chunks, seq, key=lambda entry: entry[0].first or 0) - 1
     chunk, standing = chunks[place]
-    assert place >= 0 and seq <= (chunk.last or 0), f"no chunk holds sequence {seq}"  # noqa: PT018
+    assert place >= 0 and seq <= (chunk.last or 0), f"no chunk contains sequence {seq}"  # noqa: PT018
     return standing
 
 

@@ -1,7 +1,7 @@
-"""Intake by columns: what a map task does with its part of a channel's frame.
+"""The columnar reader: how a map task reads its part of a source as columns.
 
-Rows that are plain events are never looked at one by one. Those that are not (a null, a heartbeat,
-another type than the field's) take the way that `spark.intake` takes, and join the others.
+Rows that are plain events are never read one by one. Other rows (with a null, a heartbeat,
+another type than the field's) are read by the row reader, and then joined to the others.
 """
 
 from __future__ import annotations
@@ -57,19 +57,19 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 _LONG_TEXT = 1000
-"""A text of more bytes is weighed with its event."""
+"""A longer text, in bytes, is measured with its event."""
 
 _REACH = {MOMENT: (FIRST_MOMENT, LAST_MOMENT), DAY: (FIRST_DAY, LAST_DAY)}
-"""As far as the calendar reaches, in microseconds and in days."""
+"""The range of Python's calendar, in microseconds and in days."""
 
 _BLANKS: dict[str, Any] = {FLOAT: 0.0, BOOL: False, STR: ""}
 
 _NUMBER_BYTES = 16
-"""No number takes more, nor what is written beside a text."""
+"""The maximal size of a number in an event, and of the overhead of a text."""
 
 
 class _Found(NamedTuple):
-    """What a task found, by channel: tables of each event type, and the heartbeats."""
+    """The items that a task has read, by channel: tables of each event type, and the heartbeats."""
 
     tables: dict[str, list[_Piece]]
     beats: dict[str, list[Heartbeat]]
@@ -78,7 +78,7 @@ class _Found(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """A table, and in which rows of a task its events stood."""
+    """A table, and the places of its events among the rows of a task."""
 
     table: EventTable
     rows: Array
@@ -87,7 +87,7 @@ class _Piece(NamedTuple):
 def take_in_columns(
     job: Job, reading: Reading, batches: Iterable[pa.RecordBatch], place: int = 0
 ) -> Iterator[tuple[int, str, bytes]]:
-    """Yield the envelopes of a task: (shard, kind, payload). `place` tells the task from others."""
+    """Yield the envelopes of a task: (shard, kind, payload). `place` distinguishes the task from others."""
     found = _read_all(job, reading, batches)
     lined = {
         channel: _drop_repeated(job, found, channel)
@@ -95,27 +95,27 @@ def take_in_columns(
     }
     if found.rejected:
         yield 0, Kind.REJECTED, job.codec.encode(found.rejected)
-        # Every shard must hear of every batch, or its counts would be missing from the ledger.
+        # Every shard must get a chunk of every batch, or its counts would be missing from the ledger.
         for shard in range(job.layout.shards):
             yield shard, Kind.CHUNKS, pack_chunks(job.codec, ())
     for channel, stretch in lined.items():
         chunks: list[Chunk] = []
-        letters: list[tuple[int, str, bytes]] = []
+        envelopes: list[tuple[int, str, bytes]] = []
         parts = _cut_at_gaps(stretch, found.bad.get(channel, []))
         for part in parts or [stretch]:
             chunk = describe_stretch(channel, part)
             chunks.append(chunk._replace(place=place, sparse=parts is None))
-            letters += send_stretch(job, channel, part, place)
+            envelopes += send_stretch(job, channel, part, place)
         payload = pack_chunks(job.codec, chunks)
         for shard in range(job.layout.shards):
             yield shard, Kind.CHUNKS, payload
-        yield from letters
+        yield from envelopes
 
 
 def read_tables(
     job: Job, reading: Reading, batches: Iterable[pa.RecordBatch]
 ) -> list[EventTable] | None:
-    """Return the events of batches, if there is nothing else in them."""
+    """Return the events of batches, or None if they contain anything else."""
     found = _read_all(job, reading, batches)
     if found.rejected or found.beats:
         return None
@@ -150,7 +150,7 @@ def _read(
     found: _Found,
     start: int,
 ) -> None:
-    """Sort the rows of a batch into plain events and others; `start` rows came before it."""
+    """Sort the rows of a batch into plain events and others; `start` is the number of rows before it."""
     import numpy as np
 
     rest = np.ones(batch.num_rows, np.bool_)
@@ -159,7 +159,7 @@ def _read(
         for place in range(len(plan.layouts)):
             plain += _read_plain(job, plan, reading, batch, place, rest)
     except UnicodeDecodeError:
-        # Some text is none; row by row there is an answer to that.
+        # Some text is not UTF-8; the row reader rejects its row.
         rest[:] = True
         plain = []
     for channel, piece in plain:
@@ -189,7 +189,7 @@ def _read(
 
 
 def _leave(reading: Reading, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return what a row that is not plain is read from: its line, if there is one."""
+    """Return the row reader's input for rows that are not plain: their lines, if there are any."""
     if LINE not in (reading.json_column, reading.line_column):
         return batch
     return batch.select([name for name in (LINE, ROW) if name in batch.schema.names])
@@ -209,7 +209,7 @@ def _read_plain(
     number: int,
     rest: Array,
 ) -> Iterator[tuple[str, _Piece]]:
-    """Take the plain events of one event type out of a batch."""
+    """Return the plain events of one event type in a batch."""
     import numpy as np
 
     if reading.json_column not in (None, LINE) or reading.corrupt_column or reading.reason_column:
@@ -220,7 +220,7 @@ def _read_plain(
     columns = _find_columns(event_type, layout, reading, batch)
     if columns is None or reading.seq is None:
         return
-    # Whatever is plain is within the limit on an event's size, so that nobody has to weigh it.
+    # A plain event is within the limit of an event's size, so that it need not be measured.
     longest = min(_LONG_TEXT, reading.max_bytes // len(columns) - _NUMBER_BYTES)
     if longest < 0:
         return
@@ -257,7 +257,7 @@ def _find_plain(
     columns: list[pa.Array],
     longest: int,
 ) -> Iterator[Array]:
-    """Yield masks of the rows that are plain events of an event type; one that would leave nothing out is not made.
+    """Yield masks of the rows that are plain events of an event type; a mask of all rows is omitted.
 
     `columns` are those of the event type's fields, and then the sequence.
     """
@@ -270,7 +270,7 @@ def _find_plain(
         if beats.null_count < len(beats):
             yield np.array(beats.is_null(), np.bool_)
     for column, part in zip(columns, (*layout.parts, None), strict=True):
-        # In a line, a null may also be a field that is missing, or a line that is not plain.
+        # In a line, a null may also be a missing field, or a line that is not plain.
         optional = isinstance(part, OptionalColumn) and LINE not in batch.schema.names
         if column.null_count and not optional:
             yield np.array(column.is_valid(), np.bool_)
@@ -289,14 +289,14 @@ def _find_times(
     batch: pa.RecordBatch,
     columns: list[pa.Array],
 ) -> Iterator[Array]:
-    """Yield masks of the rows whose times, datetimes and dates an event can have."""
+    """Yield masks of the rows whose times, datetimes and dates are valid in an event."""
     import numpy as np
 
     for name, kind, column in zip(field_names(event_type), _kinds(layout), columns, strict=False):
         if kind not in _REACH and name != time_field(event_type):
             continue
-        # What no event can have as its time is left to the row reader, which rejects it; so is a text
-        # that could not be read, which is no null.
+        # A time that is not valid in an event is left to the row reader, which rejects it; so is a text
+        # that could not be parsed, which is not a null.
         given = batch.column(
             reading.time_column(event_type) if name == time_field(event_type) else name
         )
@@ -314,7 +314,7 @@ def _kinds(layout: Fields) -> list[str]:
 
 
 def _read_field(part: ColumnLayout, column: pa.Array, strings: Strings) -> Iterator[Array]:
-    """Yield the arrays of a field: one that may be None has one more, which says where it is not."""
+    """Yield the arrays of a field: an optional field has one more, the mask of its values."""
     import numpy as np
     import pyarrow as pa
 
@@ -334,7 +334,7 @@ def _read_field(part: ColumnLayout, column: pa.Array, strings: Strings) -> Itera
 def _find_columns(
     event_type: EventType, layout: Fields, reading: Reading, batch: pa.RecordBatch
 ) -> list[pa.Array] | None:
-    """Return the columns of an event type's fields as far as their types are the fields' own."""
+    """Return the columns of an event type's fields whose types are those of the fields."""
     import pyarrow as pa
 
     found = []
@@ -378,7 +378,7 @@ def _is_kind(kind: pa.DataType, wanted: str) -> bool:
 
 
 def _is_named(batch: pa.RecordBatch, column: str, name: str) -> Array:
-    """Say which rows are of an event type or channel that a column names."""
+    """Return which rows have the event type or channel `name` in a column."""
     import numpy as np
     import pyarrow.compute as pc
 
@@ -408,9 +408,9 @@ def _fill(times: pa.Array) -> Array:
 
 
 class Stretch(NamedTuple):
-    """Part of a channel in order of its sequence: tables, and where each item came from.
+    """Part of a channel in order of its sequence: tables, and the origin of each item.
 
-    `tables` has one table for each type; `origins` says of each item the table and the row, and is -1
+    `tables` has one table for each type; `origins` is the table and the row of each item, and -1
     for a heartbeat, whose time is its promise.
     """
 
@@ -422,7 +422,7 @@ class Stretch(NamedTuple):
 
 
 def line_up(tables: list[EventTable], beats: list[Heartbeat]) -> Stretch:
-    """Return what a task has of a channel, in the order of its sequence."""
+    """Return a task's items of a channel, in the order of its sequence."""
     import numpy as np
 
     by_type: dict[int, list[EventTable]] = {}
@@ -438,14 +438,14 @@ def line_up(tables: list[EventTable], beats: list[Heartbeat]) -> Stretch:
     lined = [np.concatenate(parts) for parts in (seqs, times, origins, rows)]
     rising = lined[0][1:] > lined[0][:-1]
     if not rising.all():
-        # A heartbeat comes after an event of the same sequence.
+        # A heartbeat is after an event of the same sequence.
         order = np.lexsort((lined[2] < 0, lined[0]))
         lined = [part[order] for part in lined]
     return Stretch(merged, *lined)
 
 
 def _drop_repeated(job: Job, found: _Found, channel: str) -> Stretch:
-    """Line up what a task has of a channel; of events with one number, the first is kept."""
+    """Line up a task's items of a channel; of events with one number, the first is kept."""
     pieces = found.tables.get(channel, [])
     tables, beats = [piece.table for piece in pieces], found.beats.get(channel, [])
     stretch = line_up(tables, beats)
@@ -463,7 +463,7 @@ def _drop_repeated(job: Job, found: _Found, channel: str) -> Stretch:
 
 
 def _find_first(pieces: list[_Piece]) -> list[Array]:
-    """Return of each event in pieces whether it is the first with its number, in the order of rows."""
+    """Return for each event in pieces whether it is the first with its number, in the order of rows."""
     import numpy as np
 
     seqs = np.concatenate([piece.table.seqs for piece in pieces])
@@ -476,14 +476,14 @@ def _find_first(pieces: list[_Piece]) -> list[Array]:
 
 
 def _cut_at_gaps(stretch: Stretch, bad: list[int]) -> list[Stretch] | None:
-    """Cut a stretch where the sequence jumps, None if it does so all over.
+    """Cut a stretch at the gaps of its sequence; None if there are too many.
 
     Numbers of rejected rows, `bad`, are not missing; see `row_reader`.
     """
     import numpy as np
 
     seqs = stretch.seqs
-    # Without a sign, since the distance of two numbers of 64 bits may take 64 bits.
+    # Unsigned, since the distance of two numbers of 64 bits may need 64 bits.
     steps = seqs[1:].view(np.uint64) - seqs[:-1].view(np.uint64)
     known = np.ones(len(steps), np.uint64)
     if bad:
@@ -501,7 +501,7 @@ def _cut_at_gaps(stretch: Stretch, bad: list[int]) -> list[Stretch] | None:
 
 
 def describe_stretch(channel: str, part: Stretch) -> Chunk:
-    """Return what every shard hears of a chunk."""
+    """Return the summary of a chunk for every shard."""
     beats = part.origins < 0
     events, promises = part.times[~beats], part.times[beats]
     largest = int(events.max()) if len(events) else None
@@ -513,9 +513,9 @@ def describe_stretch(channel: str, part: Stretch) -> Chunk:
 def send_stretch(
     job: Job, channel: str, part: Stretch, place: int, wanted: Array | None = None
 ) -> Iterator[tuple[int, str, bytes]]:
-    """Yield a chunk's events to their shards: those that are late already, and the others.
+    """Yield a chunk's events to their shards: those that are already late, and the others.
 
-    `wanted` says which items are meant; all of them, if it is not given.
+    `wanted` is a mask of the items to send (default: all).
     """
     watermark = follow_stretch(job.channels[channel], part)
     late = part.times <= watermark
@@ -535,7 +535,7 @@ def send_stretch(
             events = table if whole else table.take(rows)
             event_type = job.program.event_types[table.event_type]
             if behind:
-                # Late whatever came before this chunk: only how late is still open.
+                # Late whatever is before this chunk: only the distance is not known yet.
                 for shard, piece, bounds in _route_late(
                     job, event_type, events, channel, watermark[chosen]
                 ):
@@ -556,13 +556,13 @@ def _route_late(
 
 
 def follow_stretch(channel: Channel, part: Stretch) -> Array:
-    """Return the watermark that the items of a chunk before each item had promised."""
+    """Return the watermark before each item that earlier items of its chunk promise."""
     import numpy as np
 
     beats = part.origins < 0
     count = len(part.times)
     lateness = channel.lateness
-    assert not isinstance(lateness, Estimated), f"{channel.name!r} does not go by columns"
+    assert not isinstance(lateness, Estimated), f"{channel.name!r} can't take the columnar path"
     if lateness is None:
         promises = np.full(count, NEVER, np.int64)
     else:
@@ -575,14 +575,14 @@ def follow_stretch(channel: Channel, part: Stretch) -> Array:
 
 
 def _promise(times: Array, slack: int) -> Array:
-    """Return times less a slack of any size, or NEVER where that would not fit into 64 bits."""
+    """Return times minus a slack of any size, or NEVER if the result does not fit into 64 bits."""
     import numpy as np
 
     low = NEVER + slack
     if low > FOREVER:
         return np.full(len(times), NEVER, np.int64)
     reached = np.maximum(times, low)
-    # A slack of more than 63 bits is taken off in two steps: each of them fits.
+    # A slack of more than 63 bits is subtracted in two steps: each of them fits.
     promised = reached - slack if slack <= FOREVER else (reached - low) + NEVER
     return np.where(times < low, NEVER, promised)
 

@@ -1,8 +1,8 @@
-"""Prefolds: leaves that are folded where they are read, so that deltas travel instead of events.
+"""Early folds: leaves are folded in the task that reads them, so that it sends deltas instead of events.
 
-A task relies on a forecast for that: on its channel's watermark before the file, on the program's watermark
-after the batch, and on where its leaves are cut. With the deltas it sends a *claim*, to every shard: what
-it took for granted. All shards know the same chunks and cuts, so all come to the same verdict on it.
+The task relies on the look-ahead: on its channel's watermark before the file, on the program's watermark
+after the batch, and on the cuts of its leaves. With the deltas it sends a *claim*, to every shard: its
+assumptions. All shards have the same chunks and cuts, so all of them reach the same verdict on it.
 """
 
 from __future__ import annotations
@@ -66,15 +66,15 @@ if TYPE_CHECKING:
 Envelope = tuple[int, str, bytes]
 
 _FEWEST = 1 << 20
-"""So many events are folded before anybody asks whether it is worth it."""
+"""Events that are folded before the task checks whether early folding is worth it."""
 
 
 class Claim(NamedTuple):
-    """What was taken for granted of a chunk when it was folded.
+    """The assumptions about a chunk when it was folded.
 
     `before` is its channel's watermark before it, `watermark` the program's after the batch. `cuts` are
-    all between its least and its largest time, `low` and `high`. `folder` and `file` say where it is.
-    That none of its numbers came before is taken for granted, too.
+    all cuts between its least and its largest time, `low` and `high`. `folder` and `file` are its location.
+    It is also assumed that none of its numbers was read before.
     """
 
     channel: str
@@ -90,7 +90,7 @@ class Claim(NamedTuple):
 
 
 class EarlyFold(NamedTuple):
-    """What came of a chunk: deltas, counts, and rows."""
+    """The result of folding a chunk: deltas, counts, and rows."""
 
     deltas: list[EarlyDelta]
     counts: dict[str, int]
@@ -98,12 +98,12 @@ class EarlyFold(NamedTuple):
 
 
 def is_foldable(job: Job, folder: Folder) -> bool:
-    """Say whether all events of a folder may be folded where they are read."""
+    """Return whether all events of a folder may be folded in the task that reads them."""
     return job.columns is not None and folder.find_event_type(job) in job.columns.early
 
 
 class Gathering:
-    """The states of keys that a task folds from zero, apart for each segment, over all that it reads."""
+    """The states of keys that a task folds from zero, separately for each segment, over all its input."""
 
     def __init__(self, job: Job, look_ahead: LookAhead) -> None:
         assert job.columns is not None
@@ -120,9 +120,9 @@ class Gathering:
         self._events = np.empty(0, np.int64)
 
     def add(self, table: EventTable, claim: Claim) -> bool:
-        """Fold a block; say whether that was possible, and worth it."""
+        """Fold a block; return whether that was possible, and worth it."""
         if len(self._events) * 2 > max(int(self._events.sum()), _FEWEST):
-            return False  # Hardly two events have a key and a segment in common.
+            return False  # Hardly any two events have the same key and segment.
         table = concatenate([table], self._strings)
         slots = self._keys.find(table.field(self._by))
         if self._cuts:
@@ -150,7 +150,7 @@ class Gathering:
             self._events = np.concatenate([self._events, np.zeros(missing, np.int64)])
 
     def send(self) -> Iterator[Envelope]:
-        """Yield what was folded to the shards of its keys."""
+        """Yield the folded states to the shards of their keys."""
         pairs = self._pairs.keys if self._cuts else np.arange(self._keys.count)
         places, segments = np.divmod(pairs, len(self._cuts) + 1)
         keys = self._keys.keys[places]
@@ -179,7 +179,7 @@ class Gathering:
 
 
 class SliceGathering:
-    """The slices that a task folds over all that it reads."""
+    """The slices that a task folds over all its input."""
 
     def __init__(self, job: Job) -> None:
         assert job.columns is not None
@@ -189,12 +189,12 @@ class SliceGathering:
         self._slices: list[WindowSlices] = []
 
     def add(self, table: EventTable, claim: Claim) -> bool:
-        """Fold a block, which can always be done."""
+        """Fold a block, which is always possible."""
         self._slices.append(fold_table(self._plan, table))
         return True
 
     def send(self) -> Iterator[Envelope]:
-        """Yield what was folded to the shards of its keys."""
+        """Yield the folded slices to the shards of their keys."""
         if self._slices:
             whole = join_slices(self._slices, self._plan)
             for shard, slices in route_slices(whole, self._job.layout.shards):
@@ -202,7 +202,7 @@ class SliceGathering:
 
 
 def begin_gathering(job: Job, look_ahead: LookAhead) -> Gathering | SliceGathering | None:
-    """Return where a task gathers what it folds of keys, if keys separate."""
+    """Return the gathering of a task's folded keys, if keys are independent; else None."""
     assert job.columns is not None
     if job.columns.windows is not None:
         return SliceGathering(job)
@@ -210,7 +210,7 @@ def begin_gathering(job: Job, look_ahead: LookAhead) -> Gathering | SliceGatheri
 
 
 def read_gathered(job: Job, payload: bytes) -> tuple[Gathered, int]:
-    """Return the deltas of an envelope, and how many events went into them."""
+    """Return the deltas of an envelope, and the number of events in them."""
     assert job.columns is not None
     layout = job.columns.kernels[job.program.initial.name].layout
     states, more, note = read_columns(lambda _: layout, payload)
@@ -230,9 +230,9 @@ def fold_file(
     look_ahead: LookAheadResult,
     gathering: Gathering | SliceGathering | None = None,
 ) -> Iterator[Envelope]:
-    """Yield the envelopes of a file, block by block: folded, or as events where that can't be.
+    """Yield the envelopes of a file, block by block: folded, or as events if folding is not possible.
 
-    If keys separate, what is folded of them is added to the task's gathering.
+    If keys are independent, their states are added to the task's gathering.
     """
     folder: Folder = job.folders[place]
     channel = job.channels[str(folder.reading.channel)]
@@ -240,19 +240,19 @@ def fold_file(
     standing = Standing(look_ahead.before[place, found.number])
     for batch in read_file(folder.files, found, list_columns(job, folder.reading)):
         table = _read_leaves(job, reading, batch)
-        letters: list[Envelope] | None = None
+        envelopes: list[Envelope] | None = None
         if table is not None:
             seen = [_describe(channel.name, table, find_place([batch]))]
             claim = _make_claim(seen[0], table, standing, look_ahead.look_ahead, place, found)
             if claim.high < look_ahead.look_ahead.until and _is_foldable(job, table):
-                letters = _fold_block(job, table, seen[0], claim, gathering)
-        if letters is None:
-            letters = list(take_in_rows(job, folder, [batch]))
-            chunks = [p for to, kind, p in letters if (to, kind) == (0, Kind.CHUNKS)]
+                envelopes = _fold_block(job, table, seen[0], claim, gathering)
+        if envelopes is None:
+            envelopes = list(take_in_rows(job, folder, [batch]))
+            chunks = [p for to, kind, p in envelopes if (to, kind) == (0, Kind.CHUNKS)]
             seen = [chunk for payload in chunks for chunk in unpack_chunks(job.codec, payload)]
         for chunk in seen:
             standing = advance(channel, standing, chunk)
-        yield from letters
+        yield from envelopes
 
 
 def _make_claim(
@@ -289,7 +289,7 @@ def _fold_block(
     gathering: Gathering | SliceGathering | None,
 ) -> list[Envelope] | None:
     channel = job.channels[claim.channel]
-    letters: list[Envelope] = []
+    envelopes: list[Envelope] = []
     ripe = _find_ripe(channel, table, claim)
     left = None
     if ripe is not None:
@@ -297,18 +297,18 @@ def _fold_block(
         table = table.take(ripe)
     if gathering is None:
         home = zlib.crc32(f"{channel.name}/{claim.first}".encode()) % job.layout.shards
-        letters.append((home, Kind.EARLY_DELTAS, _pack(job, _fold(job, table, claim.cuts))))
+        envelopes.append((home, Kind.EARLY_DELTAS, _pack(job, _fold(job, table, claim.cuts))))
     elif len(table) and not gathering.add(table, claim):
         return None
     if left is not None:
-        letters += send_stretch(job, channel.name, line_up([whole], []), chunk.place, left)
-    told = job.codec.encode((*claim[:-1], tuple(claim.file)))
+        envelopes += send_stretch(job, channel.name, line_up([whole], []), chunk.place, left)
+    payload = job.codec.encode((*claim[:-1], tuple(claim.file)))
     for shard in range(job.layout.shards):
-        letters += [
+        envelopes += [
             (shard, Kind.CHUNKS, pack_chunks(job.codec, [chunk])),
-            (shard, Kind.CLAIM, told),
+            (shard, Kind.CLAIM, payload),
         ]
-    return letters
+    return envelopes
 
 
 def read_claim(job: Job, payload: bytes) -> Claim:
@@ -327,7 +327,7 @@ def read_early_fold(job: Job, payload: bytes) -> EarlyFold:
 
 
 def holds(claim: Claim, before: Standing, watermark: int, cuts: Sequence[Cut]) -> bool:
-    """Say whether what was claimed of a chunk is what turned out to be; cuts are in order."""
+    """Return whether the assumptions about a chunk turned out to be true; cuts are in order."""
     return (
         claim.before == before.watermark
         and not came_before(before, claim.first)
@@ -342,13 +342,13 @@ def find_between(cuts: Sequence[Cut], low: int, high: int) -> Sequence[Cut]:
 
 
 def read_again(job: Job, claims: Iterable[Claim], shard: int) -> Iterator[bytes]:
-    """Yield the events of claimed files that are for a shard, as if nothing had been folded."""
+    """Yield the events of claimed files for a shard, as if nothing had been folded."""
     files: dict[tuple[int, Found], set[int]] = {}
     for claim in claims:
         files.setdefault((claim.folder, claim.file), set()).add(claim.place)
     for (number, file), places in sorted(files.items()):
         folder: Folder = job.folders[number]
-        # Blocks are the same whenever a file is read; some may have come as events already.
+        # The blocks of a file are the same on every read; some may have been sent as events already.
         for batch in read_file(folder.files, file, list_columns(job, folder.reading)):
             if find_place([batch]) in places:
                 for to, kind, payload in take_in_rows(job, folder, [batch]):
@@ -357,7 +357,7 @@ def read_again(job: Job, claims: Iterable[Claim], shard: int) -> Iterator[bytes]
 
 
 def _read_leaves(job: Job, reading: Reading, batch: pa.RecordBatch) -> EventTable | None:
-    """Return the events of a block, if there is nothing else in it and its sequence has no gap."""
+    """Return the events of a block, or None if it contains anything else or its sequence has a gap."""
     if reading.seq not in batch.schema.names:
         return None
     tables = read_tables(job, reading, [batch])
@@ -382,7 +382,7 @@ def _describe(channel: str, table: EventTable, place: int) -> Chunk:
 
 
 def _find_ripe(channel: Channel, table: EventTable, claim: Claim) -> Array | None:
-    """Say which events are on time and stable; None if all are."""
+    """Return which events are on time and stable; None if all are."""
     times = table.times
     rising = times[1:] > times[:-1] if channel.unique_times else times[1:] >= times[:-1]
     if channel.lateness is not None and rising.all():

@@ -19,7 +19,7 @@ from anabranch.state.durable.codec import make_codec
 
 
 def read_items(program: Program, source: Files) -> Iterator[Item]:
-    """Yield what the files of a folder hold now: events, heartbeats, and rows that are neither."""
+    """Yield the items of a folder's current files: events, heartbeats, and rows that are neither."""
     try:
         import numpy as np  # noqa: F401 - both are needed below, and one error names both
         import pyarrow as pa  # noqa: F401

@@ -1,4 +1,4 @@
-"""Folders: how the files of a run become events, wherever they are read."""
+"""Reading the files of a run's folders, on the driver or in tasks."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MOST_ROWS = 1 << 17
-"""So many rows travel at once: enough to be worth an envelope for each shard, and little enough for a JVM to
-hold as it holds anything else."""
+"""Rows of one list: enough to be worth an envelope for each shard, and few enough for the memory of the
+JVM."""
 
 _TYPES = {
     int: "int64", float: "float64", bool: "bool", str: "string", datetime: "string", date: "string",
@@ -31,7 +31,7 @@ _TYPES = {
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder of a run, how its rows are read, and the names of its channels."""
+    """A folder of a run, the options for reading its rows, and the names of its channels."""
 
     files: Files
     reading: Reading
@@ -39,11 +39,11 @@ class Folder:
 
     @property
     def known_by(self) -> tuple[str, ...]:
-        """Return the names by which it is found again, wherever it stands among the folders."""
+        """Return the names that identify the folder, whatever its place among the folders."""
         return self.names or (str(self.reading.channel),)
 
     def find_event_type(self, job: Job) -> EventType | None:
-        """Return the event type of all its events, if they are of one."""
+        """Return the event type of all its events, if there is only one."""
         named = [
             event_type
             for event_type in job.program.inputs
@@ -53,7 +53,7 @@ class Folder:
 
 
 def read_rows(job: Job, folder: Folder, found: Iterable[Found]) -> Iterator[list[pa.RecordBatch]]:
-    """Yield the rows of some files; those in one list have the same columns, and are not too many."""
+    """Yield the rows of some files in lists of limited size; the rows of one list have the same columns."""
     wanted = list_columns(job, folder.reading)
     # Files of one folder need not have the same columns.
     alike: dict[tuple[Any, ...], list[pa.RecordBatch]] = {}
@@ -84,12 +84,12 @@ def take_in_rows(
 
 
 def find_place(batches: Iterable[pa.RecordBatch]) -> int:
-    """Return where the first row stands among all rows of a folder: the same whenever it is read."""
+    """Return the place of the first row among all rows of a folder: the same on every read."""
     return next((batch.column(ROW)[0].as_py() for batch in batches if batch.num_rows), 0)
 
 
 def number_rows(reading: Reading, schema: pa.Schema | None = None) -> Reading:
-    """Return how rows are read, with what the reader of their file added to them."""
+    """Return the options for reading rows, with the columns that the reader of their file added."""
     numbered = reading if reading.seq is not None else replace(reading, seq=ROW)
     if schema is None or LINE not in schema.names:
         return numbered
@@ -100,7 +100,7 @@ def number_rows(reading: Reading, schema: pa.Schema | None = None) -> Reading:
 
 
 def list_columns(job: Job, reading: Reading) -> dict[str, str]:
-    """Return the columns that are read, and the type of each; no type if there is no telling."""
+    """Return the columns to read, and the type of each; an empty type if it is unknown."""
     found: dict[str, str] = {}
     for event_type in job.program.inputs:
         if reading.type_column is None and event_type.__name__ != reading.event_type:

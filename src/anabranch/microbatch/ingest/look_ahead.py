@@ -1,9 +1,9 @@
-"""Foresight: what the driver can tell of a batch before anybody has read its files.
+"""The look-ahead: what the driver can compute about a batch before its files are read.
 
-The footer of a Parquet file says how far its times reach, and markers are few enough to be read while a
-batch is planned. So the driver knows how far the program's watermark will come with the batch, and where
-its leaves will be cut; tasks may fold what they read at once, and send deltas instead of events. All of
-it is a forecast. Shards hold it against what tasks have seen, and read the files again if it was wrong.
+The footer of a Parquet file contains the range of its times, and markers are few enough to be read while a
+batch is planned. So the driver knows the program's watermark after the batch, and the cuts of
+its leaves; tasks may fold events when they read them, and send deltas instead of events. All of
+it is a prediction. Shards compare it with the chunks of the tasks, and read the files again if it was wrong.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from anabranch.sources.arrow_tables import list_values
 from anabranch.sources.files import ROW_BITS, Found, read_file
 
 Cut = tuple[int, int]
-"""Where leaves are cut: the time of a marker, and the rank of its type."""
+"""A cut of leaves: the time of a marker, and the rank of its type."""
 
 MOST_WAITING = 10_000
-"""How many cuts that are still to come go into the offsets of a query."""
+"""Limit of the cuts beyond the watermark that are stored in the offsets of a query."""
 
 _FEWEST_EVENTS = 16
-"""With fewer events to a segment, deltas would be no smaller than events."""
+"""With fewer events per segment, deltas would be no smaller than events."""
 
 
 class LookAheadState(NamedTuple):
-    """What is known after a batch, kept in the query's offsets.
+    """The look-ahead after a batch, stored in the query's offsets.
 
-    `cuts` lie beyond the program's watermark. If they were too many to be read or kept, `blind` is the
-    last of them: nothing is foreseen until the watermark has passed it. `announced` are channels that
-    join with the next batch, as shards let them.
+    `cuts` are beyond the program's watermark. If they were too many to be read or stored, `blind` is the
+    last of them: there is no look-ahead until the watermark has passed it. `announced` are channels that
+    join with the next batch, as in shards.
     """
 
     standings: dict[str, Standing]
@@ -51,11 +51,11 @@ class LookAheadState(NamedTuple):
 
     @property
     def watermark(self) -> int:
-        """Return how far the program has come."""
+        """Return the watermark of the program."""
         return min((standing.watermark for standing in self.standings.values()), default=NEVER)
 
     def write(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
+        """Return the look-ahead as JSON values."""
         return {
             "standings": {name: list(standing) for name, standing in self.standings.items()},
             "cuts": [list(cut) for cut in self.cuts],
@@ -65,16 +65,16 @@ class LookAheadState(NamedTuple):
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> LookAheadState:
-        """Return what `write` wrote."""
+        """Return the look-ahead that `write` wrote."""
         standings = {name: Standing(*standing) for name, standing in data["standings"].items()}
         cuts = tuple((t, r) for t, r in data["cuts"])
         return cls(standings, cuts, data["blind"], tuple(data.get("announced", ())))
 
 
 class LookAhead(NamedTuple):
-    """What tasks may rely on: the watermark after the batch, and all cuts up to it, in order.
+    """The assumptions of tasks: the watermark after the batch, and all cuts up to it, in order.
 
-    From `until` on, there are cuts that nobody has read.
+    From `until` on, there are cuts that have not been read.
     """
 
     watermark: int
@@ -83,14 +83,14 @@ class LookAhead(NamedTuple):
 
 
 class LookAheadResult(NamedTuple):
-    """The foresight of a batch, and for each file, by folder and number, its channel's watermark before."""
+    """The look-ahead of a batch, and for each file, by folder and number, its channel's watermark before it."""
 
     look_ahead: LookAhead
     before: dict[tuple[int, int], int]
 
 
 def can_look_ahead(job: Job) -> bool:
-    """Say whether batches can be foreseen, so that leaves are folded where they are read."""
+    """Return whether a run has a look-ahead, so that leaves are folded early."""
     return (
         job.columns is not None
         and not job.ended
@@ -102,13 +102,13 @@ def can_look_ahead(job: Job) -> bool:
             for folder in job.folders
         )
         and {folder.reading.channel for folder in job.folders} == set(job.channels)
-        # Whom a batch goes on without depends on its time, which the driver does not know yet.
+        # Which channels are idle in a batch depends on its time, which the driver does not know yet.
         and all(channel.idle_after_s is None for channel in job.channels.values())
     )
 
 
 class LookAheadReader:
-    """Looks ahead, folder by folder. What it has learnt of a file it keeps until the batch is planned."""
+    """Computes the look-ahead, folder by folder. Results of a file are cached until the batch is planned."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -118,7 +118,7 @@ class LookAheadReader:
         self._seen: dict[tuple[int, Found], _Look] = {}
 
     def advance(self, seen_ahead: LookAheadState, files: dict[int, list[Found]]) -> LookAheadState:
-        """Return what will be known after a batch of files."""
+        """Return the look-ahead after a batch of files."""
         standings = self._follow(seen_ahead, files)[0]
         blind = max([seen_ahead.blind, *self._list_unread(files)[1]])
         after = LookAheadState(
@@ -133,7 +133,7 @@ class LookAheadReader:
     def look_ahead(
         self, start: LookAheadState, end: LookAheadState, files: dict[int, list[Found]]
     ) -> LookAheadResult | None:
-        """Return what tasks may rely on, if there is anything to be gained from it."""
+        """Return the assumptions of tasks; None if an early fold would gain nothing."""
         if start.blind > start.watermark:
             return None
         before = self._follow(start, files)[1]
@@ -141,7 +141,7 @@ class LookAheadReader:
         cuts = tuple(cut for cut in self._list_cuts(start, files) if cut[0] <= watermark)
         rows = sum(self._look(place, found).rows for place in files for found in files[place])
         until = min(self._list_unread(files)[0], default=FOREVER)
-        # Batches are planned in order, and never twice in one life of a query.
+        # Batches are planned in order, and never twice in one run of a query.
         self._seen.clear()
         if len(cuts) * _FEWEST_EVENTS > rows:
             return None
@@ -172,19 +172,19 @@ class LookAheadReader:
         return standings, before
 
     def _take_part(self, seen_ahead: LookAheadState, files: dict[int, list[Found]]) -> Taking:
-        """Return the channels that take part in a batch, as shards will find."""
+        """Return the channels that take part in a batch, as shards will compute them."""
         known = seen_ahead.standings
         if not known:
             return Taking({name: Standing() for name in self._job.channels}, ())
-        heard = {
+        present = {
             str(self._folders[place].reading.channel)
             for place, found in files.items()
             if any(self._look(place, file).chunk is not None for file in found)
         }
-        if not heard:  # There will be no rows, and so no shard is asked.
+        if not present:  # There will be no rows, so no shard will run.
             return Taking(dict(known), seen_ahead.announced)
         added = {*self._job.channels} - {*known} - {*seen_ahead.announced}
-        return join_channels(known, added, seen_ahead.announced, heard)
+        return join_channels(known, added, seen_ahead.announced, present)
 
     def _list_cuts(self, seen_ahead: LookAheadState, files: dict[int, list[Found]]) -> list[Cut]:
         new = (self._look(place, found).cuts for place in files for found in files[place])
@@ -223,9 +223,9 @@ class LookAheadReader:
 
 
 class _Look(NamedTuple):
-    """What a file is expected to say of its channel, its rows, its cuts, and how far its times reach.
+    """The expected chunk of a file, its number of rows, its cuts, and the range of its times.
 
-    Of very many cuts, none is read.
+    If there are very many cuts, none is read.
     """
 
     chunk: Chunk | None
@@ -236,7 +236,7 @@ class _Look(NamedTuple):
 
 
 def _read_footer(folder: Folder, found: Found, time: str) -> _Look | None:
-    """Return what a footer tells; None if it does not tell the times, which are in column `time`."""
+    """Return the data of a footer; None if it lacks the range of the times, which are in column `time`."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -257,7 +257,7 @@ def _read_footer(folder: Folder, found: Found, time: str) -> _Look | None:
                 continue
             try:
                 low, high = _read_int(statistics.min), _read_int(statistics.max)
-            except (ValueError, OverflowError):  # A moment that Python's calendar does not reach.
+            except (ValueError, OverflowError):  # A time outside Python's calendar.
                 return None
             if low is None or high is None:
                 return None
@@ -288,7 +288,7 @@ def _make_chunk(
 
 
 def _read_int(value: Any) -> int | None:
-    """Return a number or a moment as an event has it; None for anything else."""
+    """Return an integer or a timestamp as the time of an event; None for anything else."""
     if type(value) is int:
         return value
     return to_microseconds(value) if isinstance(value, datetime) else None
@@ -298,7 +298,7 @@ def _list_ints(batch: Any, name: str, time: str, reading: Reading) -> list[int]:
     if name not in batch.schema.names:
         return []
     if name == time and reading.heartbeat in batch.schema.names:
-        # A row with a heartbeat is no event, whatever else stands in it.
+        # A row with a heartbeat is not an event, whatever its other columns contain.
         batch = batch.filter(batch.column(reading.heartbeat).is_null())
     found = map(_read_int, list_values(batch.column(name)))
     return [value for value in found if value is not None and fits(value)]

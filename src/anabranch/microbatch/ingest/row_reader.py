@@ -1,7 +1,7 @@
-"""Intake: what a map task does with the rows of its part of a channel's frame.
+"""The row reader: how a map task reads its part of a source, one row at a time.
 
-Rows become events or are rejected with the reason; each event learns what its chunk saw before it;
-every shard gets its events, and a chunk for each channel the task may have met.
+Rows become events or are rejected with a reason; each event carries the largest time before it in its chunk;
+every shard gets its events, and a chunk for each channel of the task.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from anabranch.sources.text_blocks import ROW
 from anabranch.state.durable.codec import CodecError
 
 MOST_CHUNKS = 4096
-"""Into how many chunks a task may cut what it has of one channel."""
+"""The maximal number of chunks of one channel in a task."""
 
 
 MAX_RECORD_BYTES = 1 << 20
-"""How large an event may be, unless a run says otherwise: 1 MiB."""
+"""The default limit of an event's size: 1 MiB."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How the rows of a frame are read: which column says what, and how large an event may be."""
+    """The options for reading the rows of a frame: the columns, and the limit of an event's size."""
 
     event_type: str | None = None
     channel: str | None = None
@@ -61,19 +61,19 @@ class Reading:
     header: tuple[str, ...] = ()
 
     def time_column(self, event_type: EventType) -> str:
-        """Return the column that holds the time of events of a type: that of the field, if none is named."""
+        """Return the column with the time of events of a type: that of the field, if none is named."""
         return time_field(event_type) if self.time == "time" else self.time
 
 
 def read_row(job: Job, reading: Reading, row: Mapping[str, Any]) -> Event | Heartbeat | Malformed:
-    """Return what a row is, and never raise: a bad row is no reason to stop a stream."""
+    """Return the item of a row, and never raise: a bad row must not stop a stream."""
     opened = open_row(row, reading)
     if opened.fault is not None:
         return _spoil(reading, opened, opened.fault)
     item = _read(job, reading, opened)
     if not opened.corrupt or isinstance(item, Malformed):
         return item
-    # Whoever read it was stricter than we are; what it left empty must not pass for a null.
+    # The other reader was stricter; the columns that it left empty must not pass for nulls.
     return _spoil(reading, opened, UNREADABLE)
 
 
@@ -120,23 +120,23 @@ def _read(job: Job, reading: Reading, opened: Opened) -> Event | Heartbeat | Mal
 
 
 def _find_excess(job: Job, event: Event, most: int) -> str | None:
-    """Say why an event can't be carried: it is too large, or has a text that UTF-8 can't write."""
+    """Return why an event can't be sent: it is too large, or a text can't be encoded as UTF-8; else None."""
     name = event.event_type.__name__
     values = [getattr(event.data, field) for field in field_names(event.event_type)]
-    # Most events are far from the limit, and are not encoded just to be weighed.
+    # Most events are far below the limit, and are not encoded only to be measured.
     if sum(map(_weigh, values)) < most:
         return None
     try:
         size = len(job.codec.encode(values))
     except (CodecError, ValueError) as error:
-        return f"{name} can't be carried: {str(error).splitlines()[0]}"
+        return f"{name} can't be encoded: {str(error).splitlines()[0]}"
     if size <= most:
         return None
-    return f"{name} takes {size:,} bytes; at most {most:,} are taken (max_record_bytes)"
+    return f"{name} takes {size:,} bytes; the limit is {most:,} (max_record_bytes)"
 
 
 def _weigh(value: Any) -> float:
-    """Return at least what a value takes, if that can be told without encoding it."""
+    """Return a lower bound of the size of a value, without encoding it."""
     if value is None or isinstance(value, bool | float):
         return 9
     if isinstance(value, int):
@@ -147,7 +147,7 @@ def _weigh(value: Any) -> float:
 def take_in(
     job: Job, reading: Reading, rows: Iterable[Mapping[str, Any]], place: int = 0
 ) -> Iterator[tuple[int, str, bytes]]:
-    """Yield the envelopes of a task: (shard, kind, payload). `place` tells the task from others."""
+    """Yield the envelopes of a task: (shard, kind, payload). `place` distinguishes the task from others."""
     items: dict[str, list[Event | Heartbeat]] = {}
     rejected: list[tuple[Any, ...]] = []
     bad: dict[str, list[int]] = {}
@@ -164,7 +164,7 @@ def take_in(
     lined = {channel: _line_up(items[channel], rejected) for channel in sorted(items)}
     if rejected:
         yield 0, Kind.REJECTED, job.codec.encode(rejected)
-        # Every shard must hear of every batch, or its counts would be missing from the ledger.
+        # Every shard must get a chunk of every batch, or its counts would be missing from the ledger.
         for shard in range(job.layout.shards):
             yield shard, Kind.CHUNKS, pack_chunks(job.codec, ())
     outgoing: dict[int, list[Carried]] = {}
@@ -183,7 +183,7 @@ def take_in(
 def _line_up(
     items: list[Event | Heartbeat], rejected: list[tuple[Any, ...]]
 ) -> list[Event | Heartbeat]:
-    """Return what a task has of a channel in order of its sequence; of one number, the first event only."""
+    """Return a task's items of a channel in order of its sequence; of one number, the first event only."""
     if items[0].seq is None:
         return items
     items.sort(key=lambda item: (item.seq, isinstance(item, Heartbeat)))
@@ -200,7 +200,7 @@ def _line_up(
 
 
 def describe_repeated(event: Event) -> tuple[Any, ...]:
-    """Return an event whose number is not larger than the last, as it comes out: all but its kind."""
+    """Return the result row of an event whose number is not larger than the last, without its kind."""
     reason = describe_repeat(event.channel, event.seq or 0)
     return tuple(describe_event("rejected", event, reason))[1:-1]
 
@@ -208,11 +208,11 @@ def describe_repeated(event: Event) -> tuple[Any, ...]:
 def _cut_at_gaps(
     items: list[Event | Heartbeat], bad: Sequence[int]
 ) -> list[list[Event | Heartbeat]] | None:
-    """Cut what a task has of a channel where its sequence jumps; None if it does so all over.
+    """Cut a task's items of a channel at the gaps of its sequence; None if there are too many.
 
-    Spark packs files into tasks as their sizes fit, so what is missing here may be with another
-    task; only rejected rows, whose numbers are `bad`, are not missing. A sequence with gaps all over is
-    left whole: that is how it counts.
+    Spark packs files into tasks by their sizes, so the missing numbers may be in another
+    task; only rejected rows, whose numbers are `bad`, are not missing. A sequence with gaps everywhere is
+    not cut: it is one chunk.
     """
     rows = sorted({*bad})
     jumps = [
@@ -237,7 +237,7 @@ def _follow(
     place: int,
     outgoing: dict[int, list[Carried]],
 ) -> Chunk:
-    """Route a channel's events, each with what was seen before it; return what was seen in all."""
+    """Route a channel's events, each with the largest time before it; return the chunk."""
     largest: int | None = None
     promised: int | None = None
     last: int | None = None
@@ -263,7 +263,7 @@ def _follow(
 
 
 def describe_malformed(item: Malformed) -> tuple[Any, ...]:
-    """Return a bad row as it comes out: all but its kind, and each part of a bounded length."""
+    """Return the result row of a bad row, without its kind; each part has a limited length."""
     raw = item.raw
     if isinstance(raw, Mapping):
         raw = encode_json({key: _plain(value) for key, value in raw.items()})

@@ -1,4 +1,4 @@
-"""How the rows of a source are read in a run of a program."""
+"""The options for reading the rows of a source in a run of a program."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from anabranch.sources.source_options import Source
 
 
 def make_reading(source: Source, program: Program, max_bytes: int = MAX_RECORD_BYTES) -> Reading:
-    """Return how the rows of a source become events of a program."""
+    """Return the options for reading the rows of a source as events of a program."""
     return Reading(
         source.find_event_type(program), source.channel_name, source.time, source.seq, source.type_column,
         source.channel_column, source.heartbeat, source.json_column, source.corrupt_column,

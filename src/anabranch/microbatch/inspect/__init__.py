@@ -1,1 +1,1 @@
-"""State as tables and look-ups, read from what stores hold."""
+"""State as tables and look-ups of keys, read from the values of stores."""

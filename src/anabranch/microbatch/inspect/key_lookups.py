@@ -1,7 +1,7 @@
-"""Look-ups of single keys in what a store holds.
+"""Look-ups of single keys in a store.
 
-A look-up never changes. One that is made after a batch takes over from the one before what it has read, part
-by part of pages in columns, unless the part has changed.
+A look-up never changes. The look-up after a batch reuses the parts of pages in columns that its
+predecessor has read, unless they have changed.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class _Part(NamedTuple):
 
 @dataclass(frozen=True)
 class KeyLookup:
-    """What a store holds: objects, which are decoded when they are asked for, or parts in columns, the newest first."""
+    """The values of a store: objects, which are decoded on demand, or parts in columns, the newest first."""
 
     description: Description
     address: Address
@@ -87,12 +87,12 @@ class KeyLookup:
         return cls(description, address, store, decode, parts, closed)
 
     def find(self, key: Any) -> Any:
-        """Return the entry of a key, MISSING if it has none; for None, what has no key."""
+        """Return the entry of a key, MISSING if it has none; for None, the state without a key."""
         if self.parts is None:
             return self._find_object(key)
         if self.description.form == "windows":
             return self._find_slices(key)
-        # Of the parts that hold a key, the newest is right.
+        # Of the parts with a key, the newest is current.
         part, rows = next(self._find_rows(key), (None, None))
         return MISSING if part is None or rows is None else part.held.value(rows.start)
 
@@ -118,7 +118,7 @@ class KeyLookup:
                     yield part, rows
 
     def _find_slices(self, key: Any) -> Any:
-        """Return the open slices of a key, as the state table has them."""
+        """Return the open slices of a key, as in the state table."""
         plan = self.description.window_plan
         found = [part.held.take(rows) for part, rows in self._find_rows(key)]
         if plan.key is None:

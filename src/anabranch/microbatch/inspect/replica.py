@@ -1,9 +1,9 @@
-"""Replicas: the state of a checkpoint in memory, to look up single keys, batch after batch.
+"""Replicas: the state of a checkpoint in memory, for look-ups of single keys, batch after batch.
 
-A replica is given all values once, and then those that each batch has changed. A batch is one `Copy`,
-which never changes: whoever holds one sees all shards at one watermark. What did not change is shared
-between copies. Values stay encoded; a page is decoded when it comes, if it is in columns, and when somebody
-asks for one of its keys, if it holds objects. Nothing here knows Spark.
+A replica gets all values once, and then those that each batch has changed. The state at a batch is one `Copy`,
+which never changes: it contains all shards at one watermark. Copies share unchanged values.
+Values stay encoded; a page in columns is decoded when it arrives, a page of objects at the first look-up
+of one of its keys. Independent of Spark.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from anabranch.model.shapes import MISSING
 from anabranch.model.values.hashing import hash_stably
 
 Value = tuple[int, int, str, bytes | None]
-"""Operator, key, name and data of a value, as `checkpoints` reads them; no data where it is removed."""
+"""Operator, key, name and data of a value, as `checkpoints` reads them; the data of a removed value is None."""
 
 DECODED = 4096
-"""How many pages of objects are kept decoded."""
+"""Pages of objects in the cache of decoded pages."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Copy:
     lookups: Mapping[Address, KeyLookup]
 
     def find(self, key: Any) -> Any:
-        """Return the entry of a key, MISSING if it has none; for None, what has no key."""
+        """Return the entry of a key, MISSING if it has none; for None, the state without a key."""
         for address in self._places(key):
             lookup = self.lookups.get(address)
             found = MISSING if lookup is None else lookup.find(key)
@@ -64,37 +64,35 @@ class Copy:
         else:
             home = hash_stably(key) % plan.shards
             yield Address("shard", home)
-            yield Address("root", home)  # That of a hot key.
+            yield Address("root", home)  # The root of a hot key.
 
 
 class Replica:
-    """Follow the values of a checkpoint: `current` is the copy of the last batch."""
+    """The values of a checkpoint over time: `current` is the copy of the last batch."""
 
     def __init__(self, batch: int, values: Iterable[Value]) -> None:
         self._values: dict[tuple[int, int], dict[str, bytes]] = {}
         stores = dict(self._sort(values))
         shard = next((store for address, store in stores.items() if address.role == "shard"), None)
         if shard is None:
-            raise ContentsError(
-                "this checkpoint holds no state yet", expected="a batch with events"
-            )
+            raise ContentsError("this checkpoint has no state yet", expected="a batch with events")
         self._description = Description.read(shard.read("description") or b"")
         self._decode: Decode = lru_cache(maxsize=DECODED)(self._description.codec.decode)
         lookups = self._open(stores, {})
         self.current = Copy(batch, self._read_watermark(shard), self._description, lookups)
 
     def apply(self, batch: int, changes: Iterable[Value]) -> None:
-        """Go on to a later batch: `changes` are what it, and those between, have written, in order."""
+        """Advance to a later batch: `changes` are all writes since the current one, in order."""
         now = self.current
         stores = dict(self._sort(changes))
         lookups = {**now.lookups, **self._open(stores, now.lookups)}
         heads = [store for address, store in stores.items() if address.role == "shard"]
-        # A shard hears of every batch that brought anything, so any head will do.
+        # Every shard runs in every batch with rows, so any head is current.
         watermark = self._read_watermark(heads[0]) if heads else now.watermark
         self.current = Copy(batch, watermark, self._description, lookups)
 
     def _sort(self, values: Iterable[Value]) -> Iterator[tuple[Address, KeptStore]]:
-        """Take in values, and yield the stores in which something has changed."""
+        """Store values, and yield the stores that have changed."""
         changed: dict[tuple[int, int], dict[str, bytes]] = {}
         for operator, key, name, data in values:
             place = operator, key
@@ -103,7 +101,7 @@ class Replica:
             if data is None:
                 changed[place].pop(name, None)
             else:
-                # Now, so that what has not changed since is the same object in the next copy.
+                # Now, so that unchanged values are the same objects in the next copy.
                 changed[place][name] = unseal(name, data, f"operator {operator}, key {key}")
         self._values.update(changed)
         for (operator, key), held in changed.items():
@@ -125,25 +123,25 @@ class Replica:
 
 
 def find_watermark(description: Description, head: Head) -> int:
-    """Return how far all of the channels have come, as a shard's head says."""
+    """Return the watermark of the program, from a shard's head."""
     return min(standing.watermark for standing in list_standings(description, head).values())
 
 
 def read_key(description: Description, text: str) -> Any:
-    """Return the key that a text stands for: a text or a number by its kind, anything else as JSON."""
+    """Return the key for a text: a text or a number by its kind, anything else as JSON."""
     if description.key == "str":
         return text
     if description.key == "int":
         try:
             return int(text)
         except ValueError:
-            raise ValueError(f"keys are whole numbers, and {text!r} is none") from None
+            raise ValueError(f"keys are integers, and {text!r} is not") from None
     try:
         return _freeze(msgspec.json.decode(text))
     except msgspec.DecodeError:
-        raise ValueError(f"keys are read as JSON, and {text!r} is none") from None
+        raise ValueError(f"keys are read as JSON, and {text!r} is not JSON") from None
 
 
 def _freeze(value: Any) -> Any:
-    """Return what JSON has said as a value that can be a key."""
+    """Return a JSON value as a hashable value for a key."""
     return tuple(map(_freeze, value)) if isinstance(value, list) else value

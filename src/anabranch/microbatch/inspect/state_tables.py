@@ -1,8 +1,8 @@
-"""State tables: what a store holds as rows, the one form that queries, exports and savepoints read.
+"""State tables: the state of a store as rows, the one form for queries, exports and savepoints.
 
 A keyed state has a column `key` and one for each field of its entries, or `value` if they have none;
-windows by columns have a row for each key and slice; a state without entries is one row. Deltas that no
-marker has joined to the state yet are not in it, nor is the part that keys share.
+columnar windows have a row for each key and slice; a state without entries is one row. Deltas that no
+marker has joined to the state yet are not included, nor is the part that keys share.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _KEYS: dict[str | None, Kind] = {"int": INT, "str": STR, "bool": BOOL}
 
 
 def is_keyed(description: Description) -> bool:
-    """Return whether the state has entries; of one that keys share a part of, its rows are the entries."""
+    """Return whether the state has entries; the rows of a state with a shared part are its entries."""
     return bool(description.emitted.state.by) or description.plan.way == "shared"
 
 
@@ -49,33 +49,33 @@ def keeps_pages(description: Description) -> bool:
 
 
 def describe_state(description: Description) -> EntryKinds | None:
-    """Return the kinds of a state's rows if they are in columns; those of objects are in their values."""
-    emitted = description.emitted.state
+    """Return the kinds of a state's rows if they are in columns; those of objects depend on their values."""
+    declared = description.emitted.state
     if description.form == "windows":
         plan = description.window_plan
         key = None if plan.key is None else _KEYS[description.key]
         fields = tuple((name, INT) for name in ("start", "events", *plan.columns))
-        return EntryKinds(emitted.by, None, key, Record("Slice", fields))
+        return EntryKinds(declared.by, None, key, Record("Slice", fields))
     if description.keeps_book:
         entry = describe_layout(description.entry_layout)
-        return EntryKinds(emitted.by, emitted.lanes, _KEYS[description.key], entry)
+        return EntryKinds(declared.by, declared.lanes, _KEYS[description.key], entry)
     return None
 
 
 def describe_store(description: Description, address: Address, store: KeptStore) -> EntryKinds:
-    """Return the kinds of a store's rows, as its values have them."""
+    """Return the kinds of a store's rows, from its values."""
     known = describe_state(description)
     if known is not None:
         return known
-    emitted, pairs = description.emitted.state, list(list_pairs(description, address, store))
-    if emitted.by or not is_keyed(description):
-        return describe_entries(emitted, pairs)
+    declared, pairs = description.emitted.state, list(list_pairs(description, address, store))
+    if declared.by or not is_keyed(description):
+        return describe_entries(declared, pairs)
     key, entry = (describe_values(pair[place] for pair in pairs) for place in (0, 1))
     return EntryKinds((), None, key, entry)
 
 
 def unify_kinds(several: Iterable[EntryKinds]) -> EntryKinds:
-    """Return what holds the rows of all; columns of nothing if there are none."""
+    """Return kinds that fit the rows of all; empty ones if there are none."""
     found = list(several)
     return reduce(unify_entries, found) if found else EntryKinds((), None, None, UNKNOWN)
 
@@ -93,7 +93,7 @@ def make_schema(kinds: EntryKinds) -> pa.Schema:
 def tabulate_store(
     kinds: EntryKinds, description: Description, address: Address, store: KeptStore
 ) -> pa.Table:
-    """Return the rows of a store, none if others have them."""
+    """Return the rows of a store; none if it only has a copy of other stores' rows."""
     if describe_state(description) is None:
         pairs = list_pairs(description, address, store)
         return to_table(kinds.key, kinds.entry, pairs, description.codec)
@@ -105,7 +105,7 @@ def tabulate_store(
 def list_pairs(
     description: Description, address: Address, store: KeptStore
 ) -> Iterator[tuple[Any, Any]]:
-    """Yield the keys and entries of a store that keeps objects; one without a key if it has none."""
+    """Yield the keys and entries of a store of objects; one pair without a key if the state has no entries."""
     if not _has_rows(description, address):
         return
     if address.role == "shard" and keeps_pages(description):
@@ -122,7 +122,7 @@ def list_pairs(
 
 
 def _has_rows(description: Description, address: Address) -> bool:
-    """Return whether a store holds a part of the state, and not a copy of what another one holds."""
+    """Return whether a store has a part of the state, and not a copy of another store's part."""
     way = description.plan.way
     if address.role == "root":
         return True
@@ -154,9 +154,9 @@ def _tabulate_columns(kinds: EntryKinds, description: Description, store: KeptSt
 
 
 def show_slices(description: Description, slices: WindowSlices) -> dict[str, np.ndarray[Any, Any]]:
-    """Return the columns of slices beside their keys: when they start, their events, and their parts."""
+    """Return the columns of slices beside their keys: starts, numbers of events, and parts."""
     plan = description.window_plan
-    # The least is kept as the largest from the other side.
+    # The minimum is stored as the maximum of ~x.
     parts = (
         ~array if part.op == "min" else array
         for part, array in zip(plan.parts, slices.parts, strict=True)

@@ -1,7 +1,7 @@
-"""Contents: what the shards of a checkpoint hold at a committed batch, without running its program.
+"""Stored state: the state of a checkpoint's shards at a committed batch, read without running its program.
 
-Spark keeps each batch's state as a version of its own, so that all shards are seen at one watermark, also
-while the query goes on. Nothing here changes anything.
+Spark keeps each batch's state as a separate version, so that all shards are read at one watermark, also
+while the query is running. All functions only read.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from anabranch.model.events import Event
 
 
 class ContentsError(AnabranchError, ValueError):
-    """A checkpoint can't be looked into; it was not touched."""
+    """A checkpoint can't be read; it was not changed."""
 
 
 class Address(NamedTuple):
-    """Which store of a checkpoint a value is in: that of a shard, a root or a speaker."""
+    """The store of a value in a checkpoint: that of a shard, a root or the deferred outputs."""
 
     role: str
     number: int
 
 
 def sort_stores(rows: Iterable[tuple[int, int, str, bytes]]) -> dict[Address, KeptStore]:
-    """Sort the values of a checkpoint, (operator, key, name, data), by the store they are in."""
+    """Sort the values of a checkpoint, (operator, key, name, data), by their stores."""
     stores: dict[tuple[int, int], dict[str, bytes]] = {}
     for operator, key, name, data in rows:
         values = stores.setdefault((operator, key), {})
@@ -47,14 +47,14 @@ def sort_stores(rows: Iterable[tuple[int, int, str, bytes]]) -> dict[Address, Ke
     return {
         address: KeptStore(part)
         for (_, key), values in sorted(stores.items())
-        for address, part in _tell_apart(key, values)
+        for address, part in _split_stores(key, values)
     }
 
 
-def _tell_apart(
+def _split_stores(
     key: int, values: Mapping[str, bytes]
 ) -> Iterator[tuple[Address, dict[str, bytes]]]:
-    """Yield the stores that share one of Spark's: where there is one shard, it has its root with it."""
+    """Yield the stores that share one Spark store: a single shard has its root in the same store."""
     shared: dict[str, dict[str, bytes]] = {}
     for name, data in values.items():
         role, colon, rest = name.partition(":")
@@ -70,7 +70,7 @@ def _tell_apart(
 
 
 def find_number(values: Mapping[str, bytes], key: int) -> int:
-    """Return the number of the shard that Spark knows by a key."""
+    """Return the number of the shard with a key in Spark."""
     return find_numbers(_read_description(KeptStore(values)).plan.shards)[key]
 
 
@@ -78,17 +78,17 @@ def _read_description(store: KeptStore) -> Description:
     data = store.read("description")
     if data is None:
         raise ContentsError(
-            "this checkpoint does not say what its state is made of",
-            expected="a checkpoint that was begun by this version, or a later one",
+            "this checkpoint has no description of its state",
+            expected="a checkpoint that was started by this version, or a later one",
             got="one without a description",
-            cure="run it on with the version that made it; or begin a new one",
+            cure="continue with the version that made it; or start a new one",
         )
     return Description.read(data)
 
 
 @dataclass(frozen=True)
 class Overview:
-    """What is known of a run at a batch without its state, all shards taken together."""
+    """The data of a run at a batch without its state, over all shards."""
 
     description: Description
     heads: dict[int, Head]
@@ -97,7 +97,7 @@ class Overview:
 
     @property
     def standings(self) -> dict[str, Standing]:
-        """Return how far each channel has come that takes part, also if it has sent nothing."""
+        """Return the standing of each channel that takes part, also if it has sent nothing."""
         return list_standings(self.description, self._latest)
 
     @property
@@ -112,15 +112,15 @@ class Overview:
 
     @property
     def _latest(self) -> Head:
-        # A shard hears of every batch, so any head will do.
+        # Every shard runs in every batch, so any head is current.
         return self.heads[min(self.heads)]
 
 
 def read_overview(stores: Mapping[Address, KeptStore]) -> Overview:
-    """Put together what the stores of all shards, roots and speakers say, but for their pages."""
+    """Return the overview of the stores of all shards, roots and deferred outputs, without their pages."""
     shards = {address.number: s for address, s in stores.items() if address.role == "shard"}
     if not shards:
-        raise ContentsError("this checkpoint holds no state yet", expected="a batch with events")
+        raise ContentsError("this checkpoint has no state yet", expected="a batch with events")
     description = _read_description(shards[min(shards)])
     codec = description.codec
     heads = {number: read_head(description, store) for number, store in shards.items()}
@@ -129,7 +129,7 @@ def read_overview(stores: Mapping[Address, KeptStore]) -> Overview:
         counted = store.read("ledger")
         if address.role != "shard" and counted is not None:
             ledgers.append(Ledger(*codec.decode(counted)[: len(Ledger._fields)]))
-    # The deltas of each shard stay apart, in their order: only a program knows how to join them.
+    # The deltas of each shard stay separate, in their order: only a program can join them.
     deltas: dict[str, list[Any]] = {}
     for number in sorted(shards):
         data = shards[number].read("deltas")
@@ -139,7 +139,7 @@ def read_overview(stores: Mapping[Address, KeptStore]) -> Overview:
 
 
 def list_standings(description: Description, head: Head) -> dict[str, Standing]:
-    """Return the standings of the channels that take part, as a shard's head has them."""
+    """Return the standings of the channels that take part, from a shard's head."""
     known = head.standings
     return {
         name: Standing(*known.get(name, ()))
@@ -148,7 +148,7 @@ def list_standings(description: Description, head: Head) -> dict[str, Standing]:
 
 
 def read_pending(description: Description, number: int, store: KeptStore) -> list[Event]:
-    """Return the events that wait in a shard and are counted there: each waits in one such shard."""
+    """Return the pending events that a shard counts: each is counted in one shard."""
     events: list[Event] = []
     for data in read_pending_pages(store, read_head(description, store).pages):
         if description.form == "objects":
@@ -172,15 +172,15 @@ def _read_table(description: Description, data: bytes) -> list[Event]:
 
 
 class _Layouts(NamedTuple):
-    """As much of a plan of columns as reading a table takes."""
+    """The part of a column plan that reading a table needs."""
 
     layouts: tuple[Any, ...]
 
 
 def read_objects(description: Description, store: KeptStore) -> Iterator[tuple[Any, Any]]:
-    """Yield the entries of a shard that keeps objects, key by key."""
+    """Yield the entries of a shard of objects, key by key."""
     held = read_head(description, store).held
-    if held is None:  # Of before there were inventories.
+    if held is None:  # From before there were inventories.
         pages = [name[len("entries/") :] for name in store.values if name.startswith("entries/")]
     else:
         pages = list_held(held, "entries")

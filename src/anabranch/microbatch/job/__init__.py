@@ -1,1 +1,1 @@
-"""What a run is: program, layout, channels, plan of columns, fingerprint."""
+"""The parts of a run that do not change: program, layout, channels, column plan, fingerprint."""

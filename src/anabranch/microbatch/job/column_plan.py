@@ -1,4 +1,4 @@
-"""Fitness: whether a run can go by columns, and the reason if it can't."""
+"""The column plan of a run, or the reason why it can't take the columnar path."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from anabranch.speculation.output_changes import Mode
 
 @dataclass(frozen=True)
 class ColumnPlan:
-    """What a run by columns needs to know, beside its job.
+    """The settings of the columnar path, beside the job.
 
     `names` are the channels in the order of their names; a channel's code is its place there. `layouts`
     are those of the event types, `kernels` those of the state types that shards fold. Events of the `early`
-    event types may be folded where they are read, between any two of the `stops`; `join` is the kernel that puts
-    what was folded of a key into its turn. With `windows`, slices of them are folded instead of states.
+    event types may be folded in the task that reads them, between any two of the `stops`; `join` is the kernel
+    that joins the delta of a key to its state at its place in the order. With `windows`, slices of them are
+    folded instead of states.
     """
 
     names: tuple[str, ...]
@@ -50,7 +51,7 @@ def plan_columns(
     numbered: bool,
     mode: Mode = "settled",
 ) -> ColumnPlan | str:
-    """Return how a run takes the columnar path, or the first reason why it takes the row path."""
+    """Return the plan of the columnar path, or the first reason why a run takes the row path."""
     use = Use(program, shard_layout, channels, numbered, mode)
     gap = next(list_gaps(use), None)
     if gap is not None:
@@ -58,7 +59,7 @@ def plan_columns(
     layouts = tuple(map(read_record, program.event_types))
     if program.timers:
         windows = plan_windows(program)
-        assert isinstance(windows, WindowPlan), "timers that are no windows are a gap"
+        assert isinstance(windows, WindowPlan), "timers that are not windows are a gap"
         early = frozenset({windows.event_type})
         return ColumnPlan(tuple(sorted(channels)), layouts, {}, early=early, windows=windows)
     names = folded_types(program, shard_layout)
@@ -70,7 +71,7 @@ def plan_columns(
 
 
 def _plan_keyed(program: Program, plan: ColumnPlan) -> ColumnPlan:
-    """Find the event types that a key's state can be folded from apart, to the bit."""
+    """Return the plan with the event types whose early folds give the same state of a key, to the bit."""
     initial = program.initial
     inner, kernel = initial.shape.inner, plan.kernels[initial.name]  # type: ignore[attr-defined]
     leaves = find_leaf_types(program)

@@ -1,4 +1,4 @@
-"""The types that columns can hold."""
+"""The types of columns."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from anabranch.model.events import EventType, field_names
 
 
 def fits_columns(event_type: EventType) -> bool:
-    """Return whether events of an event type lie in columns.
+    """Return whether events of an event type can be stored in columns.
 
     Each field is an int, float, bool, text, datetime or date, or one of them or None.
     """
@@ -16,7 +16,7 @@ def fits_columns(event_type: EventType) -> bool:
 
 
 def find_odd_field(event_type: EventType) -> str | None:
-    """Return the first field of an event type that has no column, or None."""
+    """Return the first field of an event type that can't be a column, or None."""
     for name, part in zip(field_names(event_type), read_record(event_type).parts, strict=True):
         inner = part.inner if isinstance(part, OptionalColumn) else part
         if not isinstance(inner, Leaf) or inner.kind == OBJECT:

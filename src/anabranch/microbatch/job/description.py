@@ -1,7 +1,7 @@
-"""Descriptions: what a state is made of, kept beside it, so that it can be read without its program.
+"""Descriptions: the schema of a state, stored beside it, so that it can be read without its program.
 
-A shard writes one with its first batch. Whoever looks into a checkpoint, to query it or to take a
-savepoint, finds in it the names of fields, the forms of columns, and which shard counts an event.
+A shard writes its description with its first batch. Queries and savepoints of a checkpoint read from it
+the names of fields, the forms of columns, and which shard counts an event.
 """
 
 from __future__ import annotations
@@ -32,52 +32,52 @@ if TYPE_CHECKING:
     from anabranch.microbatch.job.job import Job
 
 Form = Literal["objects", "columns", "windows"]
-"""How a state lies in pages: as objects, in columns, or as slices of windows."""
+"""How a state is stored in pages: as objects, in columns, or as slices of windows."""
 
 
 @dataclass(frozen=True)
 class Description:
-    """What a shard's state is made of, in plain values."""
+    """The schema of a shard's state, in plain values."""
 
     program: str
     mode: str
     form: Form
     by: tuple[str, ...]
     key: str | None
-    """The type of the outermost key, where columns hold it: int, str or bool."""
+    """The type of the outermost key if it is a column: int, str or bool."""
     event_types: list[str]
     timers: list[str]
     schema: dict[str, Any]
-    """What the program says of its state, as `state.schemas` writes it."""
+    """The program's declaration of its state, as `state.schemas` writes it."""
     layout: dict[str, Any]
     channels: list[str]
     start: str
-    """What a state without entries in shards begins with, in the codec's bytes."""
+    """The initial value of a state without entries in shards, in the codec's bytes."""
     layouts: list[Any] = field(default_factory=list)
     entry: Any = None
     windows: dict[str, Any] | None = None
     times: dict[str, str] = field(default_factory=dict)
-    """The field that is the time of events of an event type, if it is not called `time`."""
+    """The field that is the time of events of an event type, if its name is not `time`."""
     version: int = 1
 
     def write(self) -> bytes:
-        """Return it as bytes."""
+        """Return the description as bytes."""
         return json.dumps(asdict(self)).encode()
 
     @classmethod
     def read(cls, data: bytes) -> Description:
-        """Return what was written."""
+        """Return the description that `write` wrote."""
         found = json.loads(data)
         return cls(**{**found, "by": tuple(found["by"])})
 
     @cached_property
     def emitted(self) -> Schema:
-        """Return what the program says of its state."""
+        """Return the program's declaration of its state."""
         return read_schema(self.schema)
 
     @cached_property
     def classes(self) -> dict[str, type]:
-        """Return a stand-in for each record and each enum, by name: it has the same fields."""
+        """Return a stand-in for each record and each enum, by name, with the same fields."""
         found = {name: make_stand_in(kind) for name, kind in self.emitted.records.items()}
         for name, time in self.times.items():
             setattr(found[name], NAMED, time)
@@ -85,7 +85,7 @@ class Description:
 
     @cached_property
     def codec(self) -> Codec:
-        """Return a codec that knows the stand-ins."""
+        """Return a codec for the stand-ins."""
         return Codec(self.classes.values())
 
     @cached_property
@@ -95,52 +95,52 @@ class Description:
 
     @cached_property
     def plan(self) -> Layout:
-        """Return the layout, over stand-ins."""
-        told = self.layout
+        """Return the layout, with stand-ins."""
+        written = self.layout
         known = self.classes
         return Layout(
-            told["way"],
-            told["shards"],
-            tuple(told["keys"]),
-            frozenset(known[name] for name in told["cuts"]),
+            written["way"],
+            written["shards"],
+            tuple(written["keys"]),
+            frozenset(known[name] for name in written["cuts"]),
             (),
-            {known[name]: leaf for name, leaf in told["leaves"].items()},
-            frozenset(known[name] for name in told["deferring"]),
-            {known[name]: by for name, by in told["entries"].items()},
-            frozenset(self.codec.decode(bytes.fromhex(told["hot_keys"]))),
-            told["lanes"],
+            {known[name]: leaf for name, leaf in written["leaves"].items()},
+            frozenset(known[name] for name in written["deferring"]),
+            {known[name]: by for name, by in written["entries"].items()},
+            frozenset(self.codec.decode(bytes.fromhex(written["hot_keys"]))),
+            written["lanes"],
         )
 
     @property
     def keeps_book(self) -> bool:
-        """Say whether shards keep their state in columns, entry by entry."""
+        """Return whether shards keep their state in columns, entry by entry."""
         return self.form == "columns" and bool(self.by) and self.plan.way != "forked"
 
     @cached_property
     def entry_layout(self) -> ColumnLayout:
-        """Return how an entry lies in columns."""
+        """Return the column layout of an entry."""
         return read_layout(self.entry, self.classes, self.codec)
 
     @cached_property
     def type_layouts(self) -> tuple[ColumnLayout, ...]:
-        """Return how the events of each event type lie in columns."""
+        """Return the column layout of the events of each event type."""
         return tuple(read_layout(one, self.classes, self.codec) for one in self.layouts)
 
     @cached_property
     def window_plan(self) -> WindowPlan:
-        """Return where windows lie; of use for their slices, not for what they say."""
+        """Return the plan of the windows' slices; it has no results."""
         assert self.windows is not None
-        told = self.windows
+        written = self.windows
         event_type = self.type_classes[0]
-        parts = tuple(SlicePart(*part) for part in told["parts"])
+        parts = tuple(SlicePart(*part) for part in written["parts"])
         return WindowPlan(
-            event_type, event_type, told["key"], told["size"], told["every"], told["offset"], parts, (),
-            told["gap"],
+            event_type, event_type, written["key"], written["size"], written["every"], written["offset"], parts, (),
+            written["gap"],
         )  # fmt: skip
 
 
 def describe_job(job: Job) -> Description:
-    """Describe the state of a run."""
+    """Return the description of a run's state."""
     program, shard_layout, plan = job.program, job.layout, job.columns
     form: Form = "objects"
     if plan is not None:
@@ -198,12 +198,12 @@ def _describe_layout(shard_layout: Layout, codec: Codec) -> dict[str, Any]:
 
 def _describe_windows(plan: WindowPlan) -> dict[str, Any]:
     names = ("key", "size", "every", "offset", "gap")
-    told: dict[str, Any] = {name: getattr(plan, name) for name in names}
-    return {**told, "parts": [[part.op, part.field] for part in plan.parts]}
+    fields: dict[str, Any] = {name: getattr(plan, name) for name in names}
+    return {**fields, "parts": [[part.op, part.field] for part in plan.parts]}
 
 
 def write_layout(layout: ColumnLayout, codec: Codec) -> Any:
-    """Return a layout as JSON can hold it."""
+    """Return a layout as JSON values."""
     if isinstance(layout, Leaf):
         return layout.kind
     if isinstance(layout, Constant):
@@ -219,7 +219,7 @@ def write_layout(layout: ColumnLayout, codec: Codec) -> Any:
 
 
 def read_layout(data: Any, classes: Mapping[str, type], codec: Codec) -> ColumnLayout:
-    """Return what `write_layout` wrote."""
+    """Return the layout that `write_layout` wrote."""
     if isinstance(data, str):
         return Leaf(data)
     if "constant" in data:

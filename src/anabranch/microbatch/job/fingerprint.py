@@ -1,4 +1,4 @@
-"""Fingerprints: what a checkpoint was made by, so that a restart with something else is refused."""
+"""Fingerprints: the program and settings that made a checkpoint; a restart with others is an error."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from anabranch.plan.layouts import Layout
 from anabranch.savepoints.program_fingerprint import fingerprint_program
 
 _CHANNEL = "channel "
-"""What the name of a channel's part begins with."""
+"""The prefix of the name of a channel's part."""
 
 
 class ChangedProgramError(AnabranchError, ValueError):
-    """A query was restarted on a checkpoint that another program, or other settings, had made."""
+    """A query was restarted on a checkpoint that was made by another program, or with other settings."""
 
 
 def fingerprint(
     program: Program, layout: Layout, channels: Mapping[str, Channel]
 ) -> dict[str, str]:
-    """Return what a state depends on, part by part."""
+    """Return the properties that a state depends on, part by part."""
     parts = fingerprint_program(program)
     code = parts.pop("code")
     return {
@@ -40,16 +40,16 @@ def name_part(channel: str) -> str:
 
 
 def find_added(stored: Mapping[str, str], channels: Iterable[str]) -> list[str]:
-    """Return the channels that a state was not made with; none if an earlier build did not record them."""
+    """Return the channels that were added to a state; none if an earlier version did not record them."""
     if not any(part.startswith(_CHANNEL) for part in stored):
         return []
     return sorted(name for name in channels if name_part(name) not in stored)
 
 
 def check_fingerprint(stored: Mapping[str, str], current: Mapping[str, str]) -> None:
-    """Refuse to go on with a state that something else has made; say what changed.
+    """Raise if a state was made by another program or other settings; the error names the changes.
 
-    Channels may be added: they join at the watermark that the state has reached.
+    Channels may be added: they join at the watermark of the state.
     """
     changed = [
         name
@@ -69,39 +69,40 @@ def check_fingerprint(stored: Mapping[str, str], current: Mapping[str, str]) -> 
     if gone and any(part.startswith(_CHANNEL) for part in current):
         declared = [part for part in current if part.startswith(_CHANNEL)]
         raise ChangedProgramError(
-            f"this checkpoint was made with {', '.join(gone)}, and no source declares it now",
+            f"this checkpoint was made with {', '.join(gone)}, which no source declares now",
             expected="; ".join(stored[part] for part in gone),
             got=", ".join(declared),
-            cure="declare it again. One that brings nothing more ends with a heartbeat at the end of time, "
-            "or is passed over with idle_after_s=",
+            cure="declare it again. End a channel without more events with a heartbeat at the end of time, "
+            "or exclude it with idle_after_s=",
         )
 
 
 def _find_cure(changed: list[str]) -> str:
     if changed == ["shards"]:
-        return "restart with what made it, or run anabranch rescale first"
+        return "restart with the settings that made it, or run anabranch rescale first"
     if changed == ["frames"]:
         return (
-            "give it as many frames as before, in the same order. Files and channels in a channel_column= can be "
-            "added at a restart; for a frame, make a savepoint, and restore it with the new frame after the others"
+            "give as many frames as before, in the same order. Files and channels in a channel_column= can "
+            "be added at a restart; for a frame, make a savepoint, and restore it with the new frame after "
+            "the others"
         )
     if "mode" in changed:
-        return "restart with what made it, or start a new checkpoint"
+        return "restart with the settings that made it, or start a new checkpoint"
     return (
-        "restart with what made it, start a new checkpoint, or take the state along: "
-        "anabranch savepoint create, and restore with what is new"
+        "restart with the program and settings that made it, start a new checkpoint, or keep the state: "
+        "anabranch savepoint create, and restore it with the new ones"
     )
 
 
 def _describe_channel(channel: Channel) -> str:
-    # When a channel counts as idle may change from run to run: what was decided by it is recorded.
+    # idle_after_s may change from run to run: the resulting watermarks are recorded.
     names = ["name", "lateness", "unique_times", "max_ahead"]
     names += ["order"] if channel.in_arrival_order else []
-    told = [getattr(channel, name) for name in names]
-    return f"Channel({', '.join(f'{n}={v!r}' for n, v in zip(names, told, strict=True))})"
+    values = [getattr(channel, name) for name in names]
+    return f"Channel({', '.join(f'{n}={v!r}' for n, v in zip(names, values, strict=True))})"
 
 
 def _only_python_changed(name: str, stored: Mapping[str, str], current: str) -> bool:
-    # Byte code differs between releases of Python, and how it is described between ours; then there is
-    # nothing to compare.
+    # Byte code differs between releases of Python, and its description between versions of this library;
+    # then there is nothing to compare.
     return name == "code" and stored[name].split()[0] != current.split(maxsplit=1)[0]

@@ -1,4 +1,4 @@
-"""The job: everything about a run that does not change, shipped to every task once."""
+"""The job: the constants of a run, sent to every task once."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from anabranch.state.durable.codec import Codec
 
 @dataclass(frozen=True)
 class Job:
-    """Everything about a run that does not change: shipped to every task once.
+    """The constants of a run, sent to every task once.
 
-    `folders` are the `spark.folders.Folder`s whose files it reads itself. A job is made on the driver, where
-    its layout is checked as a plan; a task that unpacks it does not check again.
+    `folders` are the `spark.folders.Folder`s whose files the run reads itself. A job is made on the driver,
+    which checks its layout as a plan; a task that unpacks the job does not check it again.
     """
 
     program: Program
@@ -33,23 +33,23 @@ class Job:
     folders: tuple[Any, ...] = ()
     mode: Mode = "settled"
     row_reason: str | None = None
-    """Why the run takes the row path, if it could not take the columnar one."""
+    """The reason why the run takes the row path, if it can't take the columnar path."""
     frames: int = 0
-    """How many of the sources are frames: Spark knows each by its place among them."""
+    """The number of frames among the sources: Spark identifies each by its place among them."""
     mixed: frozenset[str] = frozenset()
-    """The channels that a column tells apart, in rows that were read before they were declared."""
+    """The channels of a channel column, in rows that were read before the channels were declared."""
 
     def __post_init__(self) -> None:
         check_layout(self.program, self.layout)
 
     def fingerprint(self) -> dict[str, str]:
-        """Return what the state depends on. It is found out once, where the job is made, and shipped."""
+        """Return the properties that the state depends on, computed once on the driver."""
         return self._made_by
 
     @cached_property
     def _made_by(self) -> dict[str, str]:
         found = fingerprint(self.program, self.layout, self.channels)
         state = "in objects" if self.columns is None else "in columns"
-        # What is kept for a key that is pending has not always been kept.
+        # Older versions did not store the events of a pending key.
         mode = self.mode if self.mode == "settled" else "speculative, by segments and keys"
         return found | {"state": state, "mode": mode, "frames": str(self.frames)}

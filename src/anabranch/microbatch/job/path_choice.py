@@ -1,4 +1,4 @@
-"""Choice: whether a run takes the columnar path or the row path, and what a user is told of it."""
+"""The choice between the columnar path and the row path, and the messages about it."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ if TYPE_CHECKING:
     from anabranch.microbatch.job.column_plan import ColumnPlan
 
 Columnar = Literal["auto", "require", "never"]
-"""Take the columnar path where possible, or else refuse the run, or never take it."""
+"""`auto`: the columnar path if possible; `require`: raise if it is not possible; `never`: the row path."""
 
 CHOICES: tuple[Columnar, ...] = ("auto", "require", "never")
 
 
 class Path(NamedTuple):
-    """The plan of the columnar path; or None, and why the run has to do without."""
+    """The plan of the columnar path; or None, and the reason for the row path."""
 
     plan: ColumnPlan | None
     reason: str | None = None
 
 
 def plan_path(program: Program, plan: ColumnPlan | str, columnar: Columnar) -> Path:
-    """Return which path a run takes; refuse a run that has to take the columnar one and can't."""
+    """Return the path of a run; raise if it is required to take the columnar path and can't."""
     if columnar not in CHOICES:
         raise InputError(
-            f"{columnar!r} is no way to choose a path",
+            f"{columnar!r} is not a choice of path",
             expected=f"columnar= one of {', '.join(map(repr, CHOICES))}",
             got=repr(columnar),
         )
@@ -48,14 +48,14 @@ def plan_path(program: Program, plan: ColumnPlan | str, columnar: Columnar) -> P
 
 
 def describe_row_path(program: Program, reason: str) -> str:
-    """Return the line that says why a program takes the row path."""
+    """Return the line that reports why a program takes the row path."""
     where = locate_program(program)
     place = "" if where is None else f" ({where})"
     return f"{program.name} takes the row path: {reason}{place}"
 
 
 def locate_program(program: Program) -> Location | None:
-    """Return where the user wrote a program's first function, or its state."""
+    """Return the source location of a program's first function, or of its state."""
     for state_type in program.state_types:
         for handler in state_type.handlers.values():
             for function in (handler.update, handler.output):

@@ -1,7 +1,7 @@
-"""Features that only the row path has, in one table: what each is called, and why columns lack it.
+"""The table of features that only the row path has: the name of each, and why the columnar path lacks it.
 
-`plan_columns` asks this table whether a run may take the columnar path, and `explain` prints from it, so that
-nothing can be missing from one and not from the other. What stands in no row here works on both paths.
+`plan_columns` uses this table to decide whether a run may take the columnar path, and `explain` prints it, so
+that the two never differ. Features that are not in the table work on both paths.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _WIDE = (SumState, MeanState, VarianceState)
 
 
 class Use(NamedTuple):
-    """A program as it is run: its layout, its channels, whether all are numbered, and the mode."""
+    """A program in a run: its layout, its channels, whether all are numbered, and the mode."""
 
     program: Program
     layout: Layout
@@ -44,10 +44,10 @@ class Use(NamedTuple):
 
 
 class Feature(NamedTuple):
-    """A feature that keeps a run on the row path.
+    """A feature that requires the row path.
 
-    `find` returns how a run uses it, in words, or None. `why` is the reason why the columnar path lacks it.
-    One that `needs_others` to be absent is asked last, of a run that uses none of the others.
+    `find` returns a description of how a run uses it, or None. `why` is the reason why the columnar path
+    lacks it. A feature that `needs_others` to be absent is checked last, for a run that uses none of the others.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Feature(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """A feature that a run uses, in the words of its program."""
+    """A feature that a run uses, described with the names of its program."""
 
     feature: Feature
     reason: str
@@ -102,7 +102,7 @@ def _find_estimated(use: Use) -> str | None:
 
 def _find_arrival_order(use: Use) -> str | None:
     found = [name for name, channel in use.channels.items() if channel.in_arrival_order]
-    return f"events of channel {found[0]!r} come in turn" if found else None
+    return f'channel {found[0]!r} has order="arrival"' if found else None
 
 
 def _find_odd_fields(use: Use) -> str | None:
@@ -112,11 +112,11 @@ def _find_odd_fields(use: Use) -> str | None:
     name = find_odd_field(found[0])
     if name is None:
         has_defaults = bool(getattr(found[0], "_field_defaults", None))
-        what = "has fields with defaults" if has_defaults else "is no NamedTuple"
+        what = "has fields with defaults" if has_defaults else "is not a NamedTuple"
         return f"{found[0].__name__} {what}"
     kind = field_types(found[0])[name]
     shown = kind.__name__ if isinstance(kind, type) else kind
-    return f"field {name!r} of {found[0].__name__} has no column: {shown}"
+    return f"field {name!r} of {found[0].__name__} can't be a column: {shown}"
 
 
 def _find_ages(use: Use) -> str | None:
@@ -140,18 +140,18 @@ def _find_timers(use: Use) -> str | None:
 
 
 def _find_deferred(use: Use) -> str | None:
-    return "what leaves say depends on the state" if use.layout.deferring else None
+    return "outputs of leaves depend on the state" if use.layout.deferring else None
 
 
 def _find_hot(use: Use) -> str | None:
-    return "some keys are spread" if use.layout.hot_keys else None
+    return "hot keys are spread over shards" if use.layout.hot_keys else None
 
 
 Check = Callable[[Use, StateType, list[EventType]], "str | None"]
 
 
 def _in_types(check: Check) -> Callable[[Use], str | None]:
-    """Return what asks a check of each state type that shards fold; windows fold slices instead."""
+    """Return a function that checks each state type that shards fold; windows fold slices instead."""
 
     def find(use: Use) -> str | None:
         program, leaves = use.program, use.layout.leaves
@@ -232,20 +232,20 @@ def _check_objects(use: Use, kept: StateType, event_types: list[EventType]) -> s
         return None
     kernel = make_kernel(kept)
     objects = any(column.kind == OBJECT for column in list_columns(kernel.layout))
-    # A function that could not be read may make anything of a state that begins empty.
+    # A function whose source is not available may return any type from a state that begins empty.
     if objects or (any(kernel.reasons) and _begins_empty(kernel.layout)):
-        return "the state of an entry does not lie in columns"
+        return "the state of an entry can't be stored in columns"
     return None
 
 
 def _check_wide(use: Use, kept: StateType, event_types: list[EventType]) -> str | None:
     if use.layout.way == "forked" or not _has_keys(kept) or not _is_wide(make_kernel(kept).layout):
         return None
-    return "an entry holds an exact sum of floats"
+    return "an entry contains an exact sum of floats"
 
 
 def _is_wide(layout: ColumnLayout) -> bool:
-    """Return whether a state holds whole numbers in units of the smallest float, as exact sums do."""
+    """Return whether a state contains integers in units of the smallest float, as exact sums do."""
     if isinstance(layout, OptionalColumn):
         return _is_wide(layout.inner)
     if isinstance(layout, Fields):
@@ -283,7 +283,7 @@ ROW_PATH_ONLY: tuple[Feature, ...] = (
         _find_odd_fields,
     ),
     Feature("entries with a time to live (`ttl`)", "each access sets a timer", _find_ages),
-    Feature("`Shared`", "a common part is not kept beside the columns of entries", _find_shared),
+    Feature("`Shared`", "a common part is not stored beside the columns of entries", _find_shared),
     Feature(
         "timers, other than windows that fire once",
         "a timer is placed among the events one by one",
@@ -291,9 +291,9 @@ ROW_PATH_ONLY: tuple[Feature, ...] = (
     ),
     Feature("deferred outputs", "they are evaluated event by event on the root's state",
             _find_deferred),
-    Feature("hot keys", "a batch would hold keyed entries and deltas of one type", _find_hot),
+    Feature("hot keys", "a batch would contain keyed entries and deltas of one type", _find_hot),
     Feature("`Limited`", "a state is measured after each event", _in_types(_check_limit)),
-    Feature("entries per channel", "the channel is no column of the fields", _in_types(_check_channels)),
+    Feature("entries per channel", "the channel is not a column of the fields", _in_types(_check_channels)),
     Feature("entries within entries", "columns hold one entry per key", _in_types(_check_nesting)),
     Feature("lanes, other than below markers", "columns hold one entry per key", _in_types(_check_lanes)),
     Feature(
@@ -308,10 +308,10 @@ ROW_PATH_ONLY: tuple[Feature, ...] = (
         needs_others=True,
     ),
     Feature(
-        "states that do not lie in columns",
-        "numbers, bools, texts and records of them do",
+        "states that can't be stored in columns",
+        "only numbers, bools, texts and records of them can",
         _in_types(_check_objects),
         needs_others=True,
     ),
 )  # fmt: skip
-"""What works on the row path only; on the columnar path, everything else does too."""
+"""The features that work on the row path only; all others work on both paths."""

@@ -1,4 +1,4 @@
-"""The number of shards of a run, where none is asked for."""
+"""The default number of shards of a run."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from anabranch.microbatch.job.column_plan import ColumnPlan
 from anabranch.plan.layouts import Layout
 
 SHARDS = 16
-"""How many shards a run has, if none are asked for and most of the work is left to them."""
+"""Default number of shards if shards do most of the work."""
 
 
 FEW_SHARDS = 4
-"""How many do the rest of the work of windows that are folded where they are read."""
+"""Default number of shards for windows with an early fold, which leaves little work to shards."""
 
 
 def choose_shards(layout: Layout, columns: ColumnPlan | None) -> int:
-    """Return how many shards a run takes by itself where events are folded as they are read.
+    """Return the default number of shards for a layout and a column plan.
 
-    An early fold leaves so little to do that few shards do it best.
+    An early fold leaves so little work that a few shards are fastest.
     """
     if columns is not None and columns.early:
         if layout.way == "forked":

@@ -1,4 +1,4 @@
-"""Windowing: which windowed programs can go by columns, and the reason if one can't."""
+"""The window plan of a program, or the reason why its windows can't take the columnar path."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _KEYS = (int, str)
 
 @dataclass(frozen=True)
 class SlicePart:
-    """One column of a slice: how the values of a field are put together ("count" has no field)."""
+    """One column of a slice: how the values of a field are combined ("count" has no field)."""
 
     op: str
     field: str | None = None
@@ -33,10 +33,10 @@ class SlicePart:
 
 @dataclass(frozen=True)
 class WindowPlan:
-    """Windows that can be folded by columns: where they lie, what they hold, and what they say.
+    """Windows that the columnar path can fold: their grid, their state, and their results.
 
-    `results` names what a window says, each as the parts it is made of: a mean has two. Sessions have a
-    `gap` instead of a size, and a last part, which is the time of their last event.
+    `results` are the outputs of a window by name, each with the parts that it is computed from: a mean has two.
+    Sessions have a `gap` instead of a size, and a last part, which is the time of their last event.
     """
 
     event_type: EventType
@@ -52,7 +52,7 @@ class WindowPlan:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Return how the parts of a slice are called, in queries and in savepoints."""
+        """Return the names of a slice's parts, in queries and in savepoints."""
         named = [p.op if p.field is None else f"{p.op}_{p.field}" for p in self.parts]
         if self.gap is not None and named[-1] in named[:-1]:
             named[-1] = "last"
@@ -60,16 +60,16 @@ class WindowPlan:
 
     @property
     def width(self) -> int:
-        """Return how long a slice is."""
+        """Return the length of a slice."""
         return gcd(self.size, self.every)
 
     def find_first(self, place: int) -> int:
-        """Return the start of the earliest window that holds a place."""
+        """Return the start of the earliest window that contains a place."""
         return find_first_start(place, self.size, self.every, self.offset)
 
 
 def plan_windows(program: Program) -> WindowPlan | str:
-    """Return how the windows of a program are folded by columns, or why they can't be."""
+    """Return the window plan of a program, or the reason why it has none."""
     timer = program.timers[0].event_type
     shape: Any = program.initial.shape
     inner = shape if shape.by is None else shape.inner
@@ -86,7 +86,7 @@ def plan_windows(program: Program) -> WindowPlan | str:
     for name, part in windowing.fold.parts.items():
         found = _read_parts(event_type, *(part if isinstance(part, tuple) else (part, None)))
         if found is None:
-            return f"{name} is not counted, added up or compared by whole numbers"
+            return f"{name} is not a count, sum, minimum or maximum of integers"
         results.append((name, tuple(_place(parts, part) for part in found)))
     window: Any = windowing.window
     if any(abs(value) >= FAR for value in vars(window).values()):
@@ -125,15 +125,15 @@ def _find_odd_windowing(windows: Windows) -> str | None:
         return f"{type(windowing.window).__name__} windows do not lie on a grid"
     silent = isinstance(trigger, AfterWatermark) and trigger.early is None
     if windows.delay is not None:
-        return f"windows are cut by {windows.at}, and not by the clock"
+        return f"windows are over {windows.at}, and not over time"
     if windowing.lateness:
         return "windows stay open for late events"
     if trigger != DefaultTrigger() and not silent:
         return f"windows have a trigger of their own, {trigger}"
     if windowing.output_time != "end" or windowing.closing != "if_new":
-        return "panes have a time of their own, or are said in any case"
+        return "panes have a time of their own, or are always emitted"
     if not isinstance(windowing.fold, Several):
-        return "windows hold what a user's own fold makes of events"
+        return "windows use a user-defined fold"
     return None
 
 
@@ -144,7 +144,7 @@ def _find_odd_key(event_type: EventType, key: str | None) -> str | None:
 
 
 def _read_parts(event_type: EventType, fold: Any, read: Any) -> list[SlicePart] | None:
-    """Return the columns that a ready-made state is made of, if whole numbers will do."""
+    """Return the columns of a built-in state, if it needs only integers; else None."""
     if type(fold) is Count and fold.start == 0 and read is None:
         return [SlicePart("count")]
     if not isinstance(read, str) or field_types(event_type)[read] is not int:

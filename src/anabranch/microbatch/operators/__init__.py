@@ -1,1 +1,1 @@
-"""Shards and roots as operators: the rows of a group in, rows out."""
+"""Shards and roots as operators from the rows of a group to output rows."""

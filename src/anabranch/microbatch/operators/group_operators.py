@@ -1,4 +1,4 @@
-"""Workers: shards and the root, a batch's rows of one group in and rows out."""
+"""Operators of shards and roots: each processes a batch's rows of one group, and returns rows."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from anabranch.microbatch.store.state_store import MemoryStore, Store, StorePart
 from anabranch.model.events import Event
 
 MAIL_SCHEMA = "to int, kind string, payload binary"
-"""What operators hand on, by `Kind`. A number below zero is a relay: what has nothing to do at a root passes
-it by, shard for shard, instead of queueing there."""
+"""The messages between operators, by `Kind`. A negative number is a relay: messages that need no root bypass
+it, shard by shard, instead of queueing there."""
 
 
-_Letter = tuple[int, str, Any]
+_Message = tuple[int, str, Any]
 
 
 class GroupOperator:
-    """What all workers need: the job, a store, and their mail."""
+    """Base class of operators: the job, a store, and messages between operators."""
 
     role = "shard"
 
@@ -53,27 +53,29 @@ class GroupOperator:
         self._job = job
 
     def handle(self, key: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
-        """Work on a batch's rows of one group."""
+        """Process a batch's rows of one group."""
         number = self._find_number(key)
         self._store.owner = f"{self.role} {number}"
         return self.work(number, rows)
 
     def _find_number(self, key: int) -> int:
-        """Return the number of the shard, or of the root, whose key this is."""
+        """Return the number of the shard, or of the root, with a key."""
         return key
 
     @abstractmethod
     def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
-        """Return what comes of a batch's rows for a shard, or a root."""
+        """Process a batch's rows for a shard or a root; return messages or result rows."""
 
-    def _post(self, mail: list[_Letter]) -> pd.DataFrame:
+    def _send(self, messages: list[_Message]) -> pd.DataFrame:
         encode = self._job.codec.encode
-        rows = [(to, kind, encode(data)) for to, kind, data in mail]
+        rows = [(to, kind, encode(data)) for to, kind, data in messages]
         return pd.DataFrame(rows, columns=["to", "kind", "payload"]).astype({"to": "int32"})
 
-    def _say(self, emitted: list[ResultRow], tables: Sequence[pa.Table] = ()) -> pd.DataFrame:
-        """Return rows of the result, and tables of them, in packs."""
-        table = make_table(emitted, tables)
+    def _write_rows(
+        self, result_rows: list[ResultRow], tables: Sequence[pa.Table] = ()
+    ) -> pd.DataFrame:
+        """Return result rows, and tables of them, in packs."""
+        table = make_table(result_rows, tables)
         packs = list(pack(table))
         summaries = [summarize(table), *([None] * (len(packs) - 1))] if packs else []
         return pd.DataFrame({"pack": packs, "ledger": pd.Series(summaries, dtype=object)})
@@ -92,70 +94,72 @@ class LeafOperator(GroupOperator):
         return find_numbers(self._job.layout.shards)[key]
 
     def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
-        """Take in a batch's envelopes."""
+        """Process a batch's envelopes."""
         shard, spines = _run_shard(self._job, number, self._store, rows)
-        emitted = [*shard.emitted, _describe_shard(shard)]
+        result_rows = [*shard.emitted, _describe_shard(shard)]
         if not self._job.layout.has_root:
-            return self._say(emitted, shard.tables)
+            return self._write_rows(result_rows, shard.tables)
         relay = -1 - shard.number
-        mail: list[_Letter] = [(relay, Kind.RESULT_ROWS, [tuple(row) for row in emitted])]
-        mail += [(root, Kind.RESTORE_SPINE, spine) for root, spine in spines.items()]
+        messages: list[_Message] = [(relay, Kind.RESULT_ROWS, [tuple(row) for row in result_rows])]
+        messages += [(root, Kind.RESTORE_SPINE, spine) for root, spine in spines.items()]
         if shard.deferred:
-            mail.append(
+            messages.append(
                 (relay, Kind.DEFERRED, [(key, tuple(event)) for key, event in shard.deferred])
             )
-        # A root that is not heard in a batch would be missing from its ledger; so one shard always writes.
+        # A root without a message in a batch would be missing from its ledger; so one shard always sends one.
         own = {shard.number} if self._job.layout.way == "keyed" or shard.number == 0 else set()
         for root in sorted({delta.root for delta in shard.deltas} | own):
             deltas = [_lower(delta) for delta in shard.deltas if delta.root == root]
-            mail.append((root, Kind.DELTAS, deltas))
+            messages.append((root, Kind.DELTAS, deltas))
         if shard.ahead:
-            mail.append((0, Kind.PENDING_DELTAS, [_lower(delta) for delta in shard.ahead]))
-        return self._post(mail)
+            messages.append((0, Kind.PENDING_DELTAS, [_lower(delta) for delta in shard.ahead]))
+        return self._send(messages)
 
 
 class RootOperator(GroupOperator):
-    """Run a root, or be a relay."""
+    """Run a root or a relay."""
 
     role = "root"
 
     def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
         """Join a batch's deltas and run its markers."""
-        letters = list(self._read(rows))
+        received = list(self._read(rows))
         deferring = bool(self._job.layout.deferring)
         if number < 0:
             if deferring:
-                return self._post([(-1 - number, kind, data) for kind, data in letters])
-            return self._say([ResultRow(*row) for _, rows in letters for row in rows])
+                return self._send([(-1 - number, kind, data) for kind, data in received])
+            return self._write_rows([ResultRow(*row) for _, rows in received for row in rows])
         root = Root(self._job, self._store)
-        spines = [spine for kind, spine in letters if kind == Kind.RESTORE_SPINE]
+        spines = [spine for kind, spine in received if kind == Kind.RESTORE_SPINE]
         for spine in spines:
             root.restore(spine)
         deltas, ahead = (
-            [_lift(row) for kind, rows in letters if kind == wanted for row in rows]
+            [_lift(row) for kind, rows in received if kind == wanted for row in rows]
             for wanted in (Kind.DELTAS, Kind.PENDING_DELTAS)
         )
         root.process(deltas, ahead)
-        emitted = [*root.emitted, describe_ledger("root", number, root.ledger, {})]
+        result_rows = [*root.emitted, describe_ledger("root", number, root.ledger, {})]
         if not deferring:
-            return self._say(emitted)
-        mail: list[_Letter] = [(number, Kind.RESULT_ROWS, [tuple(row) for row in emitted])]
+            return self._write_rows(result_rows)
+        messages: list[_Message] = [(number, Kind.RESULT_ROWS, [tuple(row) for row in result_rows])]
         for spine in spines:
-            mail += [(shard, Kind.RESTORE_SPINE, spine) for shard in range(self._job.layout.shards)]
+            messages += [
+                (shard, Kind.RESTORE_SPINE, spine) for shard in range(self._job.layout.shards)
+            ]
         if root.states:
-            mail += [
+            messages += [
                 (shard, Kind.ROOT_STATES, root.states) for shard in range(self._job.layout.shards)
             ]
-        return self._post(mail)
+        return self._send(messages)
 
 
 class DeferredOutputOperator(GroupOperator):
-    """Let a shard's leaves say what depends on the root's state."""
+    """Evaluate the deferred outputs of a shard's leaves on the root's state."""
 
     role = "deferred_outputs"
 
     def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
-        """Say what is unsaid."""
+        """Emit the deferred outputs of a batch."""
         found: dict[str, list[Any]] = {
             Kind.RESULT_ROWS: [],
             Kind.DEFERRED: [],
@@ -169,19 +173,19 @@ class DeferredOutputOperator(GroupOperator):
                 found[kind] += data
         deferred = ((place, Event(*event)) for place, event in found[Kind.DEFERRED])
         deferred_outputs.process(deferred, found[Kind.ROOT_STATES])
-        emitted = [ResultRow(*row) for row in found[Kind.RESULT_ROWS]]
+        result_rows = [ResultRow(*row) for row in found[Kind.RESULT_ROWS]]
         counts = describe_ledger("deferred_outputs", number, deferred_outputs.ledger, {})
-        return self._say([*emitted, *deferred_outputs.emitted, counts])
+        return self._write_rows([*result_rows, *deferred_outputs.emitted, counts])
 
 
 class SingleShardOperator(GroupOperator):
-    """Run the only shard there is, the root and what leaves say, without mail between them."""
+    """Run the only shard, the root and the deferred outputs, without messages between them."""
 
     def _find_number(self, key: int) -> int:
         return find_numbers(self._job.layout.shards)[key]
 
     def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
-        """Take in a batch's envelopes, join, and speak."""
+        """Process a batch's envelopes, join the deltas, and emit deferred outputs."""
         job = self._job
         shard, spines = _run_shard(job, number, StorePart(self._store, "shard"), rows)
         root = Root(job, StorePart(self._store, "root"))
@@ -190,7 +194,7 @@ class SingleShardOperator(GroupOperator):
             if job.layout.deferring:
                 DeferredOutputs(job, StorePart(self._store, "deferred_outputs")).restore(spine)
         root.process(shard.deltas, shard.ahead)
-        emitted = [
+        result_rows = [
             *shard.emitted,
             *root.emitted,
             _describe_shard(shard),
@@ -199,11 +203,11 @@ class SingleShardOperator(GroupOperator):
         if job.layout.deferring:
             deferred_outputs = DeferredOutputs(job, StorePart(self._store, "deferred_outputs"))
             deferred_outputs.process(shard.deferred, root.states)
-            emitted += [
+            result_rows += [
                 *deferred_outputs.emitted,
                 describe_ledger("deferred_outputs", number, deferred_outputs.ledger, {}),
             ]
-        return self._say(emitted)
+        return self._write_rows(result_rows)
 
 
 class BarrierOperator(GroupOperator):
@@ -212,17 +216,17 @@ class BarrierOperator(GroupOperator):
     role = "barrier"
 
     def __init__(self, store: SparkStore | MemoryStore) -> None:
-        """Need no job: rows say all there is to know."""
+        """Make a barrier, which needs no job: rows contain all that it uses."""
         self._store = store
 
     def work(self, number: int, rows: Iterator[pd.DataFrame]) -> pd.DataFrame:
-        """Take in a batch's rows, in which `time`, `seq` and `distance` are texts."""
-        taken = [ResultRow(*row) for frame in rows for row in _read_emitted(frame)]
-        return self._say(RowBarrier(self._store).process(taken))
+        """Process a batch's rows, in which `time`, `seq` and `distance` are texts."""
+        taken = [ResultRow(*row) for frame in rows for row in _read_result_rows(frame)]
+        return self._write_rows(RowBarrier(self._store).process(taken))
 
 
 def _run_shard(job: Job, number: int, store: Store, rows: Iterator[pd.DataFrame]) -> Restored:
-    """Let a shard take in a batch, or a savepoint; only of that there is something for the roots."""
+    """Run a shard on a batch, or on a savepoint, which alone contains states for the roots."""
     first = next(rows, None)
     clock_ms = None if first is None or CLOCK not in first else int(first[CLOCK].iloc[0])
     envelopes = (
@@ -240,7 +244,7 @@ def _run_shard(job: Job, number: int, store: Store, rows: Iterator[pd.DataFrame]
 def _describe_shard(shard: AnyShard) -> ResultRow:
     more: dict[str, Any] = {"watermark": shard.watermark, "channels": shard.watermarks}
     more["input_events"] = shard.input_events
-    if shard.number == 0:  # All shards know the same; one tells.
+    if shard.number == 0:  # All shards have the same standings; one reports them.
         about = describe_standings(shard.job.channels, shard.standings)
         statuses = {
             name: ChannelStatus(time, **about[name]) for name, time in shard.watermarks.items()
@@ -250,7 +254,7 @@ def _describe_shard(shard: AnyShard) -> ResultRow:
     return describe_ledger("shard", shard.number, shard.ledger, more)
 
 
-def _read_emitted(frame: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
+def _read_result_rows(frame: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
     plain = frame[list(ResultRow._fields)].astype(object)
     for row in plain.where(plain.notna(), None).itertuples(index=False, name=None):
         kind, name, time, event_type, channel, seq, *rest, distance, form = row

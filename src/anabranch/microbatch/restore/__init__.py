@@ -1,1 +1,1 @@
-"""A savepoint, split over shards and taken up by them."""
+"""Restoring a savepoint: its division among shards, and the first batch of a shard."""

@@ -1,7 +1,7 @@
-"""Restoring: a shard that takes up what a savepoint holds, in place of a batch.
+"""Restoring a shard: it starts from its part of a savepoint, in place of a batch.
 
-The letters of a seeding batch bring each shard its entries, the events that wait, and how far the channels
-have come. After it the shard is as if it had folded all that went before. Nothing here knows Spark.
+The envelopes of the first batch contain a shard's entries, its pending events, and the standings of the
+channels. After it the shard is in the state of having folded all events before. Independent of Spark.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ AnyShard = RowShard | ColumnShard
 
 
 class Restored(NamedTuple):
-    """A shard after its seeding batch, and the states that it has brought to roots, by their numbers."""
+    """A shard after its first batch, and the states that it got for roots, by their numbers."""
 
     shard: AnyShard
     spines: dict[int, Any]
@@ -40,40 +40,38 @@ class Restored(NamedTuple):
 def restore_shard(
     job: Job, number: int, store: Store, envelopes: Iterable[tuple[str, bytes]]
 ) -> Restored:
-    """Let a new shard take up its share of a savepoint; envelopes may come in any order."""
+    """Return a new shard, restored from its part of a savepoint; envelopes may be in any order."""
     shard: AnyShard = (RowShard if job.columns is None else ColumnShard)(job, number, store)
-    letters: dict[str, list[Any]] = {}
+    parts: dict[str, list[Any]] = {}
     entries = _Entries(job, number, shard.store)
     for kind, payload in envelopes:
-        assert is_restore(kind), f"a seeding batch brings parts of a savepoint only, not {kind}"
+        assert is_restore(kind), f"a restoring batch contains only parts of a savepoint, not {kind}"
         data = job.codec.decode(payload)
         if kind == Kind.RESTORE_ENTRIES:
             entries.take(data)
         else:
-            letters.setdefault(kind, []).append(data)
+            parts.setdefault(kind, []).append(data)
     entries.keep()
-    ((standings, ledger, clock_ms),) = letters.get(Kind.RESTORE_HEAD, [({}, tuple(Ledger()), None)])
+    ((standings, ledger, clock_ms),) = parts.get(Kind.RESTORE_HEAD, [({}, tuple(Ledger()), None)])
     shard.note_standings({name: Standing(*standing) for name, standing in standings.items()})
-    for state in letters.get(Kind.RESTORE_STATE, []):
+    for state in parts.get(Kind.RESTORE_STATE, []):
         shard.store.write("state", job.codec.encode(state))
-    if Kind.RESTORE_DELTAS in letters:
-        shard.store.write(
-            "deltas", job.codec.encode(_join_deltas(job, letters[Kind.RESTORE_DELTAS]))
-        )
-    _take_slices(job, shard.store, letters.get(Kind.RESTORE_SLICES, []))
-    waiting = [Event(*event) for part in letters.get(Kind.RESTORE_PENDING, []) for event in part]
-    state = _put_together(job, next(iter(letters.get(Kind.RESTORE_STATE, [])), None), entries.found)
+    if Kind.RESTORE_DELTAS in parts:
+        shard.store.write("deltas", job.codec.encode(_join_deltas(job, parts[Kind.RESTORE_DELTAS])))
+    _take_slices(job, shard.store, parts.get(Kind.RESTORE_SLICES, []))
+    waiting = [Event(*event) for part in parts.get(Kind.RESTORE_PENDING, []) for event in part]
+    state = _put_together(job, next(iter(parts.get(Kind.RESTORE_STATE, [])), None), entries.found)
     pages = _put_off(shard, waiting, _find_wakes(job, state, shard.watermark))
     pending = sum(counted for _, counted in pages.values())
-    # What waits is counted where it waits; the rest of the account is kept by one shard.
-    told = Ledger(*ledger)
-    balance = told._replace(input=told.input - told.pending + pending, pending=pending)
+    # Each shard counts its own pending events; one shard has all the other counts.
+    counts = Ledger(*ledger)
+    balance = counts._replace(input=counts.input - counts.pending + pending, pending=pending)
     shard.keep_head(dict(standings), tuple(balance), pages, clock_ms)
-    return Restored(shard, _join_spines(letters.get(Kind.RESTORE_SPINE, [])))
+    return Restored(shard, _join_spines(parts.get(Kind.RESTORE_SPINE, [])))
 
 
 def _put_together(job: Job, state: Any, entries: Any) -> Any:
-    """Return what a shard holds of the state."""
+    """Return the part of the state that a shard keeps."""
     if job.layout.way == "keyed":
         return entries
     if job.layout.way == "shared":
@@ -81,10 +79,10 @@ def _put_together(job: Job, state: Any, entries: Any) -> Any:
     return state
 
 
-def _join_spines(letters: Iterable[tuple[int, Any]]) -> dict[int, Any]:
-    """Return the state of each root; several letters to one bring different keys."""
+def _join_spines(parts: Iterable[tuple[int, Any]]) -> dict[int, Any]:
+    """Return the state of each root; several envelopes to one root have different keys."""
     spines: dict[int, Any] = {}
-    for root, spine in letters:
+    for root, spine in parts:
         known = spines.get(root)
         spines[root] = spine if known is None else Map({**known, **spine})
     return spines
@@ -109,7 +107,7 @@ def _find_wakes(job: Job, state: Any, watermark: int) -> list[Event]:
 def _put_off(
     shard: AnyShard, waiting: list[Event], wakes: list[Event]
 ) -> dict[int, tuple[int, int]]:
-    """Put events that wait, and timers, into pages, as a batch would have done."""
+    """Write pending events, and timers, into pages, as a batch does."""
     if isinstance(shard, RowShard):
         return shard.put_off([*waiting, *wakes])
     by_type: dict[type, list[Event]] = {}
@@ -131,7 +129,7 @@ def _take_slices(job: Job, store: Store, parts: list[tuple[bytes, int]]) -> None
 
 
 class _Entries:
-    """The entries of a shard, as they come."""
+    """The entries of a shard, while they arrive."""
 
     def __init__(self, job: Job, number: int, store: Store) -> None:
         self._job = job
@@ -141,14 +139,14 @@ class _Entries:
         self.found: Any = None
 
     def take(self, data: Any) -> None:
-        """Take some entries: a map of objects, or a page of columns."""
+        """Add some entries: a map of objects, or a page of columns."""
         if self._job.columns is None:
             self.found = Map(data) if self.found is None else Map({**self.found, **data})
         else:
             self._pages.append(data)
 
     def keep(self) -> None:
-        """Write what has come, at once: page after page, it would be written again and again."""
+        """Write all entries at once: page by page, they would be rewritten many times."""
         if self._pages:
             self._keep_columns()
         if self.found is not None:

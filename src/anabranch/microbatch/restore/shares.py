@@ -1,7 +1,7 @@
-"""Dealing: letters that bring each shard its share of a savepoint, however many shards there are.
+"""Dividing a savepoint: envelopes with the part of each shard, for any number of shards.
 
-What a savepoint holds does not depend on shards. So the way from one number of them to another, from one
-layout to another, or from objects to columns, is to deal it out again.
+The contents of a savepoint do not depend on shards. So dividing them again changes the number of shards,
+the layout, or the path from objects to columns.
 """
 
 from __future__ import annotations
@@ -32,32 +32,32 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 Envelope = tuple[int, str, bytes]
-"""The number of a shard, the kind of the envelope, and what it brings."""
+"""The number of a shard, the kind of the envelope, and its payload."""
 
 _MANY = 1 << 16
-"""So many entries go into one letter."""
+"""Entries of one envelope."""
 
 
 def deal_heads(
     job: Job, standings: Mapping[str, Standing], ledger: Ledger, clock_ms: int | None
 ) -> Iterator[Envelope]:
-    """Tell every shard how far channels have come; one of them keeps the account."""
+    """Yield the head of every shard, with the standings of channels; one shard gets the ledger."""
     begun = begin_channels(job, standings)
-    told = {name: tuple(standing) for name, standing in begun.items()}
+    written = {name: tuple(standing) for name, standing in begun.items()}
     for shard in range(job.layout.shards):
         counted = ledger if shard == 0 else Ledger()
-        yield _write(job, shard, Kind.RESTORE_HEAD, (told, tuple(counted), clock_ms))
+        yield _write(job, shard, Kind.RESTORE_HEAD, (written, tuple(counted), clock_ms))
 
 
 def begin_channels(job: Job, standings: Mapping[str, Standing]) -> dict[str, Standing]:
-    """Return the channels' standings; a new channel joins at the watermark that was reached."""
+    """Return the channels' standings; a new channel joins at the watermark of the savepoint."""
     gone = sorted(set(standings) - set(job.channels))
     if gone:
         raise InputError(
-            f"the savepoint has read from {', '.join(gone)}, and nobody does now",
+            f"the savepoint has events of {', '.join(gone)}, which no source declares now",
             expected=f"sources for {', '.join(sorted(standings))}",
             got=", ".join(sorted(job.channels)),
-            cure="declare it again; one that has ended can be a folder without new files",
+            cure="declare it again; for a channel that has ended, use a folder without new files",
         )
     added = [name for name in job.channels if name not in standings] if standings else []
     begun = join_channels(standings, (), added, ()).standings
@@ -65,17 +65,17 @@ def begin_channels(job: Job, standings: Mapping[str, Standing]) -> dict[str, Sta
 
 
 def deal_pending(job: Job, events: Iterable[Event]) -> Iterator[Envelope]:
-    """Send events that are not stable yet to where they would have gone."""
-    dealt: dict[int, list[tuple[Any, ...]]] = {}
+    """Yield pending events to the shards that they are routed to."""
+    parts: dict[int, list[tuple[Any, ...]]] = {}
     for event in events:
         for shard in job.layout.route(event):
-            dealt.setdefault(shard, []).append(tuple(event))
-    for shard, part in sorted(dealt.items()):
+            parts.setdefault(shard, []).append(tuple(event))
+    for shard, part in sorted(parts.items()):
         yield _write(job, shard, Kind.RESTORE_PENDING, part)
 
 
 def deal_state(job: Job, state: Any) -> Iterator[Envelope]:
-    """Send a whole state to whoever keeps it, or its parts to the shards of their keys."""
+    """Yield a whole state to the shards or roots that keep it, or its parts to the shards of their keys."""
     shard_layout = job.layout
     if shard_layout.way == "forked":
         spine, lanes = part_lanes(job.program.initial.shape, state)
@@ -98,24 +98,24 @@ def deal_state(job: Job, state: Any) -> Iterator[Envelope]:
 
 
 def keeps_book(job: Job) -> bool:
-    """Say whether shards keep the state in columns, entry by entry, whether or not keys are their own."""
+    """Return whether shards keep the state in columns, entry by entry, with or without keys of their own."""
     by = job.program.initial.shape.by
     plain = job.columns is not None and job.columns.windows is None
     return plain and by is not None and job.layout.way != "forked"
 
 
 def deal_objects(job: Job, entries: Iterable[tuple[Any, Any]]) -> Iterator[Envelope]:
-    """Send entries to the shards of their keys; those of keys that are spread, to their roots."""
+    """Yield entries to the shards of their keys; those of hot keys, to their roots."""
     shard_layout = job.layout
-    dealt: dict[int, dict[Any, Any]] = {}
+    parts: dict[int, dict[Any, Any]] = {}
     roots: dict[int, dict[Any, Any]] = {}
     for key, entry in entries:
         place = hash_stably(key) % shard_layout.shards
-        part = (roots if key in shard_layout.hot_keys else dealt).setdefault(place, {})
+        part = (roots if key in shard_layout.hot_keys else parts).setdefault(place, {})
         part[key] = entry
         if part is not roots.get(place) and len(part) >= _MANY:
-            yield from _write_objects(job, place, dealt.pop(place))
-    for shard, part in sorted(dealt.items()):
+            yield from _write_objects(job, place, parts.pop(place))
+    for shard, part in sorted(parts.items()):
         yield from _write_objects(job, shard, part)
     for root, part in sorted(roots.items()):
         spine, lanes = part_lanes(job.program.initial.shape, Map(part))
@@ -146,7 +146,7 @@ def _write_objects(job: Job, shard: int, part: dict[Any, Any]) -> Iterator[Envel
 def deal_columns(
     job: Job, keys: Array, texts: Strings | None, states: Columns
 ) -> Iterator[Envelope]:
-    """Send entries in columns to the shards of their keys, without touching single ones."""
+    """Yield entries in columns to the shards of their keys, without Python objects."""
     import numpy as np
 
     shards = job.layout.shards
@@ -162,20 +162,20 @@ def deal_columns(
 
 
 def deal_slices(job: Job, slices: WindowSlices, closed: int) -> Iterator[Envelope]:
-    """Send slices of windows to the shards of their keys; all learn how far windows are closed."""
-    dealt = dict(route_slices(slices, job.layout.shards))
+    """Yield slices of windows to the shards of their keys; all get the time up to which windows are closed."""
+    parts = dict(route_slices(slices, job.layout.shards))
     import numpy as np
 
     for shard in range(job.layout.shards):
-        mine = dealt.get(shard, slices.take(np.empty(0, np.int64)))
+        mine = parts.get(shard, slices.take(np.empty(0, np.int64)))
         yield _write(job, shard, Kind.RESTORE_SLICES, (write_slices(mine, {}), closed))
 
 
 def part_lanes(shape: Any, state: Any) -> tuple[Any, Any]:
-    """Part a state into what was whole at the last marker, and what its lanes have folded since.
+    """Split a state into the state at the last marker, and the states that its lanes have folded since.
 
-    A root joins lanes when the next marker comes. Until then each goes on where its events go: so sums of
-    floats come out the same to the bit.
+    A root joins lanes at the next marker. Until then each lane continues in the shard of its events: so sums of
+    floats are the same to the bit.
     """
     if shape.by is None:
         return state, None
@@ -194,11 +194,11 @@ def _deal_lanes(job: Job, lanes: Any) -> Iterator[Envelope]:
     if lanes is None:
         return
     initial = job.program.initial
-    dealt: dict[int, Any] = {}
+    parts: dict[int, Any] = {}
     for path, lane, value in _list_lanes(initial.shape, lanes):
         shard = lane % job.layout.shards
-        dealt[shard] = _put(dealt.get(shard, Map()), (*path, lane), value)
-    for shard, part in sorted(dealt.items()):
+        parts[shard] = _put(parts.get(shard, Map()), (*path, lane), value)
+    for shard, part in sorted(parts.items()):
         yield _write(job, shard, Kind.RESTORE_DELTAS, {initial.name: part})
 
 

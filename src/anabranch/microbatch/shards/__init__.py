@@ -1,1 +1,1 @@
-"""A batch of one shard: row shard, columnar shard, root, deferred outputs."""
+"""One batch of a shard: row shard, columnar shard, root, deferred outputs."""

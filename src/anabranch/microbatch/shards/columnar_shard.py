@@ -1,4 +1,4 @@
-"""The columnar path: a shard that folds columns, without touching single events."""
+"""The columnar path: a shard that folds columns, without Python objects for events."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 
-class _Letter(NamedTuple):
-    """A table that came, which chunk it is of, and, of late events, how far theirs was.
+class _ReceivedTable(NamedTuple):
+    """A table from an envelope, the chunk it belongs to, and, for late events, the bounds they are behind.
 
-    A chunk is known by its first sequence and the place of its task.
+    A chunk is identified by its first sequence and the place of its task.
     """
 
     table: EventTable
@@ -64,13 +64,13 @@ class _Letter(NamedTuple):
 
 
 Before = dict[tuple[str, int | None, int], Standing]
-"""How far its channel had come before each chunk, by channel, first sequence and place."""
+"""The standing of a channel before each chunk, by channel, first sequence and place."""
 
 
-class _Mail(NamedTuple):
-    """What a batch brings to a shard; with the deltas of keys, how many events went into them."""
+class _Received(NamedTuple):
+    """The input of a shard in a batch; the deltas of keys with the number of events in them."""
 
-    letters: list[_Letter]
+    tables: list[_ReceivedTable]
     claims: list[Claim]
     early_folds: list[EarlyFold]
     gathered: list[tuple[Gathered, int]]
@@ -84,11 +84,11 @@ class ColumnShard(ShardBase):
         super().__init__(job, number, store)
         assert job.columns is not None
         self.plan = job.columns
-        self._mail = _Mail([], [], [], [], [])
+        self._received = _Received([], [], [], [], [])
         self._before: Before = {}
 
     def _admit(self, added: list[str]) -> None:
-        """Note added channels; the code of a channel is its place among all names, so codes change."""
+        """Add channels; the code of a channel is its place among all names, so codes change."""
         known = [name for name in self.plan.names if name not in added]
         super()._admit(added)
         rewrite_pending(self.store, self.head.pages, partial(self._recode, known))
@@ -102,19 +102,19 @@ class ColumnShard(ShardBase):
         return write_table(replace(table, channels=places[table.channels]))
 
     def _receive(self, kind: str, payload: bytes) -> None:
-        job, mail = self.job, self._mail
+        job, batch = self.job, self._received
         if kind in (Kind.TABLE, Kind.LATE_TABLE):
-            mail.letters.append(self._open(payload))
+            batch.tables.append(self._open(payload))
         elif kind == Kind.CLAIM:
-            mail.claims.append(read_claim(job, payload))
+            batch.claims.append(read_claim(job, payload))
         elif kind == Kind.EARLY_DELTAS:
-            mail.early_folds.append(read_early_fold(job, payload))
+            batch.early_folds.append(read_early_fold(job, payload))
         elif kind == Kind.EARLY_ENTRIES:
-            mail.gathered.append(read_gathered(job, payload))
+            batch.gathered.append(read_gathered(job, payload))
         else:
-            assert kind == Kind.SLICES, f"a columnar shard takes no {kind}"
+            assert kind == Kind.SLICES, f"a columnar shard does not accept {kind}"
             assert self.plan.windows is not None
-            mail.slices.append(read_slices(self.plan.windows, payload)[0])
+            batch.slices.append(read_slices(self.plan.windows, payload)[0])
 
     def _judge(
         self, before: dict[str, Standing], chunks: list[Chunk], counts: dict[str, int]
@@ -129,31 +129,31 @@ class ColumnShard(ShardBase):
 
     def _fold(self, counts: dict[str, int]) -> Pages:
         pages = dict(self.head.pages)
-        stable, ahead, gathered = self._settle(self._mail, self._before, pages, counts)
+        stable, ahead, gathered = self._settle(self._received, self._before, pages, counts)
         if self.plan.windows is None:
             self._fold_stable(stable, ahead, gathered, counts)
         else:
-            self._fold_windows(self.plan.windows, stable, self._mail.slices, counts)
+            self._fold_windows(self.plan.windows, stable, self._received.slices, counts)
         return pages
 
     def _settle(
         self,
-        mail: _Mail,
+        batch: _Received,
         before: Before,
         pages: dict[int, tuple[int, int]],
         counts: dict[str, int],
     ) -> tuple[dict[int, list[EventTable]], list[EarlyDelta], list[Gathered]]:
-        """Return what is stable, and what was folded ahead, if all that it took for granted is so."""
-        claimed = {(claim.channel, claim.first, claim.place) for claim in mail.claims}
-        apart = [letter for letter in mail.letters if self._key(letter) in claimed]
-        plain = [letter for letter in mail.letters if self._key(letter) not in claimed]
+        """Return the stable events, and the early folds if all their assumptions are true."""
+        claimed = {(claim.channel, claim.first, claim.place) for claim in batch.claims}
+        apart = [received for received in batch.tables if self._key(received) in claimed]
+        plain = [received for received in batch.tables if self._key(received) not in claimed]
         stable = self._release(self._sort_out(plain, before, counts), pages)
-        early_folds, gathered = mail.early_folds, mail.gathered
-        if not self._bears_out(mail.claims, [part for part, _ in gathered], before, stable):
-            # What was foreseen is not what came; so their events are needed after all.
+        early_folds, gathered = batch.early_folds, batch.gathered
+        if not self._bears_out(batch.claims, [part for part, _ in gathered], before, stable):
+            # The look-ahead was wrong, so the events themselves are needed.
             early_folds, gathered = [], []
-            mail.slices.clear()
-            apart = [self._open(p) for p in read_again(self.job, mail.claims, self.number)]
+            batch.slices.clear()
+            apart = [self._open(p) for p in read_again(self.job, batch.claims, self.number)]
         for event_type, tables in self._release(
             self._sort_out(apart, before, counts), pages
         ).items():
@@ -165,20 +165,20 @@ class ColumnShard(ShardBase):
         for _, events in gathered:
             counts["input"] += events
             counts["processed"] += events
-        folded = count_events(mail.slices)
+        folded = count_events(batch.slices)
         counts["input"] += folded
         counts["processed"] += folded
         ahead = [delta for early_fold in early_folds for delta in early_fold.deltas]
         return stable, ahead, [part for part, _ in gathered]
 
-    def _open(self, payload: bytes) -> _Letter:
-        # The event type decides the layout; it stands in the note, which is read with the rest.
+    def _open(self, payload: bytes) -> _ReceivedTable:
+        # The event type determines the layout; it is in the note, which is read with the rest.
         table, note, more = read_table(self.plan, payload)
-        return _Letter(table, note["first"], note["place"], more.get("behind"))
+        return _ReceivedTable(table, note["first"], note["place"], more.get("behind"))
 
-    def _key(self, letter: _Letter) -> tuple[str, int, int]:
-        """Return which chunk a letter is of."""
-        return self.plan.names[int(letter.table.channels[0])], letter.first, letter.place
+    def _key(self, received: _ReceivedTable) -> tuple[str, int, int]:
+        """Return the key of a table's chunk."""
+        return self.plan.names[int(received.table.channels[0])], received.first, received.place
 
     def _bears_out(
         self,
@@ -187,7 +187,7 @@ class ColumnShard(ShardBase):
         before: Before,
         stable: dict[int, list[EventTable]],
     ) -> bool:
-        """Say whether all that was claimed is so."""
+        """Return whether all claims are true."""
         program = self.job.program
         cuts = {
             (time, program.ranks[program.event_types[event_type]])
@@ -197,7 +197,7 @@ class ColumnShard(ShardBase):
             for time in table.times.tolist()
         }
         for part in gathered:
-            # A delta is put before the next cut that was foreseen, so there must be no other.
+            # A delta is placed before the next cut of the look-ahead, so there must be no other cut.
             if not cuts <= {*part.cuts, *(cut for cut in cuts if cut[0] >= part.until)}:
                 return False
         lined = sorted(cuts)
@@ -212,28 +212,30 @@ class ColumnShard(ShardBase):
         )
 
     def _sort_out(
-        self, letters: Iterable[_Letter], before: Before, counts: dict[str, int]
+        self, tables: Iterable[_ReceivedTable], before: Before, counts: dict[str, int]
     ) -> list[EventTable]:
-        """Return the events of letters that are on time; count all, and say which are late."""
-        good = (self._judge_letter(letter, before, counts) for letter in letters)
+        """Return the events of tables that are on time; count all, and emit rows for late ones."""
+        good = (self._judge_table(received, before, counts) for received in tables)
         return [table for table in good if len(table)]
 
-    def _judge_letter(self, letter: _Letter, before: Before, counts: dict[str, int]) -> EventTable:
+    def _judge_table(
+        self, received: _ReceivedTable, before: Before, counts: dict[str, int]
+    ) -> EventTable:
         import numpy as np
 
-        standing = before[self._key(letter)]
-        letter = self._drop_repeated(letter, standing, counts)
-        table, watermark = letter.table, standing.watermark
+        standing = before[self._key(received)]
+        received = self._drop_repeated(received, standing, counts)
+        table, watermark = received.table, standing.watermark
         counted = self._counts_here(table)
         counts["input"] += _count(counted, len(table))
-        if letter.behind is None:
+        if received.behind is None:
             late = table.times <= watermark
             if not late.any():
                 return table
             bounds = np.full(len(table), watermark)
         else:
             late = np.ones(len(table), np.bool_)
-            bounds = np.maximum(letter.behind, watermark)
+            bounds = np.maximum(received.behind, watermark)
         shown = late if counted is None else late & counted
         counts["late"] += int(shown.sum())
         events = table.take(shown).events(self.plan.names)
@@ -242,26 +244,26 @@ class ColumnShard(ShardBase):
         return table.take(~late)
 
     def _drop_repeated(
-        self, letter: _Letter, standing: Standing, counts: dict[str, int]
-    ) -> _Letter:
-        """Reject the events of a letter whose numbers came before its chunk."""
-        table, last = letter.table, standing.last
-        if last is None or letter.first > last:
-            return letter
+        self, received: _ReceivedTable, standing: Standing, counts: dict[str, int]
+    ) -> _ReceivedTable:
+        """Reject the events of a table whose numbers were read before its chunk."""
+        table, last = received.table, standing.last
+        if last is None or received.first > last:
+            return received
         repeated = table.seqs <= last
         if not repeated.any():
-            return letter
+            return received
         counted = self._counts_here(table)
         shown = repeated if counted is None else repeated & counted
         for event in table.take(shown).events(self.plan.names):
             counts["input"] += 1
             counts["rejected"] += 1
             self.emitted.append(ResultRow("rejected", *describe_repeated(event)))
-        behind = None if letter.behind is None else letter.behind[~repeated]
-        return letter._replace(table=table.take(~repeated), behind=behind)
+        behind = None if received.behind is None else received.behind[~repeated]
+        return received._replace(table=table.take(~repeated), behind=behind)
 
     def _counts_here(self, table: EventTable) -> Array | None:
-        """Say which events of a table this shard counts; None if it counts them all."""
+        """Return which events of a table this shard counts; None if all."""
         layout = self.job.layout
         event_type: EventType = self.job.program.event_types[table.event_type]
         if (
@@ -276,7 +278,7 @@ class ColumnShard(ShardBase):
     def _release(
         self, good: list[EventTable], pages: dict[int, tuple[int, int]]
     ) -> dict[int, list[EventTable]]:
-        """Return what is stable, by event type; put the rest into pages, by time."""
+        """Return the stable events, by event type; write the others into pages, by time."""
         kept = take_pending(self.store, pages, self.watermark)
         tables = [*good, *(read_table(self.plan, data)[0] for data in kept)]
         stable: dict[int, list[EventTable]] = {}
@@ -291,7 +293,7 @@ class ColumnShard(ShardBase):
         return stable
 
     def put_off(self, waiting: EventTable, pages: dict[int, tuple[int, int]]) -> None:
-        """Put events that have to wait into pages, by time."""
+        """Write pending events into pages, by time."""
         import numpy as np
 
         waiting = waiting.take(np.argsort(waiting.times, kind="stable"))
@@ -309,7 +311,7 @@ class ColumnShard(ShardBase):
     ) -> None:
         if not stable and not ahead and not gathered:
             return
-        # What a root's relay hands on are rows.
+        # A relay of a root forwards rows.
         outputs = None if self.job.layout.has_root else self.tables
         counting = Counting(
             self.number, self.emitted, counts, self.plan.names, self._counts_here, outputs
@@ -325,7 +327,7 @@ class ColumnShard(ShardBase):
         slices: list[WindowSlices],
         counts: dict[str, int],
     ) -> None:
-        """Fold what is stable into slices, and say what windows are complete."""
+        """Fold stable events into slices, and emit the rows of complete windows."""
         strings = Strings()
         for tables in stable.values():
             table = self._set_far_aside(concatenate(tables, strings), counts)
@@ -344,7 +346,7 @@ class ColumnShard(ShardBase):
         for event in table.take(~near).events(self.plan.names):
             counts["rejected"] += 1
             failed = attempt(check_reach, event.time)
-            assert isinstance(failed, Failed), "windows take this time"
+            assert isinstance(failed, Failed), "windows accept this time"
             self.emitted.append(describe_event("rejected", event, failed.describe(event)))
         return table.take(near)
 
@@ -358,7 +360,7 @@ def write_table(table: EventTable) -> bytes:
 def read_table(
     plan: ColumnPlan, data: bytes
 ) -> tuple[EventTable, dict[str, Any], dict[str, Array]]:
-    """Return a table, its note, and the arrays that came with it."""
+    """Return a table, its note, and its additional arrays."""
     columns, more, note = read_columns(lambda note: plan.layouts[note["type"]], data)
     table = EventTable(note["type"], more.pop("channel"), more.pop("seq"), columns)
     return table, note, more

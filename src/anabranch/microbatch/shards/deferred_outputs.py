@@ -15,10 +15,10 @@ from anabranch.model.order import OrderKey
 
 
 class DeferredOutputs:
-    """A shard's leaves at their second task: to say what depends on the root's state.
+    """The second task of a shard's leaves: evaluate outputs that depend on the root's state.
 
-    Leaves are independent of each other, so what one says depends on the state after the last cut
-    before it, and on nothing that came since (law C3).
+    Leaves are independent of each other, so an output depends on the state after the last cut
+    before its event, and on no later event (law C3).
     """
 
     def __init__(self, job: Job, store: Store) -> None:
@@ -31,7 +31,7 @@ class DeferredOutputs:
         self.emitted: list[ResultRow] = []
 
     def restore(self, state: Any) -> None:
-        """Begin with the state after the last cut."""
+        """Start with the state after the last cut."""
         self.store.write("state", self.job.codec.encode(state))
         counts = (*self.ledger, dict(self.store.held))
         self.store.write("ledger", self.job.codec.encode(counts))
@@ -39,7 +39,7 @@ class DeferredOutputs:
     def process(
         self, deferred: Iterable[tuple[OrderKey, Event]], states: Iterable[tuple[OrderKey, Any]]
     ) -> None:
-        """Say what is unsaid, each event on the state that it met."""
+        """Emit the deferred outputs, each on the state before its event."""
         codec, state_type = self.job.codec, self.job.program.initial
         cuts = sorted(states, key=lambda pair: pair[0])
         data = self.store.read("state")
@@ -63,7 +63,7 @@ class DeferredOutputs:
             self.store.write("state", codec.encode(cuts[-1][1]))
         held = dict(self.store.held)
         if rejected or known != set(held):
-            # The shard had counted it, when it folded it.
+            # The shard counted the event as processed when it folded it.
             self.ledger = self.ledger._replace(
                 processed=self.ledger.processed - rejected, rejected=self.ledger.rejected + rejected
             )

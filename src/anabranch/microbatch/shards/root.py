@@ -1,6 +1,6 @@
-"""The root: joins what the shards folded before each event that it runs, and runs these in order.
+"""The root: joins the deltas of shards before each event that it runs, and runs these events in order.
 
-Whoever had something to say of the root's state hears of it last.
+Deferred outputs get the root's states after its batch.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from anabranch.plan.foldable_leaves import join_deltas
 
 
 class Root:
-    """A root at work on one batch.
+    """A root during one batch.
 
-    All shards share one watermark, so the deltas that an event waits for arrive together with it.
-    `states` holds the state after each cut, if leaves have something to say of it.
+    All shards have the same watermark, so the deltas that an event waits for arrive together with it.
+    `states` contains the state after each cut, if leaves have deferred outputs.
     """
 
     def __init__(self, job: Job, store: Store) -> None:
@@ -38,12 +38,12 @@ class Root:
         self.states: list[tuple[OrderKey, Any]] = []
 
     def restore(self, spine: Any) -> None:
-        """Begin with a state that was folded elsewhere."""
+        """Start with a state from a savepoint."""
         self.store.write("spine", self.job.codec.encode(spine))
         self.store.write("ledger", self.job.codec.encode(tuple(self.ledger)))
 
     def process(self, deltas: Iterable[Delta], ahead: Iterable[Delta] = ()) -> None:
-        """Run the events of a batch on the joined state; `ahead` is what is pending and has changed."""
+        """Run the events of a batch on the joined state; `ahead` are the changed deltas of pending segments."""
         waiting: dict[OrderKey, list[Delta]] = {}
         for delta in deltas:
             waiting.setdefault(delta.key, []).append(delta)
@@ -51,10 +51,10 @@ class Root:
             self._run(waiting)
         if self.job.mode == "speculative":
             program, codec = self.job.program, self.job.codec
-            outlook = ForkedRootSpeculation(program, codec, self.store, begun=self._begun)
+            speculation = ForkedRootSpeculation(program, codec, self.store, begun=self._begun)
             if not self._begun and not waiting:
                 self.restore(program.init)
-            self.emitted = outlook.correct(self.emitted, waiting, ahead)
+            self.emitted = speculation.correct(self.emitted, waiting, ahead)
 
     def _run(self, waiting: dict[OrderKey, list[Delta]]) -> None:
         job = self.job
@@ -66,7 +66,7 @@ class Root:
         processed = rejected = 0
         types = program.output_types
         for key in sorted(waiting):
-            # In order of shards: floats in lanes do not mind, and others are exact.
+            # In order of shards: floats in lanes do not depend on it, and others are exact.
             parts = sorted(waiting[key], key=lambda delta: delta.shard)
             for part in parts:
                 state = join_deltas(program, state, part.states)

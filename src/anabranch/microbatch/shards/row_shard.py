@@ -47,7 +47,7 @@ class RowShard(ShardBase):
         self._good: list[Event] = []
 
     def _receive(self, kind: str, payload: bytes) -> None:
-        assert kind == Kind.EVENTS, f"a row shard takes no {kind}"
+        assert kind == Kind.EVENTS, f"a row shard does not accept {kind}"
         self._carried += unpack_events(self.job.codec, self.job.program.event_types, payload)
 
     def _judge(
@@ -67,7 +67,7 @@ class RowShard(ShardBase):
         return pages
 
     def _counts_here(self, event: Event) -> bool:
-        # A marker comes to every shard and is counted in one; a timer is no input.
+        # A marker is sent to every shard and counted in one; a timer is not input.
         program = self.job.program
         if program.timers and is_timer(program, event):
             return False
@@ -97,7 +97,7 @@ class RowShard(ShardBase):
     def _release(
         self, good: list[Event], watermark: int
     ) -> tuple[list[tuple[OrderKey, Event]], list[Event]]:
-        """Return what is stable, in order, and what of it that was read has to wait."""
+        """Return the stable events, in order, and the events of the batch that have to wait."""
         job, store, pages = self.job, self.store, self.head.pages
         events = list(good)
         for data in take_pending(store, pages, watermark):
@@ -109,7 +109,7 @@ class RowShard(ShardBase):
         return sort_events(job.program.ranks, stable), waiting
 
     def put_off(self, waiting: list[Event]) -> dict[int, tuple[int, int]]:
-        """Put events that have to wait into pages, by time; return all pages there are."""
+        """Write pending events into pages, by time; return all pages."""
         pages = self.head.pages
         self._ends: dict[int, int] = {}
         waiting = sorted(waiting, key=lambda event: event.time)
@@ -127,14 +127,14 @@ class RowShard(ShardBase):
         timers: list[Event],
         watermark: int,
     ) -> None:
-        """Say what pending events have to say, and what was wrong; or let the root do so."""
+        """Emit the outputs of pending events, and corrections of earlier ones; or leave that to the root."""
         job, pages = self.job, self.head.pages
         if job.layout.has_root:
             ahead = ForkedShardSpeculation(
                 job.program, job.layout, job.codec, self.store, self.number
             )
-            letters = ahead.take(good, watermark, pages, self._ends)
-            self.ahead = [Delta(key, self.number, found, home, 0) for key, found, home in letters]
+            changed = ahead.take(good, watermark, pages, self._ends)
+            self.ahead = [Delta(key, self.number, found, home, 0) for key, found, home in changed]
             self.emitted = ahead.correct(self.emitted, good, stable)
             return
         memory = PendingOutputs(job.program, job.codec, job.layout, self.store)
@@ -156,7 +156,7 @@ class RowShard(ShardBase):
     def _fold_stable(
         self, stable: list[tuple[OrderKey, Event]], watermark: int, counts: dict[str, int]
     ) -> list[Event]:
-        """Fold what is stable; return the timers that states have set beyond the watermark."""
+        """Fold stable events; return the timers that states have set beyond the watermark."""
         layout = self.job.layout
         rooted = layout.way == "forked"
         apart = [pair for pair in stable if rooted or layout.is_hot(pair[1])]
@@ -184,7 +184,7 @@ class RowShard(ShardBase):
             if isinstance(outputs, Failed):
                 timetable.set_aside(event)
                 if here:
-                    # A timer is no input; only one that fails is counted.
+                    # A timer is not input; only one that fails is counted.
                     counts["input"] += woken
                     self._set_aside(event, outputs, counts)
                 continue
@@ -222,7 +222,7 @@ class RowShard(ShardBase):
             self.store.write("state", self.job.codec.encode(state))
 
     def _fold_deltas(self, stable: list[tuple[OrderKey, Event]], counts: dict[str, int]) -> None:
-        """Fold leaves from zero; hand what lies before a cut, and what is no leaf, to the root."""
+        """Fold leaves from zero; send the deltas before a cut, and events that are not leaves, to the root."""
         if not stable:
             return
         program, codec, layout = self.job.program, self.job.codec, self.job.layout
@@ -233,7 +233,7 @@ class RowShard(ShardBase):
             event_type = type(event.data)
             if event_type not in layout.leaves:
                 before = _take(program, deltas, event) if event_type in layout.cuts else {}
-                # The root counts the event, when it has run it.
+                # The root counts the event when it has run it.
                 home = event if self._counts_here(event) else None
                 if before or home:
                     self.deltas.append(Delta(key, self.number, before, home, layout.root(event)))
@@ -256,14 +256,14 @@ class RowShard(ShardBase):
 
 
 def _take(program: Program, deltas: dict[str, Any], event: Event) -> dict[str, Any]:
-    """Take out of a shard's deltas what an event has to wait for."""
+    """Remove from a shard's deltas those that an event waits for, and return them."""
     taken: dict[str, Any] = {}
     for name in list(deltas):
         shape = program.state_type(name).shape
         if shape.by is None or shape.by not in program.initial.handlers[event.event_type].enters:
             taken[name] = deltas.pop(name)
             continue
-        # A marker that names its entry leaves the others as they are.
+        # A marker of one entry leaves the other entries unchanged.
         value = field_value(event, shape.by, None)
         if value in deltas[name]:
             taken[name] = Map({value: deltas[name][value]})

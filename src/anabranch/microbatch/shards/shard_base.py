@@ -1,7 +1,7 @@
 """One batch of a shard: the steps that the row path and the columnar path share.
 
-Nothing here knows Spark. A shard is a function of its store and the envelopes of a batch, so that
-any cut of the input into batches can be tried without a cluster.
+Independent of Spark: a shard is a function of its store and the envelopes of a batch, so that
+tests can cut the input into batches in any way without a cluster.
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Pages = dict[int, tuple[int, int]]
-"""Of each page of pending events: its earliest time, and how many of them are counted here."""
+"""For each page of pending events, its earliest time, and the number of its events counted here."""
 
 
 class ShardBase:
-    """A shard at work on one batch, whichever path it takes.
+    """A shard during one batch, on either path.
 
-    `process` has the steps in order; a path has three of its own: `_receive` an envelope, `_judge` what
-    came, and `_fold` what has become stable. `said` holds the result rows, `ahead` is what `deltas` would be if nothing more came, as far as it has changed. Unsaid is what leaves
-    have to say of a state that only the root knows. `tables` are rows of outputs that were made as columns.
+    `process` calls the steps in order; each path implements three of them: `_receive` an envelope, `_judge`
+    its events, and `_fold` the stable ones. `emitted` are the result rows. `ahead` are the changed deltas of
+    pending segments: those that `deltas` would contain if no more events arrived. `deferred` are events of
+    leaves whose outputs need the root's state. `tables` are rows of outputs that were made as columns.
     """
 
     def __init__(self, job: Job, number: int, store: Store) -> None:
@@ -68,7 +69,7 @@ class ShardBase:
         self.input_events = 0
 
     def process(self, envelopes: Iterable[tuple[str, bytes]], clock_ms: int | None = None) -> None:
-        """Take in a batch; `said`, `tables`, `deltas`, `ahead` and `unsaid` hold what comes of it."""
+        """Process a batch; set `emitted`, `tables`, `deltas`, `ahead` and `deferred` to its results."""
         job = self.job
         chunks: list[Chunk] = []
         counts = dict.fromkeys(Ledger._fields, 0)
@@ -94,38 +95,38 @@ class ShardBase:
         self.keep_head(kept, tuple(ledger), pages, clock_ms, announced)
 
     def _admit(self, added: list[str]) -> None:
-        """Note that the state is made with some more channels from now on."""
+        """Record that the state is made with some more channels from now on."""
         current = self.job.fingerprint()
         parts = {part: current[part] for part in map(name_part, added)}
         self.head = self.head._replace(made_by={**self.head.made_by, **parts})
         self.store.write("description", describe_job(self.job).write())
 
-    def _take_part(self, heard: set[str]) -> Taking:
-        """Return how far the channels of a batch have come before it; added ones join here."""
+    def _take_part(self, present: set[str]) -> Taking:
+        """Return the standings of a batch's channels before it; added channels join here."""
         stored, announced = self.head.standings, self.head.announced
         known = {
             name: Standing(*stored.get(name, ()))
             for name in self.job.channels
             if name not in self._added and name not in announced
         }
-        return join_channels(known, self._added, announced, heard)
+        return join_channels(known, self._added, announced, present)
 
     @abstractmethod
     def _receive(self, kind: str, payload: bytes) -> None:
-        """Take in an envelope of events."""
+        """Store an envelope of events."""
 
     @abstractmethod
     def _judge(
         self, before: dict[str, Standing], chunks: list[Chunk], counts: dict[str, int]
     ) -> dict[str, Standing]:
-        """Judge what came by its channels; return how far these have come."""
+        """Check the events against their channels; return the standings of these."""
 
     @abstractmethod
     def _fold(self, counts: dict[str, int]) -> Pages:
-        """Fold what is stable, put off the rest; return the pages of what is pending."""
+        """Fold the stable events, keep the others; return the pages of pending events."""
 
     def note_standings(self, standings: Mapping[str, Standing]) -> None:
-        """Take over how far the channels have come that take part."""
+        """Set the standings of the channels that take part."""
         self.standings = {name: standings[name] for name in self.job.channels if name in standings}
         self.watermarks = {name: standing.watermark for name, standing in self.standings.items()}
         self.watermark = min(self.watermarks.values(), default=0)
@@ -138,20 +139,20 @@ class ShardBase:
         clock_ms: int | None,
         announced: tuple[str, ...] = (),
     ) -> None:
-        """Write the head: what the next batch begins with."""
+        """Write the head, which the next batch starts from."""
         held = dict(self.store.held)
         self.head = Head(standings, ledger, pages, self.head.made_by, clock_ms, held, announced)
         self.store.write("head", self.job.codec.encode(tuple(self.head)))
 
     @property
     def ledger(self) -> Ledger:
-        """Return what became of the events that this shard counts."""
+        """Return the ledger of the events that this shard counts."""
         return Ledger(*self.head.ledger)
 
     def _pass_over(
         self, standings: dict[str, Standing], chunks: list[Chunk], clock_ms: int | None
     ) -> dict[str, Standing]:
-        """Go on without idle channels, if the batch has a recorded time to tell them by."""
+        """Return the standings without waiting for idle channels, if the batch has a recorded time."""
         if clock_ms is None:
             return standings
         before = self.head.clock_ms
@@ -160,7 +161,7 @@ class ShardBase:
         return pass_over(channels, standings, chunks, elapsed)
 
     def _describe_late(self, event: Event, distance: int) -> ResultRow:
-        """Describe a late event: how late it is, and if it lies before its channel took part or was heard again."""
+        """Return the row of a late event; the reason depends on when its channel joined or was silent."""
         begun = self._begun.get(event.channel, Standing())
         behind = event.time + distance
         return describe_late(

@@ -1,7 +1,7 @@
-"""Outlook: what the root says of pending cuts, from the settled state and what shards told of segments.
+"""Speculation of a root: outputs of pending markers, from the settled state and the shards' pending deltas.
 
-The state is kept before every page of cuts. If something changes, only cuts from that page on are run again,
-and only until a page begins as it did.
+The state before every page of markers is kept. If something changes, only markers from that page on are run
+again, and only until a page starts from the same state as before.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _STARTS = "ahead.starts"
 
 
 class PendingMarker(NamedTuple):
-    """A pending event that the root runs: what each shard folded before it, and what was said of it."""
+    """A pending event that the root runs: the deltas of each shard before it, and its emitted rows."""
 
     event: tuple[Any, ...] | None = None
-    parts: dict[int, dict[str, Any]] = {}  # noqa: RUF012 - nobody changes it
+    parts: dict[int, dict[str, Any]] = {}  # noqa: RUF012 - never changed
     emitted: tuple[tuple[Any, ...], ...] = ()
 
 
 class ForkedRootSpeculation:
-    """What a root knows of pending cuts, at work on one batch."""
+    """The pending markers of a root during one batch."""
 
     def __init__(self, program: Program, codec: Codec, store: Store, *, begun: bool) -> None:
         self._program = program
@@ -53,17 +53,17 @@ class ForkedRootSpeculation:
         self._now: list[ResultRow] = []
 
     def correct(
-        self, rows: list[ResultRow], settled: Iterable[OrderKey], letters: Iterable[Delta]
+        self, rows: list[ResultRow], settled: Iterable[OrderKey], deltas: Iterable[Delta]
     ) -> list[ResultRow]:
-        """Return a batch's rows, with what pending cuts say, and without what settles as it was said."""
+        """Return a batch's rows, with the outputs of pending markers, without those that settle unchanged."""
         self._now = [row for row in rows if row.kind == "output"]
         last = max(settled, default=None)
         if last is not None:
-            # What settled shares one watermark, so all up to its time has settled.
+            # Settled events share one watermark, so all events up to its time have settled.
             for _, cut in self._roll.take_before(bound_after(last[0])):
                 self._before |= {row[1]: ResultRow(*row) for row in PendingMarker(*cut).emitted}
-        for letter in letters:
-            self._note(letter)
+        for delta in deltas:
+            self._note(delta)
         for number in self._roll.arrange():
             self._store.write_page(_STARTS, str(number), None)
         fresh = self._roll.changed
@@ -75,17 +75,17 @@ class ForkedRootSpeculation:
         others = [row for row in rows if row.kind != "output"]
         return others + compare(self._before, self._now, order=read_id)
 
-    def _note(self, letter: Delta) -> None:
-        cut = PendingMarker(*self._roll.get(letter.key, ()))
-        parts = {**cut.parts, letter.shard: letter.states}
-        event = cut.event if letter.event is None else tuple(letter.event)
-        self._roll.put(letter.key, tuple(cut._replace(event=event, parts=parts)))
+    def _note(self, delta: Delta) -> None:
+        cut = PendingMarker(*self._roll.get(delta.key, ()))
+        parts = {**cut.parts, delta.shard: delta.states}
+        event = cut.event if delta.event is None else tuple(delta.event)
+        self._roll.put(delta.key, tuple(cut._replace(event=event, parts=parts)))
 
     def __len__(self) -> int:
         return len(self._roll.pages)
 
     def read_start(self, place: int) -> bytes:
-        """Return the state that a page begins with: of the first one, the settled state."""
+        """Return the state at the start of a page: for the first one, the settled state."""
         if place:
             return read_known_page(self._store, _STARTS, str(self._roll.pages[place].number))
         if self._spine is None:
@@ -95,7 +95,7 @@ class ForkedRootSpeculation:
         return self._spine
 
     def enter(self, place: int, state: bytes) -> bool:
-        """Let a page begin with a state; return whether it is another one than before."""
+        """Set the state at the start of a page; return whether it has changed."""
         name = str(self._roll.pages[place].number)
         kept = self._store.read_page(_STARTS, name)
         start = state if place else None
@@ -104,7 +104,7 @@ class ForkedRootSpeculation:
         return kept != state
 
     def run(self, place: int, data: bytes) -> bytes:
-        """Run the cuts of a page; return the state after them."""
+        """Run the markers of a page; return the state after them."""
         state = self._codec.decode(data)
         for key, value in self._roll.read(self._roll.pages[place]):
             cut = PendingMarker(*value)

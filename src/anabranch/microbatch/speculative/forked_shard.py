@@ -1,7 +1,7 @@
-"""Ahead: a shard's part in the speculation over a forked program.
+"""Speculation of a forked program's shard.
 
-It says what leaves say as soon as they come, and tells the root what segments of pending events come to.
-Nothing here knows Spark.
+It emits the outputs of leaves as soon as they arrive, and sends the root the deltas of pending segments.
+Independent of Spark.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ Placed = tuple[OrderKey, Event]
 
 
 class Span(NamedTuple):
-    """The times that a page of pending events reaches from and to."""
+    """The first and last times of a page of pending events."""
 
     first: int
     last: int
 
 
-class Letter(NamedTuple):
-    """What a shard's leaves come to before a pending event; the event itself, if it is at home there."""
+class SegmentDelta(NamedTuple):
+    """The delta of a shard's leaves before a pending event; and the event itself in its home shard."""
 
     key: OrderKey
     states: dict[str, Any]
@@ -45,7 +45,7 @@ class Letter(NamedTuple):
 
 
 class ForkedShardSpeculation:
-    """A forked shard's pending events at work on one batch, after what is stable has been folded."""
+    """A forked shard's pending events during one batch, after the stable events have been folded."""
 
     def __init__(
         self, program: Program, layout: Layout, codec: Codec, store: Inventory, number: int
@@ -69,10 +69,10 @@ class ForkedShardSpeculation:
         watermark: int,
         pages: Mapping[int, tuple[int, int]],
         ends: Mapping[int, int],
-    ) -> list[Letter]:
-        """Take in a batch's events; return what the root has to know of those that are pending.
+    ) -> list[SegmentDelta]:
+        """Add a batch's events; return the changed deltas of pending segments for the root.
 
-        `pages` are all pages of pending events there are now, `ends` the last times of new ones.
+        `pages` are all current pages of pending events, `ends` the last times of new ones.
         """
         self._follow_pages(pages, ends)
         placed = sorted(self._place(good, watermark), key=lambda pair: pair[0])
@@ -82,31 +82,32 @@ class ForkedShardSpeculation:
         self._early = [pair for pair in waiting if type(pair[1].data) in self._deferring]
         events = {key: event for key, event in waiting if self._is_at_home(event)}
         changed = self._fold_segments(cuts, leaves, watermark)
-        letters = (
-            Letter(key, changed.get(key, {}), events.get(key))
+        deltas = (
+            SegmentDelta(key, changed.get(key, {}), events.get(key))
             for key in sorted(changed.keys() | events.keys())
         )
         known = set(cuts)
-        return [one for one in letters if one.states or one.event or one.key not in known]
+        return [one for one in deltas if one.states or one.event or one.key not in known]
 
     def correct(
         self, rows: list[ResultRow], good: Iterable[Event], stable: Iterable[Placed]
     ) -> list[ResultRow]:
-        """Return a batch's rows, with what new leaves say, and without what settles as it was said.
+        """Return a batch's rows, with the outputs of new leaves, and without those that settle unchanged.
 
-        What a leaf said is what it says on its own. Should it settle otherwise, it is corrected.
+        The speculative output of a leaf is its output on a state from zero; it is corrected if it settles
+        otherwise.
         """
         order, deferring = self._program.order, self._deferring
         fresh = Counter(order(event) for event in good if type(event.data) in deferring)
         before: dict[str, ResultRow] = {}
-        # Of events that can't be told apart, those that came last are the last.
+        # Of events that are equal, those that arrived last are the last.
         for key, event in reversed([p for p in stable if type(p[1].data) in deferring]):
             if fresh[order(event)]:
                 fresh[order(event)] -= 1
             else:
-                before |= {row.id: row for row in self._say(key, event)}
+                before |= {row.id: row for row in self._describe_outputs(key, event)}
         outputs = [row for row in rows if row.kind == "output"]
-        early = [row for key, event in self._early for row in self._say(key, event)]
+        early = [row for key, event in self._early for row in self._describe_outputs(key, event)]
         return [
             *(row for row in rows if row.kind != "output"),
             *compare(before, [*outputs, *early], order=read_id),
@@ -115,7 +116,7 @@ class ForkedShardSpeculation:
     def _fold_segments(
         self, cuts: Iterable[OrderKey], leaves: Iterable[Placed], watermark: int
     ) -> dict[OrderKey, Deltas]:
-        """Return the deltas of the segments that are not what they were, by the cuts that end them."""
+        """Return the deltas of the segments that have changed, by the cuts that end them."""
         pages = OrderedPages(self._store, self._codec, "segments")
         segments: Segments[Event] = Segments(pages, self._read_stretch)
         for key in cuts:
@@ -133,14 +134,14 @@ class ForkedShardSpeculation:
         state_type = self._program.state_type(self._layout.leaves[type(event.data)])
         delta = deltas.get(state_type.name, state_type.begin_delta())
         stepped = attempt_ahead(state_type.step_delta, delta, event)
-        if isinstance(stepped, Failed):  # It is reported when it settles.
+        if isinstance(stepped, Failed):  # The failure is reported when it settles.
             return deltas
         return {**deltas, state_type.name: stepped[0]}
 
-    def _say(self, key: OrderKey, event: Event) -> list[ResultRow]:
+    def _describe_outputs(self, key: OrderKey, event: Event) -> list[ResultRow]:
         state_type = self._program.state_type(self._layout.leaves[type(event.data)])
         stepped = attempt_ahead(state_type.step_delta, state_type.begin_delta(), event)
-        if isinstance(stepped, Failed):  # It is reported when it settles.
+        if isinstance(stepped, Failed):  # The failure is reported when it settles.
             return []
         types = self._program.output_types
         return [describe_output(value, event, i, key, types) for i, value in enumerate(stepped[1])]
@@ -150,7 +151,7 @@ class ForkedShardSpeculation:
         return type(event.data) not in layout.leaves and layout.counts(event, self._number)
 
     def _place(self, good: Iterable[Event], watermark: int) -> list[Placed]:
-        """Give every event a place; of equal ones without a sequence, each its own, if it matters."""
+        """Return events with their places; equal ones without a sequence get different ones, if it matters."""
         ranks, leaves = self._program.ranks, self._layout.leaves.keys() - self._deferring
         placed = [(order_key(event, ranks), event) for event in good]
         tied = [e for _, e in placed if e.seq is None and type(e.data) not in leaves]
@@ -176,7 +177,7 @@ class ForkedShardSpeculation:
     def _read_stretch(
         self, start: OrderKey | None, end: OrderKey
     ) -> tuple[dict[str, Any], list[Placed]]:
-        """Return what settled leaves folded, if a stretch begins with it, and its pending leaves."""
+        """Return the delta of settled leaves, if a stretch begins with it, and its pending leaves."""
         first = None if start is None else start[0]
         leaves = [
             pair

@@ -1,7 +1,7 @@
-"""Speculation in a shard: what is pending is folded too, from the settled state, and said at once.
+"""Speculation of a shard without a root: pending events are folded too, from the settled state.
 
-A shard remembers what it has said of pending events. After a batch it folds again what new events
-touch, and says only the difference. Nothing here knows Spark.
+A shard stores the rows that it has rows_now for pending events. After a batch it folds the keys with new
+events again, and emits only the difference. Independent of Spark.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from anabranch.state.durable.codec import Codec
 _BOOK = "changes"
 
 Name = Any
-"""The value of the key by which a shard's events are apart, or None."""
+"""The value of an event's key if keys are independent, or None."""
 
 
 class PendingOutputs:
-    """What a shard has said of events that are still pending, in pages of its store.
+    """The rows that a shard has rows_now for events that are still pending, in pages of its store.
 
-    `by_key`, it keeps these events there too, so that a batch reads those of the keys that it touches.
+    With `by_key`, these events are stored there too, so that a batch reads those of the keys that it changes.
     """
 
     def __init__(self, program: Program, codec: Codec, layout: Layout, store: Store) -> None:
@@ -45,11 +45,11 @@ class PendingOutputs:
         self.by_key = layout.way == "keyed"
 
     def name(self, event: Event) -> Name:
-        """Return the key of an event, of which no other key's events have to know."""
+        """Return the key of an event; events of other keys are independent of it."""
         return self._layout.key(event) if self.by_key else None
 
     def read_pending(self, pages: Iterable[int]) -> list[Event]:
-        """Return the pending events that lie in some pages of the store."""
+        """Return the pending events in some pages of the store."""
         found: list[Event] = []
         for data in read_pending_pages(self._store, pages):
             carried = unpack_events(self._codec, self._program.event_types, data)
@@ -67,11 +67,11 @@ class PendingOutputs:
         watermark: int,
         counts_here: Callable[[Event], bool],
     ) -> list[ResultRow]:
-        """Return what there is to say after a batch, and remember it.
+        """Return the rows to emit after a batch, and store those of pending events.
 
-        `rows` is what the settled fold of the batch said, and `state` what it left. The `touched` keys
-        got new events, and are folded again; of the `settled` ones something has settled. `waiting`
-        are the new pending events; if they are not kept by key, all that there are.
+        `rows` are those of the batch's settled fold, and `state` the state after it. The `touched` keys
+        have new events, and are folded again; some events of the `settled` keys have settled. `waiting`
+        are the new pending events; if they are not stored by key, all pending events.
         """
         fresh: dict[Name, list[Event]] = {}
         for event in waiting:
@@ -86,12 +86,12 @@ class PendingOutputs:
             events = self._recall(packed, watermark) + fresh.get(name, [])
             if name in touched:
                 start = self._start(state, name) if events else None
-                emitted = self._fold(events, start, counts_here)
-                stays = {row.id: tuple(row) for row in emitted}
-                now += emitted
+                rows_now = self._fold(events, start, counts_here)
+                stays = {row.id: tuple(row) for row in rows_now}
+                now += rows_now
                 before |= {i: ResultRow(*row) for i, row in old.items()}
             else:
-                # Of a key without new events, what is still pending is what it was.
+                # The pending rows of a key without new events have not changed.
                 stays = {i: row for i, row in old.items() if i not in gone}
                 before |= {i: ResultRow(*row) for i, row in old.items() if i in gone}
             if stays or (events and self.by_key):
@@ -107,7 +107,7 @@ class PendingOutputs:
     def _fold(
         self, events: list[Event], state: Any, counts_here: Callable[[Event], bool]
     ) -> list[ResultRow]:
-        """Return what pending events say, from the settled state, which stays as it is."""
+        """Return the rows of pending events, folded from the settled state, which does not change."""
         types = self._program.output_types
         return [
             describe_output(value, one.event, index, one.key, types)
@@ -117,7 +117,7 @@ class PendingOutputs:
         ]
 
     def _recall(self, packed: bytes | None, watermark: int) -> list[Event]:
-        """Return the events of a key that were pending, and still are."""
+        """Return the stored events of a key that are still pending."""
         if packed is None:
             return []
         carried = unpack_events(self._codec, self._program.event_types, packed)

@@ -1,4 +1,4 @@
-"""The barrier over result rows: holds speculative rows back until they are settled."""
+"""The barrier over result rows: keeps speculative rows until they are settled."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from anabranch.state.durable.codec import Codec
 
 
 class RowBarrier:
-    """The barrier over a query's rows: a batch of them in, those that have settled out, in order."""
+    """The barrier over a query's rows: returns the settled rows of each batch, in order."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -24,10 +24,10 @@ class RowBarrier:
         self._barrier = Barrier(*(() if data is None else self._codec.decode(data)))
 
     def process(self, rows: Iterable[ResultRow]) -> list[ResultRow]:
-        """Take in the rows of a batch; outputs are held back, the others go on as they are."""
+        """Process the rows of a batch; outputs are kept until they settle, other rows are returned at once."""
         found = list(rows)
         outputs = [row for row in found if row.kind == "output"]
-        # Spark keeps no order within a batch. It need not: a batch takes back what another one said.
+        # Spark keeps no order within a batch. None is needed: a batch only retracts rows of earlier ones.
         for row in outputs:
             self._barrier.take(row.op, read_id(row.id), tuple(row._replace(op=1)))
         watermark = max(
@@ -42,7 +42,7 @@ class RowBarrier:
 
 
 def read_id(text: str) -> tuple[tuple[Any, ...], int]:
-    """Return an output's id, which sorts, from its text, which does not.
+    """Return an output's id as a sortable value, from its text, which does not sort.
 
     >>> read_id('[7,0,"north",3]#1')
     ((7, 0, 'north', 3), 1)
@@ -52,5 +52,5 @@ def read_id(text: str) -> tuple[tuple[Any, ...], int]:
 
 
 def _read_watermark(row: ResultRow) -> int:
-    # Only shards know it; a root's counts are a ledger row too.
+    # Only shards report it; a root's counts are a ledger row too.
     return int(json.loads(row.value or "{}").get("watermark", NEVER))

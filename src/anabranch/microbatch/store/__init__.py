@@ -1,1 +1,1 @@
-"""Where a shard keeps its state between batches: pages behind one interface."""
+"""The state of a shard between batches: pages behind one interface."""

@@ -1,8 +1,8 @@
-"""Entries in columns: the states of many keys, of which a batch writes those that it touched.
+"""Entries in columns: the states of many keys, of which a batch writes those that it changed.
 
-What is durable is a paged book. A batch appends a page with the keys that it touched and their states. A
-worker keeps the table that the pages add up to, and the next batch of the same shard reads nothing but the
-book's cover: by its digests, the table at hand is the one that the book belongs to, or lacks its last pages.
+The durable form is a paged book. A batch appends a page with the keys that it changed and their states. A
+Python worker process caches the table of all pages, and the next batch of the same shard reads only the
+book's cover: its digests show whether the cached table is current, or lacks the last pages.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 BOOK = "entries"
 
 _RECENT = 64
-"""Digests on a cover: a table at hand that is older by more batches is made anew."""
+"""Digests on a cover: a cached table that is older by more batches is rebuilt."""
 
 _MOST_TABLES = 1024
 
 _tables: OrderedDict[str, _Table] = OrderedDict()
-"""Tables at hand in this worker, by what they hold: a digest of all that was ever written."""
+"""Cached tables of this process, by a digest of all that was ever written to them."""
 
 
 class _Table:
@@ -53,7 +53,7 @@ class _Table:
         self.pages: dict[int, Array] = {}
 
     def find(self, keys: Array) -> Array:
-        """Return the slots of keys; new ones start where entries start."""
+        """Return the slots of keys; new keys get a slot with the initial state."""
         import numpy as np
 
         slots = self.index.find(keys)
@@ -72,14 +72,14 @@ class _Table:
         return Columns(self.layout, arrays, len(slots), self.strings)
 
     def write(self, slots: Array, states: Columns) -> None:
-        """Put states into slots."""
+        """Write states into slots."""
         recoded = states.recode(self.strings)
         for array, new in zip(self.arrays, recoded.arrays, strict=True):
             array[slots] = new
 
 
 class ColumnEntries(PagedBook["Array"]):
-    """The entries of a shard for one batch; a page is the slots of the table that it holds."""
+    """The entries of a shard for one batch; the content of a page is its slots in the table."""
 
     def __init__(self, store: Store, layout: ColumnLayout, start: Any, shard: int) -> None:
         super().__init__(store, BOOK, (-1, []), page_sizes.ENTRY_ROWS)
@@ -90,7 +90,7 @@ class ColumnEntries(PagedBook["Array"]):
         self._table = self._fetch(layout, start)
 
     def find(self, keys: Array, texts: Strings | None) -> Array:
-        """Return the slots of keys; where keys are codes, they are those of `texts`."""
+        """Return the slots of keys; keys that are codes refer to `texts`."""
         if texts is not None:
             self._texts = True
             keys = self._table.strings.codes(texts[code] for code in keys.tolist())
@@ -101,7 +101,7 @@ class ColumnEntries(PagedBook["Array"]):
         return self._table.read(slots).recode(strings)
 
     def keep(self, slots: Array, states: Columns) -> None:
-        """Write the states that a batch has left in its slots."""
+        """Write the states of a batch's slots."""
         table = self._table
         table.write(slots, states)
         self._version += 1
@@ -119,7 +119,7 @@ class ColumnEntries(PagedBook["Array"]):
         return np.unique(np.concatenate([self._table.pages.pop(page.number), newer]))
 
     def _measure(self, content: Array) -> tuple[int, int, int]:
-        """Return how many slots there are, and of which batch the states are."""
+        """Return the number of slots, and the batch of the states."""
         return len(content), self._version, self._version
 
     def _pack(self, content: Array, rows: slice) -> bytes:
@@ -130,7 +130,7 @@ class ColumnEntries(PagedBook["Array"]):
         return data
 
     def _fetch(self, layout: ColumnLayout, start: Any) -> _Table:
-        """Find the table of this book, or one that lacks its last pages only, or make it anew."""
+        """Return the cached table of this book, after reading its missing pages, or a new one."""
         for digest in reversed(self._recent):
             table = _tables.pop(digest, None)
             if table is not None and table.layout == layout:
@@ -145,8 +145,8 @@ class ColumnEntries(PagedBook["Array"]):
         for number in set(table.pages) - current:
             del table.pages[number]
         for page in self._pages:
-            # What a page holds is never older than the table, so any page that reaches beyond it may
-            # be laid over it, in order.
+            # A page is never older than the table, so any page that extends beyond it may
+            # be applied to it, in order.
             if page.last > table.version:
                 self._lay(table, page)
             assert page.number in table.pages, f"page {page.number} of the entries was missed"
@@ -166,11 +166,11 @@ class ColumnEntries(PagedBook["Array"]):
 
 
 def read_entries(store: Reader, layout: ColumnLayout) -> tuple[Array, Strings | None, Columns]:
-    """Return all keys of a book, what they are codes of if they are texts, and their states."""
+    """Return all keys of a book, the texts that they are codes of (if they are texts), and their states."""
     import numpy as np
 
     keys, texts, states = unpack_all(layout, (data for _, data in read_parts(store, BOOK)))
-    # Of a key that several pages hold, the last one is right.
+    # If several pages contain a key, the last one is current.
     last = len(keys) - 1 - np.unique(keys[::-1], return_index=True)[1]
     return keys[last], texts, states.take(last)
 
@@ -190,7 +190,7 @@ def unpack_all(
 
 
 def pack_entries(keys: Array, texts: Strings | None, states: Columns) -> bytes:
-    """Return some entries in columns as bytes; keys that are codes go with their texts."""
+    """Return some entries in columns as bytes; keys that are codes are written with their texts."""
     note = {} if texts is None else {"keys": [texts[code] for code in keys.tolist()]}
     return write_columns(states, {"key": keys}, note)
 
@@ -198,7 +198,7 @@ def pack_entries(keys: Array, texts: Strings | None, states: Columns) -> bytes:
 def unpack_entries(
     layout: ColumnLayout, data: bytes, strings: Strings | None = None
 ) -> tuple[Array, Strings | None, Columns]:
-    """Return what `pack_entries` packed; all texts get the codes of one list."""
+    """Return the entries that `pack_entries` packed; all texts get the codes of one list."""
     states, more, note = read_columns(lambda _: layout, data, strings)
     if "keys" not in note:
         return more["key"], None, states
@@ -212,5 +212,5 @@ def _remember(digest: str, table: _Table) -> None:
 
 
 def forget_tables() -> None:
-    """Forget what this worker has at hand, as if it had just started."""
+    """Clear the cache of this process, as if it had just started."""
     _tables.clear()

@@ -1,4 +1,4 @@
-"""A store over the state handle that an operator is given."""
+"""A store on the state handle of an operator."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SparkStore:
         return None if found is None else unseal(name, bytes(found[0]), self.owner)
 
     def write(self, name: str, data: bytes) -> None:
-        """Keep a value."""
+        """Write a value."""
         self._data.updateValue((name,), (seal(name, data),))
 
     def read_page(self, book: str, page: str) -> bytes | None:
@@ -28,12 +28,12 @@ class SparkStore:
         return self.read(f"{book}/{page}")
 
     def write_page(self, book: str, page: str, data: bytes | None) -> None:
-        """Keep a page, or forget it."""
+        """Write a page, or remove it if `data` is None."""
         if data is None:
             self._data.removeKey((f"{book}/{page}",))
         else:
             self.write(f"{book}/{page}", data)
 
     def is_empty(self) -> bool:
-        """Say whether it holds nothing at all."""
+        """Return whether the store is empty."""
         return not self._data.exists()

@@ -1,4 +1,4 @@
-"""Hashed books: values of many keys in pages, of which a batch reads and writes those it touches."""
+"""Hashed books: values of many keys in pages, of which a batch reads and writes those it needs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from anabranch.state.durable.codec import Codec
 
 
 class HashedBook:
-    """A map on top of a store, with as much of `model.maps.Map` as a fold needs.
+    """A map on top of a store, with the methods of `model.maps.Map` that a fold needs.
 
-    It changes in place: a shard owns its book, and folds forward only.
+    It changes in place: a shard owns its book, and only folds forward.
     """
 
     def __init__(self, store: Store, codec: Codec, shards: int, name: str = "entries") -> None:
@@ -31,7 +31,7 @@ class HashedBook:
         return self._load(key)[1].get(plain_key(key), default)
 
     def set(self, key: Any, value: Any) -> HashedBook:
-        """Keep the value of a key."""
+        """Set the value of a key."""
         name, page = self._load(key)
         page[plain_key(key)] = value
         self._changed.add(name)
@@ -64,5 +64,5 @@ class HashedBook:
 
 
 def name_page(key: Any, shards: int) -> str:
-    """Return the page of a key: its shard is the hash modulo the number of shards, so what is left of it."""
+    """Return the page of a key: its hash divided by the number of shards; the remainder is the shard."""
     return str(hash_stably(key) // shards % HASHED_PAGES)

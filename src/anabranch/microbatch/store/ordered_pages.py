@@ -1,6 +1,6 @@
-"""Rolls: values by their places in the total order, in pages, of which a batch reads those it touches.
+"""Ordered pages: values by their places in the total order, in pages, of which a batch reads those it needs.
 
-A roll grows anywhere and is used up from its beginning, as the watermark passes.
+Values are added at any place and removed from the beginning, as the watermark advances.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from anabranch.state.durable.codec import Codec
 
 @dataclass(slots=True)
 class OrderedPage:
-    """Values that lie between the start of a page and that of the next one; `size` when written last."""
+    """Values between the start of a page and that of the next one; `size` is that of the last write."""
 
     number: int
     start: OrderKey
@@ -28,9 +28,9 @@ class OrderedPage:
 
 
 class OrderedPages:
-    """A sorted map on top of a store; its cover, which says what pages there are, is read first.
+    """A sorted map on top of a store; its cover, the list of pages, is read first.
 
-    `changed` are the numbers of the pages that have not been written as they are.
+    `changed` are the numbers of the pages with unwritten changes.
     """
 
     def __init__(self, store: Store, codec: Codec, name: str) -> None:
@@ -48,7 +48,7 @@ class OrderedPages:
         return self._load(self._find(key)).values.get(key, default) if self.pages else default
 
     def put(self, key: OrderKey, value: Any) -> None:
-        """Keep a value at a place."""
+        """Set the value at a place."""
         if not self.pages:
             self.pages = [self._open(key)]
         page = self._load(self._find(key))
@@ -59,7 +59,7 @@ class OrderedPages:
         self.changed.add(page.number)
 
     def find_after(self, key: OrderKey) -> OrderKey | None:
-        """Return the first place after another that has a value."""
+        """Return the first place with a value after another."""
         for place in range(self._find(key), len(self.pages)):
             keys = self._load(place).keys
             if keys and keys[-1] > key:
@@ -67,7 +67,7 @@ class OrderedPages:
         return None
 
     def find_before(self, key: OrderKey) -> OrderKey | None:
-        """Return the last place before another that has a value."""
+        """Return the last place with a value before another."""
         for place in range(self._find(key), -1, -1):
             keys = self._load(place).keys if self.pages else []
             if keys and keys[0] < key:
@@ -75,7 +75,7 @@ class OrderedPages:
         return None
 
     def take_before(self, bound: OrderKey) -> list[tuple[OrderKey, Any]]:
-        """Return what lies before a bound, in order, and forget it."""
+        """Return the values before a bound, in order, and remove them."""
         taken: list[tuple[OrderKey, Any]] = []
         for place, page in enumerate(self.pages):
             if page.start >= bound:
@@ -95,7 +95,7 @@ class OrderedPages:
         return [(key, page.values[key]) for key in page.keys]
 
     def arrange(self) -> list[int]:
-        """Divide pages that are too long, and forget empty ones, whose numbers are returned."""
+        """Divide pages that are too long, and remove empty ones; return the numbers of those."""
         arranged: list[OrderedPage] = []
         gone: list[int] = []
         for page in self.pages:
@@ -114,7 +114,7 @@ class OrderedPages:
         return gone
 
     def flush(self) -> None:
-        """Write what has changed."""
+        """Write the changes."""
         self.arrange()
         for page in self.pages:
             if page.number in self.changed:
@@ -126,7 +126,7 @@ class OrderedPages:
         self._store.write(self._name, self._codec.encode(cover))
 
     def _find(self, key: OrderKey) -> int:
-        """Return which page a place lies in; what lies before all of them belongs to the first."""
+        """Return the page of a place; places before all pages belong to the first."""
         return max(bisect_right(self.pages, key, key=_start) - 1, 0)
 
     def _load(self, place: int) -> OrderedPage:

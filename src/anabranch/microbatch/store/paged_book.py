@@ -1,8 +1,8 @@
-"""Paged books: log-structured pages. A batch appends one, and pages of like size become one.
+"""Paged books: log-structured pages. A batch appends one, and pages of similar size are merged.
 
-So there are few pages, and each row is rewritten only now and then. A page is written in parts, each one value of
-the store. The cover lists the pages; it is written with the batch and read first, so that a page that is gone is
-an error and never an answer.
+So there are few pages, and each row is rewritten seldom. A page is written in parts, each one value of
+the store. The cover lists the pages; it is written with the batch and read first, so that a missing page is
+always an error and never a wrong result.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _COVER = "cover"
 
 
 class BookPage(NamedTuple):
-    """A page: its rows, from where to where they reach, and in how many parts it is written."""
+    """A page: its number of rows, its range, and its number of parts."""
 
     number: int
     rows: int
@@ -30,7 +30,7 @@ class BookPage(NamedTuple):
 
 
 class Cover(NamedTuple):
-    """What a book's owner has to know of it, the first number that is free, and the pages, the oldest first."""
+    """The owner's data about a book, the next free number, and the pages, the oldest first."""
 
     about: Any
     free: int
@@ -38,7 +38,7 @@ class Cover(NamedTuple):
 
 
 class PagedBook(ABC, Generic[Content]):
-    """A book at work on one batch; what a page holds is its owner's."""
+    """A book during one batch; a subclass defines the content of pages."""
 
     def __init__(self, store: Store, name: str, about: Any, part_rows: int) -> None:
         self._store = store
@@ -48,18 +48,18 @@ class PagedBook(ABC, Generic[Content]):
 
     @abstractmethod
     def _join(self, page: BookPage, newer: Content) -> Content:
-        """Return what a page holds, together with what is newer."""
+        """Return the content of a page, merged with newer content."""
 
     @abstractmethod
     def _measure(self, content: Content) -> tuple[int, int, int]:
-        """Return how many rows there are, and from where to where they reach."""
+        """Return the number of rows, and their range."""
 
     @abstractmethod
     def _pack(self, content: Content, rows: slice) -> bytes:
         """Return some of the rows as bytes."""
 
     def _append(self, content: Content) -> tuple[BookPage, Content]:
-        """Write a page; the last ones become one with it unless they are larger by far."""
+        """Write a page; merge the last ones with it unless they are much larger."""
         rows, first, last = self._measure(content)
         while self._pages and self._pages[-1].rows <= 2 * rows:
             content = self._join(self._pages[-1], content)
@@ -89,7 +89,7 @@ class PagedBook(ABC, Generic[Content]):
 
 
 def read_cover(store: Reader) -> Cover | None:
-    """Return the cover of a store's book, if it has one."""
+    """Return the cover of a store's book, if there is one."""
     data = store.read(_COVER)
     if data is None:
         return None

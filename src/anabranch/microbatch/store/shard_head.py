@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from anabranch.microbatch.store.state_store import Reader, Store, read_known_page
 
 Pages = dict[int, tuple[int, int]]
-"""The pages of pending events: of each its earliest time, and how many of its events are counted here."""
+"""The pages of pending events: the earliest time of each, and the number of its events counted here."""
 
 _BOOK = "pending"
 
@@ -16,8 +16,8 @@ _BOOK = "pending"
 class Head(NamedTuple):
     """The small part of a shard's state: read and written with every batch.
 
-    `clock_ms` is the recorded time of the last batch, if there is need of it. `held` lists what else there
-    must be in the store. `announced` are channels that join with the next batch.
+    `clock_ms` is the recorded time of the last batch, if it is needed. `held` lists the other values that must
+    be in the store. `announced` are channels that join with the next batch.
     """
 
     standings: dict[str, tuple[Any, ...]]
@@ -48,7 +48,7 @@ def take_pending(store: Store, pages: Pages, watermark: int) -> list[bytes]:
 
 
 def rewrite_pending(store: Store, pages: Pages, change: Callable[[bytes], bytes]) -> None:
-    """Write each page of pending events anew; which events it has stays as it is."""
+    """Rewrite each page of pending events; the set of its events must not change."""
     for number in pages:
         store.write_page(_BOOK, str(number), change(read_known_page(store, _BOOK, str(number))))
 

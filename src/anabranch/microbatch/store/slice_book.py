@@ -1,4 +1,4 @@
-"""The slices of windows that a shard keeps, in a paged book."""
+"""The slices of a shard's windows, in a paged book."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ BOOK = "slices"
 
 
 class SliceBook(PagedBook[WindowSlices]):
-    """The slices of a shard for one batch: it adds a page, and windows that close read all pages.
+    """The slices of a shard for one batch: it adds a page, and closing windows read all pages.
 
-    The cover has beside the pages the time up to which windows have been closed.
+    Beside the pages, the cover contains the time up to which windows have been closed.
     """
 
     def __init__(self, plan: WindowPlan, store: Store) -> None:
@@ -36,7 +36,7 @@ class SliceBook(PagedBook[WindowSlices]):
         self._closed: int = self._about
 
     def close(self, new: Sequence[WindowSlices], watermark: int) -> Closed | None:
-        """Add slices, and return the windows that a watermark completes."""
+        """Add slices, and return the windows that end up to a watermark."""
         fresh = join_slices(new, self._plan) if new else None
         places = [page.first for page in self._pages]
         if fresh is not None and len(fresh.keys):
@@ -51,7 +51,7 @@ class SliceBook(PagedBook[WindowSlices]):
         return closed
 
     def restore(self, slices: Sequence[WindowSlices], closed: int) -> None:
-        """Begin with slices of windows that were closed so far elsewhere."""
+        """Start with slices from a savepoint, and the time up to which their windows were closed."""
         self._keep(join_slices(slices, self._plan), closed)
 
     def _keep(self, fresh: WindowSlices | None, closed: int) -> None:
@@ -70,11 +70,11 @@ class SliceBook(PagedBook[WindowSlices]):
     def _forget(
         self, whole: WindowSlices, fresh: WindowSlices | None, watermark: int
     ) -> WindowSlices | None:
-        """Remove the pages that no open window needs; return what is to be written anew."""
+        """Remove the pages that no open window needs; return the slices to write again."""
         if self._plan.gap is not None or watermark >= FOREVER:
             self._remove(list(self._pages))
             return find_open(self._plan, whole, watermark)
-        # The earliest window that is still open begins here; earlier slices are of no use to it.
+        # The start of the earliest open window; it needs no earlier slices.
         start = self._plan.find_first(watermark + 1)
         self._remove([page for page in self._pages if page.last < start])
         return None if fresh is None else find_open(self._plan, fresh, watermark)
@@ -86,7 +86,7 @@ class SliceBook(PagedBook[WindowSlices]):
         return join_slices([*self._read(page), newer], self._plan)
 
     def _measure(self, content: WindowSlices) -> tuple[int, int, int]:
-        """Return how many slices there are, and their first and last start; of sessions, the ends."""
+        """Return the number of slices, and their first and last start; for sessions, the ends."""
         places = content.starts if self._plan.gap is None else content.parts[-1]
         return len(places), int(places.min()), int(places.max())
 
@@ -109,7 +109,7 @@ def read_open_slices(plan: WindowPlan, store: Reader) -> WindowSlices:
 
 
 def find_open(plan: WindowPlan, slices: WindowSlices, closed: int) -> WindowSlices:
-    """Return the slices that lie in a window which ends after a time."""
+    """Return the slices of windows that end after a time."""
     if closed >= FOREVER or closed == NEVER:
         return slices.take(slice(0)) if closed >= FOREVER else slices
     if plan.gap is not None:

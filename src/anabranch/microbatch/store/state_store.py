@@ -1,7 +1,7 @@
-"""Stores: where a shard keeps its state between micro-batches.
+"""Stores: the state of a shard between micro-batches.
 
-Every value carries a sum over its name and its bytes, so that a bit that has turned is an error and never
-an answer. Values that were written before there were sums are read as they are.
+Every value has a checksum of its name and its bytes, so that a flipped bit is always an error and never
+a wrong result. Values from before there were checksums are read without a check.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Protocol
 from anabranch.errors import AnabranchError
 
 _MARK = b"\xc1\xff\xfe\xc1"
-"""Before a sum. Neither MessagePack nor JSON nor Arrow begins with these bytes, nor with three of them."""
+"""The prefix of a checksum. MessagePack, JSON and Arrow never begin with it, nor with three of its bytes."""
 
 
 class DamagedStateError(AnabranchError, ValueError):
-    """A value of the state is not what was written, or is gone. The batch has not been committed."""
+    """A value of the state is damaged or missing. The batch has not been committed."""
 
 
 class Reader(Protocol):
-    """A shard's state, as far as it can be looked at. `owner` says whose state it is."""
+    """Read access to a shard's state. `owner` is the name of the shard, for errors."""
 
     @property
     def owner(self) -> str: ...
@@ -32,7 +32,7 @@ class Reader(Protocol):
 class Store(Reader, Protocol):
     """A shard's durable state: single values, and maps of pages.
 
-    Spark's RocksDB is one, a dict in memory is the other. One call is one round trip to the state
+    It is in Spark's RocksDB, or a dict in memory. One call is one round trip to the state
     store, so callers read and write whole pages.
     """
 
@@ -42,7 +42,7 @@ class Store(Reader, Protocol):
 
 
 class MemoryStore:
-    """A store in memory, for tests and for looking at what a shard would keep."""
+    """A store in memory, for tests and for inspecting a shard's state."""
 
     def __init__(self) -> None:
         self.values: dict[str, bytes] = {}
@@ -57,7 +57,7 @@ class MemoryStore:
         return None if found is None else unseal(name, found, self.owner)
 
     def write(self, name: str, data: bytes) -> None:
-        """Keep a value."""
+        """Write a value."""
         self.values[name] = seal(name, data)
 
     def read_page(self, book: str, page: str) -> bytes | None:
@@ -67,19 +67,19 @@ class MemoryStore:
         return None if found is None else unseal(f"{book}/{page}", found, self.owner)
 
     def write_page(self, book: str, page: str, data: bytes | None) -> None:
-        """Keep a page, or forget it."""
+        """Write a page, or remove it if `data` is None."""
         if data is None:
             self.pages.pop((book, page), None)
         else:
             self.pages[book, page] = seal(f"{book}/{page}", data)
 
     def is_empty(self) -> bool:
-        """Say whether it holds nothing at all."""
+        """Return whether the store is empty."""
         return not self.values and not self.pages
 
 
 class KeptStore:
-    """What a store held at some batch, by name, without sums: to look at, not to change."""
+    """The values of a store at some batch, by name, without checksums, for reading."""
 
     def __init__(self, values: Mapping[str, bytes], owner: str = "a store") -> None:
         self.values = values
@@ -95,7 +95,7 @@ class KeptStore:
 
 
 class StorePart:
-    """A part of a store, for one of several who share it."""
+    """A part of a store that several operators share."""
 
     def __init__(self, store: Store, name: str) -> None:
         self._store = store
@@ -103,7 +103,7 @@ class StorePart:
 
     @property
     def owner(self) -> str:
-        """Say whose state it is."""
+        """Return the name of the shard and the part."""
         return f"{self._store.owner}, {self._name}"
 
     def read(self, name: str) -> bytes | None:
@@ -111,7 +111,7 @@ class StorePart:
         return self._store.read(f"{self._name}:{name}")
 
     def write(self, name: str, data: bytes) -> None:
-        """Keep a value."""
+        """Write a value."""
         self._store.write(f"{self._name}:{name}", data)
 
     def read_page(self, book: str, page: str) -> bytes | None:
@@ -119,18 +119,18 @@ class StorePart:
         return self._store.read_page(f"{self._name}:{book}", page)
 
     def write_page(self, book: str, page: str, data: bytes | None) -> None:
-        """Keep a page, or forget it."""
+        """Write a page, or remove it if `data` is None."""
         self._store.write_page(f"{self._name}:{book}", page, data)
 
     def is_empty(self) -> bool:
-        """Say whether the whole store holds nothing at all; all its parts begin together."""
+        """Return whether the whole store is empty; all its parts are created together."""
         return self._store.is_empty()
 
 
 class Inventory:
-    """A store that knows which values it holds, so that one that is gone is not taken for a new one.
+    """A store with a list of its values, so that a missing value is not mistaken for a new one.
 
-    `held` is kept by its owner, in the value that it reads first: the names of single values, and of hashed
+    The owner stores `held` in the value that it reads first: the names of single values, and for hashed
     books one bit for each page. All other books have a cover of their own.
     """
 
@@ -140,7 +140,7 @@ class Inventory:
 
     @property
     def owner(self) -> str:
-        """Say whose state it is."""
+        """Return the name of the shard."""
         return self._store.owner
 
     def read(self, name: str) -> bytes | None:
@@ -151,7 +151,7 @@ class Inventory:
         return found
 
     def write(self, name: str, data: bytes) -> None:
-        """Keep a value."""
+        """Write a value."""
         self._store.write(name, data)
         self.held[name] = 0
 
@@ -163,7 +163,7 @@ class Inventory:
         return found
 
     def write_page(self, book: str, page: str, data: bytes | None) -> None:
-        """Keep a page, or forget it."""
+        """Write a page, or remove it if `data` is None."""
         self._store.write_page(book, page, data)
         bit = _find_bit(book, page)
         if bit:
@@ -171,7 +171,7 @@ class Inventory:
             self.held[book] = bits & ~bit if data is None else bits | bit
 
     def is_empty(self) -> bool:
-        """Say whether it holds nothing at all."""
+        """Return whether the store is empty."""
         return self._store.is_empty()
 
 
@@ -181,13 +181,13 @@ def _find_bit(book: str, page: str) -> int:
 
 
 def list_held(held: Mapping[str, int], book: str) -> list[str]:
-    """Return the pages of a hashed book that there must be, by what an inventory holds."""
+    """Return the pages of a hashed book that must exist, from the `held` of an inventory."""
     bits = held.get(book, 0)
     return [str(number) for number in range(bits.bit_length()) if bits >> number & 1]
 
 
 def read_known_page(store: Reader, book: str, page: str) -> bytes:
-    """Return a page that was written and not forgotten."""
+    """Return a page that must exist; raise if it is missing."""
     found = store.read_page(book, page)
     if found is None:
         raise report_missing(store, f"{book}/{page}")
@@ -195,23 +195,25 @@ def read_known_page(store: Reader, book: str, page: str) -> bytes:
 
 
 def report_missing(store: Reader, name: str) -> DamagedStateError:
-    """Return the error of a value that is gone."""
-    return _report(store.owner, name, "what was written", "nothing")
+    """Return the error for a missing value."""
+    return _report(store.owner, name, "the value that was written", "nothing")
 
 
 def seal(name: str, data: bytes) -> bytes:
-    """Return a value with its sum before it."""
+    """Return a value with its checksum in front."""
     return b"".join((_MARK, _add_up(name, data), data))
 
 
 def unseal(name: str, data: bytes, owner: str) -> bytes:
-    """Return a value without its sum, if it is what was written."""
-    # A bit that has turned in the mark itself leaves three bytes of it.
+    """Return a value without its checksum; raise if it is damaged."""
+    # A flipped bit in the prefix itself leaves three of its bytes intact.
     if data[:4] != _MARK and sum(a == b for a, b in zip(data, _MARK, strict=False)) < 3:
         return data
     value = data[8:]
     if data[:4] != _MARK or data[4:8] != _add_up(name, value):
-        raise _report(owner, name, "what was written", f"{len(value):,} bytes with another sum")
+        raise _report(
+            owner, name, "the value that was written", f"{len(value):,} bytes with another checksum"
+        )
     return value
 
 
@@ -225,6 +227,6 @@ def _report(owner: str, name: str, expected: str, got: str) -> DamagedStateError
         where=owner,
         expected=expected,
         got=got,
-        cure="put back a copy of the checkpoint and of its output folder, or start anew with both of them "
-        "new; nothing of this batch was committed",
+        cure="restore a copy of the checkpoint and of its output folder, or start with new folders for "
+        "both; nothing of this batch was committed",
     )
