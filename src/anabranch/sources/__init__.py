@@ -1,4 +1,4 @@
-"""Sources of events that need no Spark, and what their channels promise; `Frame` is in `anabranch.spark`."""
+"""Sources of events that need no Spark, and their channels; `Frame` is in `anabranch.spark`."""
 
 from anabranch.eventtime.channels import Channel, end_channels
 from anabranch.eventtime.clocks import Tick, make_ticks
