@@ -1,6 +1,6 @@
 """List the benchmarks, or run one or all of them: `python -m bench [name … | all]`.
 
-A benchmark is a module with `measure`, or a folder with a `__main__` that takes options of its own:
+A benchmark is a module with `measure`, or a folder with a `__main__` that has its own options:
 `python -m bench peers --n 1000000`.
 """
 
@@ -30,7 +30,7 @@ def list_folders(folder: Path = FOLDER) -> dict[str, Path]:
 def read_question(file: Path) -> str:
     """Return the first line of a benchmark's docstring."""
     docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))
-    return docstring.splitlines()[0] if docstring else "(asks nothing: it has no docstring)"
+    return docstring.splitlines()[0] if docstring else "(no docstring)"
 
 
 def compare(rates: dict[str, float]) -> dict[str, float]:
@@ -40,7 +40,7 @@ def compare(rates: dict[str, float]) -> dict[str, float]:
 
 
 def run_bench(name: str, question: str) -> None:
-    """Run one benchmark, print its ratios and keep them as JSON."""
+    """Run one benchmark, print its ratios and write them as JSON."""
     module = importlib.import_module(f"bench.{name}")
     detailed = hasattr(module, "measure_details")
     rates, details = module.measure_details() if detailed else (module.measure(), {})
@@ -64,12 +64,12 @@ def run_bench(name: str, question: str) -> None:
 
 
 def run_folder(name: str, arguments: list[str]) -> int:
-    """Run a benchmark that is a folder; it prints and keeps its own results."""
+    """Run a benchmark that is a folder; it prints and writes its own results."""
     return int(importlib.import_module(f"bench.{name}.__main__").main(arguments))
 
 
 def main(arguments: list[str]) -> int:
-    """List without arguments, run what is named otherwise."""
+    """List the benchmarks, or run those that are named."""
     benches = list_benches()
     if not arguments:
         for name, question in benches.items():

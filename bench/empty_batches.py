@@ -1,8 +1,8 @@
-"""What does a micro-batch cost that has next to nothing to do?
+"""How fast are micro-batches that are almost empty?
 
-Each batch brings one event of each channel, so a rate in events is one in batches. Next to a tiny aggregation
-of Spark's own, with one operator and the same settings of the session. The first batches warm Spark up and do
-not count. Both answers are checked.
+Each batch has one event of each channel, so the rate of events is also that of batches. The baseline is a small
+aggregation of Spark itself, with one operator and the same settings of the session. The first batches warm Spark
+up and do not count. Both answers are checked.
 """
 
 import json
@@ -70,7 +70,7 @@ def run_anabranch(spark: Any, folder: Path) -> float:
     query.awaitTermination()
     rows = read_outputs(spark, folder / "emitted").orderBy("time")
     found = [int(row.value) for row in rows.collect()]
-    # The last barrier waits for a value that could come before it.
+    # The last barrier stays pending: a value before it could still arrive.
     assert found == [sum(range(n + 1)) for n in range(BATCHES - 1)], found
     return find_rate(query)
 

@@ -1,11 +1,10 @@
-"""Does one hot key use every core, or one?
+"""Does one hot key use all cores, or one?
 
 Value–barrier with one key, and page view with one page, from plain streaming frames on local Spark
 with two cores. `groupBy(key)` is `transformWithStateInPandas` as its users write it: one group for
 each key, each batch sorted by time. Its answer is right here, because one batch takes whole files
-and these are in order. What is asked is not who is faster but who is at work: the share of the task
-time of the longest stage that its busiest task has, and each core's share of all task time. Both
-answers are checked.
+and these are in order. The benchmark measures not the speed but the distribution of work: the busiest
+task's share of the longest stage, and each core's share of all task time. Both answers are checked.
 """
 
 import tempfile
@@ -46,12 +45,12 @@ class Workload(NamedTuple):
 
 
 def add_up(total: int, row: Any) -> tuple[int, int | None]:
-    """Fold a value or a barrier: the new total, and what is said."""
+    """Fold a value or a barrier; return the new total and the output."""
     return (total, total) if row.rank == 0 else (total + int(row.value), None)
 
 
 def look_up(known: int, row: Any) -> tuple[int, int | None]:
-    """Fold a view or an update of a page: what is known now, and what was known before."""
+    """Fold a view or an update of a page; return the new and the old data of the page."""
     return (int(row.zip), known) if row.rank == 0 else (known, known)
 
 
@@ -91,7 +90,7 @@ def read_stream(spark: Any, folder: Path, work: Workload) -> Any:
 
 
 def run_anabranch(spark: Any, folder: Path, work: Workload) -> Any:
-    """Return what the example's program says, as a streaming frame of times and values."""
+    """Return the outputs of the example's program as a streaming frame of times and values."""
     sources = [
         Frame(
             read_stream(spark, folder / "events", work),
@@ -146,7 +145,7 @@ def run_by_key(spark: Any, folder: Path, work: Workload) -> Any:
 
 
 def finish(spark: Any, frame: Any, checkpoint: Path) -> tuple[list[Any], list[Task]]:
-    """Run a query to its end; return what it said and the tasks it took."""
+    """Run a query to its end; return its outputs and its tasks."""
     emitted: list[Any] = []
     query = (
         frame.writeStream.trigger(availableNow=True)
@@ -175,7 +174,7 @@ def list_tasks(context: Any, group: str) -> Iterator[Task]:
 
 
 def share_of_busiest(tasks: list[Task]) -> float:
-    """Return which share of the longest stage its busiest task has: 1 if it is alone at work."""
+    """Return the busiest task's share of the longest stage: 1 if it does all the work."""
     stages: dict[int, list[int]] = {}
     for task in tasks:
         stages.setdefault(task.stage, []).append(task.took_ms)
@@ -196,7 +195,7 @@ def share_by_core(tasks: list[Task]) -> list[float]:
 
 
 def measure_details() -> tuple[dict[str, float], dict[str, dict[str, float]]]:
-    """Return events per second, and who was at work, in the second of two runs of each."""
+    """Return events per second and the shares of tasks and cores, of the second of two runs of each."""
     spark = start_session("bench", f"local[{CORES}]", ui=False)
     rates: dict[str, float] = {}
     details: dict[str, dict[str, float]] = {}
@@ -219,7 +218,7 @@ def measure_details() -> tuple[dict[str, float], dict[str, dict[str, float]]]:
                 **{f"core {number}": share for number, share in enumerate(cores, 1)},
             }
             answers.append(answer)
-        # What lies at the last time is not stable before its channels have gone past it.
+        # Events at the last time stay pending: no channel's watermark passes them.
         told = [[emitted for emitted in answer if emitted[0] < EVENTS] for answer in answers]
         if told[0] != told[1] or not told[0]:
             raise AssertionError(f"{work.name}: the answers differ")

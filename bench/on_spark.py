@@ -1,9 +1,9 @@
-"""How fast is value–barrier on Spark from a plain streaming frame, next to transformWithState?
+"""How fast is value–barrier on Spark from a plain streaming frame, compared with transformWithState?
 
 One hot key, a barrier per 1,000 values, Parquet files, local Spark on two cores, state in RocksDB.
 `transformWithState` is written the way its users write it: grouped by the one key, each batch sorted
-by time. It is right here because every file is in order and one batch takes whole files. Both
-answers are checked. Interpreted Python on both sides: kernels come with the speed work.
+by time. It is correct here because every file is in order and one batch takes whole files. Both
+answers are checked.
 """
 
 import tempfile
@@ -80,7 +80,7 @@ def run_anabranch(spark: Any, folder: Path) -> list[int]:
 
 
 def run_transform_with_state(spark: Any, folder: Path) -> list[int]:
-    """Run the same, as one writes it with Spark alone."""
+    """Run the same query, written with Spark alone."""
     import pandas as pd
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
@@ -136,7 +136,7 @@ def measure() -> dict[str, float]:
                 started = time.perf_counter()
                 answer = contender(spark, Path(folder))
                 elapsed = time.perf_counter() - started
-            # The last barrier is not stable before its channels have gone past it.
+            # The last barrier stays pending: no channel's watermark passes it.
             missing = len(expected) - len(answer)
             if missing > 1 or answer != expected[: len(answer)]:
                 raise AssertionError(f"{name} is wrong: {answer[:3]} … of {len(answer)}")

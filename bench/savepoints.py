@@ -1,8 +1,8 @@
-"""What do a savepoint and a restore of ten million keys cost?
+"""How fast are a savepoint and a restore of ten million keys?
 
-Rates are in keys. The baseline is folding one event per key from files into a new state, which is what somebody
-without savepoints has to do again. Next to them Spark's own repartitioning of the same checkpoint, which rewrites
-it in place. Shares are of the bytes of the checkpoint's state. `ANABRANCH_BENCH_KEYS` sets the number of keys.
+Rates are in keys per second. The baseline folds one event per key from files into a new state, which is necessary
+without savepoints. The last contender is Spark's own repartitioning of the same checkpoint, which rewrites it in
+place. Shares are of the bytes of the checkpoint's state. `ANABRANCH_BENCH_KEYS` sets the number of keys.
 """
 
 import os
@@ -48,7 +48,7 @@ def add_up(folder: Path) -> int:
 
 
 def measure_details() -> tuple[dict[str, float], dict[str, dict[str, float]]]:
-    """Fill a state, save it, restore it, and look whether all keys are there."""
+    """Fill a state, save it, restore it, and check that all keys are restored."""
     from anabranch.savepoints.folders import open_savepoint
     from anabranch.spark.savepoints.checkpoint_restore import restore_savepoint
     from anabranch.spark.savepoints.creation import create_savepoint
@@ -75,7 +75,7 @@ def measure_details() -> tuple[dict[str, float], dict[str, dict[str, float]]]:
                 result, output=folder / "out", checkpoint=folder / "checkpoint", available_now=True
             ).awaitTermination()
 
-        rates = {"fold them from files": take_time(fill)}
+        rates = {"fold the events from files": take_time(fill)}
         saved = folder / "savepoint"
         state = add_up(folder / "checkpoint" / "state")
         rates["create a savepoint"] = take_time(

@@ -1,9 +1,9 @@
-"""How does throughput grow with workers, for our plan and for what a key-by can do?
+"""How does throughput grow with the number of nodes, for our plan and for a key-by plan?
 
-Simulated on a clock, with the published cost of an event, as in the figures of the paper on
-dependency-guided synchronization: each worker has a channel of its own, so a perfect plan does
-twice the work with twice the workers. Window: a barrier per key and many keys. Page view: two hot
-pages. Fraud: one rule for all. `python -m bench.scaling` also draws docs/images/scaling.svg.
+Simulated with a clock, with the published cost of an event, as in the figures of the paper on
+dependency-guided synchronization: each node has its own channel, so a perfect plan does twice the work
+with twice the nodes. Window: a barrier per key and many keys. Page view: two hot pages. Fraud: one rule
+for all. `python -m bench.scaling` also draws docs/images/scaling.svg.
 """
 
 from collections.abc import Callable
@@ -22,11 +22,11 @@ from anabranch.state import MapOf, Replicated, Sum
 
 WORKERS = (1, 2, 4, 8, 16, 32)
 PER_MARKER = 1_000
-"""Values of one channel between two markers. A tenth of the paper's, so that Python gets there."""
+"""Number of values of one channel between two markers: a tenth of the paper's, since Python is slower."""
 
 MARKERS = 4
 PER_SECOND = 0.65 / FLUMINA.seconds_per_event
-"""A channel brings what one worker can do, and no more: else the planner would give it two."""
+"""Rate of a channel: as much as one node can process; with more, the planner would give it two nodes."""
 
 CHART = Path(__file__).resolve().parent.parent / "docs" / "images" / "scaling.svg"
 
@@ -82,7 +82,7 @@ KEYS: dict[str, Callable[[int], int]] = {
 
 
 def make_input(program: Program, workers: int) -> tuple[list[Item], Rates]:
-    """Return what `workers` channels bring, and at which rates."""
+    """Return the events of `workers` channels, and their rates."""
     key_of = KEYS[program.name]
     items: list[Item] = []
     loads: list[Load] = []
@@ -100,7 +100,7 @@ def make_input(program: Program, workers: int) -> tuple[list[Item], Rates]:
 
 
 def scale(program: Program, workers: int, *, keyed: bool) -> Timing:
-    """Time one program with one number of workers."""
+    """Time one program with one number of nodes."""
     items, rates = make_input(program, workers)
     plan = plan_by_key(program, rates) if keyed else plan_best(program, rates, (), FLUMINA)
     places = {f"m{key}": "s0" for key in range(workers)}
@@ -108,7 +108,7 @@ def scale(program: Program, workers: int, *, keyed: bool) -> Timing:
 
 
 def measure_all() -> dict[tuple[str, str, int], Timing]:
-    """Time every program, both plans, every number of workers."""
+    """Time every program with both plans and every number of nodes."""
     return {
         (program.name, name, workers): scale(program, workers, keyed=name == "key-by")
         for program in (window, page_view, fraud)
@@ -118,9 +118,9 @@ def measure_all() -> dict[tuple[str, str, int], Timing]:
 
 
 def measure() -> dict[str, float]:
-    """Return events per second for each program, plan and number of workers."""
+    """Return events per second for each program, plan and number of nodes."""
     return {
-        f"{program}, {plan}, {workers} workers": timing.throughput
+        f"{program}, {plan}, {workers} nodes": timing.throughput
         for (program, plan, workers), timing in measure_all().items()
     }
 
@@ -145,7 +145,7 @@ def draw(timings: dict[tuple[str, str, int], Timing]) -> None:
         chart.set_yticks(WORKERS, [f"{n}x" for n in WORKERS])
         chart.minorticks_off()
         chart.grid(alpha=0.3)
-    charts[0].set_ylabel("throughput against one worker")
+    charts[0].set_ylabel("throughput relative to one node")
     charts[0].legend(frameon=False)
     figure.tight_layout()
     CHART.parent.mkdir(exist_ok=True)

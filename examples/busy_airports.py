@@ -1,9 +1,9 @@
-"""Count the flights of the last two hours, and correct it when one is told late.
+"""Count the flights of the last two hours at each airport, and correct the count for late reports.
 
-A departure is told when the aircraft has left, and belongs to the hours for which it was scheduled.
-Windows of two hours start every hour. One speaks when the clock is half an hour past its end; a
-departure that is told later is not lost: the window takes back what it said, and says it anew. Three
-hours past its end a window is closed, and what comes for it then is missed, which is said too.
+A departure is reported after the aircraft has left, and counts for the hours of its scheduled time. Windows
+of two hours start every hour. A window emits its count when the clock is half an hour past its end. For a
+departure that is reported later, the window retracts its count and emits a new one. Three hours past its
+end a window is closed; a departure for it after that is emitted as `Missed`.
 """
 
 from operator import add
@@ -54,25 +54,25 @@ events = [
 channels = (Channel("tower"), Channel("radio"))
 
 
-def say(airport: str, start: int, flights: int, timing: str, index: int, op: int = 1) -> Result:
+def pane(airport: str, start: int, flights: int, timing: str, index: int, op: int = 1) -> Result:
     end, settled, first = start + 120, index, index == 0
     return Result(airport, start, end, flights, end - 1, timing, index, settled, first, False, op)
 
 
 expected = [
-    say("JFK", -60, 1, "on_time", 0),
-    say("LGA", -60, 1, "on_time", 0),
-    say("JFK", -60, 1, "on_time", 0, op=-1),
-    say("JFK", -60, 2, "late", 1),
-    say("JFK", 0, 3, "on_time", 0),
-    say("LGA", 0, 1, "on_time", 0),
-    say("JFK", -60, 2, "late", 1, op=-1),
-    say("JFK", -60, 3, "late", 2),
-    say("JFK", 0, 3, "on_time", 0, op=-1),
-    say("JFK", 0, 4, "late", 1),
-    say("JFK", 60, 1, "on_time", 0),
-    say("JFK", 60, 1, "on_time", 0, op=-1),
-    say("JFK", 60, 2, "late", 1),
+    pane("JFK", -60, 1, "on_time", 0),
+    pane("LGA", -60, 1, "on_time", 0),
+    pane("JFK", -60, 1, "on_time", 0, op=-1),
+    pane("JFK", -60, 2, "late", 1),
+    pane("JFK", 0, 3, "on_time", 0),
+    pane("LGA", 0, 1, "on_time", 0),
+    pane("JFK", -60, 2, "late", 1, op=-1),
+    pane("JFK", -60, 3, "late", 2),
+    pane("JFK", 0, 3, "on_time", 0, op=-1),
+    pane("JFK", 0, 4, "late", 1),
+    pane("JFK", 60, 1, "on_time", 0),
+    pane("JFK", 60, 1, "on_time", 0, op=-1),
+    pane("JFK", 60, 2, "late", 1),
     Missed("JFK", 100, Departure(380, "JFK", 55, scheduled=100), 0, 120, "expired"),
 ]
 
@@ -93,11 +93,11 @@ plans = {
 }
 
 
-def describe(time: int, emitted: Result | Missed) -> str:
-    if isinstance(emitted, Missed):
-        return f"at {time:>3}: {emitted.key} missed flight {emitted.value.flight} in [{emitted.start}, {emitted.end})"
-    sign = "+" if emitted.op > 0 else "-"
-    return f"at {time:>3}: {emitted.key} {sign} {emitted.value} in [{emitted.start}, {emitted.end}), {emitted.timing}"
+def describe(time: int, output: Result | Missed) -> str:
+    if isinstance(output, Missed):
+        return f"at {time:>3}: {output.key} missed flight {output.value.flight} in [{output.start}, {output.end})"
+    sign = "+" if output.op > 0 else "-"
+    return f"at {time:>3}: {output.key} {sign} {output.value} in [{output.start}, {output.end}), {output.timing}"
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Refuse payments that do not look like those that their card made before.
+"""Refuse payments that do not look like earlier payments of the same card.
 
-A card remembers its last three payments, the countries it was used in, and how often it was refused for
-which reason. A payment of more than ten times the largest of the three locks it, until its owner says so.
-What a payment means depends on those before it, so a card's events keep their order; cards never meet.
+The state of a card is its last three payments, the countries it was used in, and how often it was refused for
+which reason. A payment of more than ten times the largest of the three locks the card until an `Unlock`.
+A payment depends on those before it, so events of a card keep their order; cards are independent.
 """
 
 from typing import Any, NamedTuple
@@ -44,7 +44,7 @@ def judge(seen: Any, payment: Payment) -> str | None:
     return None
 
 
-def say(seen: Any, payment: Payment) -> tuple[str, int, str] | None:
+def refuse(seen: Any, payment: Payment) -> tuple[str, int, str] | None:
     reason = judge(seen, payment)
     return None if reason is None else (payment.card, payment.amount, reason)
 
@@ -58,7 +58,7 @@ def note(seen: Any, payment: Payment) -> Any:
 
 
 card_watch = Program(
-    on(Payment, output=say, update=note),
+    on(Payment, output=refuse, update=note),
     on(
         Unlock,
         output=lambda seen, unlock: (unlock.card, sorted(seen.refused.items())),
@@ -109,5 +109,5 @@ if __name__ == "__main__":
         card_watch,
         events,
         channels,
-        lambda time, emitted: f"at {time:>2}: " + " ".join(map(str, emitted)),
+        lambda time, output: f"at {time:>2}: " + " ".join(map(str, output)),
     )

@@ -1,8 +1,8 @@
-"""Say which impressions of an ad were clicked within ten minutes, and which were not.
+"""Report which impressions of an ad were clicked within ten minutes, and which were not.
 
-A click names the view that it belongs to. A pair is said when the click comes; that nobody clicked is
-said ten minutes after the impression, once no click can come any more. Views never meet, so they run
-apart, and what a view keeps is let go of at that time. The last click came a minute too late.
+A click has the number of the view that it belongs to. A pair is emitted on the click; an impression without
+a click is emitted ten minutes later, when no click can arrive any more. Views are independent, so they run in
+parallel, and the state of a view is removed at that time. The last click is a minute too late.
 """
 
 from typing import NamedTuple
@@ -25,14 +25,14 @@ class Click(NamedTuple):
     view: int
 
 
-def say(impression: Impression, click: Click | None) -> tuple[str, str, int | None]:
+def label(impression: Impression, click: Click | None) -> tuple[str, str, int | None]:
     if click is None:
         return ("ignored", impression.ad, None)
     return ("clicked", impression.ad, click.time - impression.time)
 
 
 click_through = interval_join(
-    Impression, Click, on="view", lower=0, upper=10, how="left", select=say
+    Impression, Click, on="view", lower=0, upper=10, how="left", select=label
 )
 
 events = [
@@ -66,8 +66,8 @@ plans = {
 }
 
 
-def describe(time: int, emitted: tuple[str, str, int | None]) -> str:
-    what, ad, after = emitted
+def describe(time: int, output: tuple[str, str, int | None]) -> str:
+    what, ad, after = output
     return f"at {time}: {what} {ad}" + (f", after {after}" if after else "")
 
 

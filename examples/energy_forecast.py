@@ -1,10 +1,10 @@
-"""Forecast the load of houses from the load now, and from that of the same hour before.
+"""Forecast the load of houses from the current load and the load at the same time on earlier days.
 
 Smart plugs report their load. When a slice of six hours ends, the load of the slice after the next is
-forecast for each house: the mean of what the house draws now, and of the median of what it drew in
-earlier slices of that time of day. It is the first query of the DEBS 2014 challenge, which Flumina ran as
-energy management: plugs report by the thousand, houses and even the plugs of one house add up apart, and
-only the end of a slice, which comes rarely, brings them together.
+forecast for each house: the mean of the house's current load and of the median of its load in earlier slices
+of that time of day. This is the first query of the DEBS 2014 challenge, which Flumina ran as energy
+management: thousands of plugs report, the loads of houses, and of plugs of one house, are added up in
+parallel, and only the end of a slice, which is rare, synchronises them.
 """
 
 from statistics import median
@@ -32,7 +32,7 @@ class SliceEnd(NamedTuple):
 
 house = Struct(watts=Sum(), reports=Count(), past=Bag())
 past = Bag()
-"""A mean for each slice that is over, with the slice's time of day: `(18, 340)`."""
+"""The mean load of each past slice, with the slice's time of day: `(18, 340)`."""
 
 
 def average(known: Any) -> int:
@@ -40,7 +40,7 @@ def average(known: Any) -> int:
 
 
 def forecast(houses: Map[str, Any], end: SliceEnd) -> list[tuple[str, int, int]]:
-    """Return for each house when the slice after the next starts, and what it will draw."""
+    """Return for each house the start of the slice after the next, and its forecast load."""
     start = end.time + SLICE
     found = []
     for name, known in sorted(houses.items()):
@@ -52,7 +52,7 @@ def forecast(houses: Map[str, Any], end: SliceEnd) -> list[tuple[str, int, int]]
 
 
 def close(houses: Map[str, Any], end: SliceEnd) -> Map[str, Any]:
-    """Put the slice to the past of each house, and begin the next one."""
+    """Add the slice to the past of each house, and start the next one."""
     hour = (end.time - SLICE) % DAY
     closed = {
         name: house.init._replace(past=past.add(known.past, (hour, average(known))))
@@ -69,7 +69,7 @@ energy_forecast = Program(
     state=MapOf(house, by="house"),
 )
 
-# What two plugs of each house draw, slice by slice, over two days: night, morning, noon, evening.
+# The load of two plugs of each house, slice by slice, over two days: night, morning, noon, evening.
 drawn = {
     "elm": [(40, 60), (300, 200), (150, 150), (500, 420), (45, 61), (320, 210), (140, 150), (530, 400)],
     "oak": [(90, 10), (80, 120), (400, 300), (200, 180), (88, 12), (75, 115), (420, 330), (210, 190)],
@@ -107,8 +107,8 @@ plans = {
 }
 
 
-def describe(time: int, emitted: tuple[str, int, int]) -> str:
-    name, start, watts = emitted
+def describe(time: int, output: tuple[str, int, int]) -> str:
+    name, start, watts = output
     day, hour = divmod(start, DAY)
     return f"at {time:>2}: {name} will draw {watts:>3} W on day {day + 1} from {hour:02}:00"
 

@@ -1,9 +1,9 @@
 """Smooth the readings of each sensor with an exponentially weighted moving average.
 
-Readings come in Celsius, and go out in Fahrenheit, half new and half what was last said of that
-sensor. A reading depends on the one before it from the same sensor, so a sensor's readings can't
-be taken apart; sensors can. All arithmetic is in floats, which round: the answer is the same to
-the bit nevertheless, on every plan, because the order within a sensor is.
+Readings are in Celsius, outputs in Fahrenheit: half the new reading and half the last output of that
+sensor. A reading depends on the one before it from the same sensor, so the readings of a sensor are
+sequential; sensors are parallel. All arithmetic is in floats, which round: the answer is nevertheless
+the same to the bit under every plan, because the order within a sensor is the same.
 """
 
 from typing import NamedTuple
@@ -35,7 +35,7 @@ ewma = Program(
         update=smooth,
     ),
     depends(Reading, Reading, same="sensor"),
-    # A sensor's entry is never forked: its readings all come to one node.
+    # A sensor's entry is never forked: all its readings go to one node.
     state=MapOf(Replicated(), by="sensor"),
 )
 
@@ -71,6 +71,4 @@ plans = {
 }
 
 if __name__ == "__main__":
-    show(
-        ewma, events, channels, lambda time, emitted: f"at {time}: {emitted[0]:<6} {emitted[1]} °F"
-    )
+    show(ewma, events, channels, lambda time, output: f"at {time}: {output[0]:<6} {output[1]} °F")

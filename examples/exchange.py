@@ -1,9 +1,9 @@
-"""Add up what each customer has paid, in one currency, by the rates of the moment.
+"""Add up the payments of each customer in one currency, at the current exchange rates.
 
-Payments of a customer are added up in their order; different customers never meet. But all of them look
-at the same rates, which change now and then. Keyed by customer, no node has the rates; keyed by
-currency, none has the customers. With `Shared` every node holds a copy of the rates, which only a
-`Rate` can change, and each payment sees the rates as of its own time.
+Payments of a customer are added up in order; customers are independent. But all payments read the
+same rates, which change rarely. Keyed by customer, no node has the rates; keyed by currency, no node
+has the customers. With `Shared` every node has a copy of the rates, which only a `Rate` can change, and
+each payment reads the rates as of its own time.
 """
 
 from typing import Any, NamedTuple
@@ -77,8 +77,8 @@ plans = {
 }
 
 
-def describe(time: int, emitted: tuple[str, int]) -> str:
-    customer, cents = emitted
+def describe(time: int, output: tuple[str, int]) -> str:
+    customer, cents = output
     return f"at {time}: {customer} has paid {cents / 100:.2f} euro"
 
 

@@ -1,10 +1,10 @@
-"""Flag transactions that match what the last rule saw.
+"""Flag transactions that match the total of the last period.
 
-Each rule closes a period: it says the period's total and makes it the one to compare with. A
-transaction is suspicious if its last three digits are those of the last period's total. So the
-*leaves* have something to say, and what they say depends on a number that only the root can know.
-The fork gives both sides that number and leaves the running total on one side; the join adds the
-totals. Flink's key-by can't share such a rule, and runs this program on one core.
+Each rule closes a period: it emits the period's total, which the next transactions are compared with. A
+transaction is suspicious if its last three digits are those of the last period's total. So the *leaves*
+have outputs, and these depend on a number that only the root knows. The fork copies that number to both
+sides and leaves the running total on one side; the join adds the totals. Flink's key-by can't share such
+a rule, and runs this program on one core.
 """
 
 from typing import NamedTuple
@@ -78,4 +78,4 @@ plans = {
 }
 
 if __name__ == "__main__":
-    show(fraud, events, channels, lambda time, emitted: f"at {time:>2}: {emitted[0]} {emitted[1]}")
+    show(fraud, events, channels, lambda time, output: f"at {time:>2}: {output[0]} {output[1]}")

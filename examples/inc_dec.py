@@ -1,10 +1,10 @@
 """Find the highest level that a counter reached between two marks.
 
 Increments are independent of increments, and decrements of decrements; but an increment and a
-decrement may not change places, or the counter would reach another level. So one kind at a time
-runs in parallel, and the other kind synchronises it like a mark. The join looks wrong and is
-right: the right side began from nothing and has seen one kind only, so the two sides together
-peak either where the left side did or at the very end.
+decrement must keep their order, or the counter would reach another level. So one kind at a time runs
+in parallel, and the other kind synchronises it like a mark. The join is correct although it looks wrong:
+the right side started from zero and has seen one kind only, so the highest level of both sides is either
+that of the left side or the level at the end.
 """
 
 from typing import NamedTuple

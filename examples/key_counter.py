@@ -1,9 +1,9 @@
-"""Count events per key, and start again when a key is read.
+"""Count events per key, and reset the count when a key is read.
 
-This is the running example of dependency-guided synchronization. `Read(1)` has to know which
-`Inc(1)` came before it, but nothing of key 2, and two `Inc(1)` do not care which came first. So
-keys run apart, as everywhere; and *within* a key the increments run apart too, which a `keyBy`
-can't do. The last plan is the one in the paper: key 1 on one node, the busy key 2 on three.
+This is the running example of dependency-guided synchronization. `Read(1)` depends on the `Inc(1)`
+before it, but not on key 2, and two `Inc(1)` are independent of each other. So keys run in parallel, as
+in other engines; and *within* a key the increments run in parallel too, which a `keyBy` can't do. The
+last plan is the one in the paper: key 1 on one node, the busy key 2 on three.
 """
 
 from typing import NamedTuple
@@ -61,8 +61,8 @@ plans = {
 }
 
 
-def describe(time: int, emitted: tuple[int, int]) -> str:
-    key, count = emitted
+def describe(time: int, output: tuple[int, int]) -> str:
+    key, count = output
     return f"at {time}: key {key} was counted {count} times"
 
 

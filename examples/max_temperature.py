@@ -1,9 +1,9 @@
 """Report the highest temperature since the last report.
 
-Two thermometers send readings; now and then somebody asks for the report. Readings may be taken
-in any order among themselves, because a maximum does not care. Only a report has to wait for the
-readings before it, and says so in `depends`. From that one line follows all the parallelism there
-is: readings fold apart, on copies of the maximum, and come together when a report is due.
+Two thermometers send readings; reports are requested from time to time. Readings are independent of
+each other, because the order of readings does not change a maximum. Only a report depends on the
+readings before it, as declared in `depends`. All parallelism follows from that line: nodes fold readings
+in parallel, on copies of the maximum, and join them when a report is due.
 """
 
 from typing import NamedTuple

@@ -1,11 +1,11 @@
-"""Find connections that look like no others, in a network that is watched at several places.
+"""Find unusual connections in a network that is observed at several places.
 
 Each connection has a service, a way in which it ended, and a number of bytes. The model counts, for each
 service, each ending and each pair of the two, how often it was seen and how many bytes it had. A connection
-is an outlier if what it has in common with others is rare, or if its bytes are far from theirs. Watchers see
-different connections and count apart, in any order; a `Check` adds up their models and judges everything
-since the last one by all of them. After RELOADED, one of the two case studies of Flumina, whose fork copies
-the model to both sides and so counts twice; here the counts are on one side, and the answer is exact.
+is an outlier if its service, its ending or the pair is rare, or if its bytes are far from the mean. Watchers
+observe different connections and count in parallel, in any order; a `Check` adds up their models and scores
+all connections since the last one with the sum. After RELOADED, one of the two case studies of Flumina, whose
+fork copies the model to both sides and so counts twice; here the counts are on one side, and the answer is exact.
 """
 
 from collections.abc import Iterator
@@ -18,11 +18,11 @@ from anabranch.sources import Channel
 from anabranch.state import Bag, Count, Dictionary, Struct, Sum
 
 RARE = 3
-"""A combination that was seen less often counts against a connection."""
+"""A combination that was seen less often adds to the score of a connection."""
 FAR = 196
-"""Hundredths of a standard deviation: bytes further from the mean count against it, too."""
+"""Hundredths of a standard deviation: bytes further from the mean add to the score, too."""
 SUSPICIOUS = 2
-"""From here on a connection is an outlier: a service or an ending counts 2, a pair of them 1."""
+"""The score from which a connection is an outlier: a service or an ending counts 2, a pair of them 1."""
 
 
 class Connection(NamedTuple):
@@ -42,7 +42,7 @@ model = Struct(
 
 
 def combine(connection: Connection) -> Iterator[tuple[str, int]]:
-    """Return what a connection may have in common with others, each with its weight."""
+    """Return the combinations of a connection, each with its weight."""
     yield connection.service, 2
     yield connection.ending, 2
     yield f"{connection.service} {connection.ending}", 1
@@ -60,7 +60,7 @@ def learn(known: Any, connection: Connection) -> Any:
 
 
 def score(known: Any, connection: Connection) -> int:
-    """Add up what counts against a connection. In whole numbers, so that no order can show."""
+    """Return the score of a connection, in integers, so that it does not depend on the order."""
     against = 0
     for name, weight in combine(connection):
         seen, total = known.seen[name], known.bytes[name]
@@ -120,8 +120,8 @@ plans = {
 }
 
 
-def describe(time: int, emitted: tuple[int, str, str, int, int]) -> str:
-    when, service, ending, size, against = emitted
+def describe(time: int, output: tuple[int, str, str, int, int]) -> str:
+    when, service, ending, size, against = output
     return f"check at {time}: {service}, {ending}, {size} bytes at {when}: {against} against it"
 
 

@@ -1,9 +1,9 @@
-"""Join page views with what is known of the page at that moment.
+"""Join page views with the data of the page at that time.
 
-A view looks the page up, an update changes it and says what was there before. Updates of a page
-are in order with each other and with its views; views are independent, however many there are of
-one page. A join keyed by page would put a popular page on one core. Here every node that takes
-views of a page holds a copy of its entry (`Replicated`), which only an update can change.
+A view reads the entry of its page; an update changes it and emits the old value. Updates of a page are
+in order with each other and with its views; views are independent, also those of one page. A join
+keyed by page would put a popular page on one core. Here every node that processes views of a page has a
+copy of its entry (`Replicated`), which only an update can change.
 """
 
 from typing import NamedTuple
@@ -72,8 +72,8 @@ plans = {
 }
 
 
-def describe(time: int, emitted: tuple[str, int, int]) -> str:
-    kind, page, known = emitted
+def describe(time: int, output: tuple[str, int, int]) -> str:
+    kind, page, known = output
     return f"at {time}: {kind:<6} of page {page}, known: {known}"
 
 

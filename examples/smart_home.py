@@ -1,10 +1,10 @@
-"""Sound an alert when it is hot in every room and the pressure has jumped.
+"""Emit an alert when every room is hot and the pressure has jumped.
 
-Thermometers are independent of each other: what counts is each room's highest temperature. The
-pressure gauge is not, because a jump is a difference to the reading before. Once a minute both
-are looked at. Whoever only follows thermometers should not have to carry a pressure about, so
-the program has three types of state: the home, which forks into its rooms and its gauge, and the
-rooms, which fork again, room by room.
+Thermometers are independent of each other: the state is each room's highest temperature. Readings of the
+pressure gauge are not, because a jump is a difference to the reading before. Once a minute both are
+evaluated. A node that processes only thermometers does not need the pressure, so the program has three
+types of state: the home, which forks into its rooms and its gauge, and the rooms, which fork again, room
+by room.
 """
 
 from typing import NamedTuple
@@ -131,8 +131,8 @@ plans = {
 }
 
 
-def describe(time: int, emitted: tuple[str, int, int]) -> str:
-    verdict, coolest, jump = emitted
+def describe(time: int, output: tuple[str, int, int]) -> str:
+    verdict, coolest, jump = output
     return f"at {time:>3}: {verdict}, coolest room {coolest}, pressure +{jump}"
 
 

@@ -1,9 +1,9 @@
 """Add up the tips of each taxi, hour by hour.
 
-Three taxis report their tips; every 60 minutes the hour strikes, says what each taxi took, and
-starts again from nothing. A tip given on the hour belongs to the next one, because at equal times
-the marker comes first. The state has one entry per taxi: a `Tip` sees its own, the `Hour`, which
-names no taxi, sees them all. Taxis that have nothing to report send a heartbeat every 10 minutes.
+Three taxis report their tips; every 60 minutes an `Hour` emits the tips of each taxi and resets them. A tip
+given on the hour belongs to the next one, because at equal times the marker is first. The state has one
+entry per taxi: a `Tip` reads and changes its own, the `Hour`, which has no taxi, reads them all. Taxis
+without tips send a heartbeat every 10 minutes.
 """
 
 from typing import NamedTuple
@@ -50,7 +50,7 @@ given = {
 
 
 def beat(channel: str, brought: list[NamedTuple]) -> list[Event | Heartbeat]:
-    """Put a heartbeat every 10 minutes between the events of a channel, after any at that time."""
+    """Return the events of a channel with a heartbeat every 10 minutes, after any event at that time."""
     times = [(data.time, 0, data) for data in brought] + [(t, 1, None) for t in range(10, 651, 10)]
     return [
         Event(data, channel, n) if data else Heartbeat(time, channel, n)

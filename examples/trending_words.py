@@ -1,9 +1,9 @@
-"""Report which words are trending, each hour and to portals that ask for one.
+"""Report trending words every hour, and the counts of a word on request.
 
-Two streams meet: the words that people post, and the headlines that portals are about to show. A headline
-asks for its word, and gets how often it was posted in this hour and in the last. Words are counted apart,
-in any order, even those of one word; a headline waits for its own word only; the hour waits for all. A key
-in a stream engine would bring each word to one core, and a busy word to a busy core.
+There are two streams: the words that people post, and the headlines that portals are about to show. A headline
+requests its word, and gets how often it was posted in this hour and in the last. Words are counted in
+parallel, in any order, even those of one word; a headline waits for its own word only; the hour waits for all.
+In other stream engines a key is on one core, so a busy word is limited by that core.
 """
 
 from typing import Any, NamedTuple
@@ -51,7 +51,7 @@ def list_trending(words: Map[str, Any], hour: Hour) -> tuple[str, tuple[tuple[st
 
 
 def turn(words: Map[str, Any], hour: Hour) -> Map[str, Any]:
-    """Make this hour the last one; forget what was not posted in it."""
+    """Make this hour the last one; remove words that were not posted in it."""
     return Map(
         {word: posts.init._replace(before=known.now) for word, known in words.items() if known.now}
     )
@@ -66,7 +66,7 @@ trending_words = Program(
     state=MapOf(posts, by="word"),
 )
 
-# What two networks post, and when: in the first hour it rains, in the second a goal is scored.
+# The posts of two networks, with their times: in the first hour it rains, in the second a goal is scored.
 posted = {
     "birds": [(5, "rain"), (11, "rain"), (20, "goal"), (31, "rain"), (62, "goal"), (64, "goal"),
               (70, "rain"), (75, "goal"), (90, "goal"), (125, "goal")],
@@ -115,11 +115,11 @@ plans = {
 }
 
 
-def describe(time: int, emitted: tuple[Any, ...]) -> str:
-    if emitted[0] == "hour":
-        words = ", ".join(f"{word} +{more}" for word, more in emitted[1])
+def describe(time: int, output: tuple[Any, ...]) -> str:
+    if output[0] == "hour":
+        words = ", ".join(f"{word} +{more}" for word, more in output[1])
         return f"at {time:>3}: trending in this hour: {words or 'nothing'}"
-    portal, word, now, before, trending = emitted
+    portal, word, now, before, trending = output
     return f"at {time:>3}: {portal}: {word} {now} now, {before} before{', trending' * trending}"
 
 

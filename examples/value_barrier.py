@@ -1,9 +1,9 @@
-"""Sum values from two streams, and read the sum at each barrier.
+"""Sum values from two streams, and emit the sum at each barrier.
 
 Values are independent of each other; a barrier depends on everything. This is the smallest
-program whose parallel run has to synchronise, so every engine is measured with it. The sum is
-never reset. The streams carry heartbeats ("nothing more at or before 5"), because a barrier can't
-be answered until every stream has passed it.
+program whose parallel run must synchronise, so every engine is measured with it. The sum is
+never reset. The streams contain heartbeats ("nothing more at or before 5"), because a barrier can't
+be processed until every stream has passed it.
 """
 
 from typing import NamedTuple

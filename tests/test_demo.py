@@ -60,7 +60,7 @@ def test_an_answer_of_spark_that_is_another_one_is_refused(
     assert left.value.code == 1
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert "Spark's answer is not that of the sequential fold" in shown.err
+    assert "Spark's answer differs from that of the sequential fold" in shown.err
     assert place in shown.err
 
 

@@ -61,7 +61,7 @@ def test_files_are_read_without_spark_and_bad_rows_are_rejected(tmp_path):
         (lambda: anabranch.run(totals, PLAIN, shards=2), "shards is an option of a run on Spark"),
         (
             lambda: anabranch.run(totals, Files("in"), channels=[Channel("a")]),
-            "channels are declared beside sources",
+            "channels= is given together with sources",
         ),
     ],
 )

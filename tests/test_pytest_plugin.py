@@ -70,4 +70,4 @@ def test_a_test_without_a_program_is_refused_with_what_to_write(project):
     project.makepyfile("def test_none(program): pass")
     result = project.runpytest_inprocess(*PLUGIN)
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*the fixture `program` does not know which program*"])
+    result.stdout.fnmatch_lines(["*the fixture `program` has no program*"])

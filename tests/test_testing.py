@@ -71,7 +71,7 @@ def test_the_first_output_that_is_not_expected_is_named():
 
 
 def test_a_join_that_breaks_its_law_shows_when_it_is_simulated():
-    with pytest.raises(DifferenceError, match="another answer when it is simulated") as failure:
+    with pytest.raises(DifferenceError, match="another answer in simulation") as failure:
         check(build(join=max), EVENTS, on=["simulated"])
     assert "seed=0" in str(failure.value)
 
@@ -86,8 +86,8 @@ def test_a_program_with_a_memory_of_its_own_shows_on_the_reference():
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"on": ["flink"]}, "the runtimes of a check are not known"),
-        ({"on": "spark"}, "the runtimes of a check are not known"),
+        ({"on": ["flink"]}, "a runtime of a check is unknown"),
+        ({"on": "spark"}, "a runtime of a check is unknown"),
         ({"runs": 0}, "runs is not a number of runs"),
         ({"shards": 1.5}, "shards is not a number of shards"),
     ],

@@ -1,4 +1,4 @@
-"""How long after it was made is a barrier answered, at 10,000 values a second?
+"""What is the latency of a barrier's output, at 10,000 values per second?
 
 Values of two channels and a barrier per 1,000 of them, over TCP, after 12 seconds to warm up. Every
 answer is checked. `make bench ARGS="latency --rate 10000 --only anabranch,bytewax"`.
@@ -168,11 +168,27 @@ def show(console: Console, latencies: list[Latency], rate: int) -> None:
 def main(arguments: list[str]) -> int:
     """Run every contender, one after the other, print the table and write JSON."""
     parser = argparse.ArgumentParser(prog="make bench ARGS=latency", description=__doc__)
-    parser.add_argument("--rate", type=int, default=10_000, help="values per second")
-    parser.add_argument("--seconds", type=int, default=20, help="how long is measured")
-    parser.add_argument("--warm", type=int, default=12, help="seconds before that")
-    parser.add_argument("--grace", type=int, default=90, help="seconds to start and to end in")
-    parser.add_argument("--only", default="", help="contenders, by the start of a name")
+    parser.add_argument(
+        "--rate", type=int, default=10_000, help="values per second (default 10000)"
+    )
+    parser.add_argument(
+        "--seconds",
+        type=int,
+        default=20,
+        help="duration of the measurement, in seconds (default 20)",
+    )
+    parser.add_argument(
+        "--warm", type=int, default=12, help="warm-up before it, in seconds (default 12)"
+    )
+    parser.add_argument(
+        "--grace",
+        type=int,
+        default=90,
+        help="additional time to start and to end, in seconds (default 90)",
+    )
+    parser.add_argument(
+        "--only", default="", help="contenders, by the start of their names (default all)"
+    )
     parser.add_argument("--cache", type=Path, default=RESULTS / "cache")
     options = parser.parse_args(arguments)
     options.cache = options.cache.resolve()

@@ -1,8 +1,8 @@
-"""How long does a look-up of one key take over HTTP, while the query goes on?
+"""How long does a lookup of one key take over HTTP, while the query runs?
 
-A query counts events by key; a replica follows it and is asked for keys at random, by wrk if it is there,
-else by a generator in Python, which is slower than what it measures. Every second some keys change, and how
-long after its commit a batch is served is measured as well. Answers are checked at the end.
+A query counts events by key; a replica follows it and gets requests for random keys, by wrk if it is installed,
+else by a generator in Python, which is slower than the server. Every second some keys change; the delay between
+the commit of a batch and its serving is measured as well. Answers are checked at the end.
 `make bench ARGS="lookups --keys 100000,1000000 --seconds 20 --connections 16"`.
 """
 
@@ -56,7 +56,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--keys", default="100000,1000000")
     parser.add_argument("--seconds", type=int, default=20)
     parser.add_argument("--connections", type=int, default=16)
-    parser.add_argument("--objects", action="store_true", help="state as objects, not in columns")
+    parser.add_argument(
+        "--objects", action="store_true", help="row path: state as objects (default: columns)"
+    )
     options = parser.parse_args(arguments)
     found = [
         measure(int(keys), options.seconds, options.connections, columns=not options.objects)
@@ -121,7 +123,7 @@ def measure(keys: int, seconds: int, connections: int, *, columns: bool) -> dict
     }  # fmt: skip
     print(
         f"  {keys:>10,} keys in {found['state']}: p50 {load['p50_ms']:.2f} ms, p99 {load['p99_ms']:.2f} ms, "
-        f"{load['per_s']:,.0f} look-ups/s by {load['by']}, {connections} connections; replica loaded in "
+        f"{load['per_s']:,.0f} lookups/s by {load['by']}, {connections} connections; replica loaded in "
         f"{loaded_s:.1f} s; a batch is served {1000 * statistics.median(fresh):,.0f} ms after its commit "
         f"(worst {1000 * max(fresh):,.0f} ms, {len(fresh)} batches)"
     )
@@ -178,7 +180,7 @@ def press(port: int, keys: int, seconds: int, connections: int) -> dict[str, Any
         ).stdout  # fmt: skip
     refused = re.search(r"Non-2xx or 3xx responses: (\d+)", emitted)
     if refused is not None:
-        raise AssertionError(f"{refused[1]} look-ups were not answered")
+        raise AssertionError(f"{refused[1]} lookups failed")
     return {"by": "wrk", **read_wrk(emitted)}
 
 

@@ -1,7 +1,7 @@
-"""How fast is Anabranch next to Spark alone, Flink, Bytewax, Pathway, a plain loop and the limit?
+"""How fast is Anabranch compared with Spark alone, Flink, Bytewax, Pathway, a plain loop and the limit?
 
-Every contender runs alone, in a process and an environment of its own, on the same input, and its
-answer is checked: a wrong one has no rank. `make bench ARGS="peers --n 1000000 --workload w1,w2"`.
+Every contender runs alone, in its own process and environment, on the same input, and its answer is
+checked: a wrong answer is not ranked. `make bench ARGS="peers --n 1000000 --workload w1,w2"`.
 """
 
 import argparse
@@ -28,23 +28,48 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
         return tuple(word.strip() for word in text.split(",") if word.strip())
 
     parser = argparse.ArgumentParser(prog="make bench ARGS=peers", description=__doc__)
-    parser.add_argument("--n", type=int, default=8_000_000, help="events of each workload")
     parser.add_argument(
-        "--slices", type=int, default=8, help="files and micro-batches of a channel"
+        "--n",
+        type=int,
+        default=8_000_000,
+        help="number of events of each workload (default 8000000)",
     )
-    parser.add_argument("--workload", type=split, default=(), help="w1,w2,…,w6; default: all")
-    parser.add_argument("--only", type=split, default=(), help="contenders, by the start of a name")
-    parser.add_argument("--repeat", type=int, default=1, help="runs of each; the best one counts")
-    parser.add_argument("--cap", type=float, default=300, help="seconds that one run may take")
     parser.add_argument(
-        "--growth", type=split, default=GROWTH, help="keys in state for w6, e.g. 1000,100000"
+        "--slices",
+        type=int,
+        default=8,
+        help="number of files and micro-batches of a channel (default 8)",
+    )
+    parser.add_argument(
+        "--workload", type=split, default=(), help="workloads: w1,w2,…,w6 (default all)"
+    )
+    parser.add_argument(
+        "--only",
+        type=split,
+        default=(),
+        help="contenders, by the start of their names (default all)",
+    )
+    parser.add_argument(
+        "--repeat",
+        type=int,
+        default=1,
+        help="number of runs of each; the best one counts (default 1)",
+    )
+    parser.add_argument(
+        "--cap", type=float, default=300, help="maximum duration of a run, in seconds (default 300)"
+    )
+    parser.add_argument(
+        "--growth",
+        type=split,
+        default=GROWTH,
+        help="numbers of keys in state for w6, e.g. 1000,100000",
     )
     parser.add_argument("--cache", type=Path, default=RESULTS / "cache")
     return parser.parse_args(arguments)
 
 
 def choose_workloads(options: argparse.Namespace) -> dict[str, Workload]:
-    """Return the workloads that were asked for; w4 and w6 stand for all that begin so."""
+    """Return the chosen workloads; w4 and w6 mean all whose names start with them."""
     growth = tuple(int(keys) for keys in options.growth)
     found = list_workloads(options.n, options.slices, growth)
     wanted: tuple[str, ...] = options.workload
@@ -61,7 +86,7 @@ def choose_workloads(options: argparse.Namespace) -> dict[str, Workload]:
 def run_contender(
     options: argparse.Namespace, workload: Workload, contender: Contender, before: list[Trial]
 ) -> Trial:
-    """Run a contender as often as asked. One that was cut off with a smaller state is not tried."""
+    """Run a contender `--repeat` times; skip one that was cut off with a smaller state."""
     if workload.loaded and any(trial.verdict == "cut off" for trial in before):
         return Trial(workload.name, contender.name, "skipped", "cut off with fewer keys already")
     trials = []
@@ -95,7 +120,7 @@ def main(arguments: list[str]) -> int:
             trial = run_contender(options, workload, contender, before)
             row[contender.name] = trial
             console.print(f"  {name}  {contender.title}: {trial.verdict} {trial.word}", style="dim")
-            # After each, so that a run that is stopped has told what it knew.
+            # Write after each run, so that an interrupted bench keeps its results.
             write_json(
                 RESULTS / "peers.json", workloads, trials,
                 n=options.n, slices=options.slices, repeat=options.repeat, cap_s=options.cap,

@@ -1,6 +1,6 @@
-"""Answers: what is right, by a loop over all events in the order of their times.
+"""Correct answers, computed by a loop over all events in the order of their times.
 
-An answer is a table, as arrays by column: the columns that name a row, then what it says.
+An answer is a table, as arrays by column: the columns that identify a row, then its values.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ COLUMNS: dict[Kind, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "windows": (("auction", "end"), ("total", "seen")),
     "ewma": (("key",), ("average",)),
 }
-"""The columns that name a row, and those that are compared. An average is its sum and its count."""
+"""The columns that identify a row, and those that are compared. An average is its sum and its count."""
 
 ALPHA = 0.1
 TOLERANCE = 1e-12
@@ -28,7 +28,7 @@ TOLERANCE = 1e-12
 
 
 def find_answer(cache: Path, workload: Workload) -> Answer:
-    """Return the right answer, computed once."""
+    """Return the correct answer, computed once."""
     file = cache / "inputs" / workload.label / "answer.npz"
     if not file.exists():
         answer = compute_answer(workload)
@@ -129,15 +129,15 @@ def _sum_windows(workload: Workload, channels: Mapping[str, Mapping[str, Any]]) 
 
 
 def find_difference(kind: Kind, expected: Answer, got: Answer) -> str | None:
-    """Say where an answer is wrong, or None if it is right.
+    """Return the first error of an answer, or None if it is correct.
 
-    Rows that nobody asked for do not count: what the closing events leave open.
+    Additional rows do not count: closing events may cause them.
     """
-    names, emitted = (list(columns) for columns in COLUMNS[kind])
+    names, values = (list(columns) for columns in COLUMNS[kind])
     right, answer = _tabulate(kind, expected), _tabulate(kind, got)
-    said_twice = int(answer.duplicated(names).sum())
-    if said_twice:
-        return f"{said_twice:,} rows are said twice"
+    repeated = int(answer.duplicated(names).sum())
+    if repeated:
+        return f"{repeated:,} rows are repeated"
     both = right.merge(answer, on=names, how="left", suffixes=("", " got"), indicator="found")
     missing = both[both["found"] == "left_only"]
     if len(missing):
@@ -145,13 +145,13 @@ def find_difference(kind: Kind, expected: Answer, got: Answer) -> str | None:
             f"{len(missing):,} of {len(right):,} rows are missing, "
             f"the first is {_read_first(missing[names])}"
         )
-    answered = [f"{name} got" for name in emitted]
-    wrong = both[~_find_same(kind, both[emitted].to_numpy(), both[answered].to_numpy())]
+    answered = [f"{name} got" for name in values]
+    wrong = both[~_find_same(kind, both[values].to_numpy(), both[answered].to_numpy())]
     if len(wrong):
         return (
             f"{len(wrong):,} of {len(right):,} rows are wrong, the first is "
             f"{_read_first(wrong[names])}: {_read_first(wrong[answered])} "
-            f"instead of {_read_first(wrong[emitted])}"
+            f"instead of {_read_first(wrong[values])}"
         )
     return None
 

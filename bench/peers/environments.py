@@ -75,4 +75,4 @@ def _call(command: list[str], failure: str) -> None:
         raise UnavailableError(f"{failure}: {error}") from error
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line.strip()]
-        raise UnavailableError(f"{failure}: {lines[-1] if lines else 'pip says nothing'}")
+        raise UnavailableError(f"{failure}: {lines[-1] if lines else 'pip prints nothing'}")

@@ -35,7 +35,7 @@ def show_workload(
         "first\nresult s", "peak\nMB", "others'\ncores",
     ):  # fmt: skip
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("keeps its state in")
+    table.add_column("state")
     table.add_column("answer")
     for contender in contenders:
         trial = trials.get(contender.name)
@@ -143,7 +143,7 @@ def compare_windows(trials: dict[str, dict[str, Trial]]) -> dict[str, float]:
 def show_windows(console: Console, trials: dict[str, dict[str, Trial]]) -> None:
     """Print what hopping costs, if both kinds of windows were measured."""
     for name, cost in compare_windows(trials).items():
-        console.print(f"  w4  {name}: a bid costs {cost:.2f} times what it does in w4-tumbling")
+        console.print(f"  w4  {name}: a bid costs {cost:.2f} times as much as in w4-tumbling")
 
 
 def compare_frames(trials: dict[str, dict[str, Trial]]) -> dict[str, float]:
@@ -159,7 +159,9 @@ def compare_frames(trials: dict[str, dict[str, Trial]]) -> dict[str, float]:
 def show_frames(console: Console, trials: dict[str, dict[str, Trial]]) -> None:
     """Print how near plain frames come to a `mapInArrow` that does nothing, if that was measured."""
     for workload, share in compare_frames(trials).items():
-        console.print(f"  {workload}  any frame: {share:.2g}x of a mapInArrow that does nothing")
+        console.print(
+            f"  {workload}  any frame: {share:.2g}x the rate of a mapInArrow that does nothing"
+        )
 
 
 def write_json(

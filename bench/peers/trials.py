@@ -26,7 +26,7 @@ JOBS = Path(__file__).resolve().parent / "jobs"
 
 @dataclass(frozen=True)
 class Trial:
-    """What came of a trial. Rates are events per second; only a right answer has a rank."""
+    """The result of a trial. Rates are events per second; only a right answer is ranked."""
 
     workload: str
     contender: str
@@ -43,11 +43,11 @@ class Trial:
 
     @property
     def has_rank(self) -> bool:
-        """Say whether it may be compared."""
+        """Return whether the trial may be compared with others."""
         return self.verdict == "right"
 
     def describe(self) -> dict[str, Any]:
-        """Return all of it as plain data."""
+        """Return the trial as plain data."""
         return asdict(self)
 
 
@@ -142,7 +142,7 @@ def find_cause(log: str) -> str:
         for line in lines
         if _ERROR.match(line) and not line.endswith(":") and not _WRAPPER.search(line)
     ]
-    return (named or lines or ["it said nothing"])[-1][:200]
+    return (named or lines or ["its log is empty"])[-1][:200]
 
 
 def take_best(trials: list[Trial]) -> Trial:

@@ -1,7 +1,7 @@
-"""Demo: show what a program makes of a few events, here or on Spark.
+"""Run a program on a few events and print its outputs, here or on Spark.
 
-An example ends with one call of `show`. Run as it stands, it folds its events in this process, without Spark.
-With `--master 'local[2]'` it runs on Spark, and its rows are held against that fold.
+An example ends with one call of `show`. Without arguments, it folds its events in this process, without
+Spark. With `--master 'local[2]'` it also runs on Spark, and compares the rows with that fold.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ SHARDS = 4
 FOUND, USAGE = 1, 2
 
 Line = Callable[[int, Any], str]
-"""Return the line for an output: the time of its event, and its value."""
+"""A function that returns the line for an output, from the time of its event and its value."""
 
 
 class DifferenceError(AnabranchError, AssertionError):
-    """Spark did not give the answer of the sequential fold. A defect, or a program that breaks its laws."""
+    """An answer differs from that of the sequential fold: a defect, or a program that breaks its laws."""
 
 
 class Rows(NamedTuple):
-    """What Spark made of the events: the JSON of each output by its id, and the ledger."""
+    """The answer of Spark: the JSON of each output by its id, and the ledger."""
 
     outputs: dict[str, str]
     ledger: Ledger
@@ -72,7 +72,7 @@ def show(
     except Stopped as stopped:
         _leave("stopped", 128 + stopped.number)
     for output in answer.outputs:
-        print(line(output.event.time, output.value))  # noqa: T201 - this is what it is for
+        print(line(output.event.time, output.value))  # noqa: T201 - printing is its purpose
     print(answer.ledger)  # noqa: T201
     if asked.master is not None:
         print(f"the same on Spark: {len(answer.outputs)} outputs, row by row")  # noqa: T201
@@ -131,7 +131,7 @@ def stream_on_spark(
     def take(frame: Any, _: int) -> None:
         found = frame.collect()
         outputs.extend(row for row in found if row.kind == "output")
-        # Each batch counts everything since the start.
+        # The ledger of a batch counts all events since the start.
         ledger[:] = [row for row in found if row.kind == "ledger"] or ledger
 
     with TemporaryDirectory(prefix="anabranch-demo-") as folder:
@@ -156,7 +156,7 @@ def _read_rows(rows: Sequence[Any]) -> Rows:
 
 
 def compare(answer: Answer, rows: Rows) -> None:
-    """Refuse rows that are not the answer, each output by its id."""
+    """Raise `DifferenceError` if the rows differ from the answer in an output or in the ledger."""
     from anabranch.microbatch.exchange.result_rows import encode_json
 
     expected = {_identify(output): encode_json(output.value) for output in answer.outputs}
@@ -165,7 +165,7 @@ def compare(answer: Answer, rows: Rows) -> None:
     ids = sorted(expected.keys() | rows.outputs.keys())
     place = next((name for name in ids if expected.get(name) != rows.outputs.get(name)), None)
     raise DifferenceError(
-        "Spark's answer is not that of the sequential fold",
+        "Spark's answer differs from that of the sequential fold",
         where="the ledger" if place is None else f"output {place}",
         expected=str(answer.ledger) if place is None else expected.get(place, "no output"),
         got=str(rows.ledger) if place is None else rows.outputs.get(place, "no output"),

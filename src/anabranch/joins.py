@@ -1,4 +1,4 @@
-"""Joins of event types on time, and look-ups in a table that is itself a stream."""
+"""Time-based joins of event types, and lookups in tables that change over time."""
 
 from anabranch.query.asof_joins import asof_join
 from anabranch.query.band_joins import band_join

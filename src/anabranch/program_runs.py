@@ -1,4 +1,4 @@
-"""One call that runs a program: on a list of events or on files, in this process or on Spark."""
+"""The function `run`: run a program on a list of events or on files, in this process or on Spark."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from anabranch.spark.sinks.results import Result
 
 INPUT = "input"
-"""The channel of plain events, which name none."""
+"""The channel of plain events."""
 
 
 @overload
@@ -65,11 +65,11 @@ def run(
 
     `sources` is a list of events, or one or more sources such as `Files`. Events are plain (`Txn(1, "ann", 5)`, all
     of one channel, in the order of the list), or an `Event` each, with its channel; `channels` declares the
-    channels of a list. The input is taken as it is now. It has an end, after which nothing is pending, unless
-    `ended=False`. A run continues from the `start` that another one has left: `answer.snapshot()`.
+    channels of a list. The run reads the input that exists now. The input counts as ended, so that nothing
+    stays pending, unless `ended=False`. With `start=answer.snapshot()` a run continues from an earlier one.
 
-    Without `spark` the program runs in this process, one event after the other: that is the reference, which
-    every other runtime agrees with. With `spark=session` it is `anabranch.spark.run`, with its options.
+    Without `spark` the program runs in this process, one event after the other: this run is the reference
+    for every other runtime. With `spark=session` it is `anabranch.spark.run`, with its options.
     """
     if spark is not None:
         from anabranch.spark.runs import run as run_on_spark
@@ -77,7 +77,7 @@ def run(
         _refuse_channels(channels)
         if start is not None or not ended:
             raise InputError(
-                "`start` and `ended` are of a run without Spark",
+                "`start` and `ended` apply to a run without Spark",
                 expected="restore_savepoint(…) and Files(…, ended=…) of anabranch.spark",
                 got="start=" if start is not None else "ended=False",
             )
@@ -85,7 +85,7 @@ def run(
     if options:
         raise InputError(
             f"{next(iter(options))} is an option of a run on Spark",
-            expected="spark=session beside it",
+            expected="it together with spark=session",
             got="no session",
         )
     taken = [sources] if isinstance(sources, Source) else list(sources)
@@ -98,7 +98,7 @@ def run(
 
 
 def list_items(program: Program, events: Iterable[Any]) -> list[Item]:
-    """Return events as items; plain ones are of one channel, numbered in the order of the list."""
+    """Return events as items; plain events get one channel, and numbers in the order of the list."""
     items: list[Item] = []
     for place, event in enumerate(events):
         if isinstance(event, Event | Heartbeat | Malformed):
@@ -134,7 +134,7 @@ def _read_files(program: Program, sources: Sequence[Source]) -> tuple[list[Item]
 def _refuse_channels(channels: Sequence[Channel]) -> None:
     if channels:
         raise InputError(
-            "channels are declared beside sources",
+            "channels= is given together with sources",
             expected="channels= only for a list of events; a source declares its own",
             got=", ".join(channel.name for channel in channels),
         )

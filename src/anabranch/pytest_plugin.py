@@ -1,8 +1,8 @@
 """A plugin for pytest: the fixtures `program` and `check_program`.
 
-`@pytest.mark.program("rooms.py")` names the program of a test, a class or a module, as the command line does;
+`@pytest.mark.program("rooms.py")` names the program of a test, a class or a module, as on the command line;
 the setting `anabranch_program` names that of a project. `--anabranch-on reference,simulated,spark` and
-`--anabranch-seed 7` say where `check_program` runs it.
+`--anabranch-seed 7` set the runtimes and the first seed of `check_program`.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--anabranch-on",
         default="reference,speculative,simulated",
-        help="Runtimes of check_program, with commas between (default: all but spark).",
+        help="Runtimes of check_program, separated by commas (default: all except spark).",
     )
     group.addoption(
         "--anabranch-seed", type=int, default=0, help="First seed of check_program (default 0)."
     )
-    parser.addini("anabranch_program", "The program of the tests: FILE.py or FILE.py:NAME.")
+    parser.addini("anabranch_program", "Program of the tests: FILE.py or FILE.py:NAME.")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -49,7 +49,7 @@ def program(request: pytest.FixtureRequest) -> Program:
     target = target or request.config.getini("anabranch_program")
     if not target:
         raise InputError(
-            "the fixture `program` does not know which program",
+            "the fixture `program` has no program",
             where=request.node.nodeid,
             expected='@pytest.mark.program("rooms.py"), or anabranch_program in the settings of pytest',
             got="neither",
@@ -73,9 +73,9 @@ def check_program(request: pytest.FixtureRequest, program: Program) -> Callable[
 
 @cache
 def _load(target: str, root: str) -> Program:
-    """Return a program by its target; a path is taken from where the tests are configured.
+    """Return a program by its target; a path is relative to the root of the tests.
 
-    If a test has imported the file, its module is taken: its event types have to be those of the program.
+    If a test has imported the file, that module is used, so that its event types are those of the program.
     """
     path, _, name = target.partition(":")
     place = Path(root, path)

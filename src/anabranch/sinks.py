@@ -1,4 +1,4 @@
-"""Where the results of a run on Spark go. The names come from `anabranch.spark` when they are first used."""
+"""Sinks for the results of a run on Spark. Names are imported from `anabranch.spark` on first use."""
 
 from __future__ import annotations
 

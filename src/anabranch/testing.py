@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 __all__ = ["RUNTIMES", "DifferenceError", "Runtime", "check"]
 
 Runtime = Literal["reference", "speculative", "simulated", "spark"]
-"""Where a program runs: one event after the other; at once, with retractions; as a plan under random
-schedules with crashes; on Spark."""
+"""A runtime: one event after the other; speculative, with retractions; a plan under random schedules with
+crashes; Spark."""
 
 RUNTIMES: tuple[Runtime, ...] = get_args(Runtime)
-"""All runtimes that `check` knows."""
+"""All runtimes of `check`."""
 
 HERE: tuple[Runtime, ...] = ("reference", "speculative", "simulated")
-"""Those that need no Spark."""
+"""The runtimes that need no Spark."""
 
 
 def check(  # noqa: PLR0913 - what may differ between runs, each by its name
@@ -46,12 +46,12 @@ def check(  # noqa: PLR0913 - what may differ between runs, each by its name
     shards: int = 3,
     spark: SparkSession | None = None,
 ) -> Answer:
-    """Run a program on events on every runtime that is asked for, and return the reference's answer.
+    """Run a program on events on every runtime in `on`, and return the reference's answer.
 
     `events` and `channels` are those of `anabranch.run`; the input has an end. `expected` are the values of the
-    outputs, in order. Each runtime but Spark runs `runs` times, with seeds from `seed` on: a seed decides in
-    which order channels take turns, where batches begin, and what crashes. Spark runs once, as a stream of
-    batches cut at random, in `spark` or a local session.
+    outputs, in order. Each runtime except Spark runs `runs` times, with seeds from `seed` on: a seed decides
+    how channels are interleaved, where batches begin, and when nodes crash. Spark runs once, as a stream of
+    random batches, in `spark` or a local session.
 
     Raises `DifferenceError`, an `AssertionError`, with the first output that differs and the seed.
     """
@@ -67,7 +67,7 @@ def check(  # noqa: PLR0913 - what may differ between runs, each by its name
 
 
 class _Trial:
-    """An input of a program, and the answer that each runtime has to give."""
+    """A program, its input, and the answer that each runtime must give."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class _Trial:
         self.seed, self.seeds = seed, range(seed, seed + runs)
 
     def run(self, runtime: Runtime) -> None:
-        """Run on one runtime; raise if it gives another answer."""
+        """Run on one runtime; raise `DifferenceError` if its answer differs."""
         known: dict[Runtime, Callable[[], None]] = {
             "reference": self._run_reference,
             "speculative": self._run_speculative,
@@ -95,7 +95,7 @@ class _Trial:
         known[runtime]()
 
     def _run_reference(self) -> None:
-        """Let channels take turns in other orders: the answer does not depend on them."""
+        """Run the reference with other interleavings of channels: the answer must not depend on them."""
         for seed in self.seeds:
             arrival = interleave(random.Random(seed), self.items)
             self._compare("reference", seed, fold(self.program, arrival, self.channels))
@@ -120,7 +120,7 @@ class _Trial:
             _, mismatch = trial.verify(seed)
             if mismatch is not None:
                 raise DifferenceError(
-                    f"{self.program.name} gives another answer when it is simulated",
+                    f"{self.program.name} gives another answer in simulation",
                     where=f"plan {mismatch.plan!r}, seed={seed}",
                     expected="the answer of the reference",
                     got=mismatch.reason,
@@ -147,12 +147,12 @@ class _Trial:
         outputs = "no output", "no output"
         if place is not None:
             outputs = _describe(expected.get(place)), _describe(got.get(place))
-        wanted, came = ledgers if place is None else outputs
+        wanted, other = ledgers if place is None else outputs
         raise DifferenceError(
             f"{self.program.name} gives another answer on the runtime {runtime!r}",
             where=f"seed={seed}, {'the ledger' if place is None else f'output {place}'}",
             expected=wanted,
-            got=came,
+            got=other,
             cure="anabranch check finds a law that the program breaks",
         )
 
@@ -168,7 +168,7 @@ def interleave(rng: random.Random, items: Sequence[Item]) -> list[Item]:
 
 
 def _number(items: list[Item]) -> list[Item]:
-    """Give numbers to the items of channels that have no sequence, in the order in which they came."""
+    """Return the items, with numbers for channels without `seq`, in the order of arrival."""
     numbered = {item.channel for item in items if item.seq is not None}
     counts: dict[str, int] = {}
     found: list[Item] = []
@@ -194,7 +194,7 @@ def _compare_values(program: Program, expected: list[Any], got: list[Any]) -> No
     pairs = zip(expected, got, strict=False)
     shorter = min(len(expected), len(got))
     place = next((n for n, (a, b) in enumerate(pairs) if a != b), shorter)
-    wanted, came = (
+    wanted, other = (
         repr(values[place]) if place < len(values) else f"no output {place}"
         for values in (expected, got)
     )
@@ -202,7 +202,7 @@ def _compare_values(program: Program, expected: list[Any], got: list[Any]) -> No
         f"{program.name} gives other outputs than expected",
         where=f"output {place} of {len(got)}",
         expected=wanted,
-        got=came,
+        got=other,
         cure="correct the program, or what the test expects",
     )
 
@@ -210,7 +210,7 @@ def _compare_values(program: Program, expected: list[Any], got: list[Any]) -> No
 def _check_arguments(on: Sequence[Runtime], runs: int, shards: int) -> None:
     if isinstance(on, str) or not {*on} <= {*RUNTIMES}:
         raise InputError(
-            "the runtimes of a check are not known",
+            "a runtime of a check is unknown",
             expected=f"on=[…], some of {', '.join(map(repr, RUNTIMES))}",
             got=repr(on),
         )

@@ -1,4 +1,4 @@
-"""Windows and triggers: what events are grouped by, when results are emitted, and `aggregate` over both."""
+"""Windows, triggers, and `aggregate`, which builds a program from both."""
 
 from anabranch.eventtime.windows.calendar_windows import Calendar
 from anabranch.eventtime.windows.panes import Fold, Windowing

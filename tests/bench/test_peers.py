@@ -146,7 +146,7 @@ def test_what_is_missing_wrong_or_said_twice_is_found():
         "1 of 2 rows are wrong, the first is (2,): (21,) instead of (20,)"
     )
     twice = {"time": [1, 2, 2], "total": [10, 20, 20]}
-    assert find_difference("barrier", right, twice) == "1 rows are said twice"
+    assert find_difference("barrier", right, twice) == "1 rows are repeated"
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -189,7 +189,7 @@ anabranch.model.values.fields.Unfit: expected a Struct
 pyspark.errors.exceptions.captured.PythonException: An exception was thrown from the worker:
 """
     assert find_cause(log) == "anabranch.model.values.fields.Unfit: expected a Struct"
-    assert find_cause("") == "it said nothing"
+    assert find_cause("") == "its log is empty"
 
 
 def test_the_last_figures_of_a_run_that_was_cut_off_are_kept():

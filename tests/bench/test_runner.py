@@ -12,7 +12,7 @@ def test_benches_are_listed_with_their_questions_and_not_imported(tmp_path):
     (tmp_path / "results").mkdir()
     assert list_benches(tmp_path) == {
         "fold": "How fast is a fold?",
-        "mute": "(asks nothing: it has no docstring)",
+        "mute": "(no docstring)",
         "large": "How large?",
     }
 

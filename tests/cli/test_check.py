@@ -52,7 +52,7 @@ def test_without_a_prover_the_cases_still_count(capsys, monkeypatch):
     assert run_command(["check", MAX, *FEW, "--law", "C2"]) == 0
     out, _ = capsys.readouterr()
     assert "✓ kept" in out
-    assert "nothing proved: proofs need z3; pip install 'anabranch[proof]'" in out
+    assert "no proof: proofs need z3; pip install 'anabranch[proof]'" in out
 
 
 def test_a_broken_law_comes_with_its_smallest_case_and_the_seed(broken, capsys):
@@ -60,14 +60,14 @@ def test_a_broken_law_comes_with_its_smallest_case_and_the_seed(broken, capsys):
     out, _ = capsys.readouterr()
     assert "✗ broken: join_undoes_fork" in out
     assert "1 forked and joined again is 0" in out
-    assert f"see it again: anabranch check {broken} --seed 5 --cases 50" in out
+    assert f"reproduce: anabranch check {broken} --seed 5 --cases 50" in out
 
 
 def test_the_printed_case_runs_and_fails(broken, tmp_path, capsys):
     assert run_command(["check", broken, *FEW, "--no-proof"]) == 1
     printed = capsys.readouterr().out.split("The smallest case, to run:\n")[1]
     code = "\n".join(
-        line.removeprefix("    ") for line in printed.split("\nsee it again")[0].splitlines()
+        line.removeprefix("    ") for line in printed.split("\nreproduce")[0].splitlines()
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ran.returncode == 1

@@ -55,13 +55,11 @@ def test_two_dependent_outputs_may_not(rows, write, capsys):
     out, _ = capsys.readouterr()
     assert "different" in out
     assert "\x1b" not in out
-    expected, came = (
-        line for line in out.splitlines() if line.startswith(("  expected", "  came"))
-    )
+    expected, got = (line for line in out.splitlines() if line.startswith(("  expected", "  got")))
     assert '"value": ["rule", 7]' in expected
     assert "a.jsonl, 1:" in expected
-    assert '"value": ["txn", 7]' in came
-    assert "b.jsonl, 1:" in came
+    assert '"value": ["txn", 7]' in got
+    assert "b.jsonl, 1:" in got
 
 
 def test_a_missing_output_is_named(rows, write, capsys):
@@ -93,7 +91,7 @@ def test_parquet_and_json_lines_compare(rows, write, tmp_path, capsys):
     [
         (["--ordered", "--unordered"], "the order is given twice"),
         (["--key", "nope"], "an output has no field 'nope'"),
-        (["--target", "examples/page_view.py"], "does not tell the event of page_view"),
+        (["--target", "examples/page_view.py"], "does not name the event of page_view"),
     ],
 )
 def test_an_order_that_does_not_fit_is_refused(rows, write, flags, message, capsys):
@@ -113,4 +111,4 @@ def test_a_folder_is_refused_by_its_name(tmp_path, capsys):
     file = tmp_path / "a.jsonl"
     file.write_text("")
     assert run_command(["diff", str(file), str(tmp_path)]) == 2
-    assert "is a folder, and two files are compared" in capsys.readouterr().err
+    assert "is a folder, and diff compares two files" in capsys.readouterr().err

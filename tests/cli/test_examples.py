@@ -31,7 +31,7 @@ def test_a_copy_runs_and_is_not_overwritten(tmp_path, capsys):
     assert run_command(["run", str(copied)]) == 0
     copied.write_text("mine")
     assert run_command(["examples", "copy", "fraud", str(tmp_path)]) == 2
-    assert "is already there" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     assert copied.read_text() == "mine"
     assert run_command(["examples", "copy", "fraud", str(tmp_path), "--force"]) == 0
     assert copied.read_text() == Path("examples/fraud.py").read_text()
@@ -42,7 +42,7 @@ def test_a_copy_runs_and_is_not_overwritten(tmp_path, capsys):
     [
         (["show", "nope"], "there is no example 'nope'"),
         (["copy", "fraud", "no/such/folder/x.py"], "no folder no/such/folder"),
-        (["copy", "fraud", "nowhere"], "is no place for an example"),
+        (["copy", "fraud", "nowhere"], "an example can't be copied to"),
         (["shw", "fraud"], "shw"),
     ],
 )

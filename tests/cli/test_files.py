@@ -265,7 +265,7 @@ def test_outputs_of_any_kind_survive_parquet(tmp_path):
     ("name", "content", "reason"),
     [
         ("gone.jsonl", None, "there is no file"),
-        ("rows.txt", "x", "does not say what is in the file"),
+        ("rows.txt", "x", "does not show the format of the file"),
         ("rows.parquet", "not parquet", "is not a Parquet file"),
     ],
 )

@@ -97,7 +97,7 @@ def test_a_followed_folder_takes_new_files_until_it_is_stopped(project):
 def test_what_is_no_name_is_refused(name, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert run_command(["new", name]) == 2
-    assert "is not a name of a project" in capsys.readouterr().err
+    assert "is not a valid project name" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 

@@ -42,7 +42,7 @@ def events(tmp_path):
         {"type": "Temp", "time": 9, "degrees": 50, "channel": "t"},
         {"type": "Temp", "time": 2, "degrees": 20, "channel": "t"},
         {"type": "Temp", "time": 9, "degrees": 0, "channel": "t"},
-        {"type": "Temp", "time": 9, "degrees": "hot_keys", "channel": "t"},
+        {"type": "Temp", "time": 9, "degrees": "hot", "channel": "t"},
         {"type": "Report", "time": 7, "channel": "r"},
     ]
     file = tmp_path / "events.jsonl"
@@ -133,7 +133,7 @@ def test_only_a_page_of_outputs_is_shown(program, tmp_path, capsys):
     file = tmp_path / "r.jsonl"
     file.write_text("".join(f'{{"type": "Report", "time": {n}}}\n' for n in range(1234)))
     assert run_command(["run", program, "--input", str(file)]) == 0
-    assert "… and 1,214 more; --output FILE keeps them all" in capsys.readouterr().out
+    assert "… and 1,214 more; --output FILE writes all of them" in capsys.readouterr().out
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def test_a_speculative_run_shows_what_was_taken_back_and_how_much(program, disor
     out, _ = capsys.readouterr()
     assert [line.split() for line in out.splitlines()[2:5]] == [
         ["emitted", "6", "Report", "Report", "2"],
-        ["taken", "back", "6", "Report", "Report", "2"],
+        ["retracted", "6", "Report", "Report", "2"],
         ["emitted", "6", "Report", "Report", "10"],
     ]
     assert "amount    3 said for 1 that stand, 200.0% extra" in out
@@ -195,7 +195,10 @@ def test_a_settled_run_has_no_ops(program, disorder, capsys):
         (["run", BARRIER, "--output", "no/such/folder/x.jsonl"], "there is no folder for"),
         (["run", BARRIER, "--lateness", "soon"], "soon"),
         (["run", BARRIER, "--lateness", "-1"], "not a distance in time"),
-        (["run", BARRIER, "--lateness", "3", "--strict"], "strict and late at once"),
+        (
+            ["run", BARRIER, "--lateness", "3", "--unique-times"],
+            "have unique times and be late at once",
+        ),
         (["run", BARRIER, "--wrong"], "Unknown option"),
         (["run", BARRIER, "--json", "--output", "-"], "both write to standard output"),
         (["rnu", BARRIER], "rnu"),
@@ -233,7 +236,7 @@ def test_events_that_are_no_events_are_refused(tmp_path, capsys):
     file = tmp_path / "mixed.py"
     file.write_text(PROGRAM + "from anabranch import Event\nevents = [Event(Temp(1, 2)), 7]\n")
     assert run_command(["run", str(file)]) == 2
-    assert "`events` holds something that no channel brings" in capsys.readouterr().err
+    assert "`events` contains a value that is not an event" in capsys.readouterr().err
 
 
 def test_a_module_of_the_working_folder_can_be_named(tmp_path, monkeypatch, capsys):
@@ -315,7 +318,7 @@ def test_too_many_rejected_are_one_document_with_the_error(program, events, caps
         (["--spark", "--input", "gone"], "there is no file 'gone'"),
         (["--input", "examples", "--output", "examples/x.jsonl"], "lies in the input folder"),
         (["--spark", "--input", "examples", "--output", "examples"], "lies in the input folder"),
-        (["--columnar", "never"], "--columnar is for Spark"),
+        (["--columnar", "never"], "--columnar needs Spark"),
     ],
 )
 def test_a_path_that_can_not_be_used_has_its_own_words(arguments, message, capsys):

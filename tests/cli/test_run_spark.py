@@ -83,7 +83,7 @@ def test_differential_files_give_the_answer_of_the_reference(spark, tmp_path, ca
         "way": "forked", "shards": 2, "reasons": ["in parallel, from zero: Temp; at the root: Report"],
     }  # fmt: skip
     assert run_command([*command, *MASTER, "--output", folder]) == 2
-    assert "already holds the batches of a run" in capsys.readouterr().err
+    assert "already has the batches of a run" in capsys.readouterr().err
 
 
 @pytest.mark.spark
@@ -93,10 +93,10 @@ def test_a_folder_is_followed_and_taken_up_again(spark, tmp_path, capsys):
     write_stream(channel, STREAM[:1])
     assert run_command([*command, *MASTER]) == 0
     first = capsys.readouterr().out
-    assert "The program said nothing." in first
+    assert "The program emitted nothing." in first
     assert "ledger    3 in = 3 pending" in first
     assert "  a          -2   holds back 3 pending" in first
-    assert "wired     keyed, 2 shards" in first
+    assert "layout    keyed, 2 shards" in first
     write_stream(channel, [*STREAM, [("Inc", 30, 1, "a", 4), ("Read", 30, 1, "reads", 2)]])
     assert run_command([*command, *MASTER, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
@@ -147,7 +147,7 @@ def test_a_folder_with_bad_lines_warns_and_with_too_many_stops(spark, tmp_path, 
     emitted = capsys.readouterr()
     assert "ledger    8 in = " in emitted.out
     assert "too many events are rejected: 2 of 8" in emitted.err
-    assert "look at --output DIR, which keeps them all" in emitted.err
+    assert "look at --output DIR, which has all of them" in emitted.err
 
     kept = [*command, "--output", str(folder), "--most-rejected"]
     assert run_command([*kept, "1"]) == 1
@@ -170,19 +170,19 @@ def test_an_event_that_is_too_large_is_rejected_with_its_size(spark, tmp_path, c
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([BARRIER, "--shards", "4"], "--shards is for Spark"),
-        ([BARRIER, "--checkpoint", "x"], "--checkpoint is for Spark"),
+        ([BARRIER, "--shards", "4"], "--shards needs Spark"),
+        ([BARRIER, "--checkpoint", "x"], "--checkpoint needs Spark"),
         ([BARRIER, "--spark", "--shards", "0"], "--shards is not a number of shards"),
         ([BARRIER, "--spark", "--files-per-batch", "0"], "not a number of files"),
         ([BARRIER, "--spark", "--output", "-"], "on Spark, outputs go to a folder"),
         ([BARRIER, "--spark", "--output", "README.md"], "the file 'README.md'"),
-        ([BARRIER, "--spark", "--unbounded"], "on Spark, files end and a folder does not"),
-        ([BARRIER, "--spark", "--checkpoint", "x"], "--checkpoint is for a stream"),
-        ([BARRIER, "--spark", "--input", "docs", "--input", "x.jsonl"], "followed alone"),
+        ([BARRIER, "--spark", "--unbounded"], "--unbounded does not apply to Spark"),
+        ([BARRIER, "--spark", "--checkpoint", "x"], "--checkpoint needs a stream"),
+        ([BARRIER, "--spark", "--input", "docs", "--input", "x.jsonl"], "must be the only input"),
         ([BARRIER, "--spark", "--input", "gone.jsonl"], "there is no file 'gone.jsonl'"),
         ([BARRIER, "--master", "loacl[2]"], "'loacl[2]' is not a Spark master"),
         ([BARRIER, "--master", "spark://127.0.0.1:1"], "no Spark master answers at"),
-        ([BARRIER, "--max-record-bytes", "9"], "--max-record-bytes is for Spark"),
+        ([BARRIER, "--max-record-bytes", "9"], "--max-record-bytes needs Spark"),
         ([BARRIER, "--spark", "--max-record-bytes", "0"], "not a number of bytes"),
         ([BARRIER, "--spark", "--most-rejected", "some"], "neither a number of events nor a share"),
     ],
@@ -196,8 +196,8 @@ def test_a_wrong_call_is_refused_before_spark_starts(arguments, message, capsys)
     ("files", "message"),
     [
         ({}, "there are no files in"),
-        ({"a.jsonl": "", "b.csv": ""}, "files of one input are of one format"),
-        ({"a.what": ""}, "does not say what is in the file"),
+        ({"a.jsonl": "", "b.csv": ""}, "the files of an input have different formats"),
+        ({"a.what": ""}, "does not show the format of the file"),
     ],
 )
 def test_a_folder_that_can_not_be_followed_is_refused(files, message, tmp_path, capsys):
@@ -212,7 +212,7 @@ def test_outputs_of_another_checkpoint_are_not_mistaken_for_replays(tmp_path, ca
     write_stream(tmp_path / "in", STREAM)
     flags = ["--input", str(tmp_path / "in"), "--output", str(tmp_path / "emitted")]
     assert run_command(["run", KEYS, "--spark", *flags]) == 2
-    assert "holds the batches of a run with another checkpoint" in capsys.readouterr().err
+    assert "has the batches of a run with another checkpoint" in capsys.readouterr().err
 
 
 def test_without_pyspark_the_command_says_what_to_install(monkeypatch, capsys):

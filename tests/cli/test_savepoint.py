@@ -138,7 +138,7 @@ def test_savepoints_are_listed(place, capsys):
 
 
 def test_a_folder_without_savepoints_says_so(place, capsys):
-    assert call(capsys, "savepoint", "list", ".") == "There are no savepoints here.\n"
+    assert call(capsys, "savepoint", "list", ".") == "No savepoints found.\n"
     assert "there is no folder savepoints" in call(capsys, "savepoint", code=2)
 
 
@@ -169,7 +169,7 @@ def test_every_damaged_file_is_named(place, capsys):
     make(capsys, "savepoints/one")
     make(capsys, "savepoints/two")
     good = call(capsys, "savepoint", "verify", "savepoints/one", "savepoints/two")
-    assert [line.rpartition(", ")[2] for line in good.splitlines()] == ["as made", "as made"]
+    assert [line.rpartition(", ")[2] for line in good.splitlines()] == ["unchanged", "unchanged"]
     (place / "savepoints/two/state/part-00000.parquet").unlink()
     (place / "savepoints/two/extra").touch()
     out = call(capsys, "savepoint", "verify", "savepoints/one", "savepoints/two", code=1)

@@ -79,12 +79,12 @@ def test_a_join_that_raises_is_a_disagreement(tmp_path, capsys):
 def test_one_seed_tells_its_story(capsys):
     assert run_command(["simulate", BARRIER, "--seed", "7", "--plan", "by stream"]) == 0
     out, _ = capsys.readouterr()
-    assert "node 0 says 51 on Barrier(time=16)" in out
+    assert "node 0 emits 51 on Barrier(time=16)" in out
     assert "agrees with the sequential answer" in out
     assert run_command(["simulate", BARRIER, "--seed", "7", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["seed"] == 7
-    assert any("says 51" in line for line in document["plans"][1]["trace"])
+    assert any("emits 51" in line for line in document["plans"][1]["trace"])
 
 
 def test_a_program_without_plans_gets_some_from_its_events(tmp_path, capsys):
@@ -98,7 +98,7 @@ def test_a_program_without_plans_gets_some_from_its_events(tmp_path, capsys):
     ]  # fmt: skip
     assert plans[1]["joins"] > 0
     assert run_command(["simulate", str(file), "--seeds", "20"]) == 0
-    assert "these follow from its events" in capsys.readouterr().out
+    assert "derived from the program's events" in capsys.readouterr().out
 
 
 def test_events_of_a_file_can_be_simulated(tmp_path, capsys):

@@ -78,7 +78,7 @@ def test_the_table_says_how_far_each_channel_has_come_and_by_which_rule(program,
 
 def test_a_channel_that_brought_nothing_is_named(program, tmp_path, capsys):
     text = (
-        PROGRAM + "events = [Temp(1, 5), Temp(9, 5)]\nsources = [Channel('input'), Channel('b')]\n"
+        PROGRAM + "events = [Temp(1, 5), Temp(9, 5)]\nchannels = [Channel('input'), Channel('b')]\n"
     )
     (tmp_path / "two.py").write_text(text)
     assert run_command(["watermark", str(tmp_path / "two.py")]) == 0
@@ -157,7 +157,7 @@ def test_a_folder_that_a_run_publishes_into_says_it_too(tmp_path, capsys):
         out = capsys.readouterr().out
         assert read_table(out) == [
             "a 9 4 lateness 4 4 batch 2 holds back: silent since batch 2",
-            "c 1 4 in order 0 batch 7 idle: silent for 61.5 s, not waited for",
+            "c 1 4 in order 0 batch 7 idle: no events for 61.5 s, not waited for",
             "b 30 29 in order 0 batch 7",
         ]
         assert out.splitlines()[-1] == (
@@ -174,9 +174,9 @@ def test_a_folder_that_a_run_publishes_into_says_it_too(tmp_path, capsys):
     [
         ([], "requires an argument"),
         (["gone.py"], "there is no file 'gone.py'"),
-        (["examples"], "'examples' holds no batches of a run"),
-        (["examples", "--suggest"], "--suggest is for a program and its input"),
-        (["examples", "--lateness", "5"], "--lateness is for a program and its input"),
+        (["examples"], "'examples' has no batches of a run"),
+        (["examples", "--suggest"], "--suggest applies to a program and its input"),
+        (["examples", "--lateness", "5"], "--lateness applies to a program and its input"),
         (["examples/fraud.py", "--input", "gone.jsonl"], "there is no file 'gone.jsonl'"),
         (["examples/fraud.py", "--lateness", "100%"], "a confidence is not a share of events"),
         (["examples/fraud.py", "--lateness", "much"], "nor a share of events"),
@@ -193,15 +193,15 @@ def test_a_wrong_call_says_why_and_ends_with_2(arguments, message, capsys):
 def test_a_checkpoint_that_lies_elsewhere_can_not_say_it(tmp_path, capsys):
     (tmp_path / "state" / "offsets").mkdir(parents=True)
     assert run_command(["watermark", str(tmp_path / "state")]) == 2
-    assert "name the output folder of the run" in capsys.readouterr().err
+    assert "give the output folder of the run" in capsys.readouterr().err
 
 
 def test_an_idle_timeout_is_for_a_stream_on_spark(program, inputs, capsys):
     command = ["run", program, *inputs, "--idle-after-s", "5"]
     assert run_command(command) == 2
-    assert "--idle-after-s is for Spark" in capsys.readouterr().err
+    assert "--idle-after-s needs Spark" in capsys.readouterr().err
     assert run_command([*command, "--master", "local[1]"]) == 2
-    assert "--idle-after-s is for a stream that goes on" in capsys.readouterr().err
+    assert "--idle-after-s needs a stream" in capsys.readouterr().err
 
 
 def test_explain_says_that_an_estimated_channel_takes_the_row_path(program, capsys):

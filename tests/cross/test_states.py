@@ -42,8 +42,8 @@ WINDOWS = ("tumbling", "sliding", "sessions")
 OTHERS = [layout for layout in LAYOUTS if layout not in WINDOWS]
 
 NO_ZERO = "forked: the state has no fork, join and zero to fold deltas from"
-NO_START = "windows start from nothing, and a fold has a start of its own"
-NOTHING = "windows start from nothing, and a fold has no zero"
+NO_START = "windows start empty, and a fold has its own start"
+NOTHING = "windows start empty, and a fold has no zero"
 NO_JOIN = "windows that merge need a fold that can join"
 ONE_VALUE = "can't be fed with one value"
 IN_ORDER = ("ListOf", "Value", "Limited")

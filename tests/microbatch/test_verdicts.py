@@ -318,7 +318,7 @@ def test_a_frame_gives_the_verdicts_of_the_reference_in_any_zone(spark):
         for t, m, s, n in zip(times, maps, channels, seqs, strict=True)
     ]
     answer = run(visits, end_channels(items, [Channel("a")]), [Channel("a")])
-    schema = "time long, at timestamp, local timestamp_ntz, event types map<string, int>, channel string, seq long"
+    schema = "time long, at timestamp, local timestamp_ntz, event_types map<string, int>, channel string, seq long"
     rows = [(t, noon, noon.replace(tzinfo=None), m, s, n)
             for t, m, s, n in zip(times, maps, channels, seqs, strict=True)]  # fmt: skip
     zone = spark.conf.get("spark.sql.session.timeZone")

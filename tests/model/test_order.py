@@ -114,6 +114,6 @@ def test_a_bound_lies_after_every_event_at_its_time_and_before_every_later_one(e
     assert (program.order(event) < bound_after(time)) == (event.time <= time)
 
 
-@pytest.mark.parametrize("type", [Value, Barrier])
+@pytest.mark.parametrize("event_type", [Value, Barrier])
 def test_a_rank_is_a_place_in_the_rank(event_type):
     assert program.rank[program.ranks[event_type]] is event_type

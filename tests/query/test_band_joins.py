@@ -12,7 +12,7 @@ from anabranch import Event, Heartbeat
 from anabranch.eventtime.channels import end_channels
 from anabranch.plan.layouts import choose_layout
 from anabranch.query import Matched, band_join
-from anabranch.query.band_joins import Shelves
+from anabranch.query.band_joins import WaitingSides
 from anabranch.query.join_pairs import WaitingEvent
 from anabranch.reference.sequential import run
 from tests.query.oracles import HOWS, Click, Show, draw_items, fold, join_bands, rows_of
@@ -31,7 +31,7 @@ def join(low=0, high=0, lower=0, upper=0, **options):
 def test_oracle_all_pairs_and_when_each_is_said(items, how, band, interval):
     answer, lefts, rights = fold(join(*band, *interval, how=how), items)
     assert rows_of(answer) == join_bands(lefts, rights, how, *band, *interval)
-    assert answer.state == Shelves()
+    assert answer.state == WaitingSides()
 
 
 @pytest.mark.parametrize("how", HOWS)
@@ -53,7 +53,7 @@ def test_who_has_no_partner_is_said_when_the_watermark_shows_it():
     after = run(program, [*items, Heartbeat(15, "c", 1)])
     assert after.values == [Matched(show, None)]
     assert after.outputs[0].event.time == 15
-    assert after.state == Shelves()
+    assert after.state == WaitingSides()
 
 
 @pytest.mark.parametrize("how", HOWS)
@@ -74,7 +74,7 @@ def test_what_has_no_distance_is_said_at_once_and_not_kept(value):
     items = [Event(Bid(1, value), "b", 0), Event(Ask(1, value), "a", 0)]
     answer = run(program, [*items, Heartbeat(1, "b", 1), Heartbeat(1, "a", 1)])
     assert sorted(answer.values) == ["ask", "bid"]
-    assert answer.state == Shelves()
+    assert answer.state == WaitingSides()
 
 
 def test_one_partner_is_enough_for_many_that_can_not_be_told_apart():

@@ -80,19 +80,19 @@ def test_differential_timers_settle_as_the_fold_has_them_after_restarts(name):
     for seed in range(25):
         rng = random.Random(seed)
         items = end_channels(draw_events(rng, program, 25), channels)
-        deferred_outputs, arrival, rows = (
+        speculative_run, arrival, rows = (
             SpeculativeRun(program, channels),
             interleave(rng, items),
             [],
         )
         while arrival:
             size = rng.randint(1, 6)
-            rows += deferred_outputs.hear(arrival[:size]).emitted
+            rows += speculative_run.take(arrival[:size]).emitted
             del arrival[:size]
-            kept = codec.decode(codec.encode(deferred_outputs.speculation.dump()))
-            deferred_outputs.speculation = Speculation.load(program, kept)
+            kept = codec.decode(codec.encode(speculative_run.speculation.dump()))
+            speculative_run.speculation = Speculation.load(program, kept)
         expected = sequential.run(program, items, channels)
-        assert order_all(program, deferred_outputs.answer()) == order_all(program, expected), seed
+        assert order_all(program, speculative_run.answer()) == order_all(program, expected), seed
         timers = [row for row in rows if row.event.event_type is program.timers[0].event_type]
         taken_back += sum(row.op < 0 for row in timers)
         early += len(timers)
@@ -107,15 +107,15 @@ def test_differential_what_expires_or_is_shared_settles_as_the_fold_has_it(name)
     for seed in range(10):
         rng = random.Random(seed)
         items = end_channels(draw_events(rng, program, 25), channels)
-        deferred_outputs, arrival = SpeculativeRun(program, channels), interleave(rng, items)
+        speculative_run, arrival = SpeculativeRun(program, channels), interleave(rng, items)
         while arrival:
             size = rng.randint(1, 6)
-            taken_back += sum(row.op < 0 for row in deferred_outputs.hear(arrival[:size]).emitted)
+            taken_back += sum(row.op < 0 for row in speculative_run.take(arrival[:size]).emitted)
             del arrival[:size]
-            kept = codec.decode(codec.encode(deferred_outputs.speculation.dump()))
-            deferred_outputs.speculation = Speculation.load(program, kept)
+            kept = codec.decode(codec.encode(speculative_run.speculation.dump()))
+            speculative_run.speculation = Speculation.load(program, kept)
         expected = sequential.run(program, items, channels)
-        assert order_all(program, deferred_outputs.answer()) == order_all(program, expected), seed
+        assert order_all(program, speculative_run.answer()) == order_all(program, expected), seed
     assert taken_back
 
 
@@ -129,18 +129,18 @@ def test_differential_a_restart_after_every_batch_does_not_show(name, data):
     channels = data.draw(draw_channels([channel.name for channel in module.channels]))
     items = data.draw(draw_items(program, channels))
     rng = random.Random(data.draw(st.integers(0, 10**6)))
-    deferred_outputs = SpeculativeRun(program, channels, leaves)
+    speculative_run = SpeculativeRun(program, channels, leaves)
     arrival = interleave(rng, items)
     while arrival:
         size = rng.randint(1, 5)
-        deferred_outputs.hear(arrival[:size])
+        speculative_run.take(arrival[:size])
         del arrival[:size]
-        kept = codec.encode((deferred_outputs.speculation.dump(), deferred_outputs.barrier.dump()))
+        kept = codec.encode((speculative_run.speculation.dump(), speculative_run.barrier.dump()))
         data_kept, barrier = codec.decode(kept)
-        deferred_outputs.speculation = Speculation.load(program, data_kept, leaves)
-        deferred_outputs.barrier = Barrier(*barrier)
+        speculative_run.speculation = Speculation.load(program, data_kept, leaves)
+        speculative_run.barrier = Barrier(*barrier)
     expected = sequential.run(program, items, channels)
-    assert order_all(program, deferred_outputs.answer()) == order_all(program, expected)
+    assert order_all(program, speculative_run.answer()) == order_all(program, expected)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -85,7 +85,7 @@ def test_a_query_that_ends_without_a_report_fails_with_the_end_of_its_log(tmp_pa
     with child.launch(home) as started, pytest.raises(child.ChildError) as raised:
         stations.follow(view, started)
     assert str(raised.value) == (
-        "the query ended before its time\n"
+        "the query ended too early\n"
         "  expected: exit code 0\n"
         "  got:      1; the last line of its log: out of memory"
     )

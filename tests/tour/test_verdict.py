@@ -138,16 +138,16 @@ def test_published_rows_are_read_by_kind(tmp_path):
     from anabranch.tour import published_rows as published
 
     columns = {
-        "output": {"time": [7200, 3600], "value": ["[1,2,3]", "[4,5,6]"]},
+        "outputs": {"time": [7200, 3600], "value": ["[1,2,3]", "[4,5,6]"]},
         "late": {
             "channel": ["airport"],
             "seq": [9],
-            "reason": ["17 behind its channel's watermark"],
+            "distance": [17],
         },
         "rejected": {"channel": ["city"], "seq": [3]},
     }
     for kind, rows in columns.items():
-        folder = tmp_path / "batch=0" / f"kind={kind}"
+        folder = tmp_path / "batch=0" / kind
         folder.mkdir(parents=True)
         pq.write_table(pa.table(rows), folder / "part-0.parquet")
     (tmp_path / "batch=0" / "_ledger.json").write_text(

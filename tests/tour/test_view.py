@@ -28,7 +28,7 @@ STEP = Step(4, 5_001_400, 1.25, Ledger(25_070_000, 18_377_000, 8600, 4, 0, 6_684
 
 def test_a_batch_is_a_row_below_its_header():
     assert format_header().plain == (
-        "  batch     events     s   events/s   pending   late rejected  watermark  held by"
+        "  batch     events     s   events/s   pending   late rejected  watermark held by"
     )
     assert format_row(STEP).plain == (
         "      4  5,001,400   1.2  4,001,120 6,684,396  8,600        4  Wed 17:42 suburb"
@@ -67,11 +67,11 @@ def test_the_live_picture_fits_eighty_columns():
     file = io.StringIO()
     console = Console(file=file, width=80)
     hours = [Hour(HOUR_S, (99_999_999, 9_999_999, 999))]
-    view = LiveView(console, 7 * DAY_S, status="batch 5 is at work", steps=[STEP], hours=hours)
+    view = LiveView(console, 7 * DAY_S, status="batch 5 is running", steps=[STEP], hours=hours)
     console.print(view.draw())
     lines = [line.rstrip() for line in file.getvalue().splitlines()]
     assert len(lines) == 9, "no line was wrapped"
-    assert lines[-1].endswith("batch 5 is at work")
+    assert lines[-1].endswith("batch 5 is running")
 
 
 def test_rates_are_drawn_with_what_was_special_about_a_batch():
@@ -84,7 +84,7 @@ def test_rates_are_drawn_with_what_was_special_about_a_batch():
     flow = Flow(before=steps[:2], after=steps[2:], shares=Shares(2, (0.5, 0.5)))
     assert [line.plain for line in draw_rates(flow)] == [
         "    0       ▉                                     100 k  Spark starts",
-        "    1       ██████████████████                    2.0 M  900 k wait for a channel",
+        "    1       ██████████████████                    2.0 M  900 k pending events",
         "    2       ███▋                                  400 k  killed, restarted, repeated",
         "    3       ████████████████████████████████████  4.0 M",
     ]

@@ -1,4 +1,4 @@
-"""`anabranch check`: a program against its laws."""
+"""`anabranch check`: check that a program keeps its laws."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 CASES = 300
 
 _EVERYWHERE = "for all states"
-"""What a proof says when it supposes nothing; it needs no note."""
+"""The reason of a proof without assumptions; it is not printed."""
 
 _CURE = (
     "mend the function; if such events do not occur, define `strategies` beside the program, "
     "which gives check the events to try"
 )
-"""What to do about a function that always raises."""
+"""The cure for a function that always raises."""
 
 _STYLES = {
     "kept": ("✓ kept", "green"),
@@ -41,21 +41,27 @@ def check(
     target: Target,
     /,
     *,
-    cases: Annotated[int, Parameter(help=f"How many cases to try for each law; {CASES}.")] = CASES,
-    seed: Annotated[int, Parameter(help="Which cases: one seed, the same cases; 0.")] = 0,
+    cases: Annotated[
+        int, Parameter(help=f"Number of cases to try for each law (default {CASES}).")
+    ] = CASES,
+    seed: Annotated[
+        int, Parameter(help="Seed of the cases (default 0); a seed gives the same cases.")
+    ] = 0,
     law: Annotated[
         tuple[str, ...],
-        Parameter(consume_multiple=False, help="Only this law. May be given more than once."),
+        Parameter(
+            consume_multiple=False, help="Check only this law (default all). May be repeated."
+        ),
     ] = (),
     no_proof: Annotated[
-        bool, Parameter(help="Only try cases, even where a law could be proved for all.")
+        bool, Parameter(help="Only try cases; do not try to prove laws for all states.")
     ] = False,
     synthesise: Annotated[
-        bool, Parameter(help="Look for a fork and a join that keep the laws, and print them.")
+        bool, Parameter(help="Search for a fork and a join that keep the laws, and print them.")
     ] = False,
     json: Json = False,
 ) -> int:
-    """Look for a case that breaks a program's laws."""
+    """Check that a program keeps its laws, by proof or by generated cases."""
     screen = Screen(quiet=json)
     if cases < 1:
         raise InputError("--cases is not a number of cases", expected="1 or more", got=str(cases))
@@ -72,7 +78,7 @@ def check(
     else:
         _show(screen, program, report, target, names)
         if unproved:
-            screen.write(f"\nCases were tried and nothing proved: {unproved}", style="dim")
+            screen.write(f"\nTested with cases only; no proof: {unproved}", style="dim")
     return GOOD if report.ok else FOUND
 
 
@@ -107,7 +113,7 @@ def _check_laws(
 
 
 def _prove(screen: Screen, program: Program, report: Report) -> tuple[Report, str]:
-    """Return the report with what could be proved, and why nothing could be tried."""
+    """Return the report with its proofs, and the reason if the prover is not installed."""
     from anabranch.laws.proving.proof import attach, prove
 
     try:
@@ -122,7 +128,7 @@ def _show(
 ) -> None:
     several = len(program.state_types) > 1 or len(program.forks) > 1
     rows = [_row(result, several=several) for result in report.results]
-    screen.show_table(("law", "what it says", "verdict", ">cases"), rows)
+    screen.show_table(("law", "equation", "verdict", ">cases"), rows)
     _show_reasons(screen, report, several=several)
     for one in report.raising:
         _show_raising(screen, one)
@@ -130,28 +136,28 @@ def _show(
         if result.counterexample is not None:
             _show_case(screen, result, several=several)
     if report.ok:
-        screen.say(f"\n[green]{program.name} keeps its laws[/]; seed {report.seed}")
+        screen.print(f"\n[green]{program.name} keeps its laws[/]; seed {report.seed}")
     else:
         words = ["anabranch", "check", target, "--seed", str(report.seed)]
         words += ["--cases", str(report.cases)]
         words += [word for name in laws for word in ("--law", name)]
-        screen.write(f"\nsee it again: {shlex.join(words)}")
+        screen.write(f"\nreproduce: {shlex.join(words)}")
     if not program.forks:
         screen.write(
-            "\nThere is no fork and join, so one node does everything. To look for a pair:\n"
+            "\nThe program has no fork and join, so it runs on one node. To search for a pair:\n"
             f"  anabranch check {shlex.quote(target)} --synthesise"
         )
 
 
 def _show_reasons(screen: Screen, report: Report, *, several: bool) -> None:
-    """Say why laws were skipped, what a proof supposes, and where it stopped."""
+    """Print why laws were skipped, what a proof assumes, and where it stopped."""
     noted: dict[str, list[str]] = {}
     for result in report.results:
         if result.counterexample is None and result.reason not in ("", _EVERYWHERE):
             name = f"{result.law} ({result.subject})" if several else result.law
             noted.setdefault(result.reason, []).append(name)
     if noted:
-        screen.say()
+        screen.print()
     for reason, names in noted.items():
         about = ", ".join(names) if len(names) < 3 else f"{len(names)} of them"
         screen.write(f"{about}: {reason}", indent=2, style="dim")
@@ -187,7 +193,7 @@ def _show_case(screen: Screen, result: LawResult, *, several: bool) -> None:
 
 
 def _show_raising(screen: Screen, one: RaisingFunction) -> None:
-    """Print a function that always raises. No law can be broken by events that are all set aside."""
+    """Print a function that always raises: its events are all rejected, so they break no law."""
     screen.write(f"\n✗ raises: {one.function}", style="bold red")
     screen.write(
         f"it raised in each of {one.cases} cases, so a run would reject every such event", indent=2
@@ -207,7 +213,7 @@ def _show_raising(screen: Screen, one: RaisingFunction) -> None:
 def _synthesise(screen: Screen, program: Program, cases: int, seed: int) -> int:
     from anabranch.laws.synthesis.synthesis import synthesise
 
-    with screen.follow("looking for a fork and a join", cases) as progress:
+    with screen.follow("searching for a fork and a join", cases) as progress:
         found = synthesise(
             program,
             cases=cases,
@@ -226,11 +232,11 @@ def _synthesise(screen: Screen, program: Program, cases: int, seed: int) -> int:
             }
         )
     elif found.found:
-        screen.say(f"[green]found[/] a fork and a join for {program.name}, to paste into it:\n")
+        screen.print(f"[green]found[/] a fork and a join for {program.name}, to paste into it:\n")
         screen.show_code(found.code)
         screen.write(f"\n{found.reason}")
     else:
-        screen.say(f"[yellow]no fork and join found[/] for {program.name}, {found.tried:,} tried")
+        screen.print(f"[yellow]no fork and join found[/] for {program.name}, {found.tried:,} tried")
         screen.write(found.reason, indent=2)
         for result in found.report.results if found.report is not None else ():
             if result.counterexample is not None:

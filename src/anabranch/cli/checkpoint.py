@@ -1,4 +1,4 @@
-"""`anabranch checkpoint`: whether the files of a checkpoint are as the last batch left them."""
+"""`anabranch checkpoint`: compare the files of a checkpoint with the manifest of its last batch."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ from anabranch.cli.flags import Json
 from anabranch.cli.screen import FOUND, GOOD, Screen, count_things
 from anabranch.spark.checkpoint.integrity import IntegrityReport, verify_checkpoint
 
-app = App(name="checkpoint", help="Look at the checkpoint of a run on Spark.", help_epilogue="")
+app = App(name="checkpoint", help="Inspect the checkpoint of a run on Spark.", help_epilogue="")
 
 Place = Annotated[
     Path,
-    Parameter(help="The checkpoint of a run on Spark, or the --output folder that it lies in."),
+    Parameter(help="Checkpoint of a run on Spark, or the --output folder that contains it."),
 ]
 
 
 @app.command
 def verify(place: Place, /, *, json: Json = False) -> int:
-    """Say which files are truncated, changed, missing or extra. A query may run meanwhile."""
+    """List the files of a checkpoint that are truncated, changed, missing or extra.
+
+    The query may be running.
+    """
     screen = Screen(quiet=json)
     inner = place / "_checkpoint"
     report = verify_checkpoint(inner if inner.is_dir() else place)
@@ -35,18 +38,20 @@ def verify(place: Place, /, *, json: Json = False) -> int:
 def _show(screen: Screen, report: IntegrityReport) -> None:
     if report.is_damaged:
         rows = [(finding.file, finding.problem, finding.detail) for finding in report.findings]
-        screen.show_table(("file", "is", ""), rows)
+        screen.show_table(("file", "problem", ""), rows)
         screen.write("")
         screen.write(f"{count_things(len(rows), 'file')} of {report.checkpoint} damaged.")
-        screen.write("Put back a copy of it and of its output folder, or start anew with both new.")
+        screen.write(
+            "Restore a backup of the checkpoint and of its output folder, or start with new folders."
+        )
     elif report.batch is None:
         screen.write(
-            f"{report.checkpoint} has no manifest, so there is nothing to compare with. "
-            "The next start writes one."
+            f"{report.checkpoint} has no manifest to compare its files with. "
+            "The next start of the query writes one."
         )
     else:
         files = count_things(report.files, "file")
-        screen.write(f"{files} of {report.checkpoint}, as batch {report.batch} left them.")
+        screen.write(f"{files} of {report.checkpoint} unchanged since batch {report.batch}.")
 
 
 def _describe(report: IntegrityReport) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""`anabranch diff`: two files of outputs, compared up to the order that does not matter."""
+"""`anabranch diff`: compare two files of outputs, up to the order that does not matter."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from anabranch.reference.rows import STANDARD, read_rows
 
 
 class OutputRow(NamedTuple):
-    """A row of a file of outputs: its text, by which rows are compared, and what it depends by."""
+    """A row of a file of outputs: the text that is compared, and the event that decides its order."""
 
     text: str
     row: Mapping[str, Any]
@@ -33,7 +33,7 @@ class OutputRow(NamedTuple):
 
 
 class RowOrder(NamedTuple):
-    """Which rows must keep their order: a relation, its name, and buckets that speed it up."""
+    """Which rows must keep their order: a relation, its name, and buckets for a faster comparison."""
 
     name: str
     depends: Callable[[OutputRow, OutputRow], bool]
@@ -41,26 +41,28 @@ class RowOrder(NamedTuple):
 
 
 def diff(
-    left: Annotated[str, Parameter(help="A file of outputs: what is expected.")],
-    right: Annotated[str, Parameter(help="Another: what came.")],
+    left: Annotated[str, Parameter(help="File with the expected outputs (.jsonl or .parquet).")],
+    right: Annotated[str, Parameter(help="File with the outputs to compare.")],
     /,
     *,
     target: Annotated[
         str | None,
         Parameter(
-            help="Two outputs keep their order if the events that caused them depend on each "
-            "other in this program."
+            help="Program (file.py:name). Two outputs must keep their order if the events that caused "
+            "them depend on each other in this program."
         ),
     ] = None,
     key: Annotated[
         str | None,
-        Parameter(help="Outputs with an equal field keep their order: page, or event.page."),
+        Parameter(
+            help="Outputs with equal values of this field must keep their order, such as event.page."
+        ),
     ] = None,
     ordered: Annotated[
-        bool, Parameter(help="All outputs keep their order. The default, and the strictest.")
+        bool, Parameter(help="All outputs must keep their order (default).")
     ] = False,
     unordered: Annotated[
-        bool, Parameter(help="No order matters, only what and how often.")
+        bool, Parameter(help="Ignore the order; compare only the rows and their counts.")
     ] = False,
     json: Json = False,
 ) -> int:
@@ -73,10 +75,10 @@ def diff(
         )
     _check_files(left, right)
     program = load_program(target) if target is not None else None
-    expected, came = _read(left, program), _read(right, program)
+    expected, got = _read(left, program), _read(right, program)
     order = _choose_order(program, key, unordered=unordered)
-    difference = compare(expected, came, order.depends, same=_equal_text, bucket=order.bucket)
-    lengths = [len(expected), len(came)]
+    difference = compare(expected, got, order.depends, same=_equal_text, bucket=order.bucket)
+    lengths = [len(expected), len(got)]
     if json:
         screen.print_json(_describe(order, lengths, difference))
     elif difference is None:
@@ -84,23 +86,23 @@ def diff(
     else:
         _show(screen, (left, right), difference)
         if order.depends is depends_fully and not ordered:
-            screen.say(
-                "\nCompared in full order. If outputs may change places, say which: "
+            screen.print(
+                "\nCompared in full order. If some outputs may be reordered, give "
                 "--target, --key or --unordered."
             )
     return GOOD if difference is None else FOUND
 
 
 def _check_files(*places: str) -> None:
-    """Refuse a folder: which of its files to compare, and in which order, is not known."""
+    """Raise `InputError` for a folder: its files have no defined order."""
     for place in places:
         if place != STANDARD and Path(strip_scheme(place, "input")).is_dir():
             raise InputError(
-                f"{place!r} is a folder, and two files are compared",
+                f"{place!r} is a folder, and diff compares two files",
                 expected="a file of outputs: JSON lines or Parquet",
                 got="a folder",
-                cure="name a file in it; what a run on Spark published is compared by "
-                "anabranch run … --json, or read as one table and written to a file",
+                cure="name a file in it; for the outputs of a run on Spark, use anabranch run … --json, "
+                "or read them as one table and write them to a file",
             )
 
 
@@ -108,7 +110,9 @@ def _read(file: str, program: Program | None) -> list[OutputRow]:
     found = []
     for row in read_rows(file):
         if isinstance(row.columns, str):
-            raise InputError("a row is no output", where=f"{file}:{row.number}", got=row.columns)
+            raise InputError(
+                "a row is not an output", where=f"{file}:{row.number}", got=row.columns
+            )
         text = encoding.dumps(row.columns, ensure_ascii=False, sort_keys=True, default=str)
         event = decode_event(program, row.columns) if program is not None else None
         found.append(OutputRow(text, row.columns, event))
@@ -125,17 +129,17 @@ def _choose_order(program: Program | None, key: str | None, *, unordered: bool) 
         return RowOrder(f"up to the dependence of {program.name}", depend)
     if key is not None:
 
-        def key_of(emitted: OutputRow) -> str:
-            return _find_key(emitted.row, key)
+        def key_of(output: OutputRow) -> str:
+            return _find_key(output.row, key)
 
         return RowOrder(f"ordered by equal {key}", lambda a, b: key_of(a) == key_of(b), key_of)
     if unordered:
-        return RowOrder("in any order", depends_never, lambda emitted: emitted.text)
+        return RowOrder("in any order", depends_never, lambda output: output.text)
     return RowOrder("in the same order", depends_fully)
 
 
 def _equal_text(a: OutputRow, b: OutputRow) -> bool:
-    # The text, not the values: a NaN equals itself there, and 1 is not 1.0.
+    # Compare texts, not values: a NaN equals itself as text, and 1 differs from 1.0.
     return a.text == b.text
 
 
@@ -165,17 +169,17 @@ def _show(screen: Screen, files: tuple[str, str], difference: Difference[OutputR
     names = dict(zip(Side, files, strict=True))
     side = difference.side
     if difference.ended:
-        screen.say(f"[bold red]different[/]: {names[side]} ended, and something is missing\n")
+        screen.print(f"[bold red]different[/]: {names[side]} ended, and outputs are missing\n")
     else:
-        screen.say(f"[bold red]different[/]: {names[side]} parts from {names[side.other]}\n")
+        screen.print(f"[bold red]different[/]: {names[side]} differs from {names[side.other]}\n")
     width = max(map(len, files)) + 8
     for arrival in difference.expected:
         screen.write(f"  expected  {_place(names, arrival):<{width}}{arrival.item}", style="green")
     if difference.came is not None:
-        came = difference.came
-        screen.write(f"  came      {_place(names, came):<{width}}{came.item}", style="red")
+        got = difference.came
+        screen.write(f"  got       {_place(names, got):<{width}}{got.item}", style="red")
     else:
-        screen.write("  came      nothing", style="red")
+        screen.write("  got       nothing", style="red")
     screen.write(
         f"\n  without a counterpart: {difference.left_unmatched} in {files[0]}, "
         f"{difference.right_unmatched} in {files[1]}" + ("" if difference.ended else ", so far")

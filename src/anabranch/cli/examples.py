@@ -19,7 +19,7 @@ Name = Annotated[str, Parameter(help="The example's name; `anabranch examples` l
 
 
 def find_folder() -> Path:
-    """Return where the examples are: in the installed package, or beside its source."""
+    """Return the folder of the examples: in the installed package, or beside its source."""
     package = Path(anabranch.__file__).parent
     for folder in (package / "_examples", package.parent.parent / "examples"):
         if folder.is_dir():
@@ -28,7 +28,7 @@ def find_folder() -> Path:
 
 
 def list_examples() -> dict[str, Path]:
-    """Return every example by name."""
+    """Return the file of every example, by name."""
     files = sorted(find_folder().glob("*.py"))
     return {file.stem: file for file in files if not file.stem.startswith("_")}
 
@@ -47,7 +47,7 @@ def find_example(name: str) -> Path:
 
 
 def describe_example(file: Path) -> str:
-    """Return the first sentence of an example's story."""
+    """Return the first sentence of an example's docstring."""
     story = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
     return " ".join(story.split("\n\n")[0].split())
 
@@ -62,7 +62,7 @@ def show_list(*, json: Json = False) -> int:
         screen.print_json([{"name": n, "description": story} for n, story in stories.items()])
         return GOOD
     screen.show_table(("example", "what it does"), stories.items())
-    screen.say("\n[dim]anabranch examples show NAME, anabranch examples copy NAME[/]")
+    screen.print("\n[dim]anabranch examples show NAME, anabranch examples copy NAME[/]")
     return GOOD
 
 
@@ -77,27 +77,27 @@ def show(name: Name, /) -> int:
 def copy(
     name: Name,
     destination: Annotated[
-        Path, Parameter(help="A folder or a file; here, if not given.")
+        Path, Parameter(help="Folder or .py file to write to (default: this folder).")
     ] = Path(),
     /,
     *,
-    force: Annotated[bool, Parameter(help="Overwrite a file that is already there.")] = False,
+    force: Annotated[bool, Parameter(help="Overwrite an existing file.")] = False,
 ) -> int:
-    """Copy an example, to make it your own."""
+    """Copy an example to a file of your own."""
     screen = Screen()
     example = find_example(name)
     made = destination / example.name if destination.is_dir() else destination
     if made.exists() and not force:
         raise InputError(
-            f"{made} is already there",
+            f"{made} already exists",
             expected="a new file",
             got=f"one of {made.stat().st_size} bytes",
-            cure=f"another place, or anabranch examples copy {example.stem} {made} --force",
+            cure=f"give another place, or anabranch examples copy {example.stem} {made} --force",
         )
     if made.suffix != ".py" or not made.parent.is_dir():
         raise InputError(
-            f"{str(made)!r} is no place for an example",
-            expected="a folder that exists, or a file in one whose name ends in .py",
+            f"an example can't be copied to {str(made)!r}",
+            expected="an existing folder, or a file in one with a name that ends in .py",
             got=f"no folder {made.parent}" if made.suffix == ".py" else f"the name {made.name!r}",
         )
     try:

@@ -1,4 +1,4 @@
-"""`anabranch explain`: what a program lets run apart, the plan that follows, and why."""
+"""`anabranch explain`: show which events a program can process in parallel, its plan, and why."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from anabranch.plan.pricing.duties import Duty, count_nodes, name_rate, name_sha
 from anabranch.plan.pricing.rates import Rates, assume_rates, read_rates, sample_rates
 from anabranch.spark.run_explanation import RunExplanation, describe_run
 
-RATES_HELP = """A JSON list of what arrives: {"type": "Inc", "key": 1, "channel": "a", "rate": 100, \
+RATES_HELP = """JSON file with a list of rates, in events per second: {"type": "Inc", "key": 1, "channel": "a", "rate": 100, \
 "machine": "E1"}. Without it, rates are sampled from the list `events` beside the program."""
 
 
@@ -49,7 +49,7 @@ def explain(  # noqa: PLR0913 - one for each flag
         str | None,
         Parameter(
             allow_leading_hyphen=True,
-            help="Sample rates from a file of events: .jsonl, .parquet, .csv, or -.",
+            help="Sample rates from a file of events: .jsonl, .parquet, .csv, or - for standard input.",
         ),
     ] = None,
     shards: Annotated[
@@ -62,30 +62,30 @@ def explain(  # noqa: PLR0913 - one for each flag
     optimizer: Annotated[
         Literal["best", "greedy", "hybrid", "keyed", "sequential"] | None,
         Parameter(
-            help="How to plan for nodes of your own: best, greedy, hybrid, keyed or sequential "
-            "(default best)."
+            help="Optimizer that plans for nodes of your own: best, greedy, hybrid, keyed or "
+            "sequential (default best)."
         ),
     ] = None,
     machine: Annotated[
         tuple[str, ...],
         Parameter(
             consume_multiple=False,
-            help="A machine that nodes may stand on, besides those of the rates; the first is "
-            "the central one. May be given more than once.",
+            help="Machine that nodes may run on, in addition to those of the rates; the first is "
+            "the central one. May be repeated.",
         ),
     ] = (),
-    compare: Annotated[bool, Parameter(help="Show what every optimizer makes of it.")] = False,
+    compare: Annotated[bool, Parameter(help="Compare the plans of all optimizers.")] = False,
     svg: Annotated[
         str | None,
         Parameter(
-            help="Draw what runs on Spark into this file; with --optimizer, the plan that it makes."
+            help="Draw the plan on Spark into this SVG file; with --optimizer, the optimizer's plan."
         ),
     ] = None,
     json: Json = False,
 ) -> int:
-    """Show what a program lets run apart, what follows from it on Spark and for other plans, and why.
+    """Show which events a program can process in parallel, its layout on Spark, its plan, and why.
 
-    Ends with 1 if a node of the optimizer's plan can't keep up with what arrives.
+    The exit code is 1 if a node of the optimizer's plan can't keep up with the rates.
     """
     check_shards(shards)
     screen = Screen(quiet=json)
@@ -111,7 +111,7 @@ def explain(  # noqa: PLR0913 - one for each flag
 
 
 def check_shards(shards: int | None) -> None:
-    """Refuse a number of shards that can't be."""
+    """Raise `InputError` if the number of shards is below 1."""
     if shards is not None and shards < 1:
         raise InputError(
             "--shards is not a number of shards", expected="1 or more", got=str(shards)
@@ -135,7 +135,7 @@ def _print(
 
 
 def find_rates(material: TargetModule, rates: str | None, sample: str | None) -> tuple[Rates, str]:
-    """Return rates, and where they come from: declared, sampled, or assumed."""
+    """Return the rates, and their origin: declared, sampled, or assumed."""
     program = material.program
     if rates is not None and sample is not None:
         raise InputError("rates are given twice", expected="--rates or --sample", got="both")
@@ -162,24 +162,24 @@ def _write_drawing(file: str, drawing: str) -> None:
 
 
 def _show(screen: Screen, explanation: Explanation, rivals: list[Rival], origin: str) -> None:
-    """Show everything in colour."""
+    """Print the explanation in colour."""
     structure, plan = explanation.structure, explanation.plan
-    screen.say(f"[bold]{explanation.program.name}[/]: {structure.kind}, {count_nodes(plan)}\n")
+    screen.print(f"[bold]{explanation.program.name}[/]: {structure.kind}, {count_nodes(plan)}\n")
     event_types = [event_type.__name__ for event_type in explanation.program.event_types]
     rows = [[Text(row[0], style="bold"), *map(_colour, row[1:])]
             for row in explanation.dependence_rows()]  # fmt: skip
     screen.show_table(["depends", *event_types], rows)
-    screen.say()
+    screen.print()
     screen.show_table(
-        ["type", "its part"],
+        ["type", "role"],
         [(role.event_type.__name__, role.describe()) for role in structure.roles],
     )
-    screen.say("\n[bold]cut[/]")
+    screen.print("\n[bold]cut[/]")
     for line in describe_levels(structure.levels):
         screen.write(f"  {line}")
-    screen.say(f"\n[bold]plan[/] [dim]{plan.name}; rates: {origin}[/]")
+    screen.print(f"\n[bold]plan[/] [dim]{plan.name}; rates: {origin}[/]")
     screen.out.print(_grow_tree(explanation))
-    screen.say("\n[bold]cost[/]")
+    screen.print("\n[bold]cost[/]")
     for line in describe_cost(explanation.cost):
         screen.write(f"  {line}")
     for title, texts in (
@@ -187,27 +187,27 @@ def _show(screen: Screen, explanation: Explanation, rivals: list[Rival], origin:
         ("why one node?", [obstacle.text for obstacle in explanation.obstacles]),
     ):
         if texts:
-            screen.say(f"\n[bold]{title}[/]")
+            screen.print(f"\n[bold]{title}[/]")
         for text in texts:
             screen.write(f"  • {text}")
     if rivals:
-        screen.say()
+        screen.print()
         head, *rest = rival_rows(rivals)
         columns = [head[0], *(f">{name}" for name in head[1:-1]), head[-1]]
         screen.show_table(columns, rest)
 
 
 def _show_run(screen: Screen, run: RunExplanation) -> None:
-    """Show the layout on Spark: its tree, where event types run, and the reasons."""
-    screen.say(f"\n[bold]{run.plan.name}[/]")
+    """Print the layout on Spark: its tree, where each event type runs, and the reasons."""
+    screen.print(f"\n[bold]{run.plan.name}[/]")
     for line in draw_layout(run.plan):
         screen.write(f"  {line}")
-    screen.say()
+    screen.print()
     screen.show_table(
         ["event type", "runs", "because"],
         [(found.event_type, found.place, found.why) for found in run.types],
     )
-    screen.say()
+    screen.print()
     for line in (*run.fields, *run.lines()):
         screen.write(f"  • {line}")
 

@@ -1,4 +1,4 @@
-"""Flags that several verbs share."""
+"""Flags that several commands share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from anabranch.errors import InputError
 
 Target = Annotated[
     str,
-    Parameter(help="The program: file.py:name, or package.module:name. One alone needs no name."),
+    Parameter(
+        help="Program: file.py:name or package.module:name (name optional if there is one program)."
+    ),
 ]
 
 Inputs = Annotated[
@@ -19,8 +21,8 @@ Inputs = Annotated[
     Parameter(
         consume_multiple=False,
         allow_leading_hyphen=True,  # For -, standard input.
-        help="A file of events: .jsonl, .parquet, .csv, or - for JSON lines on standard input. "
-        "May be given more than once. Without it, the list `events` beside the program is used.",
+        help="File of events: .jsonl, .parquet, .csv, or - for JSON lines on standard input (default: "
+        "the list `events` beside the program). May be repeated.",
     ),
 ]
 
@@ -29,25 +31,25 @@ Json = Annotated[bool, Parameter(help="Print one JSON document and nothing else.
 Lateness = Annotated[
     str | None,
     Parameter(
-        help="How far an event may lie behind the largest time of its channel: '5 s' where times are "
-        "datetimes, or an integer in the unit of your times; 0, the default, means in order. Or a share of events, such as 99%: then the "
-        "distance is estimated from what came before."
+        help="How far an event may be behind the largest time of its channel (default 0: in order): "
+        "'5 s' where times are datetimes, or else an integer in the unit of the times. Or a share of "
+        "events, such as 99%: then the distance is estimated from earlier events."
     ),
 ]
 
 Strict = Annotated[
-    bool, Parameter(help="No two events of a channel have one time, so each moves its watermark.")
+    bool, Parameter(help="Times never repeat within a channel, so each event moves its watermark.")
 ]
 
 
 def check_inputs(inputs: tuple[str, ...]) -> None:
-    """Refuse a file that is given twice: its events would be counted twice."""
+    """Raise `InputError` for a file that is given twice: its events would be counted twice."""
     seen: dict[str, str] = {}
     for name in inputs:
         real = os.path.realpath(name)
         if real in seen:
             raise InputError(
-                f"--input has one file twice: {name!r}",
+                f"--input has the same file twice: {name!r}",
                 expected="each file once",
                 got=f"{seen[real]} and {name}",
             )

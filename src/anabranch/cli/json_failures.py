@@ -1,4 +1,4 @@
-"""Failures as JSON: what `--json` prints of a command that failed."""
+"""Failures as JSON: the document that `--json` prints for a command that failed."""
 
 from __future__ import annotations
 

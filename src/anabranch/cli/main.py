@@ -1,6 +1,6 @@
-"""The command `anabranch`: its verbs, its exit codes, and how it fails.
+"""The command `anabranch`: its subcommands, exit codes and error output.
 
-A verb is imported when it is called, so that `--help` and `--version` answer at once.
+A subcommand is imported when it is called, so that `--help` and `--version` start fast.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from anabranch.errors import (
 GOOD, FOUND, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 _VERBS = {
-    "check": "Look for a case that breaks a program's laws.",
-    "explain": "Show what a program lets run apart, the plan that follows, and why.",
-    "run": "Run a program on files of events, one event after the other.",
-    "watermark": "Show how far each channel has come, and who holds the others back.",
-    "rescale": "Give a stopped query on Spark another number of shards or partitions.",
-    "simulate": "Run a program's plans under many schedules, with crashes and repeats.",
-    "checkpoint": "Say whether the files of a checkpoint are as they were left.",
+    "check": "Check that a program keeps its laws, by proof or by generated cases.",
+    "explain": "Show which events a program can process in parallel, its plan, and why.",
+    "run": "Run a program on files of events, here or on Spark.",
+    "watermark": "Show the watermark of each channel, and which channel holds the others back.",
+    "rescale": "Change the number of shards or partitions of a stopped query on Spark.",
+    "simulate": "Run a program's plans under many schedules, with crashes and repeated messages.",
+    "checkpoint": "Check the files of a checkpoint for damage.",
     "diff": "Compare two files of outputs, up to the order that does not matter.",
-    "savepoint": "Make, list, check, pack, restore and delete savepoints.",
-    "state": "Query state, serve it, and tell what becomes of it in a newer program.",
+    "savepoint": "Create, list, verify, export, import, restore and delete savepoints.",
+    "state": "Query, export and serve state, and compare it with a newer program.",
     "examples": "List, show and copy the example programs.",
-    "new": "Write a small project: a program, sample events, a test and a README.",
+    "new": "Create a small project: a program, sample events, a test and a README.",
 }
 
 _APPS = ("checkpoint", "savepoint", "state", "examples")
-"""Verbs that have verbs of their own, so that each is an app of its own."""
+"""Subcommands that have subcommands, each an `App`."""
 
 _EPILOGUE = """\
-Exit codes: 0 all is well, 1 a problem was found, 2 wrongly called, 130 stopped by Ctrl-C, 143 by
+Exit codes: 0 success, 1 a problem was found, 2 wrong usage or input, 130 stopped by Ctrl-C, 143 by
 SIGTERM.
 
 Start with: anabranch new NAME, anabranch examples, or python -m anabranch.tour
@@ -54,7 +54,7 @@ Start with: anabranch new NAME, anabranch examples, or python -m anabranch.tour
 
 
 def build_app() -> App:
-    """Put the verbs together."""
+    """Return the app with all subcommands."""
     app = App(
         name="anabranch",
         help="Write a stream program as a sequential fold, run it in parallel, get the same answer.",
@@ -79,7 +79,7 @@ def build_app() -> App:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line, and leave with its exit code."""
+    """Run the command line, and exit with its exit code."""
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) != signal.SIG_IGN:  # As under nohup.
             signal.signal(number, _stop)
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run_command(arguments: Sequence[str]) -> int:
-    """Run one command and return its exit code; nothing a user does ends in a traceback."""
+    """Run one command and return its exit code; errors are printed without a traceback."""
     as_json = "--json" in arguments
     try:
         code = build_app()(list(arguments))
@@ -102,14 +102,14 @@ def run_command(arguments: Sequence[str]) -> int:
         code = 128 + stop.number if isinstance(stop, Stopped) else INTERRUPTED
         return _report(AnabranchError("stopped"), code, as_json=as_json)
     except SystemExit as request:
-        if _is_of_rich(request):  # How rich leaves when the reader of a pipe has gone.
+        if _is_of_rich(request):  # Rich exits when the reader of a pipe has closed it.
             return request.code if isinstance(request.code, int) else GOOD
         return _report(_explain_exit(request), FOUND, as_json=as_json)
     return code if isinstance(code, int) else GOOD
 
 
 def _report(error: AnabranchError, code: int, *, as_json: bool) -> int:
-    """Print why a command failed, and with --json the same as a document; return the exit code."""
+    """Print an error, with --json also as a document, and return the exit code."""
     notes = getattr(error, "__notes__", ())
     sys.stderr.write("\n".join([str(error), *notes]) + "\n")
     if as_json:
@@ -124,15 +124,15 @@ def _is_of_rich(request: SystemExit) -> bool:
 
 
 def _explain_exit(request: SystemExit) -> AnabranchError:
-    """Return what to say of a program that ends the process in which it runs."""
+    """Return the error for a program that ends its own process."""
     frames = traceback.extract_tb(request.__traceback__)
     where = Location(frames[-1].filename, frames[-1].lineno or 0) if frames else None
     return ProgramError(
-        "the program ended the run by sys.exit",
+        "the program ended the run with sys.exit",
         where=where,
         expected="functions that return",
         got=f"SystemExit: {request.code}",
-        cure="return the state as it is, or raise an exception that says what is wrong",
+        cure="return the state unchanged, or raise an exception that describes the problem",
     )
 
 

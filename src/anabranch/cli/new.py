@@ -1,4 +1,4 @@
-"""`anabranch new`: a small project to begin with."""
+"""`anabranch new`: create a small project."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FILES = {
     "payments/1.jsonl": "1.jsonl",
     "payments/2.jsonl": "2.jsonl",
 }
-"""The files of a project, and those of the package that they are made from."""
+"""The files of a project, and the templates that they are made from."""
 
 COMMANDS = (
     "anabranch check balances.py",
@@ -31,13 +31,13 @@ COMMANDS = (
 def new(
     name: Annotated[
         str,
-        Parameter(help="The folder to make: a name such as shop, or a path that ends in one."),
+        Parameter(help="Folder to create: a name such as shop, or a path that ends in one."),
     ],
     /,
 ) -> int:
-    """Write a small project: a program, sample events, a test and a README.
+    """Create a small project: a program, sample events, a test and a README.
 
-    Nothing is overwritten: the folder must not exist.
+    The folder must not exist; nothing is overwritten.
     """
     folder = Path(name)
     _check_folder(folder, name)
@@ -62,20 +62,20 @@ def new(
 def _check_folder(folder: Path, name: str) -> None:
     if not re.fullmatch(r"[A-Za-z][\w-]*", folder.name, re.ASCII):
         raise InputError(
-            f"{name!r} is not a name of a project",
-            expected="letters, digits, - and _, beginning with a letter",
+            f"{name!r} is not a valid project name",
+            expected="letters, digits, - and _, starting with a letter",
             got=folder.name or name,
         )
     if folder.exists() or folder.is_symlink():
         raise InputError(
-            f"{folder} is already there",
+            f"{folder} already exists",
             expected="a folder that does not exist",
             got="a folder" if folder.is_dir() else "a file",
-            cure="another name; nothing is overwritten",
+            cure="give another name; nothing is overwritten",
         )
     if not folder.parent.is_dir():
         raise InputError(
             f"there is no folder {folder.parent}",
-            expected="a folder to put the project into",
+            expected="an existing folder for the project",
             got=name,
         )

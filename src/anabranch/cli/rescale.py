@@ -1,4 +1,4 @@
-"""`anabranch rescale`: another number of shards or partitions for a stopped query on Spark."""
+"""`anabranch rescale`: change the number of shards or partitions of a stopped query on Spark."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def rescale(  # noqa: PLR0913 - one for each flag
     /,
     *,
     input: Folder,  # noqa: A002 - the flag's name
-    output: Annotated[str, Parameter(help="The folder of outputs of the query.")],
+    output: Annotated[str, Parameter(help="Output folder of the query.")],
     format: Annotated[  # noqa: A002 - the flag's name
-        Literal["jsonl", "parquet"], Parameter(help="The format of the outputs; parquet.")
+        Literal["jsonl", "parquet"], Parameter(help="Format of the outputs (default parquet).")
     ] = "parquet",
     lateness: Lateness = None,
     unique_times: Strict = False,
@@ -30,9 +30,10 @@ def rescale(  # noqa: PLR0913 - one for each flag
     place: RunPlace = HERE,
     json: Json = False,
 ) -> int:
-    """Give a stopped query another number of shards (--shards) or of Spark's partitions.
+    """Change the number of shards (--shards) or of Spark's partitions of a stopped query.
 
-    Nothing is computed again, and the next `anabranch run` goes on. The plan follows the program.
+    Nothing is recomputed: the next `anabranch run` continues from the same state, with the program's
+    current layout.
     """
     from anabranch.microbatch.ingest.row_reader import MAX_RECORD_BYTES
     from anabranch.spark.checkpoint.ownership import read_begin

@@ -1,4 +1,4 @@
-"""`anabranch run`: the sequential fold over files of events, or the same program on Spark."""
+"""`anabranch run`: run a program on files of events, by the sequential fold or on Spark."""
 
 from __future__ import annotations
 
@@ -42,17 +42,26 @@ from anabranch.reference.event_files import encode_change, encode_item, encode_o
 from anabranch.reference.rows import STANDARD, check_output_name, write_rows
 from anabranch.reference.sequential import Answer
 from anabranch.reference.sequential import run as fold
-from anabranch.reference.speculative import Speech
+from anabranch.reference.speculative import SpeculativeResult
 from anabranch.reference.speculative import run as emit
 from anabranch.savepoints.drafts import check_is_free
 from anabranch.savepoints.objects import read_snapshot, write_snapshot
 from anabranch.speculation.output_changes import Amount, Mode
 
 PAGE = 20
-"""How many outputs are shown."""
+"""Number of outputs that are printed."""
 
 SAMPLE = 5
-"""How many late and rejected events are shown."""
+"""Number of late and of rejected events that are printed."""
+
+MostRejected = Annotated[
+    str | None,
+    Parameter(
+        help="Number or share (1%) of events that may be rejected before the run fails with exit "
+        "code 1 (default: no limit, but a run fails if every event is rejected). On Spark, a "
+        "query of a folder stops there."
+    ),
+]
 
 
 def run(  # noqa: PLR0913 - one for each flag
@@ -64,46 +73,41 @@ def run(  # noqa: PLR0913 - one for each flag
         str | None,
         Parameter(
             allow_leading_hyphen=True,
-            help="Write the outputs to a file: .jsonl, .parquet, or - for standard output. On Spark, "
-            "a folder, which gets a folder for each batch.",
+            help="File to write the outputs to: .jsonl, .parquet, or - for standard output (default: "
+            "print the first ones). On Spark, a folder, with one folder per batch.",
         ),
     ] = None,
     format: Annotated[  # noqa: A002 - the flag's name
         Literal["jsonl", "parquet"] | None,
-        Parameter(help="The format of the output, if its name does not say; on Spark, parquet."),
+        Parameter(help="Format of the outputs (default: by the file's ending; on Spark, parquet)."),
     ] = None,
     lateness: Lateness = None,
     unique_times: Strict = False,
     unbounded: Annotated[
         bool,
-        Parameter(help="The input has not ended: what lies after the watermark stays pending."),
+        Parameter(help="The input has not ended: events after the watermark stay pending."),
     ] = False,
-    most_rejected: Annotated[
-        str | None,
-        Parameter(
-            help="How many events may be rejected, or which share of them (1%), before the run "
-            "counts as failed: exit code 1. On Spark, a followed folder stops there. No limit."
-        ),
-    ] = None,
+    most_rejected: MostRejected = None,
     mode: Annotated[
         Mode,
         Parameter(
-            help="Whether to say outputs once they are stable, or at once: then what an event out of "
-            "order proves wrong is taken back."
+            help="settled: emit an output once, when it can't change (default). speculative: emit "
+            "outputs at once, and retract those that an out-of-order event makes wrong."
         ),
     ] = "settled",
     savepoint: Annotated[
         str | None,
         Parameter(
-            help="Leave a savepoint in this new folder, for --from. The input then counts as not ended."
+            help="Write a savepoint to this new folder, for --from. The input then counts as not ended."
         ),
     ] = None,
     start: Annotated[
         str | None,
         Parameter(
             name="--from",
-            help="Go on from a savepoint: its folder, or FOLDER/latest. The input is what came since. "
-            "On Spark it is restored into a new --output, and from then on its checkpoint goes on.",
+            help="Continue from a savepoint: its folder, or FOLDER/latest. --input has the events since "
+            "then. On Spark, the savepoint is restored into a new --output; later runs continue from "
+            "its checkpoint.",
         ),
     ] = None,
     place: RunPlace = HERE,
@@ -111,8 +115,8 @@ def run(  # noqa: PLR0913 - one for each flag
 ) -> int:
     """Run a program on files of events, one event after the other.
 
-    This is the reference: what it says is what the program means, on every runtime. With --master
-    or --spark the program runs on Spark, and says the same.
+    This run is the reference: its outputs define what the program means. With --master or --spark
+    the program runs on Spark, with the same outputs.
     """
     tolerance = None if most_rejected is None else _read_limit(most_rejected)
     check_inputs(input)
@@ -157,13 +161,13 @@ def _check_document(place: RunPlace, *, json: bool) -> None:
     if place.follow and json:
         raise InputError(
             "--follow and --json don't go together",
-            expected="one of them: a document is written at the end, and a followed folder has none",
+            expected="one of them: --json prints a document at the end, and --follow does not end",
             cure="read OUTPUT/batch=N/_ledger.json, or anabranch.spark.watch in a program",
         )
 
 
 class Stops(NamedTuple):
-    """The savepoints of a run: where it goes on from, and where it leaves one."""
+    """The savepoints of a run: the one it starts from, and the one it writes."""
 
     start: str | None = None
     end: str | None = None
@@ -188,10 +192,10 @@ def _check_stops(stops: Stops, order: SparkRequest) -> None:
         )
     if order.place.on_spark and stops.end is not None:
         raise InputError(
-            "--savepoint is not for Spark, which keeps its state in a checkpoint",
+            "--savepoint does not apply to Spark, which keeps its state in a checkpoint",
             expected="a run without --master and --spark",
             got="--savepoint",
-            cure="run it, and then anabranch savepoint create OUTPUT/_checkpoint FOLDER",
+            cure="run without it, then anabranch savepoint create OUTPUT/_checkpoint FOLDER",
         )
     if stops.end is not None:
         check_is_free(Path(stops.end))
@@ -211,11 +215,11 @@ def _run_here(
         raise InputError(
             "--json and --output - both write to standard output",
             expected="one of them",
-            cure="the document of --json has the outputs in it",
+            cure="use --json alone; its document contains the outputs",
         )
     screen = Screen(quiet=json, stderr=to_stdout)
     if output is not None:
-        _check_output(output, kind)  # Refuse the name before the work, not after it.
+        _check_output(output, kind)  # Refuse a wrong name before the run, not after it.
     material = load_material(target)
     program = material.program
     start = None if stops.start is None else read_snapshot(stops.start, program)
@@ -229,21 +233,23 @@ def _run_here(
     channels += tuple(map(Channel, sorted(silent)))
     unbounded = order.unbounded or stops.end is not None
     whole = items if unbounded else end_channels(items, channels)
-    speech = emit(program, whole, channels) if order.mode == "speculative" else None
-    answer = fold(program, whole, channels, start) if speech is None else speech.answer
+    speculation = emit(program, whole, channels) if order.mode == "speculative" else None
+    answer = fold(program, whole, channels, start) if speculation is None else speculation.answer
     hint = explain_strangers(count_strangers(answer.rejected), [s.name for s in channels])
     samples = [make_sample(entry) for entry in answer.rejected]
     document = describe(answer) | {"reasons": describe_samples(count_reasons(samples))}
     document |= {"hint": hint} if hint else {}
-    if speech is not None:
-        document["outputs"] = [encode_change(row) for row in speech.rows]
-        document |= describe_amount(speech.amount, order.mode)
+    if speculation is not None:
+        document["outputs"] = [encode_change(row) for row in speculation.rows]
+        document |= describe_amount(speculation.amount, order.mode)
     written = _write(document, output, kind) if output is not None else []
     if stops.end is not None:
         document["savepoint"] = str(write_snapshot(answer.snapshot(), program, stops.end))
     if not json:
         moments = program.timestamped
-        _show_answer(screen, answer, samples, speech, written, unbounded=unbounded, moments=moments)
+        _show_answer(
+            screen, answer, samples, speculation, written, unbounded=unbounded, moments=moments
+        )
         if stops.end is not None:
             screen.write(f"savepoint {stops.end}")
     _give_hint(screen, hint)
@@ -261,22 +267,24 @@ def _show_answer(
     screen: Screen,
     answer: Answer,
     samples: list[Sample],
-    speech: Speech | None,
+    speculation: SpeculativeResult | None,
     written: list[str],
     *,
     unbounded: bool,
     moments: bool,
 ) -> None:
-    if speech is None:
+    if speculation is None:
         rows = [(1, o.event, o.value) for o in answer.outputs]
     else:
-        rows = [(row.op, row.event, row.value) for row in speech.rows]
+        rows = [(row.op, row.event, row.value) for row in speculation.rows]
     table = [
         (op, name_time(e.time, moments=moments), e.event_type.__name__, e.channel, repr(value))
         for op, e, value in rows[:PAGE]
     ]
-    _show_rows(screen, table, len(rows), "FILE", None if speech is None else speech.amount)
-    screen.say(f"\n[bold]ledger[/]    {explain_ledger(answer.ledger)}")
+    _show_rows(
+        screen, table, len(rows), "FILE", None if speculation is None else speculation.amount
+    )
+    screen.print(f"\n[bold]ledger[/]    {explain_ledger(answer.ledger)}")
     _show_losses(screen, answer, samples, moments=moments)
     if unbounded:
         _list_watermarks(screen, answer.watermarks, len(answer.pending), moments=moments)
@@ -302,7 +310,7 @@ def _run_on_spark(target: str, order: SparkRequest, start: str | None, *, json: 
             screen.write(f"written   {file}")
     _give_hint(screen, report.hint)
     samples = list(report.reasons)
-    place = "--output DIR, which keeps them all"
+    place = "--output DIR, which has all of them"
     if order.output is not None:
         place = f"{order.output}/batch=*/rejected"
     verdict = RunVerdict(report.ledger, order.most_rejected, samples, target, place, report.raising)
@@ -310,7 +318,7 @@ def _run_on_spark(target: str, order: SparkRequest, start: str | None, *, json: 
 
 
 def show_report(screen: Screen, report: RunReport, *, moments: bool = False) -> None:
-    """Print what a run on Spark came to."""
+    """Print the report of a run on Spark."""
     rows = [
         (
             o.get("op", 1),
@@ -323,14 +331,14 @@ def show_report(screen: Screen, report: RunReport, *, moments: bool = False) -> 
     ]
     amount = None if report.mode == "settled" else report.amount
     _show_rows(screen, rows, report.amount.emitted, "DIR", amount)
-    screen.say(f"\n[bold]ledger[/]    {explain_ledger(report.ledger)}")
+    screen.print(f"\n[bold]ledger[/]    {explain_ledger(report.ledger)}")
     for late in report.late[:SAMPLE]:
         behind = name_span(late["distance"], moments=moments)
         _show_late(screen, late["type"], late["event"], late["channel"], behind)
     _count_rest(screen, "late", report.ledger.late)
     show_reasons(screen, report.reasons)
     layout = report.layout
-    screen.write(f"wired     {layout.way}, {count_things(layout.shards, 'shard')}")
+    screen.write(f"layout    {layout.way}, {count_things(layout.shards, 'shard')}")
     for reason in layout.reasons:
         screen.write(f"          {reason}", style="dim")
     if not report.ended:
@@ -338,7 +346,7 @@ def show_report(screen: Screen, report: RunReport, *, moments: bool = False) -> 
 
 
 def describe(answer: Answer) -> dict[str, Any]:
-    """Return an answer as a JSON document."""
+    """Return the answer of a run as a JSON document."""
     return {
         "outputs": [encode_output(output) for output in answer.outputs],
         "state": encode_value(answer.state),
@@ -361,7 +369,7 @@ def _describe_rejected(entry: Any) -> dict[str, Any]:
 
 
 def explain_ledger(ledger: Ledger) -> str:
-    """Write the ledger as the equation that it is.
+    """Return the ledger as an equation.
 
     >>> explain_ledger(Ledger(7, 6, 1))
     '7 in = 6 processed + 1 late'
@@ -387,20 +395,20 @@ def _write(
 def _show_rows(
     screen: Screen, rows: list[tuple[Any, ...]], count: int, place: str, amount: Amount | None
 ) -> None:
-    """Print the first of `count` rows; those of a speculative run, of which `amount` tells, with `op`."""
+    """Print the first of `count` rows; with `amount`, of a speculative run, also their `op`."""
     if not rows:
-        screen.say("The program said nothing.")
+        screen.print("The program emitted nothing.")
         return
     names = (">time", "type", "channel", "output")
     if amount is None:
         screen.show_table(names, [row[1:] for row in rows])
     else:
-        told = {1: Text("emitted"), -1: Text("taken back", style="yellow")}
-        screen.show_table(("", *names), [(told[op], *row) for op, *row in rows])
+        labels = {1: Text("emitted"), -1: Text("retracted", style="yellow")}
+        screen.show_table(("", *names), [(labels[op], *row) for op, *row in rows])
     if count > len(rows):
-        screen.say(f"  … and {count - len(rows):,} more; --output {place} keeps them all")
+        screen.print(f"  … and {count - len(rows):,} more; --output {place} writes all of them")
     if amount is not None:
-        screen.say(f"\n[bold]amount[/]    {amount}")
+        screen.print(f"\n[bold]amount[/]    {amount}")
 
 
 def _show_losses(screen: Screen, answer: Answer, samples: list[Sample], *, moments: bool) -> None:
@@ -428,7 +436,7 @@ def _count_rest(screen: Screen, name: str, count: int) -> None:
 def _list_watermarks(
     screen: Screen, watermarks: Mapping[str, int], pending: int, *, moments: bool = False
 ) -> None:
-    screen.say("\n[bold]watermark[/]")
+    screen.print("\n[bold]watermark[/]")
     least = min(watermarks.values(), default=FOREVER)
     for name, time in sorted(watermarks.items(), key=lambda entry: entry[1]):
         after = f"   holds back {pending} pending" if pending and time == least else ""

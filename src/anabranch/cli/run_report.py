@@ -1,4 +1,4 @@
-"""What a run on Spark has published, as a report."""
+"""The report of a run on Spark, from the rows that it has published."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Session = Any
 
 @dataclass(frozen=True)
 class RunReport:
-    """What Spark published: a page of each kind of row, and how many there are."""
+    """The published rows of a run: the first of each kind, and their counts."""
 
     layout: Layout
     ledger: Ledger
@@ -42,7 +42,7 @@ class RunReport:
     hint: str | None = None
     reasons: tuple[Sample, ...] = ()
     raising: Mapping[str, int] = field(default_factory=dict)
-    """The event types on all of whose events a function of the program raised, with their number."""
+    """The event types for which a function raised on every event, with the number of events."""
 
     def describe(self) -> dict[str, Any]:
         """Return the report as a JSON document, with the names that the reference uses."""
@@ -64,12 +64,12 @@ class RunReport:
 
 
 def describe_samples(samples: Iterable[Sample]) -> list[dict[str, Any]]:
-    """Return the kinds of reasons as JSON: an example of each, its event type, and how many there are."""
+    """Return the kinds of reasons as JSON: an example of each, its event type, and its count."""
     return [{"reason": one.reason, "type": one.event_type, "count": one.times} for one in samples]
 
 
 def describe_amount(amount: Amount, mode: Mode) -> dict[str, Any]:
-    """Return how much a speculative run said in vain; a settled one says nothing in vain."""
+    """Return the counts of emitted and still valid outputs of a speculative run; none for a settled run."""
     if mode == "settled":
         return {}
     return {"amount": {**amount._asdict(), "ratio": round(amount.ratio, 4)}}
@@ -83,7 +83,7 @@ def read_report(
     folder: Path,
     page: int | None,
 ) -> RunReport:
-    """Read the first `page` rows of each kind that were published, or all."""
+    """Return a report with the first `page` published rows of each kind, or all of them."""
     from anabranch.spark.sinks.directory import find_last_batch, read_ledger, read_watermarks
     from anabranch.spark.sinks.published import read_late, read_outputs, read_rejected
     from anabranch.spark.sinks.rejection_counts import sample_reasons
@@ -149,13 +149,13 @@ def _find_hint(rejected: Frame, channels: tuple[Channel, ...]) -> str | None:
 def _take_outputs(
     outputs: Frame, columns: OutputColumns, page: int | None, mode: Mode
 ) -> list[dict[str, Any]]:
-    """Return the first outputs, in their total order, which their ids tell."""
+    """Return the first outputs in their total order, which is that of their ids."""
     name, time, op = columns.own
     key = f"substring_index(`{name}`, '#', length(`{name}`) - length(replace(`{name}`, '#', '')))"
     places = [f"get_json_object({key}, '$[{place}]')" for place in range(1, 4)]
     numbers = [f"CAST({places[0]} AS INT)", places[1], f"CAST({places[2]} AS BIGINT)"]
     index = f"CAST(substring_index(`{name}`, '#', -1) AS INT)"
-    # What is taken back follows what was said: then it matters when that was.
+    # A retraction follows the output that it withdraws, so the batch comes first in the order.
     first = [] if mode == "settled" else ["batch"]
     ordered = outputs.selectExpr(
         "*", *(f"{text} AS `#{n}`" for n, text in enumerate((*numbers, index)))
@@ -172,7 +172,7 @@ def _take_outputs(
 def _take(rows: Frame, page: int | None) -> list[Any]:
     ordered = rows.orderBy("time", "channel", "seq")
     found = (ordered if page is None else ordered.limit(page)).collect()
-    # What was lost stands in its channel's sequence.
+    # Late and rejected rows are ordered by their position in the channel.
     return sorted(
         found, key=lambda row: [row.channel or "", -1 if row.seq is None else row.seq, row.id]
     )
@@ -200,13 +200,13 @@ def _read_late(row: Any) -> dict[str, Any]:
         "channel": row.channel,
         "seq": row.seq,
         "event": json.loads(row.event),
-        # The column ends at 2^63 - 1, the text does not.
+        # The column is limited to 2^63 - 1, the text is not.
         "distance": row.distance if row.distance < FOREVER else int(row.reason.partition(" ")[0]),
     }
 
 
 def _flatten(late: dict[str, Any]) -> dict[str, Any]:
-    """Return a late event as a row of a file of events, as the reference shows it."""
+    """Return a late event as a row of a file of events, in the form of the reference run."""
     fields = late["event"]
     beside = {name: late[name] for name in ("type", "channel", "seq")}
     clear = {f"@{name}" if name in fields else name: value for name, value in beside.items()}
@@ -214,7 +214,7 @@ def _flatten(late: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read_rejected(row: Any) -> dict[str, Any]:
-    # Of an event we know the fields; of a row that is none, only the text.
+    # An event has fields; a row that could not be decoded has only its text.
     raw = row.raw if row.type is None else _read_fields(row.raw)
     return {"reason": row.reason, "channel": row.channel, "seq": row.seq, "raw": raw}
 
@@ -223,4 +223,4 @@ def _read_fields(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        return text  # It was cut short.
+        return text  # The text was truncated.

@@ -1,7 +1,7 @@
-"""`anabranch run --master`: the same program on Spark, and what it published.
+"""`anabranch run --master`: run a program on Spark and read the published rows.
 
-Files are one bounded input, which Spark folds as a batch. A folder is a stream: its query remembers which of
-its files it has read. Both are read by `Files`, in tasks.
+Files are one bounded input, which Spark folds as a batch. A folder is a stream: the checkpoint of its
+query lists the files that have been read. Both are read by `Files`, in tasks.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def run_on_spark(
     page: int | None,
     start: str | None = None,
 ) -> RunReport:
-    """Run a program on Spark, and return the first `page` rows of each kind, or all.
+    """Run a program on Spark, and return a report with the first `page` rows of each kind, or all.
 
-    With a savepoint to `start` from, that is restored first, unless its checkpoint is there already.
+    A savepoint given as `start` is restored first, unless its checkpoint exists already.
     """
     savepoint = None if start is None else find_start(order, start)
     if savepoint is None:
@@ -60,7 +60,7 @@ def run_on_spark(
 
     with ExitStack() as scope:
         scratch = Path(scope.enter_context(TemporaryDirectory(prefix="anabranch-run-")))
-        # A JVM that was there before may have started elsewhere.
+        # A JVM that was already running may have another working directory.
         folder = resolve_path(order.output or scratch / "published", "output")
         folder_inputs = open_inputs(material, order, scratch)
         scope.enter_context(end_on_signals())
@@ -84,18 +84,18 @@ def run_on_spark(
 
 
 def find_most(order: SparkRequest) -> int:
-    """Return how large an event may be."""
+    """Return the maximum size of an event in bytes."""
     from anabranch.microbatch.ingest.row_reader import MAX_RECORD_BYTES
 
     return order.place.max_record_bytes or MAX_RECORD_BYTES
 
 
 def find_start(order: SparkRequest, start: str) -> Savepoint | None:
-    """Return the savepoint that a run has to begin with; None if its checkpoint has begun with it."""
+    """Return the savepoint that a run must restore, or None if its checkpoint began with it."""
     if order.folder is None or order.output is None:
         raise InputError(
-            "on Spark, a savepoint goes on as a stream",
-            expected="--input DIR, the folder that is followed, and --output DIR",
+            "on Spark, a savepoint continues as a stream",
+            expected="--input DIR, the folder of the stream, and --output DIR",
             got="no --output" if order.folder else "no folder as --input",
         )
     from anabranch.spark.checkpoint.ownership import read_begin
@@ -109,18 +109,18 @@ def find_start(order: SparkRequest, start: str) -> Savepoint | None:
             f"{checkpoint} did not begin with a savepoint",
             expected="a new --output, or one that began with it",
             got=f"--from {start}",
-            cure="without --from it goes on where it is",
+            cure="run without --from, which continues from the checkpoint",
         )
     try:
         wanted = open_savepoint(find_savepoint(start), verify=False).manifest.id
     except NoSavepointError:
-        return None  # It is not needed any more.
+        return None  # The savepoint may have been deleted since.
     if wanted != begun:
         raise InputError(
             f"{checkpoint} began with another savepoint",
             expected=begun[:16],
             got=f"{wanted[:16]}, which is {start}",
-            cure="a new --output; or without --from it goes on where it is",
+            cure="give a new --output; or run without --from, which continues from the checkpoint",
         )
     return None
 
@@ -128,7 +128,7 @@ def find_start(order: SparkRequest, start: str) -> Savepoint | None:
 def prepare_restore(
     material: TargetModule, order: SparkRequest, savepoint: Savepoint, partitions: int | None = None
 ) -> SparkRequest:
-    """Refuse what can't go on from a savepoint before Java starts; return with how many shards it would."""
+    """Return the request with its number of shards; refuse what can't be restored before Java starts."""
     made_by = savepoint.manifest.fingerprint
     if order.place.shards is None and made_by.get("shards", "").isdecimal():
         order = replace(order, place=replace(order.place, shards=int(made_by["shards"])))
@@ -152,7 +152,7 @@ def restore_here(
     sources: list[Any],
     partitions: int | None = None,
 ) -> None:
-    """Make the checkpoint of a run out of a savepoint."""
+    """Write the checkpoint of a run from a savepoint."""
     from anabranch.spark.savepoints.checkpoint_restore import restore_savepoint
 
     assert order.output is not None
@@ -197,7 +197,7 @@ def _run_stream(
     from anabranch.spark.sinks.progress import follow
 
     result = run_job(job, sources, find_most(order))
-    # Without a folder nothing is kept that a user could look at; then it is judged at the end.
+    # Without an output folder there are no rows for a user to inspect, so the limit is checked at the end.
     tolerance = None if order.output is None else order.most_rejected
     checkpoint = find_checkpoint(order, folder)
     query = write_directory(
@@ -219,7 +219,7 @@ def _run_stream(
 def open_run(
     screen: Screen, material: TargetModule, order: SparkRequest
 ) -> Iterator[tuple[Session, list[Any]]]:
-    """Start Spark for a run that follows a folder; yield the session, and the sources of the folder."""
+    """Start Spark for a run on a folder; yield the session and the sources of the folder."""
     check_flags(order)
     from anabranch.spark.session.signals import end_on_signals
     from anabranch.spark.session.startup import start_session
@@ -235,6 +235,6 @@ def open_run(
 
 
 def _note(screen: Screen, line: str, order: SparkRequest) -> None:
-    """Print a line of progress; of a run that ends, only on a terminal."""
+    """Print a line of progress; without --follow, only on a terminal."""
     if order.place.follow or screen.err.is_terminal:
         screen.err.print(Text(line, style="dim"), soft_wrap=True)

@@ -1,4 +1,4 @@
-"""The verdict on a run: why events were rejected, and whether the run counts as failed."""
+"""The verdict on a run: the reasons of rejected events, and whether the run has failed."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from anabranch.reference.event_files import encode_item
 from anabranch.reference.sequential import Answer
 
 MOST_REASONS = 5
-"""How many kinds of reasons are shown."""
+"""Number of kinds of reasons that are printed."""
 
 
 class RunVerdict(NamedTuple):
-    """What decides whether a run has failed: the ledger, the limit, and examples of what was rejected."""
+    """The facts that decide whether a run has failed: ledger, limit, and samples of rejected events."""
 
     ledger: Ledger
     tolerance: Tolerance | None
@@ -44,7 +44,7 @@ class RunVerdict(NamedTuple):
 
 
 def conclude(screen: Screen, verdict: RunVerdict, document: dict[str, Any] | None) -> int:
-    """Print the document, warn of rejected events, or fail the run if there are too many of them."""
+    """Print the document, and warn of rejected events; raise `RejectionError` if they are too many."""
     failure = _find_failure(verdict)
     if failure is not None:
         if document is None:
@@ -62,7 +62,7 @@ def conclude(screen: Screen, verdict: RunVerdict, document: dict[str, Any] | Non
 
 
 def _find_failure(verdict: RunVerdict) -> RejectionError | None:
-    """Return why a run counts as failed. A limit that was given decides alone."""
+    """Return the error of a failed run, or None. If a limit was given, only the limit decides."""
     ledger, tolerance, samples, where, place, raising = verdict
     if tolerance is not None:
         if tolerance.is_exceeded(ledger, ended=True):
@@ -76,10 +76,10 @@ def _find_failure(verdict: RunVerdict) -> RejectionError | None:
             where=where,
             expected="events that fit the program",
             got="\n".join(describe_reasons(samples)),
-            cure=f"mend the input or the event types; for all of them see {place}; "
+            cure=f"correct the input or the event types; all rejected events: {place}; "
             "--most-rejected 100% lets such a run pass",
         )
-    cure = f"mend the function: anabranch check {where} prints the smallest case; "
+    cure = f"correct the function: anabranch check {where} prints the smallest case; "
     cure += "--most-rejected 100% lets such a run pass"
     return explain_raising(raising, samples, where, cure)
 
@@ -104,7 +104,7 @@ def find_raising_event_types(answer: Answer, items: Iterable[Item]) -> dict[str,
     for item in (*others, *refused, *answer.pending):
         if isinstance(item, Event):
             brought[item.event_type.__name__] -= 1
-    # No channel brings a timer, so that there is no telling how many were handled.
+    # Timers arrive in no channel, so the number of processed ones is unknown.
     return find_raising(
         {event_type: n for event_type, n in raised.items() if event_type in brought}, brought
     )

@@ -1,4 +1,4 @@
-"""`anabranch savepoint`: savepoints as folders and archives."""
+"""`anabranch savepoint`: manage savepoints as folders and archives."""
 
 from __future__ import annotations
 
@@ -20,31 +20,35 @@ from anabranch.savepoints.manifest import SavepointError
 
 app = App(
     name="savepoint",
-    help="Make, list, check, pack, restore and delete savepoints.",
+    help="Create, list, verify, export, import, restore and delete savepoints.",
     help_epilogue="",
 )
 
-# They need Spark, so they are imported when they are called.
+# These commands need Spark, so they are imported when they are called.
 app.command(
-    "anabranch.cli.savepoint_spark:create", name="create", help="Save what a query on Spark holds."
+    "anabranch.cli.savepoint_spark:create",
+    name="create",
+    help="Save the state of a query on Spark.",
 )
 app.command(
     "anabranch.cli.savepoint_spark:restore",
     name="restore",
-    help="Make a checkpoint that goes on from one.",
+    help="Create a checkpoint that continues from a savepoint.",
 )
 
-SHELF = Path("savepoints")
+DEFAULT_FOLDER = Path("savepoints")
 
 Place = Annotated[
-    Path, Parameter(help="The savepoint's folder; FOLDER/latest is the newest in a folder.")
+    Path, Parameter(help="Folder of the savepoint; FOLDER/latest is the newest in FOLDER.")
 ]
 
 
 @app.default
 @app.command(name="list")
 def show_list(
-    folder: Annotated[Path, Parameter(help="A folder of savepoints.")] = SHELF,
+    folder: Annotated[
+        Path, Parameter(help="Folder of savepoints (default savepoints).")
+    ] = DEFAULT_FOLDER,
     /,
     *,
     json: Json = False,
@@ -72,7 +76,7 @@ def show_list(
             ],
         )
     elif not broken:
-        screen.say("There are no savepoints here.")
+        screen.print("No savepoints found.")
     for name, error in broken.items():
         screen.write(f"  {name}: {error.what}", style="red")
     return FOUND if broken else GOOD
@@ -80,7 +84,7 @@ def show_list(
 
 @app.command
 def show(place: Place, /, *, json: Json = False) -> int:
-    """Show what a savepoint holds: of which program, how far, and in which tables."""
+    """Show a savepoint: its program, its watermarks, its ledger and its tables."""
     screen = Screen(quiet=json)
     savepoint = open_savepoint(find_savepoint(place), verify=False)
     manifest = savepoint.manifest
@@ -96,13 +100,13 @@ def show(place: Place, /, *, json: Json = False) -> int:
     screen.write(f"ledger    {explain_ledger(manifest.list_ledger())}\n")
     if manifest.standings:
         screen.show_table(
-            ("channel", ">watermark", ">largest time", ">last number"),
+            ("channel", ">watermark", ">largest time", ">last seq"),
             [
                 (name, name_time(one.watermark), _or_nothing(one.largest), _or_nothing(one.last))
                 for name, one in manifest.standings.items()
             ],
         )
-        screen.say()
+        screen.print()
     tables: dict[str, list[Any]] = {}
     for path, record in manifest.files.items():
         tables.setdefault(path.rpartition("/")[0], []).append(record)
@@ -123,12 +127,12 @@ def show(place: Place, /, *, json: Json = False) -> int:
 
 @app.command
 def verify(
-    places: Annotated[list[Path], Parameter(help="The savepoints' folders.")],
+    places: Annotated[list[Path], Parameter(help="Folders of the savepoints.")],
     /,
     *,
     json: Json = False,
 ) -> int:
-    """Read every file of savepoints, and name each that is not as it was made."""
+    """Read every file of savepoints, and list those that are changed, missing or extra."""
     screen = Screen(quiet=json)
     results: list[dict[str, Any]] = []
     for place in places:
@@ -145,7 +149,7 @@ def verify(
             size = _count_bytes(savepoint)
             results.append({"path": str(place), "good": True, "files": files, "bytes": size})
             screen.write(
-                f"{savepoint.path}: {count_things(files, 'file')}, {size:,} bytes, as made"
+                f"{savepoint.path}: {count_things(files, 'file')}, {size:,} bytes, unchanged"
             )
     if json:
         screen.print_json(results)
@@ -155,12 +159,12 @@ def verify(
 @app.command
 def export(
     place: Place,
-    file: Annotated[Path, Parameter(help="The archive to write: .tar.gz or .zip.")],
+    file: Annotated[Path, Parameter(help="Archive to write: .tar.gz or .zip.")],
     /,
     *,
     json: Json = False,
 ) -> int:
-    """Pack a savepoint into one file."""
+    """Write a savepoint to an archive."""
     screen = Screen(quiet=json)
     written = export_archive(open_savepoint(find_savepoint(place), verify=False), file)
     size = written.stat().st_size
@@ -172,20 +176,23 @@ def export(
 
 @app.command(name="import")
 def unpack(
-    file: Annotated[Path, Parameter(help="The archive: .tar.gz or .zip.")],
-    place: Annotated[Path, Parameter(help="The folder to make of it.")],
+    file: Annotated[Path, Parameter(help="Archive to read: .tar.gz or .zip.")],
+    place: Annotated[Path, Parameter(help="Folder to create for the savepoint.")],
     /,
     *,
-    most_files: Annotated[int, Parameter(help="Refuse an archive of more files.")] = LIMITS.files,
+    most_files: Annotated[
+        int, Parameter(help=f"Maximum number of files in the archive (default {LIMITS.files}).")
+    ] = LIMITS.files,
     most_bytes: Annotated[
-        int, Parameter(help="Refuse an archive of more bytes, unpacked.")
+        int,
+        Parameter(help=f"Maximum size of the unpacked archive, in bytes (default {LIMITS.bytes})."),
     ] = LIMITS.bytes,
     most_ratio: Annotated[
-        int, Parameter(help="Refuse an archive that grows more as it is unpacked.")
+        int, Parameter(help=f"Maximum ratio of unpacked to packed size (default {LIMITS.ratio}).")
     ] = LIMITS.ratio,
     json: Json = False,
 ) -> int:
-    """Unpack an archive that somebody sent; one that is not a whole savepoint is refused."""
+    """Unpack an archive from any origin; refuse one that is not a complete savepoint."""
     screen = Screen(quiet=json)
     limits = Limits(most_files, most_bytes, most_ratio, LIMITS.free_bytes)
     savepoint = open_savepoint(import_archive(file, place, limits), verify=False)
@@ -198,23 +205,24 @@ def unpack(
 @app.command
 def delete(
     place: Annotated[
-        Path, Parameter(help="The savepoint's folder; with --keep, a folder of savepoints.")
+        Path, Parameter(help="Folder of the savepoint; with --keep, a folder of savepoints.")
     ],
     /,
     *,
     keep: Annotated[
-        int | None, Parameter(help="Delete all savepoints in a folder but so many, the newest.")
+        int | None,
+        Parameter(help="Number of newest savepoints to keep; delete the others in the folder."),
     ] = None,
     json: Json = False,
 ) -> int:
-    """Delete a savepoint, or all old ones in a folder. What is no savepoint is left alone."""
+    """Delete a savepoint, or all old ones in a folder. Other files and folders are kept."""
     screen = Screen(quiet=json)
     if keep is not None:
         gone = [str(place / name) for name in SavepointCollection(place).keep(keep)]
     else:
         if place.name == "latest":
             raise InputError(
-                "the newest savepoint is not deleted unless it is named", expected="its own name"
+                "a savepoint can't be deleted as latest", expected="the name of the savepoint"
             )
         gone = [str(SavepointCollection(place.parent).delete(place.name))]
     for path in gone:
@@ -222,7 +230,7 @@ def delete(
     if json:
         screen.print_json(gone)
     elif not gone:
-        screen.say("Nothing to delete.")
+        screen.print("Nothing to delete.")
     return GOOD
 
 

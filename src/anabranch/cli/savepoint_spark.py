@@ -23,42 +23,44 @@ from anabranch.savepoints.folders import open_savepoint
 from anabranch.spark.checkpoint.ownership import PAIR, read_begin
 
 Folder = Annotated[
-    str, Parameter(help="The folder whose files are followed, as `anabranch run` has it.")
+    str, Parameter(help="Folder of events that the query reads, as in `anabranch run`.")
 ]
 Published = Annotated[
     str,
-    Parameter(help="The folder of outputs: a new one, or the one in which the savepoint was made."),
+    Parameter(help="Output folder: a new one, or that of the query that made the savepoint."),
 ]
 Partitions = Annotated[
-    int | None, Parameter(help="How many of Spark's partitions share the shards; 2.")
+    int | None, Parameter(help="Number of Spark's partitions that share the shards (default 2).")
 ]
 
 
 def create(
     checkpoint: Annotated[
-        Path, Parameter(help="The checkpoint of a query, running or stopped: OUTPUT/_checkpoint.")
+        Path, Parameter(help="Checkpoint of a running or stopped query: OUTPUT/_checkpoint.")
     ],
-    target: Annotated[Path, Parameter(help="The savepoint's folder; it must be new.")],
+    target: Annotated[Path, Parameter(help="Folder of the savepoint; it must not exist.")],
     /,
     *,
     batch: Annotated[
-        int | None, Parameter(help="Of which committed batch; the last, if nobody says.")
+        int | None, Parameter(help="Committed batch to save (default: the last one).")
     ] = None,
     at: Annotated[
-        int | None, Parameter(help="Of the first batch whose watermark has reached this time.")
+        int | None, Parameter(help="Save the first batch whose watermark has reached this time.")
     ] = None,
     wait_s: Annotated[
-        float, Parameter(help="How many seconds to wait for --at to be reached; 0.")
+        float, Parameter(help="Seconds to wait until --at is reached (default 0).")
     ] = 0.0,
-    master: Annotated[str, Parameter(help="The Spark that reads it.")] = "local[2]",
+    master: Annotated[
+        str, Parameter(help="Spark master that reads the checkpoint (default local[2]).")
+    ] = "local[2]",
     json: Json = False,
 ) -> int:
-    """Save what a query holds at a committed batch. The query need not stop."""
+    """Save the state of a query at a committed batch. The query may be running."""
     if batch is not None and at is not None:
         raise InputError("--batch and --at both choose a batch", expected="one of them")
     if wait_s < 0 or (wait_s and at is None):
         raise InputError(
-            "--wait-s is how long to wait for --at",
+            "--wait-s is the time to wait for --at",
             expected="0 or more seconds, together with --at",
             got=f"--wait-s {wait_s:g}",
         )
@@ -72,8 +74,8 @@ def create(
     if not (checkpoint / "commits").is_dir():
         inner = checkpoint / "_checkpoint"
         raise InputError(
-            f"{checkpoint} is no checkpoint",
-            expected="the folder that a query was given, OUTPUT/_checkpoint unless it was told",
+            f"{checkpoint} is not a checkpoint",
+            expected="the checkpoint folder of a query: OUTPUT/_checkpoint, or that of --checkpoint",
             got=describe_place(checkpoint),
             cure=f"name {inner}" if inner.is_dir() else None,
         )
@@ -96,7 +98,7 @@ def create(
 
 def restore(  # noqa: PLR0913 - one for each flag
     savepoint: Annotated[
-        Path, Parameter(help="The savepoint's folder; FOLDER/latest is the newest in a folder.")
+        Path, Parameter(help="Folder of the savepoint; FOLDER/latest is the newest in FOLDER.")
     ],
     target: Target,
     /,
@@ -104,7 +106,7 @@ def restore(  # noqa: PLR0913 - one for each flag
     input: Folder,  # noqa: A002 - the flag's name
     output: Published,
     format: Annotated[  # noqa: A002 - the flag's name
-        Literal["jsonl", "parquet"], Parameter(help="The format of the outputs; parquet.")
+        Literal["jsonl", "parquet"], Parameter(help="Format of the outputs (default parquet).")
     ] = "parquet",
     lateness: Lateness = None,
     unique_times: Strict = False,
@@ -112,9 +114,10 @@ def restore(  # noqa: PLR0913 - one for each flag
     place: RunPlace = HERE,
     json: Json = False,
 ) -> int:
-    """Make a checkpoint that goes on from a savepoint; `anabranch run` with the same flags runs it.
+    """Create a checkpoint that continues from a savepoint; run it by `anabranch run` with the same flags.
 
-    The program may be another one, as far as its `changes` say how; --shards and --partitions are free.
+    The program may be a newer one if its `changes` declare the differences. --shards and --partitions
+    may differ from those of the savepoint.
     """
     screen, material = Screen(quiet=json), load_material(target)
     opened = open_savepoint(find_savepoint(savepoint), verify=False)
@@ -135,7 +138,7 @@ def restore(  # noqa: PLR0913 - one for each flag
 
 
 def _name_next(target: str, order: SparkRequest, lateness: str | None) -> str:
-    """Return the command that goes on."""
+    """Return the command that continues the query."""
     place = order.place
     words = ["anabranch", "run", target]
     words += ["--spark"] if place.master is None else ["--master", place.master]
@@ -162,12 +165,12 @@ def make_order(
     *,
     unique_times: bool,
 ) -> SparkRequest:
-    """Return what a user asked for, if the input is a folder."""
+    """Return the request of the flags; raise `InputError` if the input is not a folder."""
     if not Path(strip_scheme(input, "input")).is_dir():
         raise InputError(
-            "a checkpoint is of a folder that is followed",
-            expected="--input DIR, that folder",
-            got=f"{input!r}, which is no folder",
+            "a checkpoint needs a folder as input",
+            expected="--input DIR, the folder that the query reads",
+            got=f"{input!r}, which is not a folder",
         )
     delay = None if lateness is None else read_lateness(lateness)
     kind: Literal["json", "parquet"] = "json" if format == "jsonl" else "parquet"
@@ -175,12 +178,12 @@ def make_order(
 
 
 def _check_is_apart(checkpoint: Path, target: Path) -> None:
-    """Refuse a place in which whoever reads the outputs, or the checkpoint, would find a savepoint."""
+    """Refuse a place inside a checkpoint or an output folder: their readers would find the savepoint."""
     for folder in target.absolute().parents:
         if folder == checkpoint.absolute() or (folder / PAIR).is_file():
             raise InputError(
-                f"{target} lies in a folder that a query writes into",
-                expected="a place of its own",
+                f"{target} is in a folder that a query writes to",
+                expected="a place outside it",
                 got=f"a place in {folder.name}",
                 cure=f"savepoints/{target.name}",
             )

@@ -1,7 +1,7 @@
-"""The screen: what a command prints, on a terminal or into a pipe.
+"""Printing on a terminal or into a pipe.
 
-Results go to standard output and everything else to standard error. Into a pipe goes plain text,
-as wide as it needs to be; with `--json`, one document and nothing beside it.
+Results go to standard output and everything else to standard error. A pipe gets plain text without
+wrapping; with `--json`, one document and nothing else.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
 GOOD, FOUND = 0, 1
-"""Exit codes of a verb that did its work: all is well, or a problem was found."""
+"""Exit codes of a command that has finished: success, or a problem was found."""
 
 _PIPE_WIDTH = 1000
 _PATIENCE_S = 2.0
 
 
 def open_console(*, stderr: bool = False) -> Console:
-    """Return a console on a standard stream; into a pipe it neither colours nor wraps."""
+    """Return a console on a standard stream; in a pipe it neither colours nor wraps."""
     stream = sys.stderr if stderr else sys.stdout
     if hasattr(stream, "reconfigure"):
-        stream.reconfigure(errors="replace")  # A tick must not stop a terminal without one.
+        stream.reconfigure(errors="replace")  # A terminal whose encoding lacks ✓ must not fail.
     console = Console(stderr=stderr, highlight=False, emoji=False, soft_wrap=False)
     if not console.is_terminal:
         console.width = _PIPE_WIDTH
@@ -41,20 +41,20 @@ def open_console(*, stderr: bool = False) -> Console:
 
 
 class Screen:
-    """Print for people, or with `quiet` only a JSON document."""
+    """Print text and tables, or with `quiet` only a JSON document."""
 
     def __init__(self, *, quiet: bool = False, stderr: bool = False) -> None:
         self.quiet = quiet
         self.out = open_console(stderr=stderr)
         self.err = open_console(stderr=True)
 
-    def say(self, *parts: Any) -> None:
-        """Print a line; a text may carry rich's markup."""
+    def print(self, *parts: Any) -> None:
+        """Print a line; strings may contain rich's markup."""
         if not self.quiet:
             self.out.print(*parts, soft_wrap=True)
 
     def write(self, text: str, *, indent: int = 0, style: str = "") -> None:
-        """Print text as it is, brackets and all."""
+        """Print text without interpreting markup."""
         if not self.quiet:
             lines = [(" " * indent + line).rstrip() for line in text.split("\n")]
             self.out.print(Text("\n".join(lines), style=style), soft_wrap=True)
@@ -66,7 +66,7 @@ class Screen:
         if self.out.is_terminal:
             from rich.syntax import Syntax
 
-            # The terminal's own colours, which its owner can read.
+            # Use the terminal's own colours, which suit its background.
             syntax = Syntax(code.rstrip(), "python", theme="ansi_dark", word_wrap=True)
             self.out.print(Padding(syntax, (0, 0, 0, indent)))
         else:
@@ -82,20 +82,20 @@ class Screen:
             table.add_column(column.lstrip(">"), justify="right" if right else "left")
         for row in rows:
             table.add_row(*(c if isinstance(c, Text) else Text(str(c)) for c in row))
-        # Rich fills every line up with spaces, which nobody wants in a file.
+        # Rich pads every line with spaces; strip them.
         with self.out.capture() as capture:
             self.out.print(Padding(table, (0, 0, 0, 2)))
         lines = capture.get().splitlines()
         self.out.file.write("\n".join(line.rstrip() for line in lines) + "\n")
 
     def print_json(self, document: Any) -> None:
-        """Print the one document that `--json` asks for."""
+        """Print the document of `--json`."""
         json.dump(document, sys.stdout, indent=2, ensure_ascii=False, default=str)
         sys.stdout.write("\n")
 
     @contextmanager
     def wait(self, what: str) -> Iterator[None]:
-        """Show that something is being done whose length nobody knows."""
+        """Show a status on a terminal during work of unknown length."""
         if self.err.is_terminal:
             with self.err.status(what):
                 yield
@@ -104,7 +104,7 @@ class Screen:
 
     @contextmanager
     def follow(self, what: str, total: int | None) -> Iterator[Progress]:
-        """Follow work with a bar that comes if it takes long, and goes when it is done."""
+        """Show a progress bar if the work takes long; remove it when the work is done."""
         progress = Progress(self.err, what, total)
         try:
             yield progress
@@ -113,7 +113,7 @@ class Screen:
 
 
 class Progress:
-    """A bar on standard error, for whoever has waited two seconds at a terminal."""
+    """A progress bar on standard error, shown on a terminal after two seconds."""
 
     def __init__(self, console: Console, what: str, total: int | None) -> None:
         self.what = what
@@ -124,11 +124,11 @@ class Progress:
         self._bar: Bar | None = None
 
     def advance(self, count: int = 1, what: str | None = None) -> None:
-        """Note that some more is done."""
+        """Add to the amount of work done."""
         self.move(self.done + count, what)
 
     def move(self, done: int, what: str | None = None, total: int | None = None) -> None:
-        """Note how much is done."""
+        """Set the amount of work done."""
         self.done = done
         self.what = what or self.what
         self.total = total if total is not None else self.total
@@ -154,7 +154,7 @@ class Progress:
         self._bar.start()
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._bar is not None:
             self._bar.stop()
 

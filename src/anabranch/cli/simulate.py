@@ -1,4 +1,4 @@
-"""`anabranch simulate`: a program's plans under many schedules, against the sequential answer."""
+"""`anabranch simulate`: run a program's plans under many schedules, and compare with the sequential run."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ from anabranch.reference.verification import Mismatch, PlanTrial, prepare
 
 PROCESSES = 2
 POOL_FROM = 1000
-"""Above so many seeds in all, starting processes pays."""
+"""Total number of seeds above which starting processes is faster."""
 
 CHUNK = 100
-"""How many seeds a process gets at once."""
+"""Number of seeds that a process gets at once."""
 
 NOTHING = Counts(0, 0, 0, 0, 0, 0)
 
 
 @dataclass(frozen=True)
 class Tally:
-    """What many seeds on one plan came to: sums, and the first seed that disagreed."""
+    """The result of many seeds on one plan: sums, and the first seed that disagreed."""
 
     plan: str
     seeds: int = 0
@@ -55,7 +55,7 @@ class Tally:
     mismatch: Mismatch | None = None
 
     def add(self, other: Tally) -> Tally:
-        """Return both together."""
+        """Return the sum of both tallies."""
         sums = Counts(*(a + b for a, b in zip(self.counts, other.counts, strict=True)))
         return Tally(
             self.plan,
@@ -70,13 +70,15 @@ def simulate(
     target: Target,
     /,
     *,
-    seeds: Annotated[int, Parameter(help="How many schedules to try on each plan; 1000.")] = 1000,
+    seeds: Annotated[
+        int, Parameter(help="Number of schedules to try on each plan (default 1000).")
+    ] = 1000,
     seed: Annotated[
-        int | None, Parameter(help="Run this one schedule only, and tell what happened in it.")
+        int | None, Parameter(help="Run only the schedule of this seed, and print its trace.")
     ] = None,
     plan: Annotated[
         str | None,
-        Parameter(help="Only the plan of that name: one of the module's `plans`, or `on Spark`."),
+        Parameter(help="Run only this plan: a name in the module's `plans`, or `on Spark`."),
     ] = None,
     shards: Annotated[
         int, Parameter(help="Number of shards of the plan that runs on Spark (default 4).")
@@ -84,12 +86,12 @@ def simulate(
     input: Inputs = (),  # noqa: A002 - the flag's name
     json: Json = False,
 ) -> int:
-    """Run a program's plans under many schedules, with crashes and repeats.
+    """Run a program's plans under many schedules, with crashes and repeated messages.
 
-    The last of them is the plan of its layout on Spark: what runs there is simulated here.
+    The last plan is that of the program's layout on Spark.
 
-    A seed decides everything: the order of deliveries, which message comes twice, where
-    snapshots are taken and where everybody crashes. The answer must be the sequential one.
+    A seed decides the order of deliveries, which messages are delivered twice, when snapshots are
+    taken and when all nodes crash. The answer must equal that of the sequential run.
     """
     if seeds < 1:
         raise InputError(
@@ -123,7 +125,7 @@ def _prepare(
 def _choose_plans(
     material: TargetModule, items: Iterable[Item], only: str | None, shards: int
 ) -> dict[str, tuple[Program, Plan]]:
-    """Return the plans to try, each with the program whose forks it takes."""
+    """Return the plans to try, each with the program whose forks it uses."""
     program = add_copies(material.program)
     found = dict(material.plans) or _make_plans(program, items)
     plans = {name: (program, plan) for name, plan in found.items()}
@@ -144,7 +146,7 @@ def _choose_plans(
 
 
 def _make_plans(program: Program, items: Iterable[Item]) -> dict[str, Plan]:
-    """Return plans for a program that brings none: one node, and as many as its events allow."""
+    """Return plans for a module without `plans`: one node, and as many as its events allow."""
     events = [item for item in items if isinstance(item, Event)]
     made = [Plan(PlanNode(*program.event_types, state=program.initial.name), "sequential")]
     if program.forks and events:
@@ -160,7 +162,7 @@ def _try_seeds(
     shards: int,
     progress: Progress,
 ) -> list[Tally]:
-    """Try the seeds of every plan, in order; a plan is given up at the first that disagrees."""
+    """Try the seeds of every plan, in order; stop a plan at the first seed that disagrees."""
     pooled = seeds * len(trials) > POOL_FROM and STANDARD not in files
     chunks = [range(start, min(start + CHUNK, seeds)) for start in range(0, seeds, CHUNK)]
     if not pooled:
@@ -183,8 +185,8 @@ def _try_seeds(
 
 @contextmanager
 def _open_pool() -> Iterator[Pool]:
-    # Spawned, not forked: the bar has a thread. Ctrl-C is for us, who end them; they inherit
-    # that it is ignored.
+    # Spawn, don't fork: the progress bar has a thread. The processes inherit that SIGINT is ignored;
+    # this process handles Ctrl-C and ends them.
     spawn = multiprocessing.get_context("spawn")
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -219,7 +221,7 @@ def _try_chunk(trial: PlanTrial, seeds: Iterable[int]) -> Tally:
 
 @cache
 def _load_trials(target: str, files: tuple[str, ...], shards: int) -> dict[str, PlanTrial]:
-    # A process loads the target again: classes of a user's events can't be found by name.
+    # Each process loads the target again: the classes of a user's events can't be pickled by name.
     return _prepare(load_material(target), None, files, shards)
 
 
@@ -235,24 +237,24 @@ def _replay(
     seed: int,
     files: tuple[str, ...],
 ) -> int:
-    """Run one seed on every plan, and tell what happened."""
+    """Run one seed on every plan, and print its trace."""
     tallies = []
-    stories: dict[str, list[str]] = {}
+    traces: dict[str, list[str]] = {}
     for name, trial in trials.items():
         simulation, mismatch = trial.verify(seed, trace=True)
         counts = simulation.counts if simulation is not None else NOTHING
         tallies.append(Tally(name, 1, counts, 0.0, mismatch))
-        stories[name] = simulation.trace if simulation is not None else []
-        _tell(screen, trial, seed, simulation, mismatch)
+        traces[name] = simulation.trace if simulation is not None else []
+        _show_trace(screen, trial, seed, simulation, mismatch)
     if screen.quiet:
         document = _describe(material, tallies, files)
         for plan in document["plans"]:
-            plan["trace"] = stories[plan["name"]]
+            plan["trace"] = traces[plan["name"]]
         screen.print_json({**document, "seed": seed})
     return FOUND if any(tally.mismatch for tally in tallies) else GOOD
 
 
-def _tell(
+def _show_trace(
     screen: Screen,
     trial: PlanTrial,
     seed: int,
@@ -262,7 +264,7 @@ def _tell(
     screen.write(f"{trial.plan.name}, seed {seed}", style="bold")
     if simulation is not None:
         for line in simulation.trace:
-            screen.write(line, indent=2, style="dim" if "says" not in line else "")
+            screen.write(line, indent=2, style="dim" if "emits" not in line else "")
         c = simulation.counts
         screen.write(
             f"{count_things(c.messages, 'message')}, {count_things(c.joins, 'join')}, "
@@ -297,18 +299,18 @@ def _show(
     ]
     screen.show_table(columns, rows)
     if not material.plans:
-        screen.say(
-            "\nThere are no `plans` beside the program; these follow from its events and its layout."
+        screen.print(
+            "\nThe module has no `plans`; these are derived from the program's events and its layout."
         )
     bad = [tally for tally in tallies if tally.mismatch is not None]
     for tally in bad:
         assert tally.mismatch is not None
-        screen.say(f"\n[bold red]{tally.plan}[/] disagrees at seed {tally.mismatch.seed}")
+        screen.print(f"\n[bold red]{tally.plan}[/] disagrees at seed {tally.mismatch.seed}")
         screen.write(tally.mismatch.reason, indent=2)
-        screen.write(f"\n  see it again: {_replay_command(material, tally, files)}")
+        screen.write(f"\n  reproduce: {_replay_command(material, tally, files)}")
     if not bad:
         total = sum(tally.seeds for tally in tallies)
-        screen.say(f"\n[green]{total:,} of {total:,} schedules give the sequential answer[/]")
+        screen.print(f"\n[green]{total:,} of {total:,} schedules give the sequential answer[/]")
 
 
 def _replay_command(material: TargetModule, tally: Tally, files: tuple[str, ...]) -> str:

@@ -1,7 +1,7 @@
 """Inputs of a run on Spark: files and folders of events, as sources of `Files`.
 
-A folder is a stream of files. Files given singly, standard input and the events beside a program are one bounded
-input: a manifest names the files, and they are read as one batch. Both take the same road into Spark.
+A folder is a stream of files. Single files, standard input and the events beside a program are one bounded
+input: a manifest lists the files, and they are read as one batch. Both are read by `Files`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from anabranch.sources.files import FileFormat, Files
 
 PEEK = 100
-"""How many lines of a file of JSON are looked at for its columns."""
+"""Number of lines of a JSON file that are read to find its columns."""
 
 _MANIFEST = "files.txt"
 _FORMATS: dict[Format, FileFormat] = {
@@ -40,7 +40,7 @@ _FORMATS: dict[Format, FileFormat] = {
 
 @dataclass(frozen=True)
 class InputFolder:
-    """Files that are read as one source: the name of their channel, unless rows name theirs."""
+    """Files that are read as one source. `name` is their channel, unless rows have a channel column."""
 
     files: Files
     name: str
@@ -73,8 +73,8 @@ def _describe(channel: Channel) -> dict[str, Any]:
 
 
 def open_inputs(material: TargetModule, order: SparkRequest, scratch: Path) -> list[InputFolder]:
-    """Return the channels of a run, each with its channels; refuse input that can't be read."""
-    folder_inputs = list(_find_channels(material, order, scratch))
+    """Return the inputs of a run, each with its channels; raise `InputError` for unreadable input."""
+    folder_inputs = list(_find_inputs(material, order, scratch))
     declared = declare_inputs(material, order, folder_inputs)
     return [
         replace(folder_input, channels=tuple(declared[n]))
@@ -85,7 +85,7 @@ def open_inputs(material: TargetModule, order: SparkRequest, scratch: Path) -> l
 def declare_inputs(
     material: TargetModule, order: SparkRequest, folder_inputs: list[InputFolder]
 ) -> list[list[Channel]]:
-    """Return the channels of each channel, as declared beside the program or by flags."""
+    """Return the channels of each input, as declared beside the program or by flags."""
     column = name_columns(material.program)["channel"]
     idle = order.place.idle_after_s
     found: list[list[Channel]] = []
@@ -95,7 +95,7 @@ def declare_inputs(
         known = {} if flagged else {channel.name: channel for channel in material.channels}
         names = [folder_input.name]
         if named and known:
-            # A channel of a folder that is silent so far may still bring something.
+            # A channel without rows so far may still get some, if the input is a folder.
             bounded = order.folder is None and bool(order.inputs)
             brought = _read_names(folder_input.files, column) if bounded else known.keys()
             names = [name for name in known if name in brought] or list(known)
@@ -109,7 +109,7 @@ def declare_inputs(
     return found
 
 
-def _find_channels(
+def _find_inputs(
     material: TargetModule, order: SparkRequest, scratch: Path
 ) -> Iterator[InputFolder]:
     from anabranch.sources.files import Files
@@ -171,21 +171,21 @@ def _find_format(files: Iterable[str]) -> FileFormat:
     if len(formats) == 1:
         return _FORMATS[formats.pop()]
     raise InputError(
-        "files of one input are of one format",
+        "the files of an input have different formats",
         expected="JSON lines only, or Parquet, Arrow or CSV only",
         got=", ".join(sorted(formats)),
-        cure="convert them, or run each format by itself",
+        cure="convert them, or run each format separately",
     )
 
 
 def _peek(files: Iterable[str]) -> frozenset[str]:
-    """Return the columns that files have, as far as a look at their beginnings tells."""
+    """Return the columns of files, as found at the start of each file."""
     found: set[str] = set()
     for file in files:
         try:
             found |= _LOOKS[find_format(file)](file)
         except (OSError, ValueError):
-            continue  # Whoever reads the file will say what is wrong with it.
+            continue  # Reading the file later raises a precise error.
     return frozenset(found)
 
 
@@ -231,7 +231,7 @@ _LOOKS = {
 
 
 def _read_names(files: Files, column: str) -> set[str]:
-    """Return the channels that rows of files name."""
+    """Return the names in the channel column of files."""
     from anabranch.sources.files import Taken, list_files, read_file
     from anabranch.sources.raw_rows import LINE
 
@@ -257,5 +257,5 @@ def _read_lines(lines: Iterable[bytes], column: str) -> Iterator[str]:
 
 
 def list_channels(folder_inputs: Iterable[InputFolder]) -> tuple[Channel, ...]:
-    """Return the channels of all channels."""
+    """Return the channels of all inputs."""
     return tuple(channel for folder_input in folder_inputs for channel in folder_input.channels)

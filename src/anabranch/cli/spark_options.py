@@ -1,4 +1,4 @@
-"""Orders: what a user asks of Spark by flags, and what of it can't be."""
+"""Flags of a run on Spark, and their validation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from anabranch.reference.rows import STANDARD
 from anabranch.speculation.output_changes import Mode
 
 TRIGGER = "1 second"
-"""How often a followed folder is listed. Spark's own default would list it a hundred times a second."""
+"""Interval at which --follow lists the folder. Spark's own default would list it 100 times a second."""
 
 _UNITS = {
     "ms": "milliseconds", "millisecond": "milliseconds", "milliseconds": "milliseconds",
@@ -31,16 +31,18 @@ _UNITS = {
 @Parameter(name="*")
 @dataclass(frozen=True)
 class RunPlace:
-    """Where to run, as the flags say it."""
+    """The flags that choose where and how to run."""
 
     master: Annotated[
         str | None,
-        Parameter(help="Run on Spark: local[2], spark://host:7077. --input may then be a folder."),
+        Parameter(
+            help="Run on this Spark master: local[2], spark://host:7077. --input may be a folder."
+        ),
     ] = None
-    spark: Annotated[bool, Parameter(help="Run on Spark, here, on all cores.")] = False
+    spark: Annotated[bool, Parameter(help="Run on Spark on all cores of this machine.")] = False
     checkpoint: Annotated[
         str | None,
-        Parameter(help="On Spark: where a followed folder's state is; OUTPUT/_checkpoint."),
+        Parameter(help="On Spark: checkpoint folder of a stream (default OUTPUT/_checkpoint)."),
     ] = None
     shards: Annotated[
         int | None,
@@ -50,11 +52,13 @@ class RunPlace:
         ),
     ] = None
     files_per_batch: Annotated[
-        int | None, Parameter(help="On Spark: how many files of a folder make a batch; 1.")
+        int | None, Parameter(help="On Spark: number of files of a folder per batch (default 1).")
     ] = None
     max_record_bytes: Annotated[
         int | None,
-        Parameter(help="On Spark: how large an event may be, or else it is rejected; 1048576."),
+        Parameter(
+            help="On Spark: maximum size of an event, in bytes (default 1048576); larger ones are rejected."
+        ),
     ] = None
 
     columnar: Annotated[
@@ -68,30 +72,30 @@ class RunPlace:
     idle_after_s: Annotated[
         float | None,
         Parameter(
-            help="On Spark: how many seconds a silent channel of a followed folder is waited for. For "
-            "ever, unless a channel says otherwise."
+            help="On Spark: seconds after which a channel of a folder without new events is idle and "
+            "no longer holds back the watermark (default: as declared by the channel, or never)."
         ),
     ] = None
 
     follow: Annotated[
         bool,
         Parameter(
-            help="On Spark: stay, and take files that are added to the --input folder, until Ctrl-C or "
-            "SIGTERM. Without it, a run takes the files that are there and ends."
+            help="On Spark: keep running and read files that are added to the --input folder, until "
+            "Ctrl-C or SIGTERM (default: read the existing files and end)."
         ),
     ] = False
 
     trigger: Annotated[
         str | None,
         Parameter(
-            help="With --follow: how often to look for new files, a number and a unit (ms, seconds, "
-            f"minutes, hours; default {TRIGGER!r}). A batch that takes longer delays the next look."
+            help="With --follow: interval between listings of the folder, a number and a unit (ms, "
+            f"seconds, minutes, hours; default {TRIGGER!r}). A longer batch delays the next listing."
         ),
     ] = None
 
     @property
     def on_spark(self) -> bool:
-        """Say whether to run on Spark."""
+        """Return whether to run on Spark."""
         return self.master is not None or self.spark
 
 
@@ -101,7 +105,7 @@ HERE = RunPlace()
 
 @dataclass(frozen=True)
 class SparkRequest:
-    """What a user asked for: where to run, on what, and where to put it."""
+    """The request of a user: where to run, the inputs, the outputs and the limits."""
 
     place: RunPlace
     inputs: tuple[str, ...] = ()
@@ -114,7 +118,7 @@ class SparkRequest:
     mode: Mode = "settled"
 
     def __post_init__(self) -> None:
-        """Refuse paths on other file systems; those of `file:` become plain ones."""
+        """Refuse paths on other file systems; turn `file:` URLs into plain paths."""
         inputs = (x if x == STANDARD else strip_scheme(x, "input") for x in self.inputs)
         object.__setattr__(self, "inputs", tuple(inputs))
         if self.output is not None and self.output != STANDARD:
@@ -131,29 +135,29 @@ class SparkRequest:
 
     @property
     def checkpoint(self) -> str | None:
-        """Return where the state is kept, if the user says so."""
+        """Return the checkpoint folder, if the user gave one."""
         return self.place.checkpoint
 
     @property
     def files_per_batch(self) -> int:
-        """Return how many files make a batch."""
+        """Return the number of files per batch."""
         return 1 if self.place.files_per_batch is None else self.place.files_per_batch
 
     @property
     def trigger(self) -> dict[str, Any]:
-        """Return Spark's trigger: take what is there, or look for files again and again."""
+        """Return Spark's trigger: the existing files only, or an interval."""
         if not self.place.follow:
             return {"availableNow": True}
         return {"processingTime": read_interval(self.place.trigger or TRIGGER)}
 
     @property
     def folder(self) -> str | None:
-        """Return the folder to be followed, if the input is one."""
+        """Return the folder to read as a stream, if the input is one."""
         return next((name for name in self.inputs if Path(name).is_dir()), None)
 
 
 def read_interval(text: str) -> str:
-    """Return an interval in Spark's words.
+    """Return an interval in the notation of Spark.
 
     >>> read_interval("5s"), read_interval("1 minute")
     ('5 seconds', '1 minutes')
@@ -169,17 +173,17 @@ def read_interval(text: str) -> str:
 
 
 def refuse_flags(place: RunPlace) -> None:
-    """Refuse flags that mean nothing without Spark."""
+    """Raise `InputError` for flags that need Spark."""
     if place.follow:
         raise InputError(
-            "--follow is for Spark: without it, a run reads its input to the end",
+            "--follow needs Spark: without Spark, a run reads its input to the end",
             expected="it together with --master or --spark",
             got="--follow",
             cure="add --spark, which runs on all cores of this machine",
         )
     if place.columnar != "auto":
         raise InputError(
-            "--columnar is for Spark",
+            "--columnar needs Spark",
             expected="it together with --master or --spark",
             got=f"--columnar {place.columnar}",
         )
@@ -195,23 +199,23 @@ def refuse_flags(place: RunPlace) -> None:
         if value is not None:
             flag = f"--{name.replace('_', '-')}"
             raise InputError(
-                f"{flag} is for Spark",
+                f"{flag} needs Spark",
                 expected="it together with --master or --spark",
                 got=f"{flag} {value}",
             )
 
 
 def check_order(order: SparkRequest) -> None:
-    """Refuse what can't be run, before anything starts."""
+    """Raise `InputError` for a request that can't be run, before Spark starts."""
     check_flags(order)
     _check_output(order)
 
 
 def check_flags(order: SparkRequest) -> None:
-    """Refuse flags that can't be, or not together."""
+    """Raise `InputError` for flags with wrong values, or that exclude each other."""
     if order.unbounded:
         raise InputError(
-            "on Spark, files end and a folder does not",
+            "--unbounded does not apply to Spark, where files end and a folder does not",
             expected="--input DIR instead of --unbounded",
             got="--unbounded",
         )
@@ -236,27 +240,27 @@ def check_flags(order: SparkRequest) -> None:
     if order.output == STANDARD or (order.output and Path(order.output).is_file()):
         raise InputError(
             "on Spark, outputs go to a folder",
-            expected="--output DIR, which gets a folder for each batch",
+            expected="--output DIR, with one folder per batch",
             got="standard output" if order.output == STANDARD else f"the file {order.output!r}",
         )
     if order.folder is not None and len(order.inputs) > 1:
         raise InputError(
-            "a folder is followed alone",
+            "a folder must be the only input",
             expected="one --input DIR, or one --input FILE or more",
             got=", ".join(order.inputs),
             cure="put the files into the folder",
         )
     if order.folder is None and order.checkpoint is not None:
         raise InputError(
-            "--checkpoint is for a stream that goes on",
+            "--checkpoint needs a stream",
             expected="--input DIR, a folder to which files are added",
-            got="files, which are run once and to their end",
+            got="files, which are read once to their end",
         )
     if order.folder is None and order.place.idle_after_s is not None:
         raise InputError(
-            "--idle-after-s is for a stream that goes on",
+            "--idle-after-s needs a stream",
             expected="--input DIR, a folder to which files are added",
-            got="files, of which nobody is silent: all of them end",
+            got="files, which are read once to their end",
         )
 
 
@@ -264,7 +268,7 @@ def _check_follow(order: SparkRequest) -> None:
     if not order.place.follow:
         if order.place.trigger is not None:
             raise InputError(
-                "--trigger is for a folder that is followed",
+                "--trigger needs --follow",
                 expected="it together with --follow",
                 got=f"--trigger {order.place.trigger}",
             )
@@ -283,28 +287,29 @@ def _check_output(order: SparkRequest) -> None:
         return
     if order.folder is None:
         raise InputError(
-            f"{order.output!r} already holds the batches of a run",
+            f"{order.output!r} already has the batches of a run",
             expected="a new folder",
             got="a folder with batch=…",
-            cure="another --output; what was published is never overwritten",
+            cure="give another --output; published batches are never overwritten",
         )
     if not find_checkpoint(order, Path(order.output)).exists():
         raise InputError(
-            f"{order.output!r} holds the batches of a run with another checkpoint",
+            f"{order.output!r} has the batches of a run with another checkpoint",
             expected="the --checkpoint that made them, or a new --output",
             got=f"no checkpoint at {find_checkpoint(order, Path(order.output))}",
-            cure="a new run would count its batches from 0, and they would be taken for replays",
+            cure="give one of them; a new checkpoint numbers its batches from 0, and they would count as "
+            "replays of those in the folder",
         )
 
 
 def find_checkpoint(order: SparkRequest, folder: Path) -> Path:
-    """Return where the state of a run is kept."""
-    # Spark does not take a name with an underscore for data.
+    """Return the checkpoint folder of a run."""
+    # Spark does not read a folder with a leading underscore as data.
     return Path(order.checkpoint) if order.checkpoint else folder / "_checkpoint"
 
 
 def keep_shards(order: SparkRequest) -> SparkRequest:
-    """Return an order with the number of shards of its checkpoint, if the user gave none."""
+    """Return the request with the number of shards of its checkpoint, if the user gave none."""
     if order.folder is None or order.output is None or order.place.shards is not None:
         return order
     from anabranch.spark.checkpoint.ownership import read_begin

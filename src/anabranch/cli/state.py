@@ -1,4 +1,4 @@
-"""`anabranch state`: what a state is, and what becomes of it."""
+"""`anabranch state`: query, export and serve state, and compare it with a newer program."""
 
 from __future__ import annotations
 
@@ -20,12 +20,16 @@ from anabranch.state.evolution.migration import compare
 from anabranch.state.evolution.schemas import Schema, describe_program, read_schema
 from anabranch.state.evolution.verdicts import AUTOMATIC, DECLARED, REFUSED, SAME
 
-app = App(name="state", help="Show what becomes of a state.", help_epilogue="")
+app = App(
+    name="state",
+    help="Query, export and serve state, and compare it with a newer program.",
+    help_epilogue="",
+)
 _OTHERS = {
-    "query": "Ask SQL of the state of a query on Spark, at one committed batch.",
-    "history": "Show what became of a key, batch by batch.",
-    "export": "Publish the state as Parquet, once or after each batch.",
-    "serve": "Answer look-ups over HTTP from a copy that follows the query.",
+    "query": "Query the state of a checkpoint with SQL, at one committed batch.",
+    "history": "Show the values of a key, batch by batch.",
+    "export": "Write the state as Parquet, once or after each batch.",
+    "serve": "Serve lookups over HTTP from a copy of the state that follows the query.",
 }
 for _verb, _sentence in _OTHERS.items():
     _path = f"anabranch.cli.state_queries:{_verb}"
@@ -37,21 +41,23 @@ _COLOURS = {SAME: "dim", AUTOMATIC: "green", DECLARED: "cyan", REFUSED: "red"}
 @app.command
 def diff(
     old: Annotated[
-        str, Parameter(help="A savepoint's folder, or the older program: FILE.py[:NAME].")
+        str, Parameter(help="Folder of a savepoint, or the older program: FILE.py[:NAME].")
     ],
-    new: Annotated[str, Parameter(help="The newer program, or a savepoint of it.")],
+    new: Annotated[str, Parameter(help="Newer program (FILE.py[:NAME]), or a savepoint of it.")],
     /,
     *,
     json: Json = False,
 ) -> int:
-    """Tell what becomes of an older state in a newer program, before anything is touched."""
+    """Show how a newer program would read an older state, part by part. Nothing is changed."""
     screen = Screen(quiet=json)
     before, after = load_side(old), load_side(new)
     schema = before if isinstance(before, Schema) else describe_program(before)
     verdicts = compare(schema, after)
     if isinstance(after, Program):
-        told = load_fingerprint(old) if isinstance(before, Schema) else fingerprint_program(before)
-        verdicts += judge_windows(told, after)
+        fingerprint = (
+            load_fingerprint(old) if isinstance(before, Schema) else fingerprint_program(before)
+        )
+        verdicts += judge_windows(fingerprint, after)
     refused = [verdict for verdict in verdicts if verdict.status == REFUSED]
     if json:
         rows = [
@@ -61,7 +67,7 @@ def diff(
         return FOUND if refused else GOOD
     ordered = sorted(verdicts, key=lambda verdict: list(_COLOURS).index(verdict.status))
     screen.show_table(
-        ("", "part", "what becomes of it", "write in changes=(...)"),
+        ("", "part", "result", "write in changes=(...)"),
         [(Text(v.status, _COLOURS[v.status]), v.place, v.what, v.cure or "") for v in ordered],
     )
     if refused:
@@ -75,7 +81,7 @@ def diff(
 
 
 def load_fingerprint(target: str) -> dict[str, str]:
-    """Return what a savepoint was made by."""
+    """Return the fingerprint of the program that made a savepoint."""
     manifest: Any = encoding.loads((Path(target) / "manifest.json").read_text(encoding="utf-8"))
     found = manifest.get("fingerprint") if isinstance(manifest, dict) else None
     return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
@@ -90,9 +96,9 @@ def load_side(target: str) -> Schema | Program:
         manifest: Any = encoding.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(
-            f"{target} is no savepoint",
+            f"{target} is not a savepoint",
             expected="a folder with a manifest.json",
             got=str(error),
-            cure="name a savepoint's folder, or a program: FILE.py[:NAME]",
+            cure="give the folder of a savepoint, or a program: FILE.py[:NAME]",
         ) from error
     return read_schema(manifest.get("schema") if isinstance(manifest, dict) else None)

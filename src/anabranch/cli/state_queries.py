@@ -1,4 +1,4 @@
-"""`anabranch state query`, `history` and `serve`: look into the state of a checkpoint."""
+"""`anabranch state query`, `history`, `export` and `serve`: read the state of a checkpoint."""
 
 from __future__ import annotations
 
@@ -14,10 +14,8 @@ from anabranch.model.shapes import MISSING
 from anabranch.model.values.fields import encode_value
 from anabranch.spark.inspect.http_access import TOKEN_VARIABLE, grant
 
-Checkpoint = Annotated[
-    str, Parameter(help="The checkpoint of a run on Spark; the run may go on meanwhile.")
-]
-Master = Annotated[str, Parameter(help="Spark's master; local[2] needs no cluster.")]
+Checkpoint = Annotated[str, Parameter(help="Checkpoint of a run on Spark; the run may be active.")]
+Master = Annotated[str, Parameter(help="Spark master (default local[2], which needs no cluster).")]
 LIMIT = 100
 
 
@@ -25,20 +23,21 @@ def query(
     checkpoint: Checkpoint,
     sql: Annotated[
         str,
-        Parameter(help="A query of Spark SQL on the tables state, channels, ledger and pending."),
+        Parameter(
+            help="Query in Spark SQL on the tables state, channels, ledger and pending (default "
+            "select * from state)."
+        ),
     ] = "select * from state",
     /,
     *,
     batch: Annotated[
-        int | None, Parameter(help="An earlier committed batch; the last one by default.")
+        int | None, Parameter(help="Committed batch to read (default: the last one).")
     ] = None,
-    limit: Annotated[
-        int, Parameter(help="How many rows are shown at most; 100 by default.")
-    ] = LIMIT,
+    limit: Annotated[int, Parameter(help="Maximum number of rows to print (default 100).")] = LIMIT,
     master: Master = "local[2]",
     json: Json = False,
 ) -> int:
-    """Query the state of a checkpoint with SQL, at one committed batch, also while its run goes on."""
+    """Query the state of a checkpoint with SQL, at one committed batch, also during its run."""
     from anabranch.spark.inspect.sql_queries import ask
     from anabranch.spark.inspect.state_frames import StateView
 
@@ -63,13 +62,13 @@ def query(
 
 def history(
     checkpoint: Checkpoint,
-    key: Annotated[str, Parameter(help="The key: a text, a number, or anything else as JSON.")],
+    key: Annotated[str, Parameter(help="Key: a text, a number, or any other value as JSON.")],
     /,
     *,
     master: Master = "local[2]",
     json: Json = False,
 ) -> int:
-    """Show what became of one key, batch by batch, as long as Spark keeps the batches."""
+    """Show the values of one key, batch by batch, for the batches that Spark has kept."""
     from anabranch.microbatch.inspect.replica import read_key
     from anabranch.spark.inspect.key_history import find_history
     from anabranch.spark.inspect.state_frames import StateView
@@ -112,28 +111,30 @@ def serve(
         str,
         Parameter(help="Address to listen at (default 127.0.0.1: only this machine reaches it)."),
     ] = "127.0.0.1",
-    port: Annotated[int, Parameter(help="Port to listen at (default 8080; 0 takes any).")] = 8080,
+    port: Annotated[
+        int, Parameter(help="Port to listen at (default 8080; 0: any free port).")
+    ] = 8080,
     token: Annotated[
         str | None,
         Parameter(
-            help="Token that requests must bring (default: none on this machine, else a new one). "
-            f"Better given in {TOKEN_VARIABLE}, which no list of processes shows.",
+            help="Token that requests must send (default: none on this machine, else a new one). "
+            f"Prefer the variable {TOKEN_VARIABLE}, which process lists don't show.",
             env_var=TOKEN_VARIABLE,
         ),
     ] = None,
     allow_host: Annotated[
         tuple[str, ...],
-        Parameter(help="Another name by which requests may call the server; may be repeated."),
+        Parameter(help="Another host name that requests may use. May be repeated."),
     ] = (),
     master: Master = "local[2]",
 ) -> int:
-    """Answer look-ups of single keys over HTTP, batch after batch, until Ctrl-C."""
+    """Serve lookups of single keys over HTTP, updated after each batch, until Ctrl-C."""
     from anabranch.spark.inspect import http_server  # noqa: F401 - refused without its packages
     from anabranch.spark.inspect.live_state import serve as serve_state
 
     screen = Screen()
     _check_checkpoint(checkpoint)
-    # What is wrong is refused before Spark starts.
+    # Refuse wrong values before Spark starts.
     grant(host, token, allow_host)
     with screen.wait("reading the state"):
         session = _start(master)
@@ -147,15 +148,16 @@ def serve(
 def export(
     checkpoint: Checkpoint,
     folder: Annotated[
-        str, Parameter(help="Where to: FOLDER/batch=N, and FOLDER/latest, a link to the newest.")
+        str,
+        Parameter(help="Folder to write: FOLDER/batch=N, and FOLDER/latest, a link to the newest."),
     ],
     /,
     *,
-    follow: Annotated[bool, Parameter(help="Go on with each batch, until Ctrl-C.")] = False,
-    keep: Annotated[int, Parameter(help="How many batches stay; 2 by default.")] = 2,
+    follow: Annotated[bool, Parameter(help="Continue with each batch, until Ctrl-C.")] = False,
+    keep: Annotated[int, Parameter(help="Number of batches to keep (default 2).")] = 2,
     master: Master = "local[2]",
 ) -> int:
-    """Publish the state of the last batch as Parquet, or of each batch as it comes."""
+    """Write the state of the last batch as Parquet, or of each batch as it is committed."""
     import time
 
     from anabranch.spark.inspect.live_state import export_view
@@ -169,12 +171,12 @@ def export(
             time.sleep(0.2)
     finally:
         running.stop()
-    screen.write(f"  {folder}/latest holds the state of the last batch")
+    screen.write(f"  {folder}/latest has the state of the last batch")
     return GOOD
 
 
 def _check_checkpoint(checkpoint: str) -> None:
-    """Refuse a folder that is none before Spark starts."""
+    """Raise `InputError` for a folder that is not a checkpoint, before Spark starts."""
     from anabranch.spark.checkpoint.state_values import find_batch
 
     find_batch(checkpoint)
@@ -195,7 +197,7 @@ def _show(cell: Any) -> str:
 
 
 def _align(columns: list[str], rows: list[list[Any]]) -> list[str]:
-    """Return the names of columns, those of numbers marked as such."""
+    """Return the names of columns, with `>` before those of numbers."""
     return [
         f">{name}"
         if rows and all(isinstance(row[place], int | float | None) for row in rows)

@@ -1,8 +1,9 @@
-"""Material: what the module of a target holds besides its program.
+"""The module of a target: its program, events, channels, plans and strategies.
 
 By convention a module may have `events` (or `items`), `channels` and `plans` beside its program, as
-the examples do, so that a program can be tried without any file. A function `strategies` says with
-Hypothesis which events can come, where types can't: `{Inc: builds(Inc, amount=integers(0))}`.
+the examples do, so that a program can be tried without any file. A function `strategies` returns
+Hypothesis strategies for events, where types are not precise enough:
+`{Inc: builds(Inc, amount=integers(0))}`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from anabranch.plan.tree import Plan
 
 @dataclass(frozen=True)
 class TargetModule:
-    """A program, and what there is to try it with."""
+    """A program with the events, channels and plans of its module."""
 
     target: str
     program: Program
@@ -37,10 +38,12 @@ class TargetModule:
 
 
 def load_program(target: str) -> Program:
-    """Return the program of a target; whatever its module raises, say where."""
+    """Return the program of a target; errors of its module are raised with their place."""
     place = target.partition(":")[0]
     if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # As `python -m` would: modules here can be named.
+        sys.path.insert(
+            0, os.getcwd()
+        )  # As `python -m` does: modules in the working directory can be imported.
     try:
         return load(target)
     except AnabranchError:
@@ -49,7 +52,7 @@ def load_program(target: str) -> Program:
         raise TargetError(
             f"{place} can't be imported",
             where=_locate_failure(error),
-            expected="a module that can be imported and holds a Program",
+            expected="a module that can be imported and contains a Program",
             got=f"{type(error).__name__}: {error}",
             cure="install it in the environment of this command, or set PYTHONPATH"
             if isinstance(error, ModuleNotFoundError)
@@ -83,16 +86,16 @@ def _read_events(module: ModuleType) -> tuple[Item, ...]:
     if len(items) < len(found):
         other = next(item for item in found if not isinstance(item, Event | Heartbeat | Malformed))
         raise InputError(
-            "`events` holds something that no channel brings",
+            "`events` contains a value that is not an event",
             where=getattr(module, "__file__", None),
-            expected="Event, Heartbeat and Malformed, or else the program's own event types only",
+            expected="Event, Heartbeat and Malformed only, or the program's own event types only",
             got=repr(other),
         )
     return tuple(items)
 
 
 def load_strategies(target: str) -> dict[Any, Any] | None:
-    """Return the events to try, event type by event type, if the target's module has `strategies`."""
+    """Return the strategies of the target's module by event type, or None if it has none."""
     found: Any = getattr(load_module(target.partition(":")[0]), "strategies", None)
     try:
         made = found() if callable(found) else found
@@ -109,7 +112,7 @@ def load_strategies(target: str) -> dict[Any, Any] | None:
 def load_items(
     material: TargetModule, files: tuple[str, ...], after: Mapping[str, int] = MappingProxyType({})
 ) -> tuple[Item, ...]:
-    """Return the events of files, or else those beside the program; rows count on from `after`."""
+    """Return the events of files, or those beside the program; `after` has the last seq of each channel."""
     if files:
         from anabranch.reference.event_files import check_schemas, read_items
 
@@ -122,7 +125,7 @@ def load_items(
             where=place,
             expected="--input FILE, or a list `events` beside the program",
             got="neither",
-            cure="--input events.jsonl, one event a line: "
+            cure="--input events.jsonl, one event per line: "
             f'{{"type": "{material.program.inputs[0].__name__}", "time": 1, ...}}',
         )
     return material.items
@@ -136,9 +139,9 @@ def declare_channels(
     unique_times: bool,
     files: tuple[str, ...] = (),
 ) -> tuple[Channel, ...]:
-    """Return the channels of a run: as declared beside the program, or as the flags say.
+    """Return the channels of a run: as declared beside the program, or by flags.
 
-    A file whose rows name no channel is one by itself, under its own name, and needs no declaration.
+    A file without a channel column is a channel with the file's name, and needs no declaration.
     """
     brought = {item.channel for item in items}
     if lateness is not None or unique_times:
@@ -147,8 +150,8 @@ def declare_channels(
         )
     if items is material.items:
         return material.channels
-    # A channel that was declared for other events, and brings none of these, would hold the
-    # watermark back for ever. If none of them brings any, all names are wrong, and the run shows it.
+    # A declared channel without events in these files would hold the watermark back for ever, so it is
+    # left out. If no declared channel has events, all names are wrong, and the run reports it.
     bringing = tuple(channel for channel in material.channels if channel.name in brought)
     if material.channels:
         known = {channel.name for channel in bringing}

@@ -1,4 +1,4 @@
-"""`anabranch watermark`: how far each channel has come, who holds the others back, and why."""
+"""`anabranch watermark`: the watermark of each channel, and which channel holds the others back."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ from anabranch.model.values.durations import Duration
 from anabranch.model.values.event_times import is_timestamped
 
 CONFIDENCES = (0.9, 0.99, 0.999, 1.0)
-"""For which shares of events --suggest says what they cost."""
+"""The shares of events for which --suggest computes a lateness."""
 
-PLACE = "The program, as for `run`; or the folder that a run on Spark publishes into, or its checkpoint."
+PLACE = "Program, as for `run`; or the output folder of a run on Spark, or its checkpoint."
 
 
 @dataclass(frozen=True)
 class ChannelOverview:
-    """How far the channels of a program have come.
+    """The watermarks of a program's channels.
 
-    `late` and `pending` are counts of events; `batch` is the last one that was published, and `since`
-    says in which one each channel's watermark moved last.
+    `late` and `pending` are counts of events; `batch` is the last published batch, and `since` has the
+    batch in which each channel's watermark moved last.
     """
 
     statuses: dict[str, ChannelStatus]
@@ -54,7 +54,7 @@ class ChannelOverview:
 
     @property
     def holders(self) -> list[str]:
-        """Return who holds the watermark back, if anybody is held back by it."""
+        """Return the channels that hold back the watermark, if other channels or events wait for it."""
         slow = find_holders(self.program, self.statuses)
         ahead = any(status.watermark > self.program for status in self.statuses.values())
         return slow if ahead or self.pending else []
@@ -69,13 +69,13 @@ def watermark(
     unique_times: Strict = False,
     suggest: Annotated[
         bool,
-        Parameter(help="Say which lateness would have lost how many events, channel by channel."),
+        Parameter(help="Show for each channel how many events each lateness would have lost."),
     ] = False,
     json: Json = False,
 ) -> int:
-    """Show how far each channel has come, and who holds the others back.
+    """Show the watermark of each channel, and which channel holds the others back.
 
-    An input is taken as it is: nothing says that it has ended. --input may be a folder, too.
+    The input counts as not ended. --input may be a folder.
     """
     screen = Screen(quiet=json)
     if Path(target).is_dir():
@@ -102,17 +102,17 @@ def _refuse_flags(target: str, **flags: Any) -> None:
     for name, value in flags.items():
         if value:
             raise InputError(
-                f"--{name} is for a program and its input",
+                f"--{name} applies to a program and its input",
                 expected=f"anabranch watermark PROGRAM --{name} …",
                 got=f"{target!r}, a folder",
-                cure="what a run has published says how far its channels have come; name it alone",
+                cure="give the folder alone; its watermarks are those that the run has published",
             )
 
 
 def survey(
     channels: dict[str, Channel], brought: dict[str, list[Item]], event_types: Iterable[EventType]
 ) -> ChannelOverview:
-    """Follow every channel through its items, and return how far each has come."""
+    """Read the items of every channel, and return the watermarks."""
     event_types = tuple(event_types)
     statuses: dict[str, ChannelStatus] = {}
     late: dict[str, int] = {}
@@ -131,21 +131,21 @@ def survey(
 
 
 def read_published(folder: Path) -> ChannelOverview:
-    """Return what a run on Spark has published of its channels with its last batch."""
+    """Return the watermarks that a run on Spark has published with its last batch."""
     from anabranch.spark.sinks.directory import find_last_batch, read_ledger, read_watermarks
 
-    # A checkpoint lies in the folder that it publishes into, unless a user put it elsewhere.
+    # A checkpoint is in its output folder, unless the user chose another place.
     begun = (folder / "offsets").is_dir()
     place = folder.absolute().parent if begun else folder
     last = find_last_batch(place)
     if last is None:
         raise InputError(
-            f"{str(folder)!r} does not say what was published"
+            f"{str(folder)!r} is a checkpoint without its output folder"
             if begun
-            else f"{str(folder)!r} holds no batches of a run",
+            else f"{str(folder)!r} has no batches of a run",
             expected="the folder of `anabranch run --output`, or of `write_directory`, with batch=0, …",
-            got="a checkpoint that lies elsewhere" if begun else "a folder without them",
-            cure="name the output folder of the run",
+            got="a checkpoint outside its output folder" if begun else "a folder without them",
+            cure="give the output folder of the run",
         )
     watermarks = read_watermarks(last)
     number = int(last.name.partition("=")[2])
@@ -191,7 +191,7 @@ def _remark(overview: ChannelOverview, name: str, holders: list[str]) -> str:
     status = overview.statuses[name]
     remarks = [describe_joining(status)]
     if status.idle:
-        remarks.insert(0, f"idle: silent for {status.silence_ms / 1000:g} s, not waited for")
+        remarks.insert(0, f"idle: no events for {status.silence_ms / 1000:g} s, not waited for")
     elif name in holders:
         why = explain_hold(status, overview.batch)
         remarks.insert(0, f"holds back: {why}" if why != status.rule else "holds back")
@@ -199,7 +199,7 @@ def _remark(overview: ChannelOverview, name: str, holders: list[str]) -> str:
 
 
 def _sum_up(overview: ChannelOverview, holders: list[str], *, moments: bool) -> str:
-    """Say in a sentence how far the program has come, and who is to blame."""
+    """Return a sentence with the watermark and the channels that hold it back."""
     text = f"watermark {name_time(overview.program, moments=moments)}"
     if overview.batch is not None:
         text += f" after batch {overview.batch}"
@@ -207,7 +207,7 @@ def _sum_up(overview: ChannelOverview, holders: list[str], *, moments: bool) -> 
         f"{count_things(overview.pending, 'event')} {'waits' if overview.pending == 1 else 'wait'}"
     )
     if not holders:
-        return f"{text}; nobody holds it back"
+        return f"{text}; nothing holds it back"
     gap = measure_hold(overview.statuses, holders)
     by = (
         f", {name_span(gap, moments=moments)} behind the next"
@@ -241,7 +241,7 @@ def _describe(overview: ChannelOverview) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Suggestion:
-    """What a lateness would have cost a channel: the delay, and the events it would have lost."""
+    """A lateness for a channel: the delay, and the number of events that would have been late."""
 
     channel: str
     confidence: float
@@ -253,9 +253,9 @@ class Suggestion:
 def suggest_lateness(
     channel: Channel, items: Iterable[Item], event_types: Iterable[EventType]
 ) -> list[Suggestion]:
-    """Return for each confidence the least lateness that covers it, of what a channel has brought."""
+    """Return for each confidence the least lateness that covers this share of the channel's events."""
     event_types = tuple(event_types)
-    # Only what is rejected stays out; what is late now is what the question is about.
+    # Leave out rejected events only; events that are late now are part of the estimate.
     watch = Watch(Channel(channel.name, None, max_ahead=channel.max_ahead))
     events = [item for item in items if isinstance(item, Event)]
     usable = [e for e in events if not isinstance(watch.see(e, event_types), Rejected)]
@@ -270,7 +270,7 @@ def suggest_lateness(
 
 
 def _shorten(suggestions: list[Suggestion]) -> list[Suggestion]:
-    """Leave one line of a channel that is covered alike by any confidence: most are in order."""
+    """Return one suggestion if all confidences have the same delay, as for channels in order."""
     alike = len({suggestion.delay for suggestion in suggestions}) == 1
     return suggestions[-1:] if alike else suggestions
 
@@ -304,6 +304,6 @@ def _suggest(
     screen.show_table(("channel", ">of events", ">lateness", ">would be late"), rows)
     screen.write("")
     screen.write(
-        "A lateness is also how long an answer waits. Declare it, Channel(name, lateness=n), or have\n"
-        "it estimated as the channel goes on: lateness=Estimated(0.99), --lateness 99%."
+        "An output waits as long as the lateness. Declare it, Channel(name, lateness=n), or let the run\n"
+        "estimate it: lateness=Estimated(0.99), --lateness 99%."
     )

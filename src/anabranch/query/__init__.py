@@ -1,4 +1,4 @@
-"""Queries: windows and joins on time, each built as a program."""
+"""Queries: windowed aggregates and time-based joins, each built as a program."""
 
 from anabranch.query.asof_joins import asof_join
 from anabranch.query.band_joins import band_join

@@ -1,4 +1,4 @@
-"""As-of joins: each event with the latest of another type at or before it."""
+"""As-of joins: each event with the latest event of another type at or before it."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def asof_join(
 ) -> Program:
     """Join each left event with the latest right event of equal `on` at or before it.
 
-    It is said when the left event comes: `Matched(left, right)`, or what `select(left, right)` returns, if
-    that is not None. With how="left", a left event that finds nothing is said with None. At equal times
-    the right event comes first and is found; with ties="left_first" it is not. Of several right events
-    of one time, the last in the order of channels and their sequences is found.
+    The output is emitted on the left event: `Matched(left, right)`, or the result of `select(left, right)` if
+    that is not None. With how="left", a left event without a match is emitted with None. At equal times
+    the right event is first, and matches; with ties="left_first" it does not. Of several right events
+    with one time, the last in the order of channels and their sequences matches.
 
-    A right event is a marker of its key and left ones are free, so those of one key may run apart. With
-    `within`, a right event is found for that long only, and then forgotten; the timer that does this
-    keeps a key in one place.
+    A right event is a marker of its key and left ones are free, so the left events of one key can be
+    processed in parallel. With `within`, a right event matches for that long only, and is then removed;
+    the timer that removes it keeps all events of a key on one node.
     """
     where = locate_caller()
     check_sides("asof_join", left, right, where)
@@ -69,7 +69,7 @@ def asof_join(
         timers.append(handle(timer, due=memory.find_due, update=_forget))
         state = WrittenShape(None)
     return Program(
-        handle(left, output=AsOfJoin(pairing).say),
+        handle(left, output=AsOfJoin(pairing).emit),
         handle(right, update=_remember),
         *timers,
         depends(right, left, right, same=on),
@@ -82,25 +82,25 @@ def asof_join(
 
 @dataclass(frozen=True)
 class AsOfJoin:
-    """What an as-of join says of a left event. The state of a key is the latest right one."""
+    """The output of an as-of join on a left event. The state of a key is the latest right event."""
 
     pairing: Pairing
 
-    def say(self, latest: Any, event: Any) -> list[Any]:
-        """Say a left event with what is known when it comes."""
+    def emit(self, latest: Any, event: Any) -> list[Any]:
+        """Return the output for a left event and the latest right event."""
         if latest is None and not self.pairing.keeps(LEFT):
             return []
-        return self.pairing.say([(event, latest)])
+        return self.pairing.list_outputs([(event, latest)])
 
 
 @dataclass(frozen=True)
 class Memory:
-    """How long a right event is remembered."""
+    """How long a right event is kept."""
 
     within: int
 
     def find_due(self, latest: Any) -> int | None:
-        """Return when it is to be forgotten: after all that may find it."""
+        """Return the time at which the right event is removed: after all events that may match it."""
         return None if latest is None else min(time_of(latest) + self.within, FOREVER - 1)
 
 

@@ -1,4 +1,4 @@
-"""Interval joins: events of two types that lie within a stretch of time of each other."""
+"""Interval joins: events of two types whose times differ by at most an interval."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from anabranch.state.collections import MapOf
 
 
 class Sides(NamedTuple):
-    """What waits, of both sides of a key; each in the order of time, for so events come."""
+    """The waiting events of both sides of a key, each in the order of time."""
 
     lefts: tuple[WaitingEvent, ...] = ()
     rights: tuple[WaitingEvent, ...] = ()
@@ -56,10 +56,10 @@ def interval_join(
 ) -> Program:
     """Join events of equal `on` with `lower <= right.time - left.time <= upper`.
 
-    A pair is said when the later of the two comes: `Matched(left, right)`, or what `select(left, right)`
-    returns, if that is not None. With how="left", "right" or "full", an event of that side, or of
-    either, that finds no partner is said with None in the other's place, once the watermark shows that
-    none can come. An event is kept just as long as a partner may come.
+    A pair is emitted on the later of its events: `Matched(left, right)`, or the result of
+    `select(left, right)` if that is not None. With how="left", "right" or "full", an event of that side, or
+    of either, without a partner is emitted with None for the other, once the watermark shows that none
+    can arrive. An event is kept only as long as a partner may arrive.
     """
     where = locate_caller()
     check_sides("interval_join", left, right, where)
@@ -67,10 +67,13 @@ def interval_join(
     interval = read_interval("interval_join", lower, upper, left, where)
     join = IntervalJoin(interval, read_pairing("interval_join", how, select, where))
     return Program(
-        handle(left, output=join.say_left, update=join.take_left),
-        handle(right, output=join.say_right, update=join.take_right),
+        handle(left, output=join.emit_left, update=join.take_left),
+        handle(right, output=join.emit_right, update=join.take_right),
         handle(
-            make_timer(left, right, on), due=join.find_due, output=join.say_alone, update=join.prune
+            make_timer(left, right, on),
+            due=join.find_due,
+            output=join.emit_unmatched,
+            update=join.prune,
         ),
         depends(left, left, right, same=on),
         depends(right, right, same=on),
@@ -82,64 +85,64 @@ def interval_join(
 
 @dataclass(frozen=True)
 class IntervalJoin:
-    """What an interval join does on each event of a key."""
+    """The handlers of an interval join for the events of a key."""
 
     interval: Interval
     pairing: Pairing
 
-    def say_left(self, sides: Sides, event: Any) -> list[Any]:
-        """Say the pairs of a left event."""
-        return self._say(LEFT, sides, event)
+    def emit_left(self, sides: Sides, event: Any) -> list[Any]:
+        """Return the outputs of a left event."""
+        return self._emit(LEFT, sides, event)
 
-    def say_right(self, sides: Sides, event: Any) -> list[Any]:
-        """Say the pairs of a right event."""
-        return self._say(RIGHT, sides, event)
+    def emit_right(self, sides: Sides, event: Any) -> list[Any]:
+        """Return the outputs of a right event."""
+        return self._emit(RIGHT, sides, event)
 
     def take_left(self, sides: Sides, event: Any) -> Sides:
-        """Keep a left event, and note whose partner it is."""
+        """Add a left event to the state, and mark its partners as matched."""
         rights, held = self._take(LEFT, sides, event)
         return Sides(sides.lefts + held, rights)
 
     def take_right(self, sides: Sides, event: Any) -> Sides:
-        """Keep a right event, and note whose partner it is."""
+        """Add a right event to the state, and mark its partners as matched."""
         lefts, held = self._take(RIGHT, sides, event)
         return Sides(lefts, sides.rights + held)
 
     def find_due(self, sides: Sides) -> int | None:
-        """Return when the first of those that wait need not wait any longer."""
-        # The earliest of a side is the first, and the first to go.
+        """Return the time at which the first waiting event expires."""
+        # The earliest event of a side is the first, and expires first.
         firsts = ((side, held[0]) for side, held in enumerate(sides) if held)
         return min(
             (self.interval.expire(s, time_of(held.event)) for s, held in firsts), default=None
         )
 
-    def say_alone(self, sides: Sides, timer: Any) -> list[Any]:
-        """Say those that have waited in vain."""
-        return self.pairing.say(self._find_alone(sides, timer.time))
+    def emit_unmatched(self, sides: Sides, timer: Any) -> list[Any]:
+        """Return the outputs of the events that expire without a partner."""
+        return self.pairing.list_outputs(self._find_alone(sides, timer.time))
 
     def prune(self, sides: Sides, timer: Any) -> Sides:
-        """Let go of those that nobody can come for."""
+        """Remove the expired events from the state."""
         gone = (self._count_expired(side, held, timer.time) for side, held in enumerate(sides))
         return Sides(*(held[count:] for held, count in zip(sides, gone, strict=True)))
 
     def _find(self, side: int, sides: Sides, event: Any) -> tuple[int, int]:
-        """Return from where to where the partners of an event stand on the other side."""
+        """Return the range of an event's partners on the other side, as (start, end)."""
         first, last = self.interval.reach(side, time_of(event))
         others = sides[1 - side]
         start = bisect_left(others, first, key=_time)
         return start, bisect_right(others, last, lo=start, key=_time)
 
-    def _say(self, side: int, sides: Sides, event: Any) -> list[Any]:
+    def _emit(self, side: int, sides: Sides, event: Any) -> list[Any]:
         start, end = self._find(side, sides, event)
         partners = [held.event for held in sides[1 - side][start:end]]
         if not partners and self.pairing.keeps(side) and not self.interval.waits(side):
             partners = [None]
-        return self.pairing.say(make_pair(side, event, partner) for partner in partners)
+        return self.pairing.list_outputs(make_pair(side, event, partner) for partner in partners)
 
     def _take(
         self, side: int, sides: Sides, event: Any
     ) -> tuple[tuple[WaitingEvent, ...], tuple[WaitingEvent, ...]]:
-        """Return the other side, and what is kept of the event."""
+        """Return the other side with its marks, and the waiting events of this side."""
         start, end = self._find(side, sides, event)
         others: tuple[WaitingEvent, ...] = sides[1 - side]
         if self.pairing.keeps(1 - side):

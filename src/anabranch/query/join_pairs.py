@@ -1,4 +1,4 @@
-"""Pairs: what a join says, what it may be asked for, and the timers it sets."""
+"""Pairs of a join: its outputs, its options and their validation, and its timers."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ HOWS = ("inner", "left", "right", "full")
 LEFT, RIGHT = 0, 1
 
 MICROSECONDS = 1_000_000
-"""How many of the units of a timestamp are a second."""
+"""Number of units of a timestamp per second."""
 
 Select = Callable[[Any, Any], Any]
 Pair = tuple[Any, Any]
 
 
 class Matched(NamedTuple):
-    """What a join says: two events that belong together, or one and None if it has no partner."""
+    """The output of a join: a pair of events, or an event and None if it has no partner."""
 
     left: Any
     right: Any
 
 
 class WaitingEvent(NamedTuple):
-    """An event that waits for partners, and whether it has had one, if that makes a difference."""
+    """An event that waits for partners. `matched`: it has had one (only kept for outer joins)."""
 
     event: Any
     matched: bool = False
@@ -42,59 +42,59 @@ class WaitingEvent(NamedTuple):
 
 @dataclass(frozen=True)
 class Pairing:
-    """Which pairs are said, and as what."""
+    """Which pairs a join emits, and in which form."""
 
     how: str = "inner"
     select: Select = Matched
 
     def keeps(self, side: int) -> bool:
-        """Say whether events of a side are said even if they have no partner."""
+        """Return whether events of a side are emitted even without a partner."""
         return self.how in ("full", HOWS[1 + side])
 
-    def say(self, pairs: Iterable[Pair]) -> list[Any]:
-        """Return what is said of some pairs."""
-        emitted = (self.select(left, right) for left, right in pairs)
-        return [one for one in emitted if one is not None]
+    def list_outputs(self, pairs: Iterable[Pair]) -> list[Any]:
+        """Return the outputs of some pairs."""
+        selected = (self.select(left, right) for left, right in pairs)
+        return [output for output in selected if output is not None]
 
 
 def find_outputs(pairing: Pairing, left: ValueType, right: ValueType) -> ValueType | None:
-    """Return the type of what a join says: pairs of its events, or what `select` is annotated to return."""
+    """Return the output type of a join: pairs of its events, or the return annotation of `select`."""
     if pairing.select is not Matched:
         return find_return_type(pairing.select)
     return make_record("Matched", Matched, left=make_optional(left), right=make_optional(right))
 
 
 def make_pair(side: int, event: Any, partner: Any) -> Pair:
-    """Return an event of a side and its partner, the left one first."""
+    """Return an event of a side and its partner as a pair, the left event first."""
     return (event, partner) if side == LEFT else (partner, event)
 
 
 @dataclass(frozen=True)
 class Interval:
-    """How far apart partners may be: right.time - left.time lies in [lower, upper]."""
+    """The allowed distance of partners: right.time - left.time is in [lower, upper]."""
 
     lower: int
     upper: int
 
     def reach(self, side: int, time: int) -> tuple[int, int]:
-        """Return from when to when the partners of an event lie."""
+        """Return the first and the last time of an event's partners."""
         if side == LEFT:
             return time + self.lower, time + self.upper
         return time - self.upper, time - self.lower
 
     def waits(self, side: int) -> bool:
-        """Say whether partners may come after an event: those of its own time may."""
+        """Return whether partners may arrive after an event; those of its own time may."""
         return self.reach(side, 0)[1] >= 0
 
     def expire(self, side: int, time: int) -> int:
-        """Return when no partner of an event can come any more."""
+        """Return the time after which no partner of an event can arrive."""
         return min(self.reach(side, time)[1], FOREVER - 1)
 
 
 def read_interval(
     join: str, lower: SpanInput, upper: SpanInput, event_type: EventType, where: Location | None
 ) -> Interval:
-    """Return how far apart partners may be, or refuse it."""
+    """Return the interval of a join; raise an error if it is empty or not in the unit of the times."""
     interval = Interval(
         read_time_span(f"lower of {join}", lower, event_type, where),
         read_time_span(f"upper of {join}", upper, event_type, where),
@@ -118,7 +118,7 @@ def read_time_span(
     *,
     least: int | None = None,
 ) -> int:
-    """Return a span in the unit of an event type's times, or refuse it."""
+    """Return a span in the unit of an event type's times; raise an error for another unit."""
     found = read_span(what, span, least=least, where=where)
     check_spans(
         [(what, found)], timestamped=is_timestamped(event_type), of=event_type.__name__, where=where
@@ -127,14 +127,14 @@ def read_time_span(
 
 
 def check_windows(windows: Any, event_type: EventType, where: Location | None) -> None:
-    """Refuse windows, or a windowing, that are not in the unit of an event type's times."""
+    """Raise an error for windows, or a windowing, that are not in the unit of an event type's times."""
     stamped = is_timestamped(event_type)
     check_spans(list_spans(windows), timestamped=stamped, of=event_type.__name__, where=where)
     window = getattr(windows, "window", windows)
     ticks = getattr(window, "per_second", MICROSECONDS)
     if stamped and ticks != MICROSECONDS:
         raise ProgramError(
-            f"calendar windows of {event_type.__name__} count another unit than its times",
+            f"calendar windows of {event_type.__name__} have another unit than its times",
             where=where,
             expected="a Calendar without per_second=: timestamps are microseconds",
             got=f"per_second={ticks}",
@@ -145,7 +145,7 @@ def check_windows(windows: Any, event_type: EventType, where: Location | None) -
 def read_pairing(
     join: str, how: str, select: Any, where: Location | None, hows: tuple[str, ...] = HOWS
 ) -> Pairing:
-    """Return which pairs are said, or refuse it."""
+    """Return the pairing of `how` and `select`; raise an error for an unknown `how`."""
     check_word(join, "how", how, hows, where)
     if select is None:
         return Pairing(how)
@@ -156,10 +156,10 @@ def read_pairing(
 def check_word(
     join: str, name: str, word: object, known: tuple[str, ...], where: Location | None
 ) -> None:
-    """Refuse a word that an option does not know."""
+    """Raise an error for a value that is not one of an option's values."""
     if word not in known:
         raise ProgramError(
-            f"{join} does not know {name}={word!r}",
+            f"{join} has no {name}={word!r}",
             where=where,
             expected=f"one of {', '.join(map(repr, known))}",
             got=repr(word),
@@ -167,12 +167,12 @@ def check_word(
 
 
 def check_sides(join: str, left: EventType, right: EventType, where: Location | None) -> None:
-    """Refuse what can't be the two sides of a join."""
+    """Raise an error unless both sides of a join are event types, and different ones."""
     check_event_type(left, where)
     check_event_type(right, where)
     if left is right:
         raise ProgramError(
-            f"{join} can't tell its sides apart",
+            f"the two sides of {join} have the same type",
             where=where,
             expected="two event types",
             got=f"{left.__name__} twice",
@@ -183,10 +183,10 @@ def check_sides(join: str, left: EventType, right: EventType, where: Location | 
 def check_field(
     join: str, name: str, field: object, event_type: EventType, where: Location | None
 ) -> None:
-    """Refuse a field that an event type does not have."""
+    """Raise an error for a field that an event type does not have."""
     if field not in field_names(event_type):
         raise ProgramError(
-            f"{join} looks for {name}={field!r}, which {event_type.__name__} does not have",
+            f"{name}={field!r} of {join} is not a field of {event_type.__name__}",
             where=where,
             expected="the name of a field",
             got=f"{event_type.__name__} has {', '.join(field_names(event_type))}",
@@ -197,24 +197,24 @@ def check_field(
 def check_key(
     join: str, on: object, event_types: Collection[EventType], where: Location | None
 ) -> None:
-    """Refuse a key that not all of some event types have."""
+    """Raise an error for a key that is the time, or that one of the event types does not have."""
     for event_type in event_types:
         check_field(join, "on", on, event_type, where)
     if any(on == time_field(event_type) for event_type in event_types):
         raise ProgramError(
-            f"{join} can't have the time as its key",
+            f"the time can't be the key of {join}",
             where=where,
             expected="a field that both sides have, besides time",
             got=f"on={on!r}",
-            cure="name the field that pairs agree in; without one there is band_join",
+            cure="give the field that is equal in both events; without one, use band_join",
         )
 
 
 @cache
 def make_timer(left: EventType, right: EventType, *fields: str) -> Any:
-    """Return the type of the timers that a join of two event types sets."""
+    """Return the timer type of a join of two event types."""
     name = f"{left.__name__}{right.__name__}Expiry"
-    # The name and the fields are data here.
+    # The name and the fields are not known statically.
     timer: Any = namedtuple(name, ("time", *fields))  # type: ignore[misc]  # noqa: PYI024
     kinds = {field: field_types(left)[field] for field in fields}
     timer.__annotations__ = {"time": int, **kinds}

@@ -1,4 +1,4 @@
-"""Lookups: each event with the rows of slowly changing tables that are in force at its time."""
+"""Lookups: each event with the rows of slowly changing tables that are valid at its time."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from anabranch.query.join_pairs import (
 from anabranch.state.collections import Replicated
 
 Place = tuple[str, str, Any]
-"""Where a row is kept: by the name of its type, its key field, and the value of that."""
+"""The key of a row in the state: the name of its type, its key field, and the field's value."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table that changes: each event of type `row` puts in a row, or another one in its place.
+    """A table that changes: each event of type `row` inserts or replaces a row.
 
-    `key` is the field by which rows are told apart, `on` the field of the event that names one; if it is
-    called the same, it need not be given. An event of type `gone`, with the key, takes a row out.
+    `key` is the key field of the rows, `on` the field of the event with the key to look up (default: the same
+    name as `key`). An event of type `gone`, with the key, deletes a row.
     """
 
     row: EventType
@@ -47,7 +47,7 @@ class Table:
     gone: EventType | None = None
 
     def find_place(self, value: Any) -> Place:
-        """Return where a row with this key is kept."""
+        """Return the place of the row with this key in the state."""
         return self.row.__name__, self.key, value
 
 
@@ -61,16 +61,16 @@ def lookup(
     name: str = "program",
     **tables: Table,
 ) -> Program:
-    """Say each event with the row of every table that it names, as of its time.
+    """Join each event with the row of every table that it refers to, as of its time.
 
-    It is said when the event comes: `Matched(left=event, right=rows)`, where rows has a field per table, or
-    what `select(event, rows)` returns, if that is not None. An event without some row is not said; with
-    how="left" it is, with None in its place. At equal times a row comes before the events that look it
-    up; with ties="left_first", after them.
+    The output is emitted on the event: `Matched(left=event, right=rows)`, where rows has a field per table, or
+    the result of `select(event, rows)` if that is not None. An event without some row is not emitted; with
+    how="left" it is, with None for the row. At equal times a row is before the events that look it up;
+    with ties="left_first", after them.
 
-    Tables are channels like others, so no event is looked up before their watermarks have passed it. Only
-    rows change the state, and every worker follows them: events go anywhere, whatever they look up.
-    Where one key of both is all there is, `asof_join` does the same and spreads the table too.
+    Tables arrive in channels, so no event is looked up before their watermarks have passed it. Only rows
+    change the state, and every shard has a copy of them: an event can be processed by any shard. With one
+    table and one key, `asof_join` has the same outputs and distributes the table by key, too.
     """
     where = locate_caller()
     check_event_type(event, where)
@@ -84,7 +84,7 @@ def lookup(
     handlers += [handle(event_type, update=Putting(event_type, known).take) for event_type in gone]
     changes = (*rows, *gone)
     return Program(
-        handle(event, output=Lookup(pairing, tuple(tables), known).say),
+        handle(event, output=Lookup(pairing, tuple(tables), known).emit),
         *handlers,
         *(depends(change, event, *changes) for change in changes),
         state=Replicated(Map()),
@@ -96,19 +96,19 @@ def lookup(
 
 @dataclass(frozen=True)
 class Putting:
-    """What a change of tables does to the rows that are in force."""
+    """The handlers of changes of tables."""
 
     event_type: EventType
     tables: tuple[Table, ...]
 
     def put(self, rows: Map[Place, Any], row: Any) -> Map[Place, Any]:
-        """Put in a row, or another in its place."""
+        """Return the rows with one inserted or replaced."""
         for key in dict.fromkeys(t.key for t in self.tables if t.row is self.event_type):
             rows = rows.set((self.event_type.__name__, key, getattr(row, key)), row)
         return rows
 
     def take(self, rows: Map[Place, Any], event: Any) -> Map[Place, Any]:
-        """Take out what an event says is gone, in every table that it speaks of."""
+        """Return the rows without those that an event deletes, in every table of its type."""
         for table in self.tables:
             if table.gone is self.event_type:
                 rows = rows.remove(table.find_place(getattr(event, table.key)))
@@ -117,25 +117,25 @@ class Putting:
 
 @dataclass(frozen=True)
 class Lookup:
-    """What is said of an event: it, and the rows in force."""
+    """The output of a lookup on an event: the event, and the rows that are valid at its time."""
 
     pairing: Pairing
     names: tuple[str, ...]
     tables: tuple[Table, ...]
 
-    def say(self, rows: Map[Place, Any], event: Any) -> list[Any]:
-        """Say an event with the rows that it names."""
+    def emit(self, rows: Map[Place, Any], event: Any) -> list[Any]:
+        """Return the output for an event and the rows that it refers to."""
         values = (getattr(event, table.on or table.key) for table in self.tables)
         places = [t.find_place(value) for t, value in zip(self.tables, values, strict=True)]
         found = [rows.get(place) for place in places]
         if any(row is None for row in found) and not self.pairing.keeps(LEFT):
             return []
-        return self.pairing.say([(event, make_rows(self.names)(*found))])
+        return self.pairing.list_outputs([(event, make_rows(self.names)(*found))])
 
 
 @cache
 def make_rows(names: tuple[str, ...]) -> Any:
-    """Return the one type, in this process, of the rows of tables with these names."""
+    """Return the type of the rows of tables with these names; one type per process."""
     return namedtuple("Rows", names)  # noqa: PYI024 - the fields are data here
 
 
@@ -147,7 +147,7 @@ def _describe_rows(tables: Mapping[str, Table]) -> ValueType:
 def _check_tables(event: EventType, tables: Mapping[str, Any], where: Location | None) -> None:
     if not tables:
         raise ProgramError(
-            "lookup has no table to look anything up in",
+            "lookup has no table",
             where=where,
             expected="lookup(Order, rate=Table(Rate, key='currency'))",
             got="no table",
@@ -171,9 +171,9 @@ def _check_tables(event: EventType, tables: Mapping[str, Any], where: Location |
                 check_field("lookup", word, field, event_type, where)
         if event in (table.row, table.gone) or table.row is table.gone:
             raise ProgramError(
-                f"lookup can't tell {name} from what it is to do with it",
+                f"lookup uses one event type twice for the table {name}",
                 where=where,
-                expected="an event type each for events, rows, and rows that are gone",
+                expected="different event types for events, rows, and deleted rows",
                 got=f"{event.__name__}, {table.row.__name__}"
                 + (f", {table.gone.__name__}" if table.gone is not None else ""),
             )

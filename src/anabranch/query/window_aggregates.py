@@ -1,10 +1,10 @@
-"""Windowed aggregation as a program: what each window of each key holds, said by its trigger.
+"""Windowed aggregation as a program: panes of the windows of each key, emitted by a trigger.
 
-A program's log has one clock, the `time` of its events. Windows are cut by the field `at`. If that is
-the clock itself, events come in the order of time, and a window is complete once the clock has passed
-it: nothing is early or late. If it is another field, the clock says when events came, as it was
-recorded, and `delay` how far the watermark of `at` lies behind it; then windows may speak early, and
-late. Either way the answer is a function of the log, so a replay gives the same panes.
+A program's log has one clock, the `time` of its events. Events are assigned to windows by the field `at`.
+If that is the clock itself, events are in the order of time, and a window is complete once the clock has
+passed it: nothing is early or late. If it is another field, the clock is the recorded arrival time, and
+`delay` is how far the watermark of `at` is behind it; then windows may have early and late panes. Either
+way the answer is a function of the log, so a replay gives the same panes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from anabranch.state import MapOf
 from anabranch.state.combined import Several
 
 Step = tuple[WindowState, tuple[Pane, ...], tuple[Dropped, ...]]
-"""The state after a step, what was said, and what was not taken."""
+"""The state after a step, the emitted panes, and the dropped elements."""
 
 
 _BEGINNING = WindowState()
@@ -55,9 +55,9 @@ _BEGINNING = WindowState()
 
 @dataclass(frozen=True)
 class Panes:
-    """The state of one key's windows. It has no fork: whoever splits a key must know its windows.
+    """The state of one key's windows. It has no fork: splitting a key requires knowledge of its windows.
 
-    `reads` says by which field, and how far behind the clock, windows are cut.
+    `reads` is the field by which windows are assigned, and its delay behind the clock, as text.
     """
 
     windowing: Windowing
@@ -69,12 +69,12 @@ class Panes:
     join: None = None
 
     def same(self, a: WindowState, b: WindowState) -> bool:
-        """Compare exactly."""
+        """Return whether two states are exactly equal."""
         return a == b
 
     @property
     def records(self) -> tuple[type, ...]:
-        """Return the records of states and outputs, as far as the fold tells of them."""
+        """Return the record types of states and outputs, as far as the fold declares them."""
         fold: Any = self.windowing.fold
         starts = (fold.zero, *fold.zero) if isinstance(fold.zero, tuple) else (fold.zero,)
         found = (
@@ -84,7 +84,7 @@ class Panes:
 
     @property
     def meaning(self) -> str:
-        """Return what a stored state depends on, as text that is the same in every process."""
+        """Return the settings that a stored state depends on, as text that is the same in every process."""
         w = self.windowing
         changes = (w.accumulation, w.lateness, w.output_time, w.closing, w.shares)
         text = f"{w.window} {w.trigger} {' '.join(map(str, changes))} {w.fold} {self.reads}"
@@ -92,13 +92,13 @@ class Panes:
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
-        """Return the user's own functions, which a stored state depends on too."""
+        """Return the user's functions, which a stored state depends on too."""
         fold: Any = self.windowing.fold
         found = [getattr(self.windowing.window, "function", None), fold.add, fold.join]
         for part in getattr(fold, "parts", {}).values():
             state, read = part if isinstance(part, tuple) else (part, None)
             found += [read, getattr(state, "add", None), getattr(state, "join", None)]
-        # What is ours is known by its name, and may be written better in the next release.
+        # Functions of anabranch are identified by name; their code may change in the next release.
         return tuple(
             function
             for function in found
@@ -107,7 +107,7 @@ class Panes:
 
 
 class Windows:
-    """A windowing at work on the log of one key: the handlers of a program."""
+    """The handlers of a program that applies a windowing to the log of one key."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class Windows:
         self.key = key
         self.at = at
         self.delay = delay
-        # What an event says and what it changes come of one step: the second to ask is told.
+        # Output and update of an event are one step; its result is cached for the second of them.
         self._last: tuple[Any, Any, Step] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -135,19 +135,19 @@ class Windows:
         return self._keep(self._step(state, event, brings=True)[0])
 
     def say(self, state: WindowState, event: Any) -> list[Result | Missed]:
-        """Return what an event lets the windows say."""
+        """Return the outputs of the windows on an event."""
         return self._describe(event, *self._step(state, event, brings=True)[1:])
 
     def wake(self, state: WindowState, timer: Any) -> Any:
-        """Return the state after being woken."""
+        """Return the state after a timer."""
         return self._keep(self._step(state, timer, brings=False)[0])
 
     def emit(self, state: WindowState, timer: Any) -> list[Result | Missed]:
-        """Return what the windows say on being woken."""
+        """Return the outputs of the windows on a timer."""
         return self._describe(timer, *self._step(state, timer, brings=False)[1:])
 
     def due(self, state: WindowState) -> int | None:
-        """Return when the clock reaches the next watermark, or reading, that a window waits for."""
+        """Return the clock time of the next watermark or processing time that a window waits for."""
         watermark = find_next_watermark(self.windowing, state)
         times = [find_next_clock(self.windowing, state)]
         if watermark is not None:
@@ -158,7 +158,7 @@ class Windows:
         return 0 if self.delay is None else self.delay
 
     def _keep(self, state: WindowState) -> Any:
-        # A key with nothing left to say is as it began, and need not be kept.
+        # The state of an idle key equals the initial state, and is not stored.
         return _BEGINNING if is_idle(self.windowing, state) else state
 
     def _describe(
@@ -167,8 +167,8 @@ class Windows:
         key = None if self.key is None else getattr(event, self.key)
         results = [_describe_pane(self.windowing, key, pane) for pane in panes]
         missed = (_describe_missed(self.windowing, key, one) for one in dropped)
-        emitted: list[Result | Missed] = [*results, *missed]
-        return [_show_moments(one) for one in emitted] if self.timestamped else emitted
+        outputs: list[Result | Missed] = [*results, *missed]
+        return [_show_moments(one) for one in outputs] if self.timestamped else outputs
 
     def _step(self, state: WindowState, event: Any, *, brings: bool) -> Step:
         if self._last is not None and self._last[0] is state and self._last[1] is event:
@@ -179,19 +179,19 @@ class Windows:
 
     def _take(self, state: WindowState, event: Any, *, brings: bool) -> Step:
         windowing, time = self.windowing, time_of(event)
-        # When a time is over, what is still on time lies after it, less the delay. A timer comes then;
-        # an event comes before, so one exactly `delay` behind the clock is on time.
+        # Once the clock has passed a time, elements after that time minus the delay are on time. A timer
+        # is processed after its time, an event before, so an event exactly `delay` behind is on time.
         reached = time - self._behind() - brings
         if not brings and time >= FOREVER - 1:
-            # No event comes any more, so windows without an end are complete, and closed.
+            # No more events can arrive, so windows without an end are complete, and closed.
             reached = FOREVER
         ticked = take_clock(windowing, state, time)
         moved = take_watermark(windowing, ticked.state, reached)
         panes, dropped = ticked.panes + moved.panes, ticked.dropped + moved.dropped
         if not brings:
             return moved.state, panes, dropped
-        emitted = take_elements(windowing, moved.state, [(to_time(getattr(event, self.at)), event)])
-        return emitted.state, panes + emitted.panes, dropped + emitted.dropped
+        added = take_elements(windowing, moved.state, [(to_time(getattr(event, self.at)), event)])
+        return added.state, panes + added.panes, dropped + added.dropped
 
 
 def aggregate(
@@ -204,16 +204,16 @@ def aggregate(
     name: str = "windows",
     **folds: Any,
 ) -> Program:
-    """Return the program that says what each window holds: `aggregate(Bid, Tumbling("1 min"), n=Count())`.
+    """Return a program that aggregates events in windows: `aggregate(Bid, Tumbling("1 min"), n=Count())`.
 
-    Sizes of windows are durations where the time of the event type is a datetime, and integers in the
-    unit of its times where that is an int. `over` is a window, or a `Windowing` with its trigger and the rest. With `per`, each value of that
-    field has windows of its own. Each of `folds` is a ready-made state or a `Fold`, fed with the event;
-    or a pair of it and the field, or function of the event, that it is fed with:
-    `top=(Max(), "price")`. Without any, windows hold the events themselves.
+    Sizes of windows are durations if the time of the event type is a datetime, and integers in the unit
+    of its times if it is an int. `over` is a window, or a `Windowing` with its trigger and other options.
+    With `per`, each value of that field has separate windows. Each of `folds` is a ready-made state or a
+    `Fold` of the events, or a pair of it and its input, a field or a function of the event:
+    `top=(Max(), "price")`. Without `folds`, the value of a window is its events.
 
-    With `at`, windows are cut by another field than the clock, which then says when events came, and
-    `delay` is how far an event may lie behind the clock and still be on time.
+    With `at`, events are assigned to windows by that field, and the clock is the time of their arrival;
+    `delay` is how far an event may be behind the clock and still be on time.
     """
     where = locate_caller()
     check_event_type(event_type, where)
@@ -253,17 +253,17 @@ def _read_windowing(over: Any, folds: dict[str, Any], where: Any) -> Windowing:
     windowing = over if isinstance(over, Windowing) else Windowing(over)
     if folds and windowing.fold is not VALUES:
         raise ProgramError(
-            "windows have one fold",
+            "the fold of the windows is given twice",
             where=where,
-            expected="a Windowing without fold=, or nothing but it",
+            expected="a Windowing without fold=, or no other folds",
             got=f"fold={windowing.fold!r} and {', '.join(folds)}",
-            cure="write the windowing's fold as one of the others, under a name",
+            cure="give the windowing's fold as one of the others, with a name",
         )
     if folds:
         windowing = replace(windowing, fold=Several(**folds))
     if windowing.fold.zero is MISSING:
         raise ProgramError(
-            "windows start from nothing, and a fold has no zero",
+            "windows start empty, and a fold has no zero",
             where=where,
             expected="states with a zero",
             got=repr(windowing.fold),
@@ -273,18 +273,18 @@ def _read_windowing(over: Any, folds: dict[str, Any], where: Any) -> Windowing:
 
 
 def _check_fields(fold: Any, event_type: EventType, where: Any) -> None:
-    """Refuse a fold that is fed with a field that events do not have."""
+    """Raise an error for a fold whose input is a field that events do not have."""
     parts = getattr(fold, "parts", {})
     for name, part in parts.items():
         field = part[1] if isinstance(part, tuple) else None
-        # A property of the event's class is read as a field is.
+        # A property of the event's class can be read like a field.
         if (
             isinstance(field, str)
             and field not in field_names(event_type)
             and not hasattr(event_type, field)
         ):
             raise ProgramError(
-                f"{event_type.__name__} has no field {field!r} to source {name!r} with",
+                f"{event_type.__name__} has no field {field!r} as input of {name!r}",
                 where=where,
                 expected=f"one of its fields: {', '.join(field_names(event_type))}",
                 got=f"{name}=({part[0]!r}, {field!r})",
@@ -292,16 +292,16 @@ def _check_fields(fold: Any, event_type: EventType, where: Any) -> None:
 
 
 def _check_start(fold: Any, where: Any) -> None:
-    """Refuse a start that windows would leave out: where two of them merge, it would count twice."""
+    """Raise an error for a fold with its own start: when two windows merge, it would count twice."""
     init = getattr(fold, "init", MISSING)
     if init is MISSING or fold.same(init, fold.zero):
         return
     raise ProgramError(
-        "windows start from nothing, and a fold has a start of its own",
+        "windows start empty, and a fold has its own start",
         where=where,
         expected=f"folds that start from {fold.zero!r}",
         got=f"a start of {init!r}",
-        cure="leave out start=, and add it to what windows say",
+        cure="leave out start=, and add it to the values of the results",
     )
 
 
@@ -319,21 +319,21 @@ def _describe_pane(windowing: Windowing, key: Any, pane: Pane) -> Result:
 
 def _describe_missed(windowing: Windowing, key: Any, dropped: Dropped) -> Missed:
     start, end = dropped.window or (None, None)
-    # What was never said is not an event, but what the window held.
+    # For a window that was closed without a result, this is the value of the window, not an event.
     deferred = dropped.reason == "deferred"
     value = _read_value(windowing, dropped.value) if deferred else dropped.value
     return Missed(key, dropped.time, value, start, end, dropped.reason, dropped.events)
 
 
-def _show_moments(emitted: Result | Missed) -> Result | Missed:
-    """Return what is said with its times as datetimes."""
-    times: Any = {name: getattr(emitted, name) for name in ("time", "start", "end")}
+def _show_moments(output: Result | Missed) -> Result | Missed:
+    """Return an output with its times as datetimes."""
+    times: Any = {name: getattr(output, name) for name in ("time", "start", "end")}
     shown: Any = {n: to_moment(t) for n, t in times.items() if t is not None}
-    return emitted._replace(**shown)
+    return output._replace(**shown)
 
 
 def _check_per(per: str | None, event_type: EventType, where: Any) -> None:
-    # Windows per time would hold an instant each; and a timer's fields start with a letter.
+    # With one window per time, each has one instant only; and a timer's fields must start with a letter.
     fields = [
         name
         for name in field_names(event_type)
@@ -354,7 +354,7 @@ def _check_at(at: str, event_type: EventType, where: Any) -> None:
     fields = [field for field in kinds if kinds[field] in (kind, Any)]
     if at not in fields:
         raise ProgramError(
-            f"windows of {event_type.__name__} can't be cut at {at!r}",
+            f"windows of {event_type.__name__} can't be assigned by {at!r}",
             where=where,
             expected=f"at= one of its fields of type {kind.__name__}: {', '.join(fields)}",
             got=repr(at),
@@ -365,11 +365,11 @@ def _read_delay(at: str, delay: SpanInput | None, event_type: EventType, where: 
     by_clock = at == time_field(event_type)
     if by_clock != (delay is None):
         raise ProgramError(
-            "windows by the clock itself have no delay" if by_clock else "the delay is missing",
+            "windows of the clock itself have no delay" if by_clock else "the delay is missing",
             where=where,
-            expected="at=, the field by which windows are cut, and delay=, how far it may lie behind",
+            expected="at=, the field that assigns windows, and delay=, how far it may be behind the clock",
             got=f"at={at!r}, delay={delay!r}",
-            cure="leave both out if events come in the order of time; a channel's lateness sees to that",
+            cure="leave out both if windows use the event time; a channel's lateness= orders its events",
         )
     if delay is None:
         return None

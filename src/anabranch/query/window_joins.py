@@ -45,7 +45,7 @@ ASSIGNERS = (Tumbling, Sliding, Sessions, Calendar, Global)
 
 
 class Cohort(NamedTuple):
-    """The events of a key whose windows are open, when the next one closes, and the last one did."""
+    """The events of a key whose windows are open, and when the next window closes and the last one closed."""
 
     lefts: tuple[Any, ...] = ()
     rights: tuple[Any, ...] = ()
@@ -66,10 +66,10 @@ def window_join(
 ) -> Program:
     """Join events of equal `on` that fall into the same window, when the window closes.
 
-    A pair is `Matched(left, right)`, or what `select(left, right)` returns, if that is not None; its time
-    is the last of the window. Where windows overlap, a pair is said for each that holds it. Events of
-    both sides make a session together. With how="left", "right" or "full", an event of that side, or
-    of either, is said with None for each of its windows that holds no partner.
+    A pair is `Matched(left, right)`, or the result of `select(left, right)` if that is not None; its time is
+    the last time of the window. If windows overlap, a pair is emitted for each window that contains it.
+    Events of both sides extend the same session. With how="left", "right" or "full", an event of that side,
+    or of either, is emitted with None for each of its windows without a partner.
     """
     where = locate_caller()
     check_sides("window_join", left, right, where)
@@ -80,7 +80,7 @@ def window_join(
     return Program(
         handle(left, update=join.take_left),
         handle(right, update=join.take_right),
-        handle(make_timer(left, right, on), due=_find_due, output=join.say, update=join.close),
+        handle(make_timer(left, right, on), due=_find_due, output=join.emit, update=join.close),
         depends(left, left, right, same=on),
         depends(right, right, same=on),
         state=MapOf(WrittenShape(Cohort()), by=on, sparse=True),
@@ -91,7 +91,7 @@ def window_join(
 
 @dataclass(frozen=True)
 class WindowJoin:
-    """What a window join does on each event of a key."""
+    """The handlers of a window join for the events of a key."""
 
     window: Assigner
     pairing: Pairing
@@ -104,14 +104,14 @@ class WindowJoin:
         """Keep a right event until its windows have closed."""
         return cohort._replace(rights=(*cohort.rights, event), due=self._set_due(cohort, event))
 
-    def say(self, cohort: Cohort, timer: Any) -> list[Any]:
-        """Say the pairs of the windows that close now, window by window."""
-        return self.pairing.say(
+    def emit(self, cohort: Cohort, timer: Any) -> list[Any]:
+        """Return the outputs of the windows that close now, window by window."""
+        return self.pairing.list_outputs(
             pair for sides in self._list_closing(cohort, timer.time) for pair in self._match(*sides)
         )
 
     def close(self, cohort: Cohort, timer: Any) -> Cohort:
-        """Let go of the events whose windows have all closed."""
+        """Remove the events whose windows have all closed."""
         if self.window.merging:
             return Cohort()
         open_ends = [
@@ -127,7 +127,7 @@ class WindowJoin:
         ends = self._find_ends(event, NEVER)
         if cohort.due is None:
             return min(ends)
-        # A session that goes on closes later; of other windows, the first to close counts.
+        # A session that is extended closes later; of other windows, the first to close counts.
         return max(cohort.due, *ends) if self.window.merging else min(cohort.due, *ends)
 
     def _find_ends(self, event: Any, after: int) -> list[int]:

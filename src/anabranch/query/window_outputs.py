@@ -1,4 +1,4 @@
-"""Window outputs: the records that windows say, and the types of their fields."""
+"""Window outputs: the records that windows emit, and the types of their fields."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from anabranch.state.combined import Several
 
 
 class Result(NamedTuple):
-    """What a window says: `value` of `[start, end)`, for a key.
+    """The result of a window: the `value` of `[start, end)`, for a key.
 
     `timing` is early, on_time or late. `index` counts a window's panes from 0, and `settled_index`
-    those that are not early; it is -1 for an early one. `op` is -1 where a pane is taken back.
+    those that are not early; it is -1 for an early one. `op` is -1 for the retraction of a pane.
     `start`, `end` and `time` are datetimes if the times of the events are.
     """
 
@@ -47,7 +47,7 @@ class Result(NamedTuple):
 
 
 class Missed(NamedTuple):
-    """An event that no window took, or events that a window never said, with the reason."""
+    """An event without an open window, or the value of a window that closed without a result, with the reason."""
 
     key: Any
     time: int | datetime
@@ -61,7 +61,7 @@ class Missed(NamedTuple):
 def describe_outputs(
     event_type: EventType, windowing: Windowing, per: str | None, delay: int | None
 ) -> OutputTypes:
-    """Return the types of what windows say: a `Result`, and a `Missed` where events may be missed."""
+    """Return the output types of windows: a `Result`, and a `Missed` if events may be missed."""
     whole, text, flag = read_type(int), read_type(str), read_type(bool)
     time = read_type(datetime) if is_timestamped(event_type) else whole
     key = ANYTHING if per is None else read_type(field_types(event_type)[per])
@@ -82,7 +82,7 @@ def describe_outputs(
 
 
 def _may_miss(windowing: Windowing, delay: int | None) -> bool:
-    """Say whether an event may find no open window, or a window be closed unsaid."""
+    """Return whether an event may find no open window, or a window may close without a result."""
     whole = isinstance(windowing.window, Tumbling | Sliding | Sessions)
     fires = windowing.trigger == DefaultTrigger() or isinstance(windowing.trigger, AfterWatermark)
     safe = windowing.closing != "never" and not windowing.may_lose
@@ -105,7 +105,7 @@ def _describe_fold(event_type: EventType, fold: Any) -> ValueType:
 
 
 def _describe_part(event_type: EventType, state: Any, source: Any) -> ValueType:
-    """Return the type of what a ready-made state of a field says, where that is known."""
+    """Return the output type of a ready-made state of a field, if it is known."""
     kind = type(state)
     if kind is Count:
         return read_type(int)

@@ -1,12 +1,12 @@
 """Files of events and of outputs: JSON lines, Parquet and CSV.
 
-One row is one event: its fields, and beside them `type`, `channel` and `seq`. What may be left out:
-the type where the program has one only, the channel (then the file's stem, or the folder's name), the sequence number (then
-that of the row's file and its place in it). A row `{"heartbeat": 5, "channel": "a1"}` is a heartbeat. Where an
-event type has a field of its own called `type`, `channel`, `seq` or `heartbeat`, the word is the
-field's, and `@type`, `@channel`, `@seq`, `@heartbeat` say what stands beside it.
+One row is one event: its fields, and the columns `type`, `channel` and `seq`. These columns are optional:
+`type` if the program has one event type; `channel` defaults to the file's stem, or the folder's name; `seq`
+defaults to the number of the file and of the row in it. A row `{"heartbeat": 5, "channel": "a1"}` is a
+heartbeat. If an event type has a field called `type`, `channel`, `seq` or `heartbeat`, that name is the
+field's, and the column is called `@type`, `@channel`, `@seq` or `@heartbeat`.
 
-A row that is no event becomes `Malformed`, with the file, the row and the reason.
+A row that is not an event becomes `Malformed`, with the file, the row and the reason.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ from anabranch.sources.schema_check import ColumnNames, check_files
 from anabranch.speculation.output_changes import OutputChange
 
 ROW_BITS = 32
-"""A row's number is that of its file, then so many bits for its place in it."""
+"""Number of low bits of a row's number that hold its position in the file; the others number the file."""
 
 Read = Callable[[Any, Any], Any]
-"""A way to read a value by its type: from a CSV cell, or from anything else."""
+"""A function that reads a value by its type: from a CSV cell, or from a typed value."""
 
 
 def read_items(
     program: Program, files: Iterable[str], after: Mapping[str, int] = MappingProxyType({})
 ) -> list[Item]:
-    """Read files of events, and folders of them; whatever is wrong with a row, the row is in the result.
+    """Return the items of files and folders of events; a wrong row is returned as `Malformed`.
 
-    A row that has no number gets that of its file and its place in it, as on Spark. Files are counted among
-    those of one folder, of one name, or that name their channels. `after` is the last number that an
-    earlier run has read of a channel: rows count on from there, as if all were one file.
+    A row without `seq` gets the number of its file and of its row, as on Spark. Files are numbered within
+    their folder, among files of the same name, or among those with a channel column. `after` has the last
+    number of each channel that an earlier run has read: numbers continue from there, as in one file.
     """
     check_fields(program)
     counts: dict[str, int] = {}
@@ -75,22 +75,22 @@ def read_items(
 
 
 def check_schemas(program: Program, files: Iterable[str]) -> None:
-    """Refuse Parquet and Arrow files, and folders of them, whose columns show that no row could fit."""
+    """Raise an error for Parquet and Arrow files whose columns fit no event type of the program."""
     if find_spec("pyarrow") is None:
-        return  # The reader names what to install.
+        return  # The reader raises an error with the package to install.
     fields = {name for event_type in program.inputs for name in field_names(event_type)}
     words = ("seq", "heartbeat", "type")
     seq, beat, event_type = (f"@{word}" if word in fields else word for word in words)
     names = ColumnNames(seq=seq, heartbeat=beat, event_type=event_type)
     for name in files:
-        # What is not there, or of no known format, is for the reader to name.
+        # Missing files and unknown formats are reported by the reader.
         found = [file for file in list_inputs(name) if Path(file).is_file()]
         parts = [file for file in found if find_format(file) in ("parquet", "arrow")]
         check_files(parts, list(program.inputs), names)
 
 
 def name_channel(place: str) -> str:
-    """Return the channel of rows that name none: the name of their folder, or of their file.
+    """Return the channel of rows without a channel column: the name of their folder or file.
 
     >>> name_channel("in/north"), name_channel("in/north.jsonl")
     ('north', 'north')
@@ -100,9 +100,9 @@ def name_channel(place: str) -> str:
 
 
 def _settle(drafts: list[_DraftItem]) -> list[_DraftItem]:
-    """Count a row that does not tell its channel with the row before it, or else the first.
+    """Assign a row without a readable channel to the channel of the row before it, or of the first row.
 
-    A channel of its own would never promise anything, and hold everybody back.
+    A separate channel would never advance its watermark, and hold back all others.
     """
     channel = next((draft.item.channel for draft in drafts if draft.sure), None)
     settled = []
@@ -116,9 +116,9 @@ def _settle(drafts: list[_DraftItem]) -> list[_DraftItem]:
 
 
 class _DraftItem(NamedTuple):
-    """An item before its number is known, and the row it comes from.
+    """An item without its final number, and the place of its row.
 
-    Of its channel: whether it is sure, and whether the row names it. `number` is that of its file and row.
+    `sure`: the channel is known. `named`: the row has a channel column. `number` is that of the file and row.
     """
 
     item: Item
@@ -142,8 +142,8 @@ def _read_row(program: Program, stem: str, file: str, row: Row) -> _DraftItem:
     try:
         beats = _is_heartbeat(program, columns)
         event_type = None if beats else _find_event_type(program, columns)
-        told = _beside(event_type, columns, "channel", str, read, None)
-        channel, named, sure = (stem, False, True) if told is None else (told, True, True)
+        given = _beside(event_type, columns, "channel", str, read, None)
+        channel, named, sure = (stem, False, True) if given is None else (given, True, True)
         seq = _beside(event_type, columns, "seq", int, read, None)
         if event_type is None:
             unit: Any = datetime | int if program.timestamped else int
@@ -207,7 +207,7 @@ def _check_numbers(event: Event) -> Event:
 
 
 def _number(drafts: Iterable[_DraftItem]) -> list[Item]:
-    """Give every item its number, channel by channel; what can't have one is malformed."""
+    """Return the items with their numbers, channel by channel; a row that can't have one is malformed."""
     drafts = list(drafts)
     numbering = {
         draft.item.channel
@@ -241,7 +241,7 @@ def _number(drafts: Iterable[_DraftItem]) -> list[Item]:
 
 
 def _number_orphans(items: list[Item], orphans: Iterable[int], last: Mapping[str, int]) -> None:
-    # What is rejected moves no watermark, so any free number will do; it only must be its own.
+    # A rejected item moves no watermark, so any number works that is unique in its channel.
     free = {channel: min(seq + 1, FOREVER) for channel, seq in last.items()}
     for place in orphans:
         channel = items[place].channel
@@ -267,7 +267,7 @@ def encode_item(item: Item) -> Any:
 
 
 def encode_output(output: Output) -> dict[str, Any]:
-    """Return an output as a row: what was said, and the event on which it was said."""
+    """Return an output as a row: its value, and the event that caused it."""
     event = output.event
     return {
         "time": event.time,
@@ -281,19 +281,19 @@ def encode_output(output: Output) -> dict[str, Any]:
 
 
 def encode_change(row: OutputChange) -> dict[str, Any]:
-    """Return what a speculative run said as a row: that of the output, and `op`, -1 to take it back."""
+    """Return an output change of a speculative run as a row: the output, and `op`, -1 for a retraction."""
     output = Output(row.value, row.event, row.id[1], row.id[0])
     return {"op": row.op, **encode_output(output)}
 
 
 def decode_event(program: Program, row: Mapping[str, Any]) -> Event:
-    """Return the event on which an output of a file was said."""
+    """Return the event that caused an output of a file."""
     try:
         event_type = program.event_type(row["type"])
         data = read_fields(event_type, row["event"], text=False, sparse=False)
     except (KeyError, TypeError, Unfit) as error:
         raise InputError(
-            f"an output does not tell the event of {program.name} that caused it",
+            f"an output does not name the event of {program.name} that caused it",
             expected="rows as `anabranch run --output` writes them: time, event type, channel, seq, event",
             got=f"{error.args[0]} in {json.dumps(row, default=str)[:100]}",
             cure="compare with --key FIELD, --ordered or --unordered",

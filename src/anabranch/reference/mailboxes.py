@@ -1,8 +1,7 @@
-"""Mailboxes: where events wait until everything they depend on is known.
+"""Mailboxes: queues in which events wait until all events that they depend on have arrived.
 
-As in Flumina, a mailbox keeps a queue and a timer per stream, and lets the head of a queue pass
-when each stream it is ordered with has either a later head, or nothing queued and a timer that
-has gone by.
+As in Flumina, a mailbox keeps a queue and a timer per stream. It releases the head of a queue when
+each stream that it is ordered with has either a later head, or an empty queue and a later timer.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from anabranch.model.order import OrderKey
 from anabranch.reference.node_assignment import Stream
 
 Request = tuple[OrderKey, Any]
-"""An event at its owner, or, at those below, the request to hand in their state for it (None)."""
+"""An event at its owner; or None at the nodes below: the request to send their state for it."""
 
 _NOTHING_YET: OrderKey = (-(1 << 64),)
 
 
 class Mailbox:
-    """The waiting room of one node."""
+    """The queues and timers of one node."""
 
     __slots__ = ("_conflicts", "_queues", "_timers")
 
@@ -39,11 +38,11 @@ class Mailbox:
         self._timers[stream] = key
 
     def advance(self, stream: Stream, key: OrderKey) -> None:
-        """Move a stream's timer: a heartbeat is never queued."""
+        """Move a stream's timer. A heartbeat is never queued."""
         self._timers[stream] = max(self._timers[stream], key)
 
     def release(self, changed: Stream) -> Iterator[tuple[Stream, OrderKey, Any]]:
-        """Yield everything that may pass, now that one stream has changed."""
+        """Yield the requests that are released by a change of one stream."""
         queues, conflicts = self._queues, self._conflicts
         work = [changed, *conflicts[changed]]
         while work:
@@ -66,5 +65,5 @@ class Mailbox:
         return True
 
     def waiting(self) -> int:
-        """Return how many events wait here; requests from above and snapshots are not events."""
+        """Return the number of queued events; requests from above and snapshots are not events."""
         return sum(bool(event) for queue in self._queues.values() for _, event in queue)

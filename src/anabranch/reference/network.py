@@ -1,4 +1,4 @@
-"""A network of ordered channels whose every whim comes from one seed."""
+"""A network of ordered channels whose random choices all come from one seed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import deque
 from typing import Any
 
 Address = int
-"""Nodes count from zero; what lies below is a channel."""
+"""A node from zero on, or a channel below zero."""
 
 Message = tuple[Any, ...]
 
@@ -40,9 +40,9 @@ class Network:
         self.messages += 1
 
     def deliver(self) -> tuple[Address, Message] | None:
-        """Deliver the next message of some channel; None when all are empty.
+        """Deliver the next message of some channel; return None when all are empty.
 
-        A channel may hand over a message and keep it; the receiver drops what it has seen.
+        A channel may deliver a message and keep it; the receiver drops repeated messages.
         """
         active, rng = self._active, self._rng
         while active:
@@ -66,7 +66,7 @@ class Network:
         return None
 
     def lose_everything(self) -> None:
-        """Forget what is under way: everybody is starting again."""
+        """Drop all messages in transit, before all nodes restart."""
         self._channels.clear()
         self._active.clear()
         self._seen.clear()

@@ -1,4 +1,4 @@
-"""The layout of a plan for a run: who answers for which event, and who must wait for whom."""
+"""The assignment of a plan for a run: which node owns which event, and which streams wait for which."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from anabranch.plan.tree import Plan, PlanNode
 from anabranch.plan.validity import check_plan
 
 CONTROL = "@control"
-"""The channel of snapshot requests; they stand above every node and depend on everything."""
+"""The channel of snapshot requests, which depend on all events of all nodes."""
 
 Stream = tuple[int, str]
-"""An owner (a node's number) and a channel: what travels one way, in order."""
+"""An owner (a node's number) and a channel: messages between them stay in order."""
 
 
 @dataclass(frozen=True)
 class Seat:
-    """A node in its place."""
+    """A plan node with its number, parent and children."""
 
     number: int
     path: str
@@ -37,11 +37,10 @@ class Seat:
 
 @dataclass(frozen=True)
 class NodeAssignment:
-    """Everything about a plan that does not change during a run.
+    """The parts of a plan that do not change during a run.
 
-    `heirs[channel]` are the nodes that answer for events of a channel. `conflicts[seat][stream]`
-    are the streams whose events this seat's mailbox must have seen off before it lets an event of
-    `stream` pass.
+    `heirs[channel]` are the nodes that own events of a channel. `conflicts[seat][stream]` are the
+    streams whose earlier events this seat's mailbox must have released before an event of `stream`.
     """
 
     program: Program
@@ -54,7 +53,7 @@ class NodeAssignment:
 def lay_out(
     program: Program, plan: Plan, events: Iterable[tuple[OrderKey, Event]], channels: Iterable[str]
 ) -> NodeAssignment:
-    """Check a plan and lay it out for these events."""
+    """Check a plan, and return its assignment for these events."""
     check_plan(program, plan)
     paths = plan.nodes()
     numbers = {path: number for number, path in enumerate(paths)}
@@ -100,7 +99,7 @@ def _answers(program: Program, seat: Seat, event: Event) -> bool:
 
 
 def _find_owner(program: Program, seats: tuple[Seat, ...], event: Event) -> int:
-    """Return the lowest node that answers for an event; the root, if none does."""
+    """Return the lowest node that owns an event; the root, if none does."""
     found = 0
     for seat in seats:
         if len(seat.ancestors) >= len(seats[found].ancestors) and _answers(program, seat, event):
@@ -111,11 +110,11 @@ def _find_owner(program: Program, seats: tuple[Seat, ...], event: Event) -> int:
 def _conflicts(
     program: Program, seats: tuple[Seat, ...], seat: Seat, carried: dict[Stream, set[EventType]]
 ) -> dict[Stream, tuple[Stream, ...]]:
-    """Return, for each stream that reaches a mailbox, the streams it is ordered with there.
+    """Return, for each stream of a mailbox, the streams that it is ordered with there.
 
-    A node with children, and everything that comes from above, is kept in the total order: all
-    mailboxes on one way down must see the same requests in the same order, or the nodes would
-    wait for each other. Only a leaf's own events are ordered as little as dependence asks for.
+    Events of a node with children, and all requests from above, are in the total order: all mailboxes
+    on a path from the root must see the same requests in the same order, or the nodes would deadlock.
+    Only a leaf's own events are ordered as far as dependence requires, and no further.
     """
     control: Stream = (0, CONTROL)
     above = (*seat.ancestors, seat.number)
@@ -138,10 +137,10 @@ def _conflicts(
 def _slices_of(
     seats: tuple[Seat, ...], stream: Stream, carried: dict[Stream, set[EventType]]
 ) -> list[Slice]:
-    """Return what a stream carries: its owner's slices, or whole event types where nobody answers."""
+    """Return the slices of a stream: those of its owner, or whole event types for events without owner."""
     owner, channel = stream
     own = [s for s in seats[owner].node.slices if s.channel in (None, channel)]
     answered = {own_slice.event_type for own_slice in own}
-    # The root also gets what no node answers for, of which no slice says anything.
+    # The root also gets the events that no node owns, which no slice describes.
     orphans = carried[stream] if owner == 0 else carried[stream] - answered
     return [*own, *(Slice(event_type) for event_type in orphans)]

@@ -1,7 +1,7 @@
-"""Rows: what a file holds, in JSON lines, CSV, Parquet or Arrow.
+"""Rows of files in JSON lines, CSV, Parquet or Arrow.
 
-A file that can't be opened or is of another format is refused. A row that can't be read is not:
-it is returned as it is, with the reason.
+A file that can't be opened or has another format raises an error. A row that can't be decoded does
+not: it is returned as its text, with the reason.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["STANDARD", "Format", "Row", "find_format", "list_inputs", "read_rows
 Format = Literal["jsonl", "parquet", "csv", "arrow"]
 
 STANDARD = "-"
-"""The name of standard input and output, which hold JSON lines."""
+"""The name of standard input and output, whose format is JSON lines."""
 
 _SUFFIXES: Mapping[str, Format] = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl",
@@ -36,18 +36,18 @@ _COMPRESSIONS = frozenset({".gz", ".bz2", ".zst", ".xz", ".zip", ".lz4", ".snapp
 _COMPRESSED = "unpack the file; Parquet and Arrow files compress inside"
 
 _BLOCK_ROWS = 10_000
-"""So many rows of a file in columns are read at once."""
+"""Number of rows of a Parquet or Arrow file that are read at once."""
 
 
 def find_format(file: str) -> Format:
-    """Tell a file's format from its name."""
+    """Return a file's format by the ending of its name."""
     if file == STANDARD:
         return "jsonl"
     strip_scheme(file, "input")
     suffix = Path(file).suffix.lower()
     if suffix not in _SUFFIXES:
         raise InputError(
-            f"the name {file!r} does not say what is in the file",
+            f"the name {file!r} does not show the format of the file",
             expected=f"a name that ends in {', '.join(_SUFFIXES)}",
             got=suffix or "no ending",
             cure=_COMPRESSED if suffix in _COMPRESSIONS else "rename the file",
@@ -56,7 +56,7 @@ def find_format(file: str) -> Format:
 
 
 def check_output_name(file: str) -> None:
-    """Refuse a file that outputs can't be written to, before there are any."""
+    """Raise `InputError` for a file name that outputs can't be written to."""
     if file == STANDARD:
         return
     suffix, kinds = Path(file).suffix.lower(), (".jsonl", ".ndjson", ".json", ".parquet", ".pq")
@@ -70,7 +70,7 @@ def check_output_name(file: str) -> None:
 
 
 def read_rows(file: str) -> Iterator[Row]:
-    """Read the rows of a file, as they are."""
+    """Yield the rows of a file, not yet decoded as events."""
     if file != STANDARD:
         file = strip_scheme(file, "input")
         if not Path(file).is_file():
@@ -86,7 +86,7 @@ def read_rows(file: str) -> Iterator[Row]:
     with _open_input(file) as stream:
         rows = read_csv_rows(stream.read(), file) if kind == "csv" else read_json_rows(stream)
         for row in rows:
-            # A byte that is no text is kept, so that a rejected line can be written as it was.
+            # Bytes that are not UTF-8 are kept, so that a rejected line can be written unchanged.
             yield row._replace(raw=row.raw.decode("utf-8", "surrogateescape"))
 
 
@@ -103,7 +103,7 @@ def _open_input(file: str) -> Iterator[BinaryIO]:
 
 
 def list_inputs(place: str) -> list[str]:
-    """Return the files that an input stands for: those of a folder by name, or the file itself."""
+    """Return the files of an input: those of a folder, sorted by name, or the file itself."""
     if place == STANDARD:
         return [place]
     place = strip_scheme(place, "input")
@@ -134,12 +134,12 @@ def _read_blocks(file: str, kind: Format) -> Iterator[Row]:
 
 
 def write_rows(file: str, rows: Iterable[Any], kind: Format | None = None) -> None:
-    """Write rows as JSON lines or Parquet; a text among JSON lines is written as it is."""
+    """Write rows as JSON lines or Parquet; a text among JSON lines is written unchanged."""
     file = file if file == STANDARD else strip_scheme(file, "output")
     kind = kind or find_format(file)
     if kind in ("csv", "arrow"):
         raise InputError(
-            "outputs have an event inside, which CSV can't hold"
+            "outputs contain an event, which CSV can't represent"
             if kind == "csv"
             else "outputs are not written as Arrow files",
             expected="a name that ends in .jsonl or .parquet",
@@ -178,7 +178,7 @@ def _write_parquet(file: str, rows: list[dict[str, Any]]) -> None:
 
 
 def _build_column(arrow: Any, values: list[Any], kind: Any) -> tuple[Any, bool]:
-    """Return a column of Arrow's own types if it says the same, else one of JSON texts."""
+    """Return a column of Arrow's types if they represent the values exactly, else one of JSON texts."""
     try:
         column = arrow.array(values, kind)
         if json.dumps(column.to_pylist()) == json.dumps(values):

@@ -1,6 +1,6 @@
-"""The sequential fold: what every program means. Part of the trusted kernel.
+"""The sequential fold, which defines what a program means. Part of the trusted kernel.
 
-Every other runtime is right if and only if it says what this one says.
+Every other runtime is correct if and only if its outputs are those of this one.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from anabranch.savepoints.snapshot import Snapshot
 
 
 class Output(NamedTuple):
-    """Something a program said, the event on which it said it, and as which of several."""
+    """An output of a program, the event that caused it, and its index among the outputs of that event."""
 
     value: Any
     event: Event
-    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody wants here
+    index: int  # type: ignore[assignment]  # hides tuple.index, which is not needed here
     key: OrderKey
 
     @property
     def id(self) -> tuple[OrderKey, int]:
-        """Return what tells this output from every other one of the run, on any runtime."""
+        """Return an id that is unique among the outputs of a run, and the same on any runtime."""
         return (self.key, self.index)
 
 
 class Answer(NamedTuple):
-    """What became of an input: the outputs in order, the state, and an account of every event."""
+    """The result of a run: the outputs in order, the state, and the ledger of all events."""
 
     outputs: list[Output]
     state: Any
@@ -49,16 +49,16 @@ class Answer(NamedTuple):
 
     @property
     def values(self) -> list[Any]:
-        """Return the outputs without their circumstances."""
+        """Return the values of the outputs, without their events."""
         return [output.value for output in self.outputs]
 
     @property
     def watermark(self) -> int:
-        """Return how far time has come: the least of the channels' watermarks."""
+        """Return the program's watermark: the least of the channels' watermarks."""
         return min(self.watermarks.values(), default=FOREVER)
 
     def snapshot(self) -> Snapshot:
-        """Return what a later run has to know to go on from here."""
+        """Return the snapshot from which a later run can continue."""
         return Snapshot(
             self.state, {}, tuple(self.pending), dict(self.standings), self.ledger, None
         )
@@ -70,13 +70,13 @@ def run(
     channels: Iterable[Channel] = (),
     start: Snapshot | None = None,
 ) -> Answer:
-    """Fold the stable events of an input in order; keep the rest, and account for everything.
+    """Fold the stable events of an input in order, and return the answer; later events stay pending.
 
-    The answer is a function of what each channel brought, in its own sequence. An input that has
-    ended says so with heartbeats at FOREVER (`eventtime.sources.end_sources`).
+    The answer is a function of the items of each channel, in the channel's own sequence. An input that
+    has ended has heartbeats at FOREVER (`eventtime.channels.end_channels`).
 
-    With `start`, the run goes on from where another one stood. It says and lists what is new; its
-    state and its ledger are those of everything that ever came.
+    With `start`, the run continues from the snapshot of an earlier run. Its outputs and lists contain
+    what is new; its state and its ledger cover all events of both runs.
     """
     begun = Snapshot(program.init) if start is None else start
     known, brought, strangers = read_channels(items, channels)
@@ -85,7 +85,7 @@ def run(
         known.setdefault(name, Channel(name))
         brought.setdefault(name, [])
     names = sorted(brought)
-    # A channel that comes later joins at the watermark that was reached.
+    # A channel that is added later starts at the current watermark.
     fresh = Standing(begun.floor, joined=begun.floor if begun.standings else None)
     before = {name: begun.standings.get(name, fresh) for name in names}
     for name in names:
@@ -108,7 +108,7 @@ def run(
     pending = [event for event in good if event.time > watermark]
     state, outputs, faults = fold(program, stable, watermark, start)
     rejected += faults
-    # A timer is no input; only one that fails is counted, so that the account shows it.
+    # A timer is not an input; only one that fails is counted, so that the ledger shows it.
     failed = sum(is_timer(program, fault.item) for fault in faults)
     counted += failed
     processed = len(stable) - (len(faults) - failed)
@@ -130,11 +130,11 @@ def fold(
     watermark: int = FOREVER,
     start: Snapshot | None = None,
 ) -> tuple[Any, list[Output], list[Rejected]]:
-    """Fold events that are already in order, and the timers they set: from a program's start, or on."""
+    """Fold events that are in order, and the timers they set, from the initial or a given state."""
     state, wakes = program.init, []
     if start is not None:
         state = join_deltas(program, start.state, start.deltas)
-        # Of the timers that were set before, those that the watermark has now come to.
+        # Timers that were set before and that the watermark has reached now.
         wakes = [wake for wake in find_set(program, state, start.floor) if wake.time <= watermark]
     timetable = Timetable(program, state, stable, watermark, wakes)
     outputs: list[Output] = []

@@ -1,12 +1,11 @@
-"""The simulator: a program under a plan, with a seed that owns time, delivery, repeats and crashes.
+"""The simulator: run a program under a plan; a seed decides deliveries, repeated messages and crashes.
 
 Nodes, mailboxes and eager join requests are as in Flumina. Under every other seed, a node without
-children folds its leaves from zero beside the state it was given, as shards do, and joins them when
-the state is asked for. A snapshot is a request that depends
-on everything, so it sees exactly the events before it; after a crash everybody starts again from
-the last one and the channels replay what came after it. The sink keeps an output once, by its id,
-and insists that a repeated one is equal: that is all that exactly-once needs of a deterministic
-program.
+children folds its leaf events from zero into a delta, as shards do, and joins the delta with its state
+when the state is requested. A snapshot is a request that depends on all events, so it contains exactly
+the events before it. After a crash all nodes restart from the last snapshot, and the channels replay
+the events after it. The sink keeps an output once, by its id, and checks that a repeated one is equal:
+for a deterministic program, this is sufficient for exactly-once outputs.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _DEADLINE_STEPS = 50_000_000
 
 @dataclass(frozen=True)
 class Faults:
-    """What may go wrong: how many crashes and snapshots at the most, how often a repeat."""
+    """Limits of faults: the maximum of crashes and snapshots, and the probability of a repeated message."""
 
     crashes: int = 2
     snapshots: int = 3
@@ -53,7 +52,7 @@ NO_FAULTS = Faults(crashes=0, snapshots=0, repeat=0.0)
 
 
 class Counts(NamedTuple):
-    """What happened during a simulation."""
+    """Counts of the steps, messages and faults of a simulation."""
 
     steps: int
     messages: int
@@ -80,9 +79,9 @@ class Simulation:
 
 @dataclass(frozen=True)
 class Emission:
-    """What one channel sends: its events in the total order, and how far it promises to have come.
+    """The messages of one channel: its events in the total order, and its watermarks.
 
-    Each entry is (key, event) or, for a promise, (key, None).
+    Each entry is (key, event) or, for a watermark, (key, None).
     """
 
     channel: str
@@ -104,7 +103,7 @@ class Rehearsal:
     later: tuple[tuple[Transition, NodeAssignment], ...] = ()
 
     def run(self, seed: int, faults: Faults = Faults(), *, trace: bool = False) -> Simulation:  # noqa: B008 - frozen
-        """Run once, as the seed wills."""
+        """Return the simulation of one seed."""
         return Run(self, seed, faults, trace=trace).finish()
 
 
@@ -116,25 +115,27 @@ def rehearse(
     *,
     then: Sequence[Plan] = (),
 ) -> Rehearsal:
-    """Judge an input channel by channel and lay a plan out for it; the plan is refused if invalid.
+    """Return a rehearsal: the judged items of each channel, and the plan assigned to them.
 
-    With `then`, the run changes over to these plans one after the other, in mid-stream, at moments
-    that the seed picks.
+    An invalid plan raises an error. With `then`, the run switches to these plans one after the other,
+    in mid-stream, at moments that the seed picks.
     """
     known, brought, rejected = read_channels(items, channels)
     check_units(program, known.values())
     late: list[Late] = []
     emissions: list[Emission] = []
     unsent = 0
-    everybody = {
+    followed_channels = {
         name: follow(known[name], brought[name], program.inputs) for name in sorted(brought)
     }
-    watermark = min((followed.watermark for followed in everybody.values()), default=FOREVER)
-    for name, followed in everybody.items():
+    watermark = min(
+        (followed.watermark for followed in followed_channels.values()), default=FOREVER
+    )
+    for name, followed in followed_channels.items():
         late += followed.late
         rejected += followed.rejected
-        # What lies beyond the program's watermark waits for a channel that may send nothing at all; and
-        # a channel lets go of what its own watermark has passed, since that may be out of order.
+        # Events after the program's watermark wait for a channel that may send nothing more. A channel
+        # sends its events only when its own watermark has passed them, since they may be out of order.
         stable = [event for event in followed.good if event.time <= watermark]
         sent = sort_events(program.ranks, stable)
         promises = [(bound_after(promise), None) for promise in followed.promises]
@@ -163,9 +164,9 @@ def rehearse(
 
 
 def _emit_timers(program: Program, emissions: list[Emission], watermark: int) -> Emission:
-    """Return the wakes that the fold's states ask for, as a channel of their own.
+    """Return the timers that the sequential fold sets, as a separate channel.
 
-    What is simulated is how plans cope with them; that they are these is the fold's to say.
+    The simulation tests how plans process timers; the sequential fold defines which timers there are.
     """
     events = [(k, e) for emission in emissions for k, e in emission.entries if e is not None]
     stable = sorted(((k, e) for k, e in events if e.time <= watermark), key=_first)
@@ -192,7 +193,7 @@ def simulate(
 
 
 class _Node:
-    """A seat's mailbox, what has been released and not yet done, and the state, if it has it."""
+    """A seat with its mailbox, the released requests not yet processed, and the state while it has it."""
 
     __slots__ = ("delta", "given", "inbox", "mailbox", "seat", "state", "waiting_for_parent")
 
@@ -225,7 +226,7 @@ class _Node:
 
 
 class Run:
-    """One simulation under way."""
+    """The state of a running simulation."""
 
     def __init__(
         self,
@@ -242,8 +243,8 @@ class Run:
         self.rng = random.Random(seed)
         repeat = faults.repeat if self.rng.random() < 0.5 else 0.0
         self.network = network or Network(self.rng, repeat)
-        # Between two events a channel may promise much or little; only its last word must come.
-        self.talkative = self.rng.choice((0.0, 0.2, 1.0))
+        # Share of the watermarks between events that a channel sends; its last one is always sent.
+        self.watermark_share = self.rng.choice((0.0, 0.2, 1.0))
         self.trace: list[str] | None = [] if trace else None
         self.log: dict[tuple[OrderKey, int], Output] = {}
         self.done: set[OrderKey] = set()
@@ -255,13 +256,13 @@ class Run:
         wanted = min(self.rng.randint(0, faults.snapshots) + len(rehearsal.later), count)
         moments = [(key[0], -1, *key[1:]) for key in self.rng.sample(rehearsal.keys, wanted)]
         self.requests = sorted(moments)
-        # An input with fewer events than changes of plan leaves some out.
+        # With fewer events than changes of plan, some changes are left out.
         self.changes = dict(
             zip(sorted(moments[: len(rehearsal.later)]), rehearsal.later, strict=False)
         )
         self.cut: dict[str, Any] = {}
         self.leaves = find_silent_leaves(rehearsal.program) if seed % 2 else {}
-        # A run takes some messages per event; most crashes should come before it is over.
+        # A run takes several messages per event; most crashes should happen before its end.
         horizon = (count + 2) * (len(self.layout.seats) + 2)
         self.crash_at = sorted(
             self.rng.randrange(1, horizon) for _ in range(self.rng.randint(0, faults.crashes))
@@ -269,12 +270,12 @@ class Run:
         self.start()
 
     def note(self, text: str) -> None:
-        """Keep a line of the trace, if one is wanted."""
+        """Add a line to the trace, if one is kept."""
         if self.trace is not None:
             self.trace.append(f"{self.steps:>6}  {text}")
 
     def start(self, states: dict[str, Any] | None = None) -> None:
-        """Put everybody in place with the last snapshot, and let the channels replay."""
+        """Start all nodes from the last snapshot, and let the channels replay."""
         self.nodes = [
             _Node(seat, Mailbox(conflicts))
             for seat, conflicts in zip(self.layout.seats, self.layout.conflicts, strict=True)
@@ -292,7 +293,7 @@ class Run:
             self.emit(-1 - number, emission, since)
 
     def emit(self, sender: int, emission: Emission, since: OrderKey) -> None:
-        """Send what a channel has, from a place in the order on."""
+        """Send the events and watermarks of a channel after a position in the order."""
         send, owners, channel = self.network.send, self.layout.owners, emission.channel
         last = emission.entries[-1] if emission.entries else None
         for entry in emission.entries:
@@ -301,12 +302,12 @@ class Run:
                 if key > since:
                     owner = owners[key]
                     send(sender, owner, ("event", (owner, channel), key, event))
-            elif entry is last or self.rng.random() < self.talkative:
+            elif entry is last or self.rng.random() < self.watermark_share:
                 for owner in self.layout.heirs[channel]:
                     send(sender, owner, ("beat", (owner, channel), key))
 
     def finish(self) -> Simulation:
-        """Deliver until nothing is under way, crashing where the seed says so."""
+        """Deliver messages until none are in transit, crash where the seed decides, and return the result."""
         while True:
             if self.crash_at and self.steps >= self.crash_at[0]:
                 self.crash_at.pop(0)
@@ -315,20 +316,20 @@ class Run:
             if delivered is None:
                 break
             self.steps += 1
-            assert self.steps < _DEADLINE_STEPS, f"seed {self.seed} does not come to an end"
+            assert self.steps < _DEADLINE_STEPS, f"seed {self.seed} does not terminate"
             receiver, message = delivered
             self.receive(self.nodes[receiver], message)
         return self.sum_up()
 
     def crash(self) -> None:
-        """Lose everything that is not in the snapshot or the sink, and start again."""
+        """Drop everything except the snapshot and the sink, and restart."""
         self.crashes += 1
         self.note(f"crash; back to the snapshot at {self.snapshot[0][:1] or 'the start'}")
         self.network.lose_everything()
         self.start()
 
     def change(self, change: Transition, layout: NodeAssignment) -> None:
-        """Carry the states over to another plan; what was under way is sent again under it."""
+        """Carry the states over to another plan; messages in transit are sent again under it."""
         self.note(f"change of plan: {change.old.name} -> {change.new.name}")
         self.layout = layout
         self.network.lose_everything()
@@ -336,7 +337,7 @@ class Run:
         self.cut = {}
 
     def receive(self, node: _Node, message: tuple[Any, ...]) -> None:
-        """Take in one message."""
+        """Process one message."""
         kind = message[0]
         if kind == "event":
             self.pass_on(message[1], message[2], message[3])
@@ -357,7 +358,7 @@ class Run:
             self.work(node)
 
     def pass_on(self, stream: Stream, key: OrderKey, event: Any) -> None:
-        """Queue an event at its owner, and ask everybody below for their state at once."""
+        """Queue an event at its owner, and request the states of all nodes below at once."""
         owner = self.nodes[stream[0]]
         for below in owner.seat.descendants:
             self.network.send(stream[0], below, ("request", stream, key))
@@ -365,7 +366,7 @@ class Run:
         self.let_pass(owner, stream)
 
     def beat(self, stream: Stream, key: OrderKey) -> None:
-        """Tell the owner and everybody below how far a channel has come."""
+        """Send a channel's watermark to the owner and to all nodes below."""
         owner = self.nodes[stream[0]]
         for below in owner.seat.descendants:
             self.network.send(stream[0], below, ("advance", stream, key))
@@ -373,7 +374,7 @@ class Run:
         self.let_pass(owner, stream)
 
     def let_pass(self, node: _Node, stream: Stream) -> None:
-        """Move what the mailbox releases to the node, and let it work."""
+        """Move released requests from the mailbox to the node's inbox, and process them."""
         inbox = node.inbox
         before = len(inbox)
         inbox.extend(node.mailbox.release(stream))
@@ -381,7 +382,7 @@ class Run:
             self.work(node)
 
     def work(self, node: _Node) -> None:
-        """Do what can be done with the state at hand."""
+        """Process the inbox as far as the available state allows."""
         inbox, seat = node.inbox, node.seat
         while inbox and not node.waiting_for_parent:
             if seat.children:
@@ -407,13 +408,13 @@ class Run:
                 self.hand_down(node, node.state)
 
     def is_apart(self, node: _Node, event: Event) -> bool:
-        """Say whether a node folds an event from zero, beside its state."""
+        """Return whether a node folds an event into its delta instead of its state."""
         seat = node.seat
         inside = seat.parent is not None and not seat.children
         return inside and self.leaves.get(type(event.data)) == seat.kind.name
 
     def join(self, node: _Node) -> None:
-        """Join what both children handed in."""
+        """Join the states of both children."""
         seat = node.seat
         assert seat.fork is not None
         left, right = (node.given.pop(child) for child in seat.children)
@@ -421,7 +422,7 @@ class Run:
         self.joins += 1
 
     def hand_up(self, node: _Node) -> None:
-        """Give the state to the parent and wait for it to come back."""
+        """Send the state to the parent, and wait until it is returned."""
         seat = node.seat
         assert seat.parent is not None
         node.waiting_for_parent = True
@@ -429,7 +430,7 @@ class Run:
         node.state = None
 
     def hand_down(self, node: _Node, state: Any, *, local: bool = False) -> None:
-        """Take a state, and fork it to the children if there are any."""
+        """Set a node's state, or fork it to its children if there are any."""
         seat = node.seat
         node.waiting_for_parent = False
         if not seat.children:
@@ -445,7 +446,7 @@ class Run:
                 self.network.send(seat.number, child, ("down", half))
 
     def apply(self, node: _Node, key: OrderKey, event: Event) -> None:
-        """Let an event change the state and speak; what it says goes to the sink once."""
+        """Fold an event into the state, and add its outputs to the sink once."""
         apart = self.is_apart(node, event)
         fold = node.fold_apart if apart else node.fold_in
         outputs = attempt(fold, event)
@@ -458,8 +459,8 @@ class Run:
         for index, value in enumerate(outputs):
             output = Output(value, event, index, key)
             first = self.log.setdefault(output.id, output)
-            assert first == output, f"a replay said {value!r} where {first.value!r} had been said"
-            self.note(f"node {node.seat.path} says {value!r} on {event.data!r}")
+            assert first == output, f"a replay emitted {value!r} instead of {first.value!r}"
+            self.note(f"node {node.seat.path} emits {value!r} on {event.data!r}")
 
     def keep(self, key: OrderKey, state: Any) -> None:
         """Keep the joined state: a snapshot, or the end."""
@@ -471,7 +472,7 @@ class Run:
         self.note(f"snapshot before time {key[0]}")
 
     def sum_up(self) -> Simulation:
-        """Account for every event and close the books."""
+        """Check the ledger, and return the simulation."""
         rehearsal = self.rehearsal
         rejected = [*rehearsal.rejected, *self.faulty.values()]
         pending = rehearsal.unsent + sum(

@@ -1,6 +1,6 @@
-"""The speculative mode, without Spark: outputs at once, retractions, and a barrier at the end.
+"""Speculative mode without Spark: outputs at once, retractions, and a barrier that releases settled outputs.
 
-What leaves the barrier is what `reference/sequential.py` says, in any order of arrival.
+For any order of arrival, the barrier releases the outputs of `reference/sequential.py`.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ from anabranch.speculation.programs import Speculation
 
 
 class SpeculativeStep(NamedTuple):
-    """What was said when some items came, and the watermark after them."""
+    """The output changes when some items arrived, and the watermark after them."""
 
     emitted: list[OutputChange]
     watermark: int
 
 
-class Speech(NamedTuple):
-    """All that was said, moment by moment, and the answer of what has settled."""
+class SpeculativeResult(NamedTuple):
+    """All output changes, step by step, and the answer of the settled events."""
 
     moments: list[SpeculativeStep]
     answer: Answer
 
     @property
     def rows(self) -> list[OutputChange]:
-        """Return everything that was said, in the order in which it was."""
+        """Return all output changes, in the order in which they were emitted."""
         return [row for moment in self.moments for row in moment.emitted]
 
     @property
     def amount(self) -> Amount:
-        """Return how much of it was in vain."""
+        """Return the counts of emitted and of still valid outputs."""
         return measure(self.rows)
 
 
 class SpeculativeRun:
-    """A speculative run, item by item. `speculation` and `barrier` are all that it has to keep."""
+    """A speculative run, item by item. Its state is `speculation` and `barrier`."""
 
     def __init__(
         self, program: Program, channels: Iterable[Channel], leaves: Leaves | None = None
@@ -65,8 +65,8 @@ class SpeculativeRun:
         self._good = self._processed = 0
         self._outputs: list[Output] = []
 
-    def hear(self, items: Iterable[Item]) -> SpeculativeStep:
-        """Take in items, each in its channel's own sequence; return what there is to say."""
+    def take(self, items: Iterable[Item]) -> SpeculativeStep:
+        """Process items, each in its channel's own sequence; return the output changes."""
         good = list(self._sort_out(items))
         self._good += len(good)
         rows = self.speculation.take(good)
@@ -75,18 +75,18 @@ class SpeculativeRun:
         rows += settled.emitted
         self._processed += settled.processed
         self._faults += settled.faults
-        # A timer is no input; only one that fails is counted.
+        # A timer is not an input; only one that fails is counted.
         self._good += sum(is_timer(self.program, fault.item) for fault in settled.faults)
         released = hold_back(self.barrier, rows, watermark)
         self._outputs += [Output(row.value, row.event, row.id[1], row.id[0]) for row in released]
         return SpeculativeStep(rows, watermark)
 
     def refuse(self, strangers: Iterable[Rejected]) -> None:
-        """Take what is of no channel of the run."""
+        """Add rejected items that belong to no channel of the run."""
         self._strangers += strangers
 
     def answer(self) -> Answer:
-        """Return the answer of what has settled; pending events stand in their total order."""
+        """Return the answer of the settled events; pending events are in the total order."""
         late = [one for found in self._late.values() for one in found]
         rejected = list(self._strangers)
         rejected += [one for found in self._rejected.values() for one in found]
@@ -120,29 +120,29 @@ def run(
     *,
     sizes: Iterable[int] = repeat(1),
     leaves: Leaves | None = None,
-) -> Speech:
+) -> SpeculativeResult:
     """Run a program on items in the order of their arrival, speculatively.
 
-    `sizes` says how many items come at a time; a correction within them is never said. Items that
-    are numbered take their channel's turns in the order of their numbers. Without `leaves`, those
-    that the program's laws allow are found.
+    `sizes` are the numbers of items that arrive together; a correction within them is not emitted.
+    Numbered items are processed in the order of their numbers, at the positions of their channel.
+    Without `leaves`, those that the program's laws allow are used.
     """
     arriving = list(items)
     known, brought, strangers = read_channels(arriving, channels)
     check_units(program, known.values())
     queues = {name: iter(mine) for name, mine in brought.items()}
     turns = (next(queues[item.channel]) for item in arriving if item.channel in queues)
-    deferred_outputs = SpeculativeRun(program, known.values(), leaves)
-    deferred_outputs.refuse(strangers)
+    speculative_run = SpeculativeRun(program, known.values(), leaves)
+    speculative_run.refuse(strangers)
     moments: list[SpeculativeStep] = []
     for size in sizes:
         batch = list(islice(turns, size))
         if not batch and size:
             break
-        moments.append(deferred_outputs.hear(batch))
-    return Speech(moments, deferred_outputs.answer())
+        moments.append(speculative_run.take(batch))
+    return SpeculativeResult(moments, speculative_run.answer())
 
 
 def find_leaves(program: Program) -> Leaves:
-    """Return what of a program may be folded beside the state, if it keeps its laws."""
+    """Return the event types of a program that may be folded into deltas, if it keeps its laws."""
     return Leaves(find_leaf_types(program), partial(join_deltas, program))

@@ -1,7 +1,7 @@
-"""Timing: the simulator on a clock, to see how a plan scales before a cluster is bought.
+"""Timing: the simulator with a clock, to estimate how a plan scales before it is deployed.
 
-The protocol is the simulator's, message for message. Only the network differs: a message takes as
-long as its distance and size say, and a node that is busy takes it later.
+The protocol is the simulator's, message for message. Only the network differs: the delay of a message
+depends on its distance and size, and a busy node receives it later.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from anabranch.reference.network import Address, Message, Network
 from anabranch.reference.simulator import NO_FAULTS, Rehearsal, Run
 
 FLUMINA = Prices(seconds_per_event=6.5e-6, seconds_per_round=1e-4, seconds_per_join=2e-5)
-"""What Flumina's published runs cost: 155 events per millisecond on one node, a LAN between."""
+"""Prices of Flumina's published runs: 155 events per millisecond on one node, and a LAN."""
 
 
 class Timing(NamedTuple):
-    """How long a run took, and what went over the network."""
+    """The duration of a run, and its network traffic."""
 
     seconds: float
     events: int
@@ -38,7 +38,7 @@ class Timing(NamedTuple):
 
 @dataclass(frozen=True)
 class _Map:
-    """Which machine each address is on."""
+    """The machine of each address."""
 
     seats: tuple[str | None, ...]
     channels: tuple[str | None, ...]
@@ -48,7 +48,7 @@ class _Map:
 
 
 class TimedNetwork(Network):
-    """Deliver every message once, at its time, to a node that has time for it."""
+    """Deliver every message once, at its time, when its receiver is not busy."""
 
     def __init__(self, machines: _Map, prices: Prices) -> None:
         super().__init__(random.Random(0), 0.0)
@@ -61,7 +61,7 @@ class TimedNetwork(Network):
         self._heap: list[tuple[float, int, Address, Message]] = []
 
     def send(self, sender: Address, receiver: Address, message: Message) -> None:
-        """Put a message on its way; one machine's nodes hear each other at once."""
+        """Send a message; within one machine it arrives at once."""
         prices = self.prices
         arrival = self.clocks.get(sender, 0.0)
         if self.machines.of(sender) != self.machines.of(receiver):
@@ -76,7 +76,7 @@ class TimedNetwork(Network):
         heapq.heappush(self._heap, (arrival, self.messages, receiver, message))
 
     def deliver(self) -> tuple[Address, Message] | None:
-        """Deliver the earliest message, and let its receiver's clock come up to it."""
+        """Deliver the earliest message, and advance its receiver's clock to it."""
         if not self._heap:
             return None
         arrival, _, receiver, message = heapq.heappop(self._heap)
@@ -84,7 +84,7 @@ class TimedNetwork(Network):
         return receiver, message
 
     def spend(self, node: Address, seconds: float) -> None:
-        """Let a node be busy."""
+        """Advance a node's clock by its work."""
         self.clocks[node] = self.clocks.get(node, 0.0) + seconds
 
 
@@ -94,7 +94,7 @@ class TimedRun(Run):
     network: TimedNetwork
 
     def apply(self, node: Any, key: OrderKey, event: Event) -> None:
-        """Spend an event's time, then let it speak."""
+        """Spend an event's time, then process it."""
         self.network.spend(node.seat.number, self.network.prices.seconds_per_event)
         super().apply(node, key, event)
 
@@ -107,9 +107,9 @@ class TimedRun(Run):
 def time_run(
     rehearsal: Rehearsal, machines: Mapping[str, str] | None = None, prices: Prices = FLUMINA
 ) -> Timing:
-    """Return how long a plan takes for an input that is all there at once.
+    """Return the timing of a plan for an input that is available at once.
 
-    `machines` says where each channel is; by default each is a machine of its own name.
+    `machines` is the machine of each channel; by default each channel is on a machine of its name.
     """
     where = machines or {}
     seats = tuple(seat.node.machine for seat in rehearsal.layout.seats)

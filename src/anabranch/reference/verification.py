@@ -1,4 +1,4 @@
-"""Verification: a simulated plan against the sequential fold, seed by seed."""
+"""Verification: compare a simulated plan with the sequential fold, seed by seed."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class PlanTrial:
         *,
         trace: bool = False,
     ) -> tuple[Simulation | None, Mismatch | None]:
-        """Run one seed and compare it with the answer.
+        """Run one seed, compare it with the answer, and return the simulation and the mismatch.
 
-        A fork or join that raises, like an assertion of the simulator's, is a mismatch too: the
-        sequential program has no forks and answered.
+        A fork or join that raises, or an assertion of the simulator, is a mismatch too: the sequential
+        fold uses no forks, and has given an answer.
         """
         simulation = attempt(self.rehearsal.run, seed, faults, trace=trace)
         if isinstance(simulation, Failed):
@@ -56,7 +56,7 @@ class PlanTrial:
     def _compare(self, simulation: Simulation) -> str | None:
         expected, program = self.answer.outputs, self.rehearsal.program
         if not self.rehearsal.ended:
-            # Nodes need not wait for channels they do not depend on, so they may be ahead.
+            # Nodes do not wait for channels that they do not depend on, so they may be ahead.
             emitted = {output.id: output for output in simulation.outputs}
             missing = [output for output in expected if emitted.get(output.id) != output]
             return f"missing {missing[0]}" if missing else None
@@ -81,7 +81,7 @@ def prepare(
     *,
     then: Sequence[Plan] = (),
 ) -> PlanTrial:
-    """Compute the sequential answer and lay the plan (and those to come) out, for all seeds."""
+    """Return a trial: the sequential answer, and the assignment of the plan and of those in `then`."""
     items, channels = list(items), list(channels)
     rehearsal = rehearse(program, plan, items, channels, then=then)
     return PlanTrial(plan, rehearsal, run(program, items, channels))

@@ -1,4 +1,4 @@
-"""Sources that need no Spark, and the promises of their channels; `Frame` is in `anabranch.spark`."""
+"""Sources of events that need no Spark, and their channels; `Frame` is in `anabranch.spark`."""
 
 from anabranch.eventtime.channels import Channel, end_channels
 from anabranch.eventtime.clocks import Tick, make_ticks

@@ -1,4 +1,4 @@
-"""The child: the process in which the query runs, as the tour sees it."""
+"""The child process that runs the query, as controlled by the tour."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ChildError(AnabranchError, RuntimeError):
 
 
 class Started(NamedTuple):
-    """Spark runs, on so many cores."""
+    """The report that Spark runs: its version and its number of cores."""
 
     spark: str
     cores: int
@@ -46,7 +46,7 @@ Report = Started | Step | Shares
 
 @dataclass(frozen=True)
 class Home:
-    """Where a query reads, publishes and keeps its state; its temporary files are in `scratch`."""
+    """The folders of a query: input, output and checkpoint; its temporary files are in `scratch`."""
 
     folder: Path
     scratch: Path
@@ -63,15 +63,15 @@ class Home:
 
     @property
     def log(self) -> Path:
-        """Return the file with what the process writes to standard error."""
+        """Return the file with the standard error of the process."""
         return self.folder / "log"
 
     def list_published(self) -> list[int]:
-        """Return the batches that are visible."""
+        """Return the numbers of the published batches."""
         return list_numbers(self.published)
 
     def list_unfinished(self) -> list[int]:
-        """Return the batches that were begun and are not committed, by Spark's own logs."""
+        """Return the batches that were begun and are not committed, according to Spark's logs."""
         begun, done = (
             {int(path.name) for path in (self.folder / "checkpoint" / log).glob("[0-9]*")}
             for log in ("offsets", "commits")
@@ -81,7 +81,7 @@ class Home:
 
 @dataclass
 class Child:
-    """A running process, and the lines that it has written and nothing has read yet."""
+    """A running process, and the lines of its standard output that have not been processed."""
 
     home: Home
     process: subprocess.Popen[str]
@@ -90,17 +90,17 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Return the number of the process."""
+        """Return the process id."""
         return self.process.pid
 
     @property
     def has_ended(self) -> bool:
-        """Return whether it has ended, and every line was read."""
+        """Return whether the process has ended and every line was processed."""
         gone = self.process.poll() is not None
         return gone and not self._reader.is_alive() and self.lines.empty()
 
     def receive(self) -> Report | None:
-        """Return the next report, or None if there is none for a moment."""
+        """Return the next report, or None if there is none within a short time."""
         try:
             report = read_line(self.lines.get(timeout=INTERVAL_S))
         except queue.Empty:
@@ -112,23 +112,23 @@ class Child:
     def _check_silence(self) -> None:
         if self.has_ended and self.process.returncode:
             raise ChildError(
-                "the query ended before its time",
+                "the query ended too early",
                 expected="exit code 0",
                 got=f"{self.process.returncode}; the last line of its log: {self.read_last_line()}",
             )
         if time.monotonic() - self.last_s > PATIENCE_S:
             raise ChildError(
-                "the query reports nothing any more",
+                "the query has stopped reporting",
                 expected=f"a batch within {PATIENCE_S} s",
-                got=f"silence; the last line of its log: {self.read_last_line()}",
+                got=f"no report; the last line of its log: {self.read_last_line()}",
             )
 
     def kill(self) -> int:
-        """Kill the process and its JVM with SIGKILL; return the exit code when it is gone."""
+        """Kill the process and its JVM with SIGKILL; return the exit code when it has ended."""
         if self.process.poll() is None:
             os.killpg(self.pid, signal.SIGKILL)
         code = self.process.wait()
-        # The JVM holds the other end of standard output: when that is closed, it is gone too.
+        # The JVM has the other end of standard output: when that is closed, the JVM has ended too.
         self._reader.join(FAREWELL_S)
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None and not self._reader.is_alive():
@@ -152,7 +152,7 @@ class Child:
 
 @contextmanager
 def launch(home: Home) -> Iterator[Child]:
-    """Run the query in a group of processes of its own, to which its JVM belongs too."""
+    """Run the query in a process group of its own, which also contains its JVM."""
     shutil.rmtree(home.scratch, ignore_errors=True)
     home.scratch.mkdir(parents=True)
     with home.log.open("ab") as log:

@@ -1,4 +1,4 @@
-"""The driver: one process that runs the tour's query, and is made to be killed.
+"""The driver: a process that runs the tour's query, and that the tour kills.
 
 `python -m anabranch.tour.driver HOME SCRATCH` reads `HOME/events`, publishes into `HOME/published` and
 keeps its state in `HOME/checkpoint`. It starts Spark while the events are still being written, and waits
@@ -29,7 +29,7 @@ FAILED = 1
 MOST_CORES = 8
 INTERVAL_S = 0.05
 WATCH_S: Any = 0.2
-"""How often the query is looked at: the tour kills it within a batch, and has to know early. Spark takes a float."""
+"""Interval of polling the query: the tour kills it within a batch, so it must be short. Spark takes a float."""
 
 
 def main(home: Path, scratch: Path) -> int:
@@ -44,7 +44,7 @@ def main(home: Path, scratch: Path) -> int:
 
 
 def run_query(program: Program, home: Path, scratch: Path) -> None:
-    """Start Spark and the query, and report each batch and how its tasks shared the work."""
+    """Start Spark and the query, and report each batch and the shares of its tasks."""
     from anabranch.tour.fold_tasks import measure_shares
 
     cores = max(2, min(os.cpu_count() or 2, MOST_CORES))
@@ -61,7 +61,7 @@ def run_query(program: Program, home: Path, scratch: Path) -> None:
 
 
 def open_session(scratch: Path, cores: int) -> Any:
-    """Start a session that leaves everything in one folder, as a killed process does not tidy up."""
+    """Start a session with all its files in one folder, since a killed process does not remove them."""
     from anabranch.spark import start_session
     from anabranch.spark.session.startup import SHORT_LIVED
 
@@ -74,7 +74,7 @@ def open_session(scratch: Path, cores: int) -> Any:
 
 
 def start_query(program: Program, events: Path, published: Path, checkpoint: Path) -> Any:
-    """Start the query on the folders of all channels: a slice of each is a batch."""
+    """Start the query on the folders of all channels: a batch is a slice of each."""
     from anabranch.spark import Files, run, write_directory
 
     sources = [
@@ -100,7 +100,7 @@ def watch_query(query: Any, published: Path) -> Iterator[Batch]:
 
 
 def describe(batch: Batch, published: Path) -> dict[str, Any]:
-    """Return what the tour shows of a batch: its events by the ledger, and Spark's time for it."""
+    """Return the fields of a batch that the tour shows: its events, ledger, watermarks, and Spark's time."""
     from anabranch.spark.sinks.directory import find_last_batch, read_ledger
 
     before = find_last_batch(published, before=batch.number)

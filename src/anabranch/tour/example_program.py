@@ -1,4 +1,4 @@
-"""The example that the tour is about."""
+"""The example program of the tour."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EXAMPLE = "taxi_tips"
 
 
 def find_example(name: str = EXAMPLE) -> Path:
-    """Return the file of an example, in the installed package or beside its channel."""
+    """Return the file of an example, in the installed package or beside its source code."""
     package = Path(__file__).parent.parent
     for folder in (package / "_examples", package.parent.parent / "examples"):
         if (folder / f"{name}.py").is_file():

@@ -1,4 +1,4 @@
-"""The tasks of a query: how evenly those that read and fold share the work."""
+"""The tasks of a query: how evenly the work is distributed over those that read and fold."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ _MOST_TASKS = 1_000
 
 
 class Shares(NamedTuple):
-    """How the task time of the parallel stages splits over tasks, the busiest task of each stage first."""
+    """The distribution of the task time of the parallel stages, the busiest task of each stage first."""
 
     tasks: int
     shares: tuple[float, ...]
 
 
 def measure_shares(session: Any, query: Any) -> Shares:
-    """Measure how the time of a query's parallel stages splits over their tasks."""
+    """Return the distribution of the time of a query's parallel stages over their tasks."""
     return sum_shares(list(_list_stages(session.sparkContext, str(query.runId))))
 
 
 def sum_shares(stages: Sequence[Sequence[int]]) -> Shares:
     """Return the share of the busiest task of all stages, of the next, and so on.
 
-    A stage of one task is none that a key could fill; it is left out.
+    A stage of one task has nothing to distribute, and is left out.
 
     >>> sum_shares([[30, 30], [7], [10, 30]])
     Shares(tasks=2, shares=(0.6, 0.4))

@@ -1,4 +1,4 @@
-"""Lessons: the laws of the tour's program, a mistake that breaks one, and many schedules."""
+"""Stations without Spark: the laws of the tour's program, a mistake that breaks one, and many schedules."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def show_schedules(page: Page, program: Program, module: ModuleType) -> None:
     """Run a plan under many schedules, in a simulator."""
     page.open_station(
         "The same answer, simulated",
-        "Nodes fold apart and join at each hour. A seed decides the order of messages, which are "
-        "repeated, and where all nodes crash and start again from the last snapshot.",
+        "Nodes fold in parallel and join at each hour. A seed decides the order of messages, which are "
+        "repeated, and when all nodes crash and restart from the last snapshot.",
     )  # fmt: skip
     items = end_channels(module.events, module.channels)
     trial = prepare(program, module.plans[PLAN], items, module.channels)
@@ -80,7 +80,7 @@ def show_schedules(page: Page, program: Program, module: ModuleType) -> None:
 
 
 def show_mistake(page: Page, program: Program) -> None:
-    """Break the fork, and show what the check finds."""
+    """Break the fork, and show the counterexample of the check."""
     page.open_station(
         "A mistake, found by the check",
         "A state for MapOf whose fork gives a copy of the total to each side:",
@@ -104,7 +104,7 @@ def first_case(results: Iterable[LawResult]) -> Counterexample:
 
 
 def cut_case(code: str) -> str:
-    """Return what a counterexample does, without how it is loaded."""
+    """Return the code of a counterexample, without its imports."""
     lines = code.strip().splitlines()
     start = next((n for n, line in enumerate(lines) if line.startswith("s = ")), 0)
     return "\n".join(lines[start:])

@@ -1,7 +1,7 @@
 """The oracle: the answer computed from the files with NumPy alone, without code of any runtime.
 
-A tip is late if its channel has brought one that lies more than the lateness after it. Every other
-tip counts for the hour in which it was given. The whole stream is at hand, so nothing has to wait.
+A tip is late if an earlier tip of its channel has a time that is larger by more than the lateness. Every
+other tip counts for the hour in which it was given. The whole stream is available, so nothing is pending.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ OFFICES = tuple(name for name in LATENESS if name != CLOCK)
 
 _FILE_BITS = 32
 _NOTHING = -(1 << 62)
-"""Before every time: the largest time of a channel that has brought nothing."""
+"""A value before all times: the largest time of a channel without events."""
 
 
 class Expected(NamedTuple):
-    """The right answer: the tips of each hour, late rows and how far behind, rejected rows, and counts."""
+    """The correct answer: the tips of each hour, late rows with their distances, rejected rows, and counts."""
 
     hours: dict[int, tuple[int, ...]]
     late: dict[Place, int]
@@ -38,7 +38,7 @@ class Expected(NamedTuple):
 
 
 class OfficeRows(NamedTuple):
-    """Rows of an office in its own order; `seq` is their place, `amount` is 0 where it is broken."""
+    """Rows of an office in its own order; `seq` is their position, `amount` is 0 in broken rows."""
 
     time: Array
     taxi: Array
@@ -66,7 +66,7 @@ def compute_answer(folder: Path) -> Expected:
             rejected |= {(name, seq) for seq in rows.seq[rows.broken].tolist()}
             good = ~(is_late | rows.broken)
             slots = (rows.time // HOUR_S * len(TAXIS) + rows.taxi - TAXIS[0])[good]
-            # Sums of whole numbers, which floats hold exactly up to 2**53.
+            # Sums of integers, which floats represent exactly up to 2**53.
             totals += np.bincount(slots, weights=rows.amount[good], minlength=len(totals))
             events += len(rows.time)
             hot_keys += int(np.count_nonzero(rows.taxi == TAXIS[0]))
@@ -76,13 +76,13 @@ def compute_answer(folder: Path) -> Expected:
 
 
 def find_distances(rows: OfficeRows, lateness: int, largest: int) -> tuple[Array, int]:
-    """Return how far each tip lies behind what its channel had promised, and the new largest time.
+    """Return the distance of each tip behind its channel's watermark, and the new largest time.
 
     A tip that is on time has a negative distance.
     """
     import numpy as np
 
-    times = np.where(rows.broken, _NOTHING, rows.time)  # A broken row promises nothing.
+    times = np.where(rows.broken, _NOTHING, rows.time)  # A broken row moves no watermark.
     reached = np.maximum.accumulate(np.concatenate([[largest], times]))
     return reached[:-1] - lateness - 1 - rows.time, int(reached[-1])
 
@@ -105,7 +105,7 @@ def read_office(folder: Path) -> Iterator[OfficeRows]:
     for number, file in enumerate(sorted(folder.iterdir())):
         table = pq.read_table(file)
         if "time" not in table.column_names or not len(table):
-            continue  # The file that ends the channel, or a part of a silent batch.
+            continue  # The file that ends the channel, or one of a batch without events.
         yield OfficeRows(
             table["time"].to_numpy(),
             table["taxi"].to_numpy(),

@@ -15,12 +15,12 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 WIDTH = 80
-"""Paragraphs are no wider, even where the terminal is."""
+"""Maximum width of paragraphs, also on a wider terminal."""
 
 
 @dataclass
 class Page:
-    """What the tour is written on, and how many stations are on it."""
+    """The console of the tour, and the number of stations printed so far."""
 
     console: Console
     stations: int = 0
@@ -41,7 +41,7 @@ class Page:
         self.console.print(Text("\n".join(lines)))
 
     def print_line(self, line: str | Text = "", style: str = "") -> None:
-        """Print a line as it is."""
+        """Print a line without wrapping or markup."""
         text = Text(line, style) if isinstance(line, str) else line
         self.console.print(text, soft_wrap=True)
 
@@ -55,7 +55,7 @@ class Page:
                 self.print_line(f"    {line}".rstrip())
 
     def wait(self, what: str) -> AbstractContextManager[Any]:
-        """Show, on a terminal, that something is being done."""
+        """Show a status, on a terminal."""
         return self.console.status(f"    {what}")
 
 

@@ -1,4 +1,4 @@
-"""What the query has published: the only place that knows the columns of its result rows."""
+"""The published rows of the query; only this module depends on their columns."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ def read_hours(folder: Path) -> list[Hour]:
 
 
 def read_late(folder: Path) -> list[tuple[Place, int]]:
-    """Read which events were late, and how far behind."""
+    """Return the late events with their distances."""
     rows = _read_rows(folder, "late", "channel", "seq", "distance")
     return [((row["channel"], row["seq"]), row["distance"]) for row in rows]
 
 
 def read_rejected(folder: Path) -> list[Place]:
-    """Read which rows were rejected."""
+    """Return the places of the rejected rows."""
     return [
         (row["channel"], row["seq"]) for row in _read_rows(folder, "rejected", "channel", "seq")
     ]
 
 
 def read_last_ledger(folder: Path) -> Ledger:
-    """Read the ledger of the last batch, which counts everything so far."""
+    """Return the ledger of the last batch, which counts all events so far."""
     last = find_last_batch(folder)
     return Ledger() if last is None else read_ledger(last)
 
 
 def list_numbers(folder: Path) -> list[int]:
-    """Return the batches that are visible."""
+    """Return the numbers of the published batches."""
     return sorted(int(path.name.partition("=")[2]) for path in folder.glob("batch=*"))
 
 

@@ -35,7 +35,7 @@ from anabranch.tour.view import Hour, LiveView, Step, draw_channels, open_view
 GOOD, FOUND, USAGE = 0, 1, 2
 PIPE_WIDTH = 100
 SMALL = Traffic(tips=50_000)
-"""What the reference folds where there is no Spark."""
+"""The input of the reference in a tour without Spark."""
 
 app = App(
     name="python -m anabranch.tour",
@@ -52,7 +52,7 @@ app = App(
 
 def main() -> None:
     """Show the tour on standard output."""
-    # A signal that ends the tour ends the query too, and leaves nothing behind.
+    # A signal that ends the tour ends the query too, and removes its files.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)
     try:
@@ -73,10 +73,11 @@ def _stop(number: int, frame: object) -> None:
 def tour(
     *,
     no_spark: Annotated[
-        bool, Parameter(help="Run without Spark: laws, simulator, reference.")
+        bool, Parameter(help="Run without Spark: laws, simulator and reference only.")
     ] = False,
     keep: Annotated[
-        Path | None, Parameter(help="New folder in which to keep what is read and published.")
+        Path | None,
+        Parameter(help="New folder that keeps the input and the published rows (default: none)."),
     ] = None,
 ) -> int:
     """Show every station; return an exit code."""
@@ -89,12 +90,12 @@ def tour(
 
 @contextmanager
 def open_home(keep: Path | None) -> Iterator[Home]:
-    """Make the folders of a tour, and remove what is not to be kept."""
+    """Create the folders of a tour, and remove those that are not kept."""
     if keep is not None and keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
         raise InputError(
             f"{str(keep)!r} is not a new folder",
             expected="--keep FOLDER, a folder that is empty or does not exist",
-            got="something that exists already",
+            got="a file or a folder with files",
         )
     with TemporaryDirectory(prefix="anabranch-tour-", ignore_cleanup_errors=True) as name:
         folder = Path(name) if keep is None else keep.resolve()
@@ -156,7 +157,7 @@ def show_query(
 
 
 def run_through_crash(page: Page, traffic: Traffic, child: Child) -> Flow:
-    """Show the query until it is killed, and then another process that goes on from its checkpoint."""
+    """Show the query until it is killed, and then another process that continues from its checkpoint."""
     flow = Flow()
     with open_view(page.console, traffic.end) as view:
         follow(view, child, crash_batch=traffic.crash_batch)
@@ -196,21 +197,21 @@ def follow(
 
 
 def is_at_work(view: LiveView, home: Home, crash_batch: int | None) -> bool:
-    """Show which batch is at work; return whether it is the one, or after the one, to be killed in."""
+    """Show the running batch; return whether it is the one to be killed in, or a later one."""
     unfinished = home.list_unfinished()
     if not unfinished or not home.published.is_dir():
         return False
     batch, visible = unfinished[-1], home.list_published()
-    view.refresh(f"batch {batch} is at work; {len(visible)} are published")
+    view.refresh(f"batch {batch} is running; {len(visible)} are published")
     shown = -1 if view.last is None else view.last.number
     ready = crash_batch is not None and batch >= crash_batch
     return ready and shown == batch - 1 and batch not in visible
 
 
 def show_crash(page: Page, child: Child, view: LiveView) -> Crash:
-    """Kill the process, and show what was there at that moment."""
+    """Kill the process, and show its batches and watermarks at that moment."""
     if child.has_ended:
-        raise ChildError("the query was done before it could be killed")
+        raise ChildError("the query ended before it could be killed")
     code = child.kill()
     home = child.home
     visible, unfinished = home.list_published(), home.list_unfinished()
@@ -228,7 +229,7 @@ def show_crash(page: Page, child: Child, view: LiveView) -> Crash:
 
 
 def show_answer(page: Page, module: ModuleType, program: Program, flow: Flow, home: Home) -> int:
-    """Check all that was published, and show numbers and pictures; return an exit code."""
+    """Check all published rows, and show numbers and charts; return an exit code."""
     page.open_station("The same answer")
     with page.wait("NumPy and the reference read the same files"):
         expected = compute_answer(home.events)
@@ -242,13 +243,13 @@ def show_answer(page: Page, module: ModuleType, program: Program, flow: Flow, ho
         verdict = judge(hours, late, rejected, ledger, expected)
     agrees = agrees_with_reference(sample.answer, expected)
     show_numbers(page, flow, expected, verdict, sample if agrees else None)
-    page.open_station("The pictures")
+    page.open_station("Charts")
     show_pictures(page, flow, expected, hours)
     return GOOD if verdict.agrees and agrees else FOUND
 
 
 def show_reference(page: Page, module: ModuleType, program: Program, home: Home) -> None:
-    """Show the answer of the reference to a small stream, where there is none of Spark."""
+    """Show the answer of the reference for a small stream, if there is no answer of Spark."""
     page.open_station(
         "The answer",
         f"The reference folds {SMALL.tips:,} tips, one after the other, in one process.",
@@ -271,7 +272,7 @@ def show_reference(page: Page, module: ModuleType, program: Program, home: Home)
 
 def show_agreement(page: Page, *, agrees: bool) -> None:
     """Show whether NumPy computes the same from the files."""
-    text = "    ✓ NumPy computes the same" if agrees else "    ✗ NumPy computes something else"
+    text = "    ✓ NumPy computes the same" if agrees else "    ✗ NumPy computes another answer"
     page.print_line(Text(text, "bold green" if agrees else "bold red"))
 
 
@@ -279,12 +280,12 @@ def show_next(page: Page, home: Home, seconds: float) -> None:
     """Show what to try next."""
     page.console.print(f"\n[bold cyan]Try next[/] [dim]({seconds:,.0f} s)[/]")
     rows = (
-        (f"anabranch examples copy {EXAMPLE}", "make the program yours"),
+        (f"anabranch examples copy {EXAMPLE}", "copy the program"),
         (f"anabranch check {EXAMPLE}.py", "check its laws"),
-        (f"anabranch run {EXAMPLE}.py --master 'local[2]'", "on Spark"),
+        (f"anabranch run {EXAMPLE}.py --master 'local[2]'", "run it on Spark"),
     )
-    for command, sense in rows:
-        page.print_line(Text(f"    {command:<48}").append(sense, "dim"))
+    for command, purpose in rows:
+        page.print_line(Text(f"    {command:<48}").append(purpose, "dim"))
     if home.scratch.parent != home.folder:
         shutil.rmtree(home.scratch, ignore_errors=True)
         page.print_line(f"    kept: {home.folder}")

@@ -1,4 +1,4 @@
-"""The summary: one screen of numbers, then the pictures."""
+"""The summary: one screen of numbers, then charts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LABEL = 13
 
 @dataclass
 class Crash:
-    """What was there when the query was killed, and how long it took to go on."""
+    """The batch and the pending events when the query was killed, and the time until it continued."""
 
     batch: int
     pending: int
@@ -30,7 +30,7 @@ class Crash:
 
 @dataclass
 class Flow:
-    """What was measured while the query ran: batches before and after the crash, and the tasks."""
+    """The measurements of the query: batches before and after the crash, and the shares of tasks."""
 
     crash: Crash | None = None
     before: list[Step] = field(default_factory=list)
@@ -44,7 +44,7 @@ class Flow:
 
     @property
     def steady(self) -> list[Step]:
-        """Return the batches but the first of each process, in which Spark warms up."""
+        """Return all batches except the first of each process, in which Spark warms up."""
         return self.before[1:] + self.after[1:]
 
     @property
@@ -68,14 +68,14 @@ def show_numbers(
     _show(page, "hot key", describe_hot_key(expected.hot_share, flow.shares))
     if flow.crash is not None:
         pending = f"kill -9 in batch {flow.crash.batch}, {flow.crash.pending:,} events pending"
-        _show(page, "crash", f"{pending}; {flow.crash.seconds:.0f} s to go on")
+        _show(page, "crash", f"{pending}; {flow.crash.seconds:.0f} s to continue")
     _show(page, "ledger", format_balance(verdict.ledger))
     page.print_line()
     show_comparisons(page, verdict)
 
 
 def describe_hot_key(share: float, shares: Shares) -> str:
-    """Return how much of the traffic one key has, and how much of the work one task.
+    """Return a sentence with the hot key's share of the events and the busiest task's share of the work.
 
     >>> describe_hot_key(0.81, Shares(2, (0.52, 0.48)))
     'taxi 1 has 81 % of the tips; of 2 tasks, the busiest does 52 %'
@@ -98,7 +98,7 @@ def show_comparisons(page: Page, verdict: TourVerdict) -> None:
         line = "    ✓ the same answer, row by row, and the same ledger"
         page.print_line(Text(line, "bold green"))
     else:
-        line = f"    ✗ not the answer; its ledger is {verdict.expected}"
+        line = f"    ✗ another answer; the expected ledger is {verdict.expected}"
         page.print_line(Text(line, "bold red"))
 
 
@@ -135,7 +135,7 @@ def show_pictures(page: Page, flow: Flow, expected: Expected, hours: Sequence[Ho
 
 
 def draw_rates(flow: Flow) -> list[Text]:
-    """Draw a bar for each batch, and what was special about it."""
+    """Draw a bar for each batch, with a note."""
     most = max((step.rate for step in flow.steps), default=0.0) or 1.0
     firsts = {part[0].number: note for part, note in (
         (flow.before, "Spark starts"), (flow.after, "killed, restarted, repeated"),
@@ -147,7 +147,7 @@ def draw_rates(flow: Flow) -> list[Text]:
         note = firsts.get(step.number, "")
         pending = 0 if step.ledger is None else step.ledger.pending
         if not note and pending > step.events / 2:
-            note = f"{name_count(pending)} wait for a channel"
+            note = f"{name_count(pending)} pending events"
         lines.append(line.append(f"  {note}", "dim") if note else line)
     return lines
 

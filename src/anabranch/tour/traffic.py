@@ -1,8 +1,8 @@
-"""Traffic: a week of tips as Parquet files, drawn from a seed, as unruly as real input.
+"""Traffic: a week of tips as Parquet files, generated from a seed, with the disorder of real input.
 
 Three offices send the tips of three taxis, and a clock sends the hours. The city and the suburb send
-in order, but the suburb falls silent for about a batch and catches up. The airport sends out of order, as
-its lateness allows, and a few tips later than that. Most tips are for one taxi; a few rows are broken.
+in order, but the suburb sends nothing for about a batch, and then catches up. The airport sends out of
+order within its lateness, and a few tips later than that. Most tips are for one taxi; a few rows are broken.
 """
 
 from __future__ import annotations
@@ -33,31 +33,31 @@ LATENESS = {"city": 0, "suburb": 0, "airport": 30 * MINUTE_S, CLOCK: 0}
 CHANNELS = tuple(Channel(name, lateness=lateness) for name, lateness in LATENESS.items())
 PROMISES = {
     "city": "in order",
-    "suburb": "in order; silent for a batch, then catches up",
+    "suburb": "in order; sends nothing for a batch, then catches up",
     "airport": "out of order within its lateness of 30 minutes; 0.3 % are later",
     CLOCK: "in order; a marker every hour",
 }
 """The behaviour of each channel, as the tour prints it."""
 
 PARTS = 4
-"""How many files an office writes for each batch, so that tasks get equal shares."""
+"""Number of files of an office for each batch, so that tasks get equal shares."""
 
-# How many tips each hour of a day brings, in proportion: few at night, most in the evening.
+# Relative number of tips in each hour of a day: few at night, most in the evening.
 _BUSY = (3, 2, 1, 1, 1, 2, 4, 7, 9, 7, 5, 5, 6, 6, 5, 5, 6, 8, 10, 11, 10, 8, 6, 4)
 _BUSY_DAYS = (10, 9, 10, 11, 14, 16, 12)
 _SHARES = {"city": 0.5, "suburb": 0.3, "airport": 0.2}
-# One taxi is the hot key by day; at night another has its hours. Percent, summed up.
+# One taxi is the hot key by day, another at night. Cumulative percent.
 _BY_DAY = (85, 96)
 _AT_NIGHT = (60, 65)
 _DELAY_S = 25 * MINUTE_S
 _LATE_DELAY_S = 90 * MINUTE_S
 _LATE_SHARE = 0.003
 _BROKEN = 4
-"""How many rows of each office have no amount."""
+"""Number of rows of each office without an amount."""
 
 
 class Drawn(NamedTuple):
-    """The tips of an office in the order of their arrival; where an amount is broken, it is null."""
+    """The tips of an office in the order of their arrival; a broken amount is null."""
 
     time: Array
     taxi: Array
@@ -68,7 +68,7 @@ class Drawn(NamedTuple):
 
 @dataclass(frozen=True)
 class Traffic:
-    """How many tips to draw, over how many days, in how many batches (at least 4), from which seed."""
+    """The number of tips, days and batches (at least 4) to generate, and the seed."""
 
     tips: int = 40_000_000
     days: int = 7
@@ -77,12 +77,12 @@ class Traffic:
 
     @property
     def end(self) -> int:
-        """Return the last moment, the time of the last marker."""
+        """Return the time of the last marker."""
         return self.days * DAY_S
 
     @property
     def crash_batch(self) -> int:
-        """Return the batch in which the query is killed; in the one before, the suburb is silent."""
+        """Return the batch in which the query is killed; in the one before, the suburb sends nothing."""
         return max(2, round(self.batches * 0.4))
 
 
@@ -120,7 +120,7 @@ def draw_office(traffic: Traffic, name: str, rng: np.random.Generator, cuts: Arr
         order = np.argsort(arrival, kind="stable")
         time, taxi, amount, arrival = (column[order] for column in (*slices, arrival))
     elif name == "suburb":
-        # The batch before the crash, and a little around it: events wait in the state meanwhile.
+        # The batch before the crash, and a little around it: meanwhile events are pending in the state.
         silent = int(cuts[traffic.crash_batch - 2]) - HOUR_S
         back = int(cuts[traffic.crash_batch - 1]) + HOUR_S
         arrival = np.where((time >= silent) & (time < back), back, time)
@@ -153,7 +153,7 @@ def _draw(traffic: Traffic, name: str, rng: np.random.Generator) -> Iterator[Seq
 
 
 def _spread(traffic: Traffic) -> tuple[Array, Array]:
-    """Return which share of all tips has been given by each full hour."""
+    """Return the cumulative share of tips at each full hour."""
     import numpy as np
 
     weights = [_BUSY_DAYS[day % 7] * busy for day in range(traffic.days) for busy in _BUSY]
@@ -194,7 +194,7 @@ def _write_clock(folder: Path, hours: Array, places: Sequence[int]) -> None:
 
 
 def name_moment(time: int) -> str:
-    """Return a time of the stream as a day and a clock show it.
+    """Return a time of the stream as a weekday and a clock time.
 
     >>> name_moment(DAY_S + 7 * HOUR_S + 5 * MINUTE_S)
     'Tue 07:05'

@@ -1,4 +1,4 @@
-"""The verdict: what Spark published, compared row by row with the oracle and, at its start, the reference."""
+"""The verdict: the published rows compared with the oracle, and the first of them with the reference."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from anabranch.tour.oracle import OFFICES, Expected, Place, read_hours, read_off
 from anabranch.tour.traffic import CHANNELS, CLOCK, HOUR_S
 
 SAMPLE_END = 3 * HOUR_S
-"""The reference folds what every channel brings before its first event from this time on."""
+"""The reference folds the events of every channel up to its first event at or after this time."""
 
 
 class Comparison(NamedTuple):
-    """Two sets of rows of one kind, by what identifies them."""
+    """The comparison of two sets of rows of one kind, by their ids."""
 
     kind: str
     published: int
@@ -34,13 +34,13 @@ class Comparison(NamedTuple):
 
     @property
     def agrees(self) -> bool:
-        """Return whether they are the same."""
+        """Return whether the two sets are equal."""
         return not (self.missing or self.twice or self.different)
 
 
 @dataclass(frozen=True)
 class ReferenceSample:
-    """What the reference computed of the start of the stream, and how fast."""
+    """The answer of the reference for the start of the stream, and its speed."""
 
     answer: Answer
     events: int
@@ -54,7 +54,7 @@ class ReferenceSample:
 
 @dataclass(frozen=True)
 class TourVerdict:
-    """How what was published compares, and the two ledgers."""
+    """The comparisons of the published rows, and the two ledgers."""
 
     comparisons: list[Comparison]
     ledger: Ledger
@@ -74,7 +74,7 @@ def judge(
     ledger: Ledger,
     expected: Expected,
 ) -> TourVerdict:
-    """Compare all rows and counts that were published with the oracle's."""
+    """Compare all published rows and counts with those of the oracle."""
     processed = expected.events - len(expected.late) - len(expected.rejected)
     counts = (len(expected.late), len(expected.rejected))
     return TourVerdict(
@@ -93,7 +93,7 @@ def compare(
     published: Iterable[tuple[Hashable, Any]],
     expected: Mapping[Any, Any],
 ) -> Comparison:
-    """Compare rows by what identifies them, and then by their values.
+    """Compare rows by their ids, and then by their values.
 
     >>> compare("hours", [("a", 1), ("a", 1), ("c", 0)], {"a": 1, "b": 2, "c": 3})
     Comparison(kind='hours', published=3, expected=3, missing=1, twice=1, different=1)
@@ -111,7 +111,7 @@ def compare(
 def fold_sample(
     module: ModuleType, program: Program, folder: Path, *, end: int | None = SAMPLE_END
 ) -> ReferenceSample:
-    """Fold the start of every channel with the reference; with `end=None`, everything."""
+    """Fold the start of every channel with the reference; with `end=None`, the whole channels."""
     items = list_items(module, folder, FOREVER if end is None else end)
     if end is None:
         items = end_channels(items, CHANNELS)
@@ -121,9 +121,9 @@ def fold_sample(
 
 
 def list_items(module: ModuleType, folder: Path, end: int) -> list[Item]:
-    """Return what every channel brings before its first event from a time on, as objects."""
+    """Return the items of every channel up to its first event at or after `end`."""
     items: list[Item] = [
-        # One more hour: a marker is stable when its channel has gone past it.
+        # One more hour: a marker is stable when its channel's watermark has passed it.
         Event(module.Hour(hour), CLOCK, seq)
         for seq, hour in enumerate(read_hours(folder))
         if hour <= end
@@ -144,7 +144,7 @@ def list_items(module: ModuleType, folder: Path, end: int) -> list[Item]:
 
 
 def agrees_with_reference(answer: Answer, expected: Expected, *, whole: bool = False) -> bool:
-    """Return whether the oracle has the outputs and late events of the reference; all, if it had the whole stream."""
+    """Return whether the outputs and late events of the reference are among the oracle's, or with `whole` equal."""
     hours = {output.event.time: output.value for output in answer.outputs}
     late = {(late.event.channel, late.event.seq): late.distance for late in answer.late}
     if whole:

@@ -1,4 +1,4 @@
-"""The view: a row for each batch as it is done, and below it, on a terminal, the stream as it runs."""
+"""The view: a row for each finished batch, and on a terminal a live picture of the stream below."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _COLUMNS = {
 
 
 class Hour(NamedTuple):
-    """What was published of an hour: the tips of each taxi."""
+    """The published result of an hour: the tips of each taxi."""
 
     time: int
     tips: tuple[int, ...]
 
 
 class Step(NamedTuple):
-    """A batch: its events, the time that Spark took for it, and the accounts after it."""
+    """A batch: its events, Spark's time for it, and the ledger and watermarks after it."""
 
     number: int
     events: int
@@ -63,7 +63,7 @@ def format_header() -> Text:
 
 
 def format_row(step: Step) -> Text:
-    """Return what a batch did, as a row, with the watermark and the channel that holds it back."""
+    """Return a row for a batch, with the watermark and the channel that holds it back."""
     ledger, watermarks = step.ledger, step.watermarks
     cells = [f"{step.number}", f"{step.events:,}", f"{step.seconds:.1f}", f"{step.rate:,.0f}"]
     if ledger is not None:
@@ -84,7 +84,7 @@ def name_watermark(time: int) -> str:
 
 
 def draw_channels(watermarks: Watermarks, end: int) -> list[Text]:
-    """Draw how far each channel has come, and which one holds the others back."""
+    """Draw the watermark of each channel, and mark the one that holds the others back."""
     slow = find_slowest(watermarks)
     lines = []
     for name, time in sorted(watermarks.channels.items()):
@@ -118,7 +118,7 @@ def draw_curve(values: Sequence[int]) -> str:
 
 
 def name_count(count: float) -> str:
-    """Return a count in the unit that suits it.
+    """Return a count with a unit: M, k, or none.
 
     >>> name_count(4_123_000), name_count(68_400), name_count(9_999)
     ('4.1 M', '68 k', '9,999')
@@ -129,7 +129,7 @@ def name_count(count: float) -> str:
 
 
 def draw_hours(hours: Sequence[Hour]) -> list[Text]:
-    """Draw the last hours that were published, a bar for each taxi."""
+    """Draw the last published hours, a bar for each taxi."""
     most = max((max(hour.tips) for hour in hours), default=0) or 1
     lines = []
     for hour in hours[-LAST_HOURS:]:
@@ -143,7 +143,7 @@ def draw_hours(hours: Sequence[Hour]) -> list[Text]:
 
 @dataclass
 class LiveView:
-    """What is on the screen: rows that stay, and a picture of the stream as it is now."""
+    """The screen: rows of finished batches, and a live picture of the stream."""
 
     console: Console
     end: int
@@ -155,11 +155,11 @@ class LiveView:
 
     @property
     def last(self) -> Step | None:
-        """Return the last batch that is done."""
+        """Return the last finished batch."""
         return self.steps[-1] if self.steps else None
 
     def add(self, step: Step, hours: Sequence[Hour]) -> None:
-        """Show a batch that is done, and what has been published so far."""
+        """Show a finished batch, and the published hours."""
         self.steps.append(step)
         self.hours = hours
         self.console.print(format_row(step), soft_wrap=True)
@@ -180,14 +180,14 @@ class LiveView:
         if self.hours:
             parts += draw_hours(self.hours)
             parts.append(Text())
-        # One spinner for all pictures, or it would start again with each.
+        # One spinner for all pictures; a new one would restart its animation.
         self.spinner.update(text=self.status)
         return Group(*parts, self.spinner)
 
 
 @contextmanager
 def open_view(console: Console, end: int) -> Iterator[LiveView]:
-    """Show the header and then rows; the picture disappears when all is done."""
+    """Show the header and then rows; remove the picture at the end."""
     console.print(format_header(), soft_wrap=True)
     view = LiveView(console, end)
     if not console.is_terminal:

@@ -60,7 +60,7 @@ def draw_bids(rng, event_type, count):
 
 
 @pytest.mark.parametrize("per", ["auction", None])
-@pytest.mark.parametrize("type", [Bid, Offer])
+@pytest.mark.parametrize("event_type", [Bid, Offer])
 def test_differential_windows_by_columns_say_what_the_program_says(event_type, per, monkeypatch):
     emitted = 0
     for seed in range(40):

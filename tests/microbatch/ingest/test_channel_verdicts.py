@@ -231,7 +231,7 @@ def test_when_a_channel_is_idle_may_change_from_one_start_to_the_next():
     plain, idling = ({"a1": Channel("a1", idle_after_s=s)} for s in (None, 5))
     assert fingerprint(PROGRAM, layout, plain) == fingerprint(PROGRAM, layout, idling)
     assert fingerprint(PROGRAM, layout, plain)["channel 'a1'"] == (
-        "Channel(name='a1', lateness=0, strict=False, ahead=None)"
+        "Channel(name='a1', lateness=0, unique_times=False, max_ahead=None)"
     )
 
 

@@ -279,7 +279,7 @@ class Bid(NamedTuple):
 
 
 @pytest.mark.parametrize("per", ["auction", None])
-@pytest.mark.parametrize("type", [Bid, Offer])
+@pytest.mark.parametrize("event_type", [Bid, Offer])
 @pytest.mark.parametrize("window", [Tumbling(10), Sliding(12, every=4), Sessions(5)], ids=str)
 def test_oracle_slices_are_those_of_windows_that_have_not_been_said(event_type, per, window):
     for seed in range(8):

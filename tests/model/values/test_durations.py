@@ -197,5 +197,5 @@ def test_a_misspelt_duration_is_refused_with_its_cure(message):
 
 def test_a_calendar_of_seconds_is_refused_where_times_are_datetimes():
     aggregate(Txn, Calendar("day", "Europe/Berlin"), n=Count())
-    with pytest.raises(ProgramError, match="count another unit than its times"):
+    with pytest.raises(ProgramError, match="have another unit than its times"):
         aggregate(Txn, Calendar("day", "Europe/Berlin", per_second=1), n=Count())

@@ -367,7 +367,7 @@ def test_what_is_no_checkpoint_is_refused(tmp_path, message):
 
 def test_the_command_says_the_same_and_leaves_with_one_if_it_is_damaged(stopped, capsys):
     assert run_command(["checkpoint", "verify", str(stopped)]) == 0
-    assert "as batch 6 left" in capsys.readouterr().out
+    assert "unchanged since batch 6" in capsys.readouterr().out
     (stopped / "commits" / "6").unlink()
     assert run_command(["checkpoint", "verify", str(stopped)]) == 1
     assert "commits/6" in capsys.readouterr().out
