@@ -58,7 +58,7 @@ class Source(ABC):
     heartbeat: str | None = None
     lateness: SpanInput | Estimated | None = 0
     unique_times: bool = False
-    max_max_ahead: SpanInput | None = None
+    max_ahead: SpanInput | None = None
     idle_after_s: float | str | timedelta | None = None
     order: Order = "time"
     json_column: str | None = None
