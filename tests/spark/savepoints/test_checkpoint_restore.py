@@ -5,7 +5,7 @@ import pytest
 from anabranch.savepoints.manifest import SavepointError
 from anabranch.spark.savepoints.checkpoint_restore import _line_up
 
-ONE, TWO, FILES = '{"logOffset":1}', '{"logOffset":2}', '{"0":{},"foreseen":{}}'
+ONE, TWO, FILES = '{"logOffset":1}', '{"logOffset":2}', '{"0":{},"seen_ahead":{}}'
 
 
 @pytest.mark.parametrize(("saved", "asked", "files", "lined"), [

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from anabranch.errors import AnabranchError, InputError
+from anabranch.microbatch.ingest.look_ahead import SEEN_AHEAD
 from anabranch.microbatch.job.job import Job
 from anabranch.microbatch.restore.shares import begin_channels
 from anabranch.model.program import Program
@@ -46,7 +47,7 @@ from anabranch.state.evolution.schemas import read_schema
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-FORESEEN = '"foreseen"'
+OF_FILES = f'"{SEEN_AHEAD}"'
 """What tells the offset of `Files` from those of frames."""
 
 
@@ -225,10 +226,10 @@ def _seed(
 
 def _line_up(offsets: Sequence[str], asked: int, *, files: bool) -> list[str]:
     """Return the offsets of Spark's channels: those of frames in order, added ones, then all `Files` as one."""
-    saved = [offset for offset in offsets if FORESEEN in offset]
+    saved = [offset for offset in offsets if OF_FILES in offset]
     if len(offsets) == asked and (bool(saved) == files or offsets[-1] == NOTHING_READ):
         return list(offsets)
-    frames = [offset for offset in offsets if FORESEEN not in offset]
+    frames = [offset for offset in offsets if OF_FILES not in offset]
     added = asked - files - len(frames)
     if added < 0 or (saved and not files):
         raise SavepointError(
