@@ -14,7 +14,7 @@ from anabranch.state import Count, Max
 from anabranch.windows import Tumbling, aggregate
 
 COMMAND = Path(sys.executable).with_name("anabranch")
-TYPO = '''\
+TYPO = """\
 from typing import NamedTuple
 from anabranch import Program, depends, on
 from anabranch.state import MapOf, Sum
@@ -32,7 +32,7 @@ totals = Program(
     depends(Txn, Txn, same="account"),
     state=MapOf(Sum(), by="account"),
 )
-'''
+"""
 
 
 def call(folder, *arguments):

@@ -93,7 +93,7 @@ def test_oracle_a_batch_that_comes_again_is_in_the_database_once(tmp_path):
         env={**os.environ, "PATH": path, "TZ": "America/New_York"},
         cwd=tmp_path,
     )
-    assert ended.returncode == 0, ended.stderr[-3000:]
+    assert ended.returncode == 0, ended.stderr[-20_000:]
     expected = find_bills(rows)
     with sqlite3.connect(database) as connection:
         for table in TABLES:
