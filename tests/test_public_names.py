@@ -27,6 +27,7 @@ BLOCK = re.compile(r"^ *```(?:python|py)\b[^\n]*\n(.*?)^ *```", re.DOTALL | re.M
 PROMPT = re.compile(r"^ *(?:>>>|\.\.\.) ?(.*)$", re.MULTILINE)
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FILES = [*sorted((ROOT / "examples").glob("*.py")), *sorted((ROOT / "tests/examples").glob("*.py"))]
+FILES += sorted((ROOT / "tests/acceptance").glob("*.py"))
 INSIDE = {"anabranch.reference.verification"}
 """What tests of examples take from inside: plans are simulated one by one, which no user has to do."""
 

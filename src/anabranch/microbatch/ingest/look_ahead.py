@@ -29,6 +29,9 @@ from anabranch.sources.files import ROW_BITS, Found, read_file
 Cut = tuple[int, int]
 """A cut of leaves: the time of a marker, and the rank of its type."""
 
+SEEN_AHEAD = "seen_ahead"
+"""The field of what is known in the offsets of `Files`; those of frames have none."""
+
 MOST_WAITING = 10_000
 """Limit of the cuts beyond the watermark that are stored in the offsets of a query."""
 

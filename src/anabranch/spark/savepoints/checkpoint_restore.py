@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from anabranch.errors import AnabranchError, InputError
+from anabranch.microbatch.ingest.look_ahead import SEEN_AHEAD
 from anabranch.microbatch.job.job import Job
 from anabranch.model.program import Program
 from anabranch.paths import resolve_path, strip_scheme
@@ -45,7 +46,7 @@ from anabranch.state.evolution.schemas import read_schema
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-LOOK_AHEAD = '"seen_ahead"'
+LOOK_AHEAD = f'"{SEEN_AHEAD}"'
 """A key that only the offset of `Files` has: the offsets of frames do not."""
 
 

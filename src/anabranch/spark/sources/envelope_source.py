@@ -24,6 +24,7 @@ from anabranch.microbatch.exchange.envelopes import SCHEMA, make_batch
 from anabranch.microbatch.ingest.early_folds import begin_gathering, fold_file, is_foldable
 from anabranch.microbatch.ingest.file_rows import Folder, read_rows, take_in_rows
 from anabranch.microbatch.ingest.look_ahead import (
+    SEEN_AHEAD,
     LookAheadReader,
     LookAheadResult,
     LookAheadState,
@@ -183,14 +184,14 @@ def write_offset(
     """Return the offset of folders, which JSON can encode: how far each has been read."""
     files = {str(place): so_far._asdict() for place, so_far in enumerate(taken)}
     names = [list(folder.known_by) for folder in folders]
-    return {**files, "names": names, "seen_ahead": seen_ahead.write()}
+    return {**files, "names": names, SEEN_AHEAD: seen_ahead.write()}
 
 
 def read_offset(
     folders: Sequence[Folder], offset: Mapping[str, Any]
 ) -> tuple[list[Taken], LookAheadState]:
     """Return how far each folder has been read. A folder is found by its channels; a new one begins."""
-    seen_ahead = LookAheadState.read(offset["seen_ahead"])
+    seen_ahead = LookAheadState.read(offset[SEEN_AHEAD])
     read = [Taken(**offset[place]) for place in sorted(filter(str.isdecimal, offset), key=int)]
     names = offset.get("names")
     if names is None or len(folders) == len(read) == 1:

@@ -14,7 +14,7 @@ from anabranch.state.durable.kinds import EnumKind, Kind, Record
 def make_stand_in(kind: Kind) -> type:
     """Return a class with the name and fields of an older record, or the members of an older enum."""
     if isinstance(kind, EnumKind):
-        return cast("type", Enum(kind.name, list(kind.members)))
+        return cast("type", Enum(kind.name, [(member, member) for member in kind.members]))
     assert isinstance(kind, Record)
     fields = tuple(name for name, _ in kind.fields)
     if kind.name.startswith("Struct("):
