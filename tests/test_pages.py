@@ -103,6 +103,18 @@ def test_what_pip_is_asked_for_exists(file):
     assert {extra for some in asked for extra in some.split(",")} <= set(extras)
 
 
+def test_the_page_on_settings_has_every_setting_and_every_option():
+    from anabranch.spark.run_options import RunOptions
+    from anabranch.spark.session.settings import PACKAGES, SETTINGS
+    from anabranch.spark.session.startup import DEFAULT_SETTINGS, LOCAL_SETTINGS
+
+    page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    known = [*(setting.name for setting in SETTINGS), *DEFAULT_SETTINGS, *LOCAL_SETTINGS]
+    known += [*RunOptions.__dataclass_fields__]
+    assert [name for name in known if f"`{name}`" not in page] == []
+    assert [name for name, *_ in PACKAGES if f"| {name} |" not in page] == []
+
+
 def write_page(file: Path) -> None:
     """Write what a page prints into it, except where it leaves out lines."""
     page = file.read_text(encoding="utf-8")
