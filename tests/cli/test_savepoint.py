@@ -145,9 +145,9 @@ def test_a_folder_without_savepoints_says_so(place, capsys):
 def test_a_broken_one_is_listed_in_its_place(place, capsys):
     make(capsys)
     (place / "savepoints/one/manifest.json").write_text("{}")
-    assert call(capsys, "savepoint", code=1) == "  one: this savepoint is not as it was made\n"
+    assert call(capsys, "savepoint", code=1) == "  one: this savepoint was changed after it was made\n"
     assert read(capsys, "savepoint", "list", code=1) == [
-        {"name": "one", "error": "this savepoint is not as it was made"}
+        {"name": "one", "error": "this savepoint was changed after it was made"}
     ]
 
 
@@ -191,7 +191,7 @@ def test_an_archive_goes_out_and_comes_in(place, capsys, kind):
     assert one == other
     flags = ["--most-files", "2"]
     emitted = call(capsys, "savepoint", "import", f"a.{kind}", "there/third", *flags, code=2)
-    assert "it holds too many files" in emitted
+    assert "it has too many files" in emitted
     assert read(capsys, "savepoint", "export", "savepoints/one", f"b.{kind}")["file"] == f"b.{kind}"
     assert read(capsys, "savepoint", "import", f"b.{kind}", "there/fourth")["name"] == "fourth"
 
