@@ -108,7 +108,7 @@ def test_a_savepoint_is_not_overwritten_and_nothing_is_run(place, capsys):
     make(capsys)
     flags = ["--savepoint", "savepoints/one", "--output", "out.jsonl"]
     emitted = call(capsys, "run", "heat.py", "--input", "all.jsonl", *flags, code=2)
-    assert "already there" in emitted
+    assert "already exists" in emitted
     assert not (place / "out.jsonl").exists()
 
 
@@ -176,7 +176,7 @@ def test_every_damaged_file_is_named(place, capsys):
     assert "missing: state/part-00000.parquet; extra: extra" in out
     found = read(capsys, "savepoint", "verify", "savepoints/two", code=1)
     assert (found[0]["missing"], found[0]["extra"]) == (["state/part-00000.parquet"], ["extra"])
-    assert "is no savepoint" in call(capsys, "savepoint", "verify", "savepoints", code=2)
+    assert "is not a savepoint" in call(capsys, "savepoint", "verify", "savepoints", code=2)
 
 
 @pytest.mark.parametrize("kind", ["tar.gz", "zip"])

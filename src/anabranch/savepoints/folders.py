@@ -202,7 +202,7 @@ def _is_pickle(data: bytes) -> bool:
         return True
     try:
         *_, last = pickletools.genops(io.BytesIO(data))
-    except Exception:  # noqa: BLE001 - whatever a parser of pickles says of other bytes
+    except Exception:  # noqa: BLE001 - the parser may raise anything on other bytes
         return False
     return int(last[2] or 0) == len(data) - 1
 

@@ -116,7 +116,7 @@ REFUSED = {
     "output_time of a windowing": lambda: Windowing(window=Global(), output_time="middle"),
     "closing of a windowing": lambda: Windowing(window=Global(), closing="maybe"),
     "the lateness of a windowing": lambda: Windowing(window=Global(), lateness=-1),
-    "no event is late": lambda: Windowing(window=CountTumbling(3), lateness=5),
+    "no late events": lambda: Windowing(window=CountTumbling(3), lateness=5),
     "windows that merge need": lambda: Windowing(window=Sessions(3), fold=Fold(0, max)),
     "may lose events": lambda: Windowing(window=Global(), closing="never"),
 }

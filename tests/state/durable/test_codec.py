@@ -201,7 +201,7 @@ def test_a_program_s_own_states_are_known_to_its_codec(shape):
 
 
 def test_a_record_that_nobody_named_is_refused_when_written():
-    with pytest.raises(CodecError, match="holds a Point, which has no durable form"):
+    with pytest.raises(CodecError, match="contains a Point, which has no durable form"):
         Codec().encode(Point(1, Colour.RED))
 
 

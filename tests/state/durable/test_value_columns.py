@@ -257,7 +257,7 @@ def test_arrays_keep_their_dtype_and_shape(dtype):
 
 def test_an_array_of_objects_is_refused():
     for array in (np.array([object()]), np.zeros(1, [("x", "i4")])):
-        with pytest.raises(CodecError, match="holds a ndarray, which has no durable form"):
+        with pytest.raises(CodecError, match="contains a ndarray, which has no durable form"):
             describe_values([array])
-        with pytest.raises(CodecError, match="holds a ndarray, which has no durable form"):
+        with pytest.raises(CodecError, match="contains a ndarray, which has no durable form"):
             Codec().encode(array)
