@@ -43,7 +43,7 @@ def test_an_output_inside_the_input_folder_is_refused(tmp_path):
     folder = tmp_path / "in"
     folder.mkdir()
     for output in (folder, folder / "out", folder / "a/../out.jsonl"):
-        with pytest.raises(InputError, match="lies in the input folder"):
+        with pytest.raises(InputError, match="is inside the input folder"):
             check_output_apart(output, [folder])
     check_output_apart(tmp_path / "in2", [folder])
     check_output_apart(tmp_path / "out", [folder])

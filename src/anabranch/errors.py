@@ -1,6 +1,7 @@
-"""Errors a user can meet, each written by one formula.
+"""Errors that Anabranch raises.
 
-What is wrong; where (the user's own file and line); what was expected; what was found; what to do.
+Each message has the same parts: what is wrong; where (the user's own file and line); what was expected;
+what was found; what to do.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Location:
-    """A place in the user's channel."""
+    """A file and line of the user's source code."""
 
     file: str
     line: int
@@ -21,7 +22,7 @@ class Location:
 
 
 class AnabranchError(Exception):
-    """The root of every error that Anabranch raises on purpose."""
+    """The base class of all errors of Anabranch."""
 
     def __init__(
         self,
@@ -48,11 +49,11 @@ class AnabranchError(Exception):
 
 
 class ProgramError(AnabranchError, ValueError):
-    """A program was refused when it was built: it contradicts itself."""
+    """A program is invalid. Raised when it is built."""
 
 
 class PlanError(AnabranchError, ValueError):
-    """A plan was refused: it is not a tree of workers, or it is not valid for its program."""
+    """A plan is not a tree of plan nodes, or is not valid for its program."""
 
 
 class InputError(AnabranchError, ValueError):
@@ -64,14 +65,14 @@ class TargetError(AnabranchError, LookupError):
 
 
 class ConservationError(AnabranchError, AssertionError):
-    """Events went missing or were counted twice: the ledger does not balance.
+    """The ledger does not balance: events are missing or were counted twice.
 
-    This is a defect of the runtime, never of the program. The run stops.
+    This is a bug in the runtime, never in the program. The run stops.
     """
 
 
 class RejectionError(AnabranchError, RuntimeError):
-    """More events were rejected than a run was told to bear. What was rejected is published."""
+    """More events were rejected than `most_rejected` allows. The rejected events are published."""
 
 
 class StateTooLargeError(AnabranchError, ValueError):
@@ -89,29 +90,29 @@ class StateTooLargeError(AnabranchError, ValueError):
             f"the state{of} would grow to {size} {unit}; its limit is {most}",
             cure="keep less, raise the limit of Limited(...), "
             + (
-                "or set events aside with on_overflow='reject'" if stops else "or look at the event"
+                "or reject such events with on_overflow='reject'" if stops else "or check the event"
             ),
         )
 
     def within(self, key: Any) -> StateTooLargeError:
-        """Return the same error, of a state that lies under a key."""
+        """Return the same error for a state that is the entry of a key."""
         keys = (key, *self.key)
         return StateTooLargeError(self.size, self.most, self.unit, stops=self.stops, key=keys)
 
 
 class OutputTypeError(AnabranchError, TypeError):
-    """An output is not of the type that its program declares. The event is rejected."""
+    """An output does not have the type that its program declares. The event is rejected."""
 
 
 class MissingExtraError(AnabranchError, ImportError):
-    """An optional library is needed for what was asked, and is not installed."""
+    """An optional library that a feature needs is not installed."""
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal asks a command to stop.
+    """A command received a signal to stop.
 
-    A plain KeyboardInterrupt that was caught may still end Python by SIGINT, whatever the exit code, if it passed
-    through code that was made of text, as that of named tuples is.
+    A caught plain KeyboardInterrupt may still end Python by SIGINT, whatever the exit code, if it passed
+    through code that was compiled from text, such as the code of named tuples.
     """
 
     def __init__(self, number: int) -> None:

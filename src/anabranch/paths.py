@@ -1,8 +1,8 @@
-"""Paths: where a file or folder is, as one absolute local path, or why it can't be used.
+"""Paths: conversion of files and folders to absolute local paths, and checks of them.
 
-Tasks and the driver read and write paths by themselves, and each has a current folder of its own. So a path
-is made absolute once, on the driver, and a place on another file system is refused instead of being taken
-for a local name.
+Tasks and the driver read and write paths themselves, and each has its own current directory. So a path is
+made absolute once, on the driver, and a path on another file system raises an error instead of being
+taken as a local name.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from urllib.parse import unquote
 from anabranch.errors import InputError
 
 Role = Literal["input", "output", "checkpoint", "savepoint"]
-"""What a path is for; an error names it."""
+"""The use of a path, for error messages."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?=/)")
 _CURES: dict[Role, str] = {
-    "input": "copy the files into a local folder; or read them with spark.readStream, and give "
+    "input": "copy the files into a local folder; or read them with spark.readStream, and pass "
     "the frame to Frame",
-    "output": "write to a local or mounted folder; or write the result frame with a sink of Spark's",
-    "checkpoint": "name a local folder, or one that is mounted on this machine and its workers",
-    "savepoint": "name a local folder, and copy it from there",
+    "output": "write to a local or mounted folder; or write the result frame with a sink of Spark",
+    "checkpoint": "use a local folder, or one that is mounted on this machine and its executors",
+    "savepoint": "use a local folder, and copy it from there",
 }
 
 
 def strip_scheme(place: str | Path, role: Role) -> str:
-    """Return a place as a local path, without `file:`; refuse a place on another file system.
+    """Return a local path without `file:`; raise if the path is on another file system.
 
     >>> strip_scheme("a/b", "input"), strip_scheme("file:///c%20d", "input")
     ('a/b', '/c d')
@@ -54,12 +54,12 @@ def strip_scheme(place: str | Path, role: Role) -> str:
 
 
 def resolve_path(place: str | Path, role: Role) -> Path:
-    """Return a place as an absolute local path; refuse a place on another file system."""
+    """Return an absolute local path; raise if the path is on another file system."""
     return Path(strip_scheme(place, role)).absolute()
 
 
 def check_folder(place: str | Path) -> Path:
-    """Return the absolute path of an input folder; refuse what is none."""
+    """Return the absolute path of an input folder; raise if it is not a folder."""
     path = resolve_path(place, "input")
     if not path.is_dir():
         raise InputError(
@@ -71,14 +71,14 @@ def check_folder(place: str | Path) -> Path:
 
 
 def check_output_apart(output: str | Path, inputs: Iterable[str | Path]) -> None:
-    """Refuse an output that lies in an input folder: the next run would read it as events."""
+    """Raise if the output is inside an input folder, where the next run would read it as events."""
     target = resolve_path(output, "output").resolve()
     for place in inputs:
         folder = resolve_path(place, "input").resolve()
         if folder.is_dir() and target.is_relative_to(folder):
             raise InputError(
-                f"the output {str(output)!r} lies in the input folder {str(place)!r}",
-                expected="an output beside the input folder",
+                f"the output {str(output)!r} is inside the input folder {str(place)!r}",
+                expected="an output outside the input folder",
                 got=f"{target}, in {folder}",
-                cure="name another output; the next run would read it as events",
+                cure="choose another output folder; the next run would read this one as events",
             )

@@ -1,4 +1,4 @@
-"""Publication: files and folders that are whole or not there, whatever interrupts their writer."""
+"""Publication: files and folders that are written atomically, complete or not at all."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 PARTIAL = ".partial-"
-"""How the name of a file begins that is not whole yet."""
+"""The name prefix of files that are not complete yet."""
 
 
 @contextmanager
 def publish_file(file: Path, *, durable: bool = False) -> Iterator[Path]:
-    """Yield a hidden path to write to; put what was written in the place of `file` by one rename.
+    """Yield a hidden path to write to, and rename it to `file` at the end.
 
-    With `durable` the bytes are on the disk before the name is. An exception leaves nothing behind; a
-    process that dies leaves a file whose name begins with `PARTIAL`.
+    With `durable` the bytes are synced to disk before the rename. On an exception the hidden file is
+    removed; a process that is killed leaves a file whose name begins with `PARTIAL`.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -39,10 +39,10 @@ def publish_file(file: Path, *, durable: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def publish_folder(folder: Path) -> Iterator[Path]:
-    """Yield a new hidden folder to fill; give it the name of `folder` by one rename.
+    """Yield a new hidden folder to fill, and rename it to `folder` at the end.
 
-    The hidden name is `.NAME`, always the same: what an earlier attempt left there is removed first. A
-    caller that fails leaves its draft hidden, to be looked at or to be removed by the next attempt.
+    The hidden name is always `.NAME`; the files of an earlier attempt are removed first. On an exception
+    the hidden folder stays, for inspection, until the next attempt removes it.
 
     >>> import tempfile
     >>> root = Path(tempfile.mkdtemp())
@@ -59,7 +59,7 @@ def publish_folder(folder: Path) -> Iterator[Path]:
 
 
 def sync(path: Path) -> None:
-    """Wait until the disk holds a file, or the names in a folder."""
+    """Wait until a file, or the names in a folder, are written to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -157,7 +157,7 @@ def test_a_speculative_run_shows_what_was_taken_back_and_how_much(program, disor
         ["retracted", "6", "Report", "Report", "2"],
         ["emitted", "6", "Report", "Report", "10"],
     ]
-    assert "amount    3 said for 1 that stand, 200.0% extra" in out
+    assert "amount    3 rows emitted for 1 valid outputs, 200.0% extra" in out
     assert "ledger    4 in = 4 processed" in out
 
 
@@ -197,7 +197,7 @@ def test_a_settled_run_has_no_ops(program, disorder, capsys):
         (["run", BARRIER, "--lateness", "-1"], "not a distance in time"),
         (
             ["run", BARRIER, "--lateness", "3", "--unique-times"],
-            "have unique times and be late at once",
+            "both unique times and a lateness",
         ),
         (["run", BARRIER, "--wrong"], "Unknown option"),
         (["run", BARRIER, "--json", "--output", "-"], "both write to standard output"),
@@ -316,8 +316,8 @@ def test_too_many_rejected_are_one_document_with_the_error(program, events, caps
         (["--savepoint", "s3://b/s"], "the savepoint s3://b/s is not on a file system"),
         (["--input", "gone"], "there is no file 'gone'"),
         (["--spark", "--input", "gone"], "there is no file 'gone'"),
-        (["--input", "examples", "--output", "examples/x.jsonl"], "lies in the input folder"),
-        (["--spark", "--input", "examples", "--output", "examples"], "lies in the input folder"),
+        (["--input", "examples", "--output", "examples/x.jsonl"], "is inside the input folder"),
+        (["--spark", "--input", "examples", "--output", "examples"], "is inside the input folder"),
         (["--columnar", "never"], "--columnar needs Spark"),
     ],
 )

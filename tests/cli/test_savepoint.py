@@ -108,7 +108,7 @@ def test_a_savepoint_is_not_overwritten_and_nothing_is_run(place, capsys):
     make(capsys)
     flags = ["--savepoint", "savepoints/one", "--output", "out.jsonl"]
     emitted = call(capsys, "run", "heat.py", "--input", "all.jsonl", *flags, code=2)
-    assert "already there" in emitted
+    assert "already exists" in emitted
     assert not (place / "out.jsonl").exists()
 
 
@@ -145,9 +145,9 @@ def test_a_folder_without_savepoints_says_so(place, capsys):
 def test_a_broken_one_is_listed_in_its_place(place, capsys):
     make(capsys)
     (place / "savepoints/one/manifest.json").write_text("{}")
-    assert call(capsys, "savepoint", code=1) == "  one: this savepoint is not as it was made\n"
+    assert call(capsys, "savepoint", code=1) == "  one: this savepoint was changed after it was made\n"
     assert read(capsys, "savepoint", "list", code=1) == [
-        {"name": "one", "error": "this savepoint is not as it was made"}
+        {"name": "one", "error": "this savepoint was changed after it was made"}
     ]
 
 
@@ -176,7 +176,7 @@ def test_every_damaged_file_is_named(place, capsys):
     assert "missing: state/part-00000.parquet; extra: extra" in out
     found = read(capsys, "savepoint", "verify", "savepoints/two", code=1)
     assert (found[0]["missing"], found[0]["extra"]) == (["state/part-00000.parquet"], ["extra"])
-    assert "is no savepoint" in call(capsys, "savepoint", "verify", "savepoints", code=2)
+    assert "is not a savepoint" in call(capsys, "savepoint", "verify", "savepoints", code=2)
 
 
 @pytest.mark.parametrize("kind", ["tar.gz", "zip"])
@@ -191,7 +191,7 @@ def test_an_archive_goes_out_and_comes_in(place, capsys, kind):
     assert one == other
     flags = ["--most-files", "2"]
     emitted = call(capsys, "savepoint", "import", f"a.{kind}", "there/third", *flags, code=2)
-    assert "it holds too many files" in emitted
+    assert "it has too many files" in emitted
     assert read(capsys, "savepoint", "export", "savepoints/one", f"b.{kind}")["file"] == f"b.{kind}"
     assert read(capsys, "savepoint", "import", f"b.{kind}", "there/fourth")["name"] == "fourth"
 

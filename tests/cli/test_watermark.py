@@ -83,9 +83,9 @@ def test_a_channel_that_brought_nothing_is_named(program, tmp_path, capsys):
     (tmp_path / "two.py").write_text(text)
     assert run_command(["watermark", str(tmp_path / "two.py")]) == 0
     out = capsys.readouterr().out
-    remark = "holds back: has brought nothing yet"
-    assert read_table(out)[0] == f"b – nothing promised in order 0 0 {remark}"
-    assert out.splitlines()[-1] == "watermark nothing promised, held back by b; 2 events wait"
+    remark = "holds back: no events yet"
+    assert read_table(out)[0] == f"b – none yet in order 0 0 {remark}"
+    assert out.splitlines()[-1] == "watermark none yet, held back by b; 2 events wait"
 
 
 def test_flags_declare_what_channels_promise_as_they_do_for_run(program, inputs, capsys):

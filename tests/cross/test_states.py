@@ -44,8 +44,8 @@ OTHERS = [layout for layout in LAYOUTS if layout not in WINDOWS]
 NO_ZERO = "forked: the state has no fork, join and zero to fold deltas from"
 NO_START = "windows start empty, and a fold has its own start"
 NOTHING = "windows start empty, and a fold has no zero"
-NO_JOIN = "windows that merge need a fold that can join"
-ONE_VALUE = "can't be fed with one value"
+NO_JOIN = "windows that merge need a fold with a join"
+ONE_VALUE = "does not take one value"
 IN_ORDER = ("ListOf", "Value", "Limited")
 GAPS: dict[tuple[str, str], str] = {
     **{(case, layout): NO_ZERO for case in IN_ORDER for layout in ("forked", "forked keys")},

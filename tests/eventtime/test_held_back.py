@@ -19,7 +19,7 @@ from anabranch.eventtime.held_back import (
     ("channel", "rule"),
     [
         (Channel("a"), "in order"),
-        (Channel("a", unique_times=True), "in order, no time twice"),
+        (Channel("a", unique_times=True), "in order, unique times"),
         (Channel("a", lateness=7), "lateness 7"),
         (Channel("a", lateness=None), "only heartbeats"),
         (Channel("a", lateness=Estimated(0.95)), "estimated for 95%"),
@@ -53,7 +53,7 @@ def test_a_hold_is_measured_to_the_next_channel():
         (ChannelStatus(4, 5), 7, "in order"),
         (ChannelStatus(4, 5, heard=7), 7, "in order"),
         (ChannelStatus(4, 5, heard=6), 7, "silent since batch 6"),
-        (ChannelStatus(NEVER), 7, "has brought nothing yet"),
+        (ChannelStatus(NEVER), 7, "no events yet"),
         (ChannelStatus(4, 5, heard=2, idle=True), 7, "idle"),
         (ChannelStatus(4, 9, rule="estimated for 99%", delay=4), None, "estimated for 99%: 4 now"),
         (

@@ -67,6 +67,6 @@ def test_a_run_that_goes_on_lets_a_new_channel_join_at_its_watermark_and_keeps_t
 
 
 def test_a_channel_that_joined_and_brought_nothing_holds_back_with_that_reason():
-    assert explain_hold(ChannelStatus(8, joined=8)) == "has brought nothing since it joined"
-    assert explain_hold(ChannelStatus(NEVER, joined=NEVER)) == "has brought nothing yet"
+    assert explain_hold(ChannelStatus(8, joined=8)) == "no events since it joined"
+    assert explain_hold(ChannelStatus(NEVER, joined=NEVER)) == "no events yet"
     assert explain_hold(ChannelStatus(9, 10, 1, "in order", joined=8)) == "in order"

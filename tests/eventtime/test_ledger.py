@@ -25,4 +25,4 @@ def test_a_ledger_reads_as_what_happened():
     assert str(Ledger(1_000_003, 1_000_000, 1, 1, 0, 1)) == (
         "1,000,003 input, 1,000,000 processed, 1 late, 1 rejected, 1 pending"
     )
-    assert str(Ledger()) == "nothing came in"
+    assert str(Ledger()) == "no input"

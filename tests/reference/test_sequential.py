@@ -242,7 +242,7 @@ def test_a_silent_channel_holds_everything_back():
 def test_an_empty_input_has_come_to_its_end():
     answer = run(diary, [])
     assert (answer.outputs, answer.state, answer.watermark) == ([], (), FOREVER)
-    assert str(answer.ledger) == "nothing came in"
+    assert str(answer.ledger) == "no input"
 
 
 def test_a_fold_of_events_in_order_is_the_whole_meaning():

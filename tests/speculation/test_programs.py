@@ -298,4 +298,4 @@ def test_the_amount_counts_retractions_and_what_stands():
     assert Amount().ratio == 1.0
     amount = Amount(emitted=12, valid=8)
     assert (amount.ratio, amount.extra) == (1.5, 0.5)
-    assert str(amount) == "12 said for 8 that stand, 50.0% extra"
+    assert str(amount) == "12 rows emitted for 8 valid outputs, 50.0% extra"

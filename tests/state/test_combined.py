@@ -129,7 +129,7 @@ def test_a_shape_may_name_records_that_its_states_come_to_hold(wrap):
 
     codec = make(Remembering(None))
     assert codec.decode(codec.encode((Seen(1),))) == (Seen(1),)
-    with pytest.raises(CodecError, match="holds a Seen"):
+    with pytest.raises(CodecError, match="contains a Seen"):
         make(WrittenShape(None)).encode((Seen(1),))
 
 

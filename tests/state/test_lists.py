@@ -59,7 +59,7 @@ def test_a_list_is_sorted_and_keeps_the_last(items, last):
 
 def test_items_may_have_an_order_that_is_a_function():
     assert read(ListOf(ordered_by=lambda item: -item), [1, 3, 2]) == (3, 2, 1)
-    with pytest.raises(ValueError, match="place that has an order, got nan"):
+    with pytest.raises(ValueError, match="sort key that has an order, got nan"):
         ListOf(ordered_by=lambda item: item).add((), float("nan"))
 
 

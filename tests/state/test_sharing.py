@@ -181,7 +181,7 @@ def test_an_update_that_returns_what_it_saw_is_set_aside_with_the_reason():
     )
     answer = run(program, end_channels(numbered(Pay(1, "a", "E", 1))))
     assert answer.state == Held(1, Map())
-    assert "it may change its entry only" in answer.rejected[0].reason
+    assert "it must return only its entry" in answer.rejected[0].reason
 
 
 def test_a_handler_of_the_whole_sees_both_parts_in_one_shard():

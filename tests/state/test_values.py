@@ -98,7 +98,7 @@ def test_the_latest_of_two_at_one_time_does_not_depend_on_who_came_first():
 
 
 def test_a_place_without_an_order_is_refused():
-    with pytest.raises(ValueError, match="place that has an order, got nan"):
+    with pytest.raises(ValueError, match="sort key that has an order, got nan"):
         Latest("place").add(None, Seen(1, NAN))
 
 

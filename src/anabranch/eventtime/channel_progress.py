@@ -1,4 +1,4 @@
-"""Standings: how far each channel has come, between two batches or two runs."""
+"""Standings: the progress of each channel between two batches or two runs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from anabranch.model.events import Heartbeat, Item
 
 
 class Standing(NamedTuple):
-    """How far a channel has come: its watermark, the largest time seen, the number of the last event.
+    """The progress of a channel: its watermark, its largest time, the sequence number of its last event.
 
-    `disorder` is what an estimated lateness goes by. `silence_ms` is for how long the channel has been
-    silent, and `waived` how far the others have gone on without it. `joined` is the watermark at which
-    a channel joined a program that was under way; None if it took part from the beginning.
+    `disorder` is the data of an estimated lateness. `silence_ms` is the time without items, and `waived` the
+    watermark up to which the others have continued without the channel. `joined` is the watermark at which
+    the channel joined a running program; None if it took part from the start.
     """
 
     watermark: int = NEVER
@@ -29,12 +29,12 @@ class Standing(NamedTuple):
 
 
 def take_up(channel: Channel, standing: Standing) -> Watch:
-    """Return a watch that goes on where a channel stands."""
+    """Return a watch that continues from a channel's standing."""
     return Watch(channel, standing.watermark, standing.largest, standing.disorder, standing.last)
 
 
 def put_down(standing: Standing, watch: Watch) -> Standing:
-    """Return where a channel stands after a watch has followed it."""
+    """Return a channel's standing after a watch has processed its items."""
     return standing._replace(
         watermark=watch.watermark,
         largest=watch.largest,
@@ -44,15 +44,15 @@ def put_down(standing: Standing, watch: Watch) -> Standing:
 
 
 def check_goes_on(channel: str, standing: Standing, items: Iterable[Item]) -> None:
-    """Refuse items without a number, of a channel whose items had one in an earlier run."""
+    """Raise if items have no sequence number, in a channel whose items had numbers in an earlier run."""
     last = standing.last
     if last is None:
         return
     for item in items:
         if item.seq is None and not isinstance(item, Heartbeat):
             raise InputError(
-                f"channel {channel!r} went on without its sequence: no number after {last}",
-                expected=f"numbers that follow {last}, the last that was read before",
+                f"channel {channel!r} has items without sequence numbers after number {last}",
+                expected=f"numbers that follow {last}, the last number read before",
                 got=repr(item)[:200],
-                cure="go on counting where it ended; what was read before is rejected by its number",
+                cure="continue the numbers; items that were read before are rejected by their number",
             )

@@ -1,11 +1,11 @@
-"""Channels and their watermarks: what a channel has promised, and which of its events break that.
+"""Channels and their watermarks: which events are on time, late or rejected.
 
-Lateness is judged against the event's own channel, in the channel's own sequence. So what is late
-is a function of the channels alone: batches, restarts and interleavings do not show in it.
+Lateness is computed per channel, in the channel's own sequence. So which events are late is a function of
+the channels alone, and independent of batches, restarts and interleaving.
 
-Every runtime follows these rules, by the functions of this module. What is read together (an input of the
-reference, a batch on Spark) is put in order of its sequence first. An event whose number is not larger than
-the last of its channel is rejected. Where channels are declared, so is an event of any other.
+All runtimes use the functions of this module. Items that are read together (an input of the reference, a
+batch on Spark) are sorted by sequence number first. An event whose number is not larger than the last of
+its channel is rejected. If channels are declared, an event of any other channel is rejected too.
 """
 
 from __future__ import annotations
@@ -32,33 +32,34 @@ from anabranch.model.values.durations import SecondsField, SpanField, check_span
 from anabranch.model.values.event_times import is_timestamped, time_field, to_moment, to_time
 
 NEVER = -(1 << 63)
-"""The watermark of a channel that has promised nothing yet."""
+"""The watermark of a channel without events or heartbeats so far."""
 
 Order = Literal["time", "arrival"]
-"""What orders the events of a channel: their times, or their arrival."""
+"""The order of the events of a channel: by time, or by arrival."""
 
 BEFORE_ALL = -(1 << 63)
-"""The place of a heartbeat on behalf of a channel before everything that it brings, numbered or not."""
+"""The sequence number of a heartbeat that precedes all items of its channel, numbered or not."""
 
 
 @dataclass(frozen=True)
 class Channel:
-    """What a channel promises about time.
+    """A channel: one ordered sequence of events, with its rules for lateness and order.
 
-    `lateness` is how far an event may lie behind the largest time seen and still be on time; 0
-    means in order, equal times allowed. It is a duration (`"5 s"`, a `timedelta`) where times are
-    datetimes, and an integer where they are integers, as is `max_ahead`. None means that only heartbeats move the watermark, and an
-    `Estimated` one is learnt from the channel's own disorder. With `unique_times` no two events have one
-    time, so that each event moves the watermark up to itself. An event more than `max_ahead` beyond the
-    largest time seen or promised is rejected: it would drag the watermark into the future and make
-    everything after it late.
+    `lateness` is how far an event may be behind the largest time seen and still be on time; 0 means
+    in order, equal times allowed. It is a duration (`"5 s"`, a `timedelta`) if times are datetimes, and an
+    integer if times are integers; so is `max_ahead`. With None only heartbeats move the watermark. With
+    `Estimated(...)` the lateness is estimated from the channel's own disorder.
 
-    A channel that is silent for `idle_after_s` seconds of a running query is no longer waited for
-    (`eventtime.idleness`). Without it, a silent channel holds the watermark back for ever.
+    With `unique_times=True` no two events have the same time, so each event moves the watermark up to its
+    own time. An event more than `max_ahead` after the largest time or heartbeat seen is rejected: it would
+    move the watermark into the future and make all later events late.
 
-    With `order="arrival"`, events are taken in the order in which the channel brings them, and none is late: the
-    time of each becomes the largest that the channel has brought so far, which is a clock that a replay
-    reads alike. Windows that are to speak early and late are cut by another field, which stays as it is.
+    A channel without items for `idle_after_s` seconds of a running query does not hold back the watermark
+    any more (`eventtime.idleness`). Without this option, a silent channel holds it back for ever.
+
+    With `order="arrival"`, events are processed in the order of arrival, and none is late: the time of each
+    becomes the largest time of the channel so far, which a replay reproduces. Windows with early and
+    late panes then use another time field, which is not changed.
     """
 
     name: str
@@ -85,13 +86,13 @@ class Channel:
             )
         if self.unique_times and self.lateness != 0:
             raise InputError(
-                f"channel {self.name!r} can't have unique times and be late at once",
+                f"channel {self.name!r} can't have both unique times and a lateness",
                 expected="unique_times=True with lateness=0",
                 got=f"lateness={self.lateness}",
             )
         if self.in_arrival_order and (self.unique_times or self.lateness != 0):
             raise InputError(
-                f"events of channel {self.name!r} come in turn, and so none of them is late",
+                f"channel {self.name!r} is in arrival order, in which no event is late",
                 expected="order='arrival' with lateness=0",
                 got="unique_times=True" if self.unique_times else f"lateness={self.lateness}",
             )
@@ -99,12 +100,12 @@ class Channel:
 
     @property
     def in_arrival_order(self) -> bool:
-        """Return whether events are taken in the order in which they arrive."""
+        """Return whether events are processed in the order in which they arrive."""
         return self.order == "arrival"
 
     @property
     def needs_each_item(self) -> bool:
-        """Say whether a verdict depends on every item before it, not only on the largest time."""
+        """Return whether a verdict depends on all earlier items, not only on the largest time."""
         return (
             self.max_ahead is not None
             or self.in_arrival_order
@@ -113,7 +114,7 @@ class Channel:
 
 
 def check_units(program: Program, channels: Iterable[Channel]) -> None:
-    """Refuse channels whose lateness or `max_ahead` is not in the unit of a program's event times."""
+    """Raise if a channel's `lateness` or `max_ahead` is not in the unit of a program's event times."""
     check_spans(
         (span for channel in channels for span in list_spans(channel)),
         timestamped=program.timestamped,
@@ -123,26 +124,26 @@ def check_units(program: Program, channels: Iterable[Channel]) -> None:
 
 
 def check_idle_time(name: str, seconds: object) -> None:
-    """Refuse anything but a span of time after which a channel counts as idle."""
+    """Raise if `idle_after_s` is not a number of seconds or None."""
     if seconds is None:
         return
     if type(seconds) not in (int, float) or not 0.001 <= float(seconds) < 1e12:  # type: ignore[arg-type]
         raise InputError(
             f"idle_after_s of channel {name!r} is not a span of time",
-            expected="seconds, 0.001 or more, by the clock of the query; or None, to wait for ever",
+            expected="seconds, 0.001 or more, by the clock of the query; or None for no limit",
             got=repr(seconds),
         )
 
 
 class Late(NamedTuple):
-    """An event that its channel had promised not to bring, and how far behind it lies."""
+    """An event at or before its channel's watermark, and its distance from the watermark."""
 
     event: Event
     distance: int
 
 
 class Rejected(NamedTuple):
-    """An input that could not be used, as it came, with the reason."""
+    """An input that could not be used, and the reason."""
 
     item: Event | Malformed
     reason: str
@@ -150,7 +151,7 @@ class Rejected(NamedTuple):
 
 @dataclass
 class Watch:
-    """Follow one channel, item by item, in its own sequence."""
+    """The watermark of one channel, updated item by item in the channel's own sequence."""
 
     channel: Channel
     watermark: int = NEVER
@@ -164,7 +165,7 @@ class Watch:
 
     @property
     def delay(self) -> int | None:
-        """Return how far behind the next event may lie; None if only heartbeats tell."""
+        """Return how far behind the next event may be; None if only heartbeats move the watermark."""
         lateness = self.channel.lateness
         if self.disorder is not None:
             return self.disorder.delay
@@ -172,7 +173,7 @@ class Watch:
         return lateness
 
     def see(self, item: Item, event_types: Iterable[EventType]) -> Event | Late | Rejected | None:
-        """Judge the next item; return the event if it is good, None for a heartbeat."""
+        """Process the next item; return the event if it is on time, a `Late`, a `Rejected`, or None for a heartbeat."""
         if isinstance(item, Malformed):
             return Rejected(item, item.reason)
         if isinstance(item, Heartbeat):
@@ -192,11 +193,11 @@ class Watch:
         return set_time(item, self.largest) if self.channel.in_arrival_order else item
 
     def hear(self, promised: int) -> None:
-        """Take a heartbeat. It takes no number of its own: it may have that of the event before it."""
+        """Process a heartbeat. Its sequence number is not counted: it may equal that of the event before it."""
         self.watermark = max(self.watermark, promised)
 
     def count(self, seq: int | None) -> str | None:
-        """Take the number of the next event; return why the event is rejected, if it is not larger."""
+        """Set the last sequence number; return the reason if the event is rejected because it is not larger."""
         if seq is None:
             return None
         if self.last is not None and seq <= self.last:
@@ -205,9 +206,9 @@ class Watch:
         return None
 
     def judge(self, time: int) -> int | str | None:
-        """Judge the next event by its time: None if it is good, how late it is, or why it can't be.
+        """Check the time of the next event; return None if it is on time, how late it is, or why it is rejected.
 
-        A good event moves the watermark; no other does.
+        Only an event that is on time moves the watermark.
         """
         ahead = self.channel.max_ahead
         reached = self.watermark if self.largest is None else max(self.largest, self.watermark)
@@ -216,7 +217,7 @@ class Watch:
         if self.channel.in_arrival_order and self.largest is not None:
             time = max(time, self.largest)
         if self.disorder is not None:
-            # Late ones count too: a delay that saw only what it let pass would shrink for ever.
+            # Late events count too: a delay computed only from accepted events would shrink for ever.
             self.disorder.note(0 if self.largest is None else max(0, self.largest - time))
         if time <= self.watermark:
             return self.watermark - time
@@ -226,7 +227,7 @@ class Watch:
 
 
 class Followed(NamedTuple):
-    """What became of a channel's items, and each watermark it promised on the way."""
+    """The verdicts on a channel's items, and the watermarks that they produced."""
 
     good: list[Event]
     late: list[Late]
@@ -235,7 +236,7 @@ class Followed(NamedTuple):
 
     @property
     def watermark(self) -> int:
-        """Return how far the channel has come."""
+        """Return the last watermark of the channel."""
         return self.promises[-1] if self.promises else NEVER
 
 
@@ -245,7 +246,7 @@ def follow(
     event_types: Iterable[EventType],
     watch: Watch | None = None,
 ) -> Followed:
-    """Judge a channel's items, which are in its own sequence; a watch goes on where it stands."""
+    """Return the verdicts on a channel's items, which are in its own sequence; a given `watch` is continued."""
     watch = Watch(channel) if watch is None else watch
     followed = Followed([], [], [], [])
     for item in items:
@@ -274,23 +275,23 @@ def set_time(event: Event, time: int | None) -> Event:
 
 
 def promise_of(channel: Channel, largest: int | None, delay: int | None) -> int:
-    """Return what a channel has promised by the largest time it has brought, with such a delay."""
+    """Return a channel's watermark, given its largest time and its delay."""
     if largest is None or delay is None:
         return NEVER
-    # An event exactly `delay` behind is still on time, hence one less.
+    # An event exactly `delay` behind is still on time, so the watermark is one less.
     return largest - (0 if channel.unique_times else delay + 1)
 
 
 def describe_repeat(channel: str, seq: int) -> str:
-    """Return why an event is rejected whose number is not larger than the last of its channel.
+    """Return the reason for rejecting an event whose number is not larger than the last of its channel.
 
-    The last number is left out: how far a channel had come may depend on where batches were cut.
+    The last number is not included, because it may depend on how the input was split into batches.
     """
     return f"sequence {seq} of channel {channel!r} is not larger than the last: it came before, or too late"
 
 
 def describe_stranger(channel: object, declared: Iterable[str]) -> str:
-    """Return why an event is rejected whose channel is not among those that were declared."""
+    """Return the reason for rejecting an event of an undeclared channel."""
     known = ", ".join(declared)
     cure = (
         "name one of them" if channel is None else f"add Channel({channel!r}), or correct the name"
@@ -299,7 +300,7 @@ def describe_stranger(channel: object, declared: Iterable[str]) -> str:
 
 
 def find_heartbeat_fault(beat: Heartbeat) -> str | None:
-    """Return why a heartbeat can't be used."""
+    """Return why a heartbeat is invalid, or None."""
     fault = find_sequence_fault(beat.seq)
     if fault is not None or fits(beat.time):
         return fault
@@ -307,23 +308,23 @@ def find_heartbeat_fault(beat: Heartbeat) -> str | None:
 
 
 def find_sequence_fault(seq: int | None) -> str | None:
-    """Return why a number can't be one of a sequence."""
+    """Return why a sequence number is invalid, or None."""
     return None if seq is None or fits(seq) else f"sequence {seq} does not fit into 64 bits"
 
 
 def fits(number: int) -> bool:
-    """Say whether a column holds a number: 64 bits do."""
+    """Return whether a number fits into a column of 64 bits."""
     return NEVER <= number <= FOREVER
 
 
 def spoil_heartbeat(beat: Heartbeat, reason: str) -> Malformed:
-    """Return a heartbeat as input that can't be used."""
+    """Return an invalid heartbeat as malformed input."""
     raw = {"heartbeat": beat.time, "channel": beat.channel, "seq": beat.seq}
     return Malformed(raw, reason, beat.channel, beat.seq)
 
 
 def find_fault(event: Event, event_types: Iterable[EventType]) -> str | None:
-    """Return why an event can't be used by a program with these event types, whatever its time."""
+    """Return why an event is invalid for a program with these event types, or None; lateness is not checked."""
     fault = find_sequence_fault(event.seq)
     if fault is not None:
         return fault
@@ -332,7 +333,7 @@ def find_fault(event: Event, event_types: Iterable[EventType]) -> str | None:
         return f"unknown event type {type(event.data).__name__}; the program knows {known}"
     kind: EventType = type(event.data)
     held = getattr(event.data, time_field(kind))
-    if is_timestamped(kind) != isinstance(held, datetime) and _tells_time(kind):
+    if is_timestamped(kind) != isinstance(held, datetime) and _annotates_time(kind):
         return f"time is {held!r}, not {'a datetime' if is_timestamped(kind) else 'an integer'}"
     time: Any = to_time(held)
     if not isinstance(time, int) or isinstance(time, bool):
@@ -342,13 +343,13 @@ def find_fault(event: Event, event_types: Iterable[EventType]) -> str | None:
     return None
 
 
-def _tells_time(event_type: EventType) -> bool:
-    """Return whether an event type is annotated with the type of its time."""
+def _annotates_time(event_type: EventType) -> bool:
+    """Return whether the time field of an event type has a type annotation."""
     return field_types(event_type)[time_field(event_type)] is not Any
 
 
 class Brought(NamedTuple):
-    """The channels of a run, what each brings in its own sequence, and the items of no such channel."""
+    """The channels of a run, the items of each in sequence, and the rejected items of undeclared channels."""
 
     channels: dict[str, Channel]
     items: dict[str, list[Item]]
@@ -356,10 +357,10 @@ class Brought(NamedTuple):
 
 
 def read_channels(items: Iterable[Item], declared: Iterable[Channel]) -> Brought:
-    """Sort items by channel, each in its own sequence.
+    """Return the items grouped by channel, each group sorted by sequence number.
 
-    If no channel is declared, every channel there is brings its events in order. If some are, items of
-    any other are rejected. Items without a sequence, or of one number, keep the order in which they came.
+    If no channels are declared, each channel in the items is one with events in order. Otherwise items of
+    undeclared channels are rejected. Items without a number, or with equal numbers, keep their order.
     """
     channels: dict[str, Channel] = {}
     for channel in declared:
@@ -372,21 +373,21 @@ def read_channels(items: Iterable[Item], declared: Iterable[Channel]) -> Brought
     for item in items:
         if item.channel not in brought:
             if closed:
-                rejected.append(_reject_stranger(item, channels))
+                rejected.append(_reject_undeclared(item, channels))
                 continue
             channels[item.channel] = Channel(item.channel)
             brought[item.channel] = []
         brought[item.channel].append(item)
     for name, mine in brought.items():
         if _check_sequence(name, mine):
-            # A heartbeat may share the number of an event: it then speaks of what follows it.
+            # A heartbeat with the number of an event is about the items after that event.
             mine.sort(key=lambda item: (item.seq or 0, isinstance(item, Heartbeat)))
         else:
             mine.sort(key=lambda item: item.seq is None)
     return Brought(channels, brought, rejected)
 
 
-def _reject_stranger(item: Item, declared: Iterable[str]) -> Rejected:
+def _reject_undeclared(item: Item, declared: Iterable[str]) -> Rejected:
     if isinstance(item, Malformed):
         return Rejected(item, item.reason)
     reason = describe_stranger(item.channel, declared)
@@ -396,7 +397,7 @@ def _reject_stranger(item: Item, declared: Iterable[str]) -> Rejected:
 
 
 def _check_sequence(name: str, items: list[Item]) -> bool:
-    """Say whether the items of a channel are numbered; refuse a channel that numbers only some of them."""
+    """Return whether the items of a channel are numbered; raise if only some of them are."""
     own = [i for i in items if not (isinstance(i, Heartbeat) and i.seq == BEFORE_ALL)]
     numbered = sum(item.seq is not None for item in own)
     if numbered not in (0, len(own)):
@@ -409,9 +410,9 @@ def _check_sequence(name: str, items: list[Item]) -> bool:
 
 
 def end_channels(items: Iterable[Item], declared: Iterable[Channel] = ()) -> list[Item]:
-    """Return a bounded input: the items, then each channel's word that it has ended.
+    """Return a bounded input: the items, then a final heartbeat of each channel.
 
-    Where channels are declared, only these end: any other is none of the run's.
+    If channels are declared, only these get a heartbeat.
     """
     bounded = list(items)
     last: dict[str, int | None] = {channel.name: None for channel in declared}
@@ -425,5 +426,5 @@ def end_channels(items: Iterable[Item], declared: Iterable[Channel] = ()) -> lis
 
 
 def _follow(seq: int | None) -> int | None:
-    """Return the number after one; a heartbeat may share the last that there is."""
+    """Return the next sequence number; a heartbeat may have the last possible one."""
     return None if seq is None else min(seq + 1, FOREVER)

@@ -1,8 +1,8 @@
-"""Clocks: the time of day as events of a channel, so that a replay reads the same clock again.
+"""Clocks: the time of day as events of a channel, so that a replay has the same clock.
 
-A program knows one time, that of its events. Whoever wants timers by the time of day lets that time be
-when events came, as their channel recorded it, and adds a channel of ticks, which goes on when nothing
-comes. Timers are then due by the clock, and the answer is still a function of what was recorded.
+A program has one time, that of its events. For timers by the time of day, use the recorded arrival time
+as the time of events, and add a channel of ticks, which continues when no events arrive. Timers are then
+due by the clock, and the outputs are still a function of the recorded input.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from anabranch.eventtime.windows.window_types import check_whole
 from anabranch.model.events import Event
 
 CLOCK = "clock"
-"""What a channel of ticks is called, if nobody says otherwise."""
+"""The default name of a channel of ticks."""
 
 
 class Tick(NamedTuple):
-    """A clock's word that it was `time` when it was looked at."""
+    """One reading of a clock."""
 
     time: int
 
 
 def make_ticks(start: int, end: int, every: int, channel: str = CLOCK) -> list[Event]:
-    """Return the ticks of a clock from `start` to before `end`, as a channel would bring them.
+    """Return the ticks of a clock from `start` to before `end`, as events of a channel.
 
     >>> [event.time for event in make_ticks(10, 40, 10)]
     [10, 20, 30]

@@ -1,8 +1,8 @@
-"""Disorder: how far a channel's events lie behind its largest time, and the delay that follows.
+"""Disorder: how far a channel's events are behind its largest time, and the estimated lateness.
 
-A channel that does not know its lateness may have it estimated: the user states a confidence, and the
-delay is that percentile of the disorder seen so far. It is a function of the channel's own sequence,
-in integers, so what is late is the same however the channel is cut into batches.
+The lateness of a channel may be estimated: the user gives a confidence, and the delay is that percentile
+of the disorder seen so far. It is computed in integers from the channel's own sequence, so which events
+are late does not depend on how the channel is split into batches.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from anabranch.errors import InputError
 from anabranch.model.values.durations import SpanField, parse_duration
 
 WITHIN = 10_000
-"""Over how many events disorder is looked at, unless a channel says otherwise."""
+"""The default number of events over which disorder is measured."""
 
 _FINE = 16
-"""How many buckets lie between a power of two and the next: a delay is at most 1/16 too large."""
+"""The number of buckets between a power of two and the next: a delay is at most 1/16 too large."""
 
 _SHIFT = _FINE.bit_length()
 _BUCKETS = (64 - _SHIFT) * _FINE + 2 * _FINE
@@ -27,12 +27,12 @@ _BUCKETS = (64 - _SHIFT) * _FINE + 2 * _FINE
 
 @dataclass(frozen=True)
 class Estimated:
-    """A lateness that is learnt: `Channel("a", lateness=Estimated(0.99))`.
+    """An estimated lateness: `Channel("a", lateness=Estimated(0.99))`.
 
-    The delay is the least that would have covered the share `confidence` of the events looked at: at
-    least the last `within`, at most twice as many, or with None all of them. It is never below
-    `least` nor above `most`. Until 1 / (1 - confidence) events have come there is nothing to go by;
-    so long the delay is `most`, and without one the channel promises nothing.
+    The delay is the least that would have covered the share `confidence` of the last events: at least
+    the last `within`, at most twice as many, or with None all events. It is never below `least` nor above
+    `most`. The estimate needs 1 / (1 - confidence) events; until then the delay is `most`, and without
+    `most` the channel has no watermark.
     """
 
     confidence: float
@@ -54,7 +54,7 @@ class Estimated:
                 "a confidence is not a share of events",
                 expected="a float above 0 and below 1, such as 0.99",
                 got=repr(self.confidence),
-                cure="a lateness that always holds is declared, not estimated: lateness=n",
+                cure="for a lateness that always holds, give lateness=n instead of an estimate",
             )
         if self.most is not None and self.most < self.least:
             raise InputError(
@@ -64,26 +64,26 @@ class Estimated:
             )
         if self.within is not None and (type(self.within) is not int or self.within < self.fewest):
             raise InputError(
-                f"{self.within!r} events can't tell a confidence of {self.confidence}",
+                f"{self.within!r} events are too few for a confidence of {self.confidence}",
                 expected=f"within={self.fewest} or more, so that one of them may be late; "
-                "or None, for all that came",
+                "or None, for all events",
                 got=f"within={self.within!r}",
             )
 
     @property
     def share(self) -> Fraction:
-        """Return the confidence as it was written: 0.99 is 99/100, not the float beside it."""
+        """Return the confidence as an exact fraction of its decimal digits: 0.99 is 99/100."""
         return Fraction(repr(self.confidence))
 
     @property
     def fewest(self) -> int:
-        """Return from how many events on there is an estimate: so many that one may be late."""
+        """Return the number of events that an estimate needs, of which one may be late."""
         rest = 1 - self.share
         return -(-rest.denominator // rest.numerator)
 
 
 def read_lateness(text: str) -> int | Estimated:
-    """Read a lateness as a user types it: a distance in time, or a share of events to wait for.
+    """Return the lateness in a text: a span of time, or a share of events to estimate it from.
 
     >>> read_lateness("5"), read_lateness("99.9%")
     (5, Estimated(confidence=0.999, within=10000, least=0, most=None))
@@ -108,15 +108,15 @@ def read_lateness(text: str) -> int | Estimated:
 
 
 Kept = tuple[tuple[int, int, int], ...]
-"""A disorder as it is kept in a state: of each bucket in use, its number, and how many events lie in
-it of the page before this one and of this one."""
+"""A stored disorder: for each bucket in use, its number, and its events in the previous page and in
+the current one."""
 
 
 class Disorder:
-    """Counts how far events lay behind, and knows the delay that covers a share of them.
+    """A histogram of how far events were behind, and the delay that covers a share of them.
 
-    Events are counted in pages of `within`. The delay looks at the page before this one and at this
-    one, so that what is long past is forgotten; both are small, however many events there are.
+    Events are counted in pages of `within`. The delay is computed from the previous and the current page,
+    so that old events are forgotten; the size does not depend on the number of events.
     """
 
     def __init__(self, rule: Estimated, kept: Iterable[Iterable[int]] = ()) -> None:
@@ -131,7 +131,7 @@ class Disorder:
         self._weigh()
 
     def _weigh(self) -> None:
-        """Count what lies in the buckets, and find the percentile from below."""
+        """Compute the totals of the buckets, and the percentile."""
         self._total = sum(self._counts)
         self._here = sum(self._page)
         self._at = -1
@@ -139,7 +139,7 @@ class Disorder:
         self._find_percentile()
 
     def note(self, distance: int) -> None:
-        """Count an event that lay so far behind the largest time before it."""
+        """Count an event at this distance behind the largest time before it."""
         bucket = find_bucket(distance)
         self._counts[bucket] += 1
         self._page[bucket] += 1
@@ -166,12 +166,12 @@ class Disorder:
 
     @property
     def events(self) -> int:
-        """Return how many events the delay looks at."""
+        """Return the number of events that the delay is computed from."""
         return self._total
 
     @property
     def delay(self) -> int | None:
-        """Return how far behind an event may lie; None as long as nobody can tell."""
+        """Return how far behind an event may be; None until there are enough events."""
         rule = self.rule
         if self._total < self._fewest:
             return rule.most
@@ -179,7 +179,7 @@ class Disorder:
         return found if rule.most is None else min(found, rule.most)
 
     def keep(self) -> Kept:
-        """Return what a state has to keep of it."""
+        """Return the disorder in its stored form."""
         return tuple(
             (bucket, count - self._page[bucket], self._page[bucket])
             for bucket, count in enumerate(self._counts)
@@ -200,7 +200,7 @@ def find_bucket(distance: int) -> int:
 
 
 def find_top(bucket: int) -> int:
-    """Return the largest distance of a bucket, so that a delay covers all that lie in it.
+    """Return the largest distance of a bucket, so that a delay covers all events in it.
 
     >>> [find_top(b) for b in (0, 31, 32, 33, 48)]
     [0, 31, 33, 35, 67]
@@ -212,7 +212,7 @@ def find_top(bucket: int) -> int:
 
 
 def list_distances(times: Iterable[int]) -> list[int]:
-    """Return of each time how far it lies behind the largest before it.
+    """Return for each time how far it is behind the largest before it.
 
     >>> list_distances([5, 9, 7, 9, 3])
     [0, 0, 2, 0, 6]

@@ -1,7 +1,7 @@
-"""Who holds the program's watermark back, by how much, and why.
+"""Held back: which channels hold back the program's watermark, by how much, and why.
 
-The program has come as far as the slowest of its channels. Here is what is known of each, as any
-runtime can tell it, and the words for it.
+The program's watermark is the least of its channels'. This module has the status of a channel, which
+every runtime can provide, and its descriptions.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from anabranch.model.values.durations import Duration
 from anabranch.model.values.event_times import to_moment
 
 MOST_NAMES = 5
-"""How many of the channels that hold others back are named in a metric."""
+"""The maximum number of channels that a metric names."""
 
 
 class ChannelStatus(NamedTuple):
-    """What is known of a channel's time.
+    """The status of a channel.
 
-    `rule` is what moves its watermark, in words, and `delay` how far that stays behind the largest time
-    now. `waived` is how far the others have gone on without it, and `silence_ms` for how long it has
-    been silent by the query's clock. `heard` is the batch in which it was heard last. `joined` is the
-    watermark at which it joined a program that was under way, and `joined_in` the first batch with it.
+    `rule` describes how its watermark moves, and `delay` is the current distance from its largest time.
+    `waived` is the watermark up to which the others have continued without it, and `silence_ms` the time
+    without items by the query's clock. `heard` is the last batch with items of it. `joined` is the
+    watermark at which it joined a running program, and `joined_in` the first batch with it.
     """
 
     watermark: int
@@ -42,12 +42,12 @@ class ChannelStatus(NamedTuple):
     joined_in: int | None = None
 
     def describe(self) -> dict[str, Any]:
-        """Return all but the watermark, as JSON has it."""
+        """Return all fields except the watermark, as JSON values."""
         return {name: value for name, value in self._asdict().items() if name != "watermark"}
 
 
 def describe_rule(channel: Channel) -> str:
-    """Say what moves a channel's watermark.
+    """Return the description of how a channel's watermark moves.
 
     >>> describe_rule(Channel("a", lateness=5)), describe_rule(Channel("a", lateness=Estimated(0.999)))
     ('lateness 5', 'estimated for 99.9%')
@@ -60,8 +60,8 @@ def describe_rule(channel: Channel) -> str:
     if lateness:
         return f"lateness {lateness}"
     if channel.in_arrival_order:
-        return "in turn"
-    return "in order, no time twice" if channel.unique_times else "in order"
+        return "arrival order"
+    return "in order, unique times" if channel.unique_times else "in order"
 
 
 def name_share(share: float) -> str:
@@ -75,13 +75,13 @@ def name_share(share: float) -> str:
 
 
 def name_time(time: int, *, moments: bool = False) -> int | str:
-    """Return a watermark as a person would call it; with `moments`, times are microseconds UTC.
+    """Return a watermark for display; with `moments`, times are microseconds UTC.
 
     >>> name_time(1_000_000), name_time(1_000_000, moments=True), name_time(FOREVER)
     (1000000, '1970-01-01T00:00:01+00:00', 'ended')
     """
     shown = to_moment(time).isoformat() if moments else time
-    return {FOREVER: "ended", NEVER: "nothing promised"}.get(time, shown)
+    return {FOREVER: "ended", NEVER: "none yet"}.get(time, shown)
 
 
 def name_span(span: int | None, *, moments: bool = False) -> str:
@@ -96,14 +96,14 @@ def name_span(span: int | None, *, moments: bool = False) -> str:
 def find_holders(program: int, statuses: Mapping[str, ChannelStatus]) -> list[str]:
     """Return the channels that are not ahead of the program's watermark.
 
-    One that the others have gone on without holds nobody back, unless there is nobody else.
+    An idle channel does not hold back others, so idle channels are returned only if there are no others.
     """
     slow = [name for name, status in sorted(statuses.items()) if status.watermark <= program]
     return [name for name in slow if not statuses[name].idle] or slow
 
 
 def name_holders(program: int, statuses: Mapping[str, ChannelStatus]) -> str:
-    """Return the names of the channels that hold others back, a few of them; empty if none is ahead.
+    """Return the names of the first channels that hold back others; empty if no channel is ahead.
 
     >>> name_holders(4, {"a": ChannelStatus(4), "b": ChannelStatus(4), "c": ChannelStatus(5)})
     'a, b'
@@ -118,7 +118,7 @@ def name_holders(program: int, statuses: Mapping[str, ChannelStatus]) -> str:
 
 
 def measure_hold(statuses: Mapping[str, ChannelStatus], holders: list[str]) -> int | None:
-    """Return how far the next channel is ahead of those that hold it back; None if nobody can tell."""
+    """Return how far the next channel is ahead of those that hold it back; None if that is unknown."""
     held = [s.watermark for name, s in statuses.items() if name not in holders and not s.idle]
     least = min((statuses[name].watermark for name in holders), default=NEVER)
     ahead = min((watermark for watermark in held if watermark < FOREVER), default=None)
@@ -126,15 +126,15 @@ def measure_hold(statuses: Mapping[str, ChannelStatus], holders: list[str]) -> i
 
 
 def explain_hold(status: ChannelStatus, batch: int | None = None) -> str:
-    """Say why a channel is not further.
+    """Return why a channel's watermark is where it is.
 
     >>> explain_hold(ChannelStatus(4, 9, 7, "lateness 4", 4)), explain_hold(ChannelStatus(4, 5, heard=2), batch=7)
     ('lateness 4', 'silent since batch 2')
     """
     if status.watermark == NEVER and status.largest is None:
-        return "has brought nothing yet"
+        return "no events yet"
     if status.largest is None and status.watermark == status.joined:
-        return "has brought nothing since it joined"
+        return "no events since it joined"
     if status.idle:
         return "idle"
     if batch is not None and status.heard is not None and status.heard < batch:
@@ -146,12 +146,12 @@ def explain_hold(status: ChannelStatus, batch: int | None = None) -> str:
 
 
 def describe_joining(status: ChannelStatus) -> str:
-    """Return since when a channel takes part, if that is not from the beginning; else nothing.
+    """Return when a channel joined a running program; empty if it took part from the start.
 
     >>> describe_joining(ChannelStatus(9, joined=4, joined_in=7)), describe_joining(ChannelStatus(9, joined=NEVER))
-    ('joined at 4 in batch 7', 'joined with nothing promised')
+    ('joined at 4 in batch 7', 'joined before any watermark')
     """
     if status.joined is None:
         return ""
-    at = "with nothing promised" if status.joined == NEVER else f"at {name_time(status.joined)}"
+    at = "before any watermark" if status.joined == NEVER else f"at {name_time(status.joined)}"
     return f"joined {at}" + ("" if status.joined_in is None else f" in batch {status.joined_in}")

@@ -1,4 +1,4 @@
-"""Hints: what a user may have meant, told from what was rejected."""
+"""Hints: suggestions derived from rejected events."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Iterable, Mapping
 from anabranch.eventtime.channels import Rejected
 
 STRANGER = "unknown channel "
-"""How the reason begins for which an event of an undeclared channel is rejected."""
+"""The start of the reason for rejecting an event of an undeclared channel."""
 
 _MOST = 3
 
 
 def count_strangers(rejected: Iterable[Rejected]) -> dict[str, int]:
-    """Return how many events were rejected of each channel that was not declared."""
+    """Return the number of rejected events of each undeclared channel."""
     return dict(Counter(one.item.channel for one in rejected if one.reason.startswith(STRANGER)))
 
 
 def explain_strangers(counts: Mapping[str, int], declared: Iterable[str]) -> str | None:
-    """Return what to do about events of channels that were not declared, if there are any.
+    """Return a hint about events of undeclared channels, or None if there are none.
 
     >>> explain_strangers({"phone": 2}, ["phones"])
     "2 events rejected, of 1 undeclared channel: 'phone' (2). Declared: 'phones'. Add Channel('phone'), or correct the name"

@@ -1,9 +1,9 @@
-"""Idleness: channels that have fallen silent, and how far the others go on without them.
+"""Idleness: silent channels, and the watermark up to which the others continue without them.
 
-A clock decides who is idle, so it is no part of what a program means. Whoever has a clock decides,
-and *records* the decision: as a heartbeat on behalf of the silent channel, at a place in that channel's
-own sequence. From then on it is data like any other. The reference that is given the recorded
-heartbeats gives the same answer, and a batch that is repeated with its recorded time decides alike.
+Idleness depends on a clock, so it is not part of a program's meaning. The runtime with the clock decides,
+and *records* the decision: as a heartbeat of the silent channel, at a position in that channel's own
+sequence. From then on it is data like any other. The reference gives the same result from an input with
+the recorded heartbeats, and a batch that is repeated with its recorded time makes the same decision.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from anabranch.model.events import Heartbeat
 def add_silence(channel: Channel, silence_ms: int, elapsed_ms: int) -> int:
     """Return how long a channel has been silent after another batch without it.
 
-    What lies between two batches counts for half the timeout at the most. A query that was down for
-    an hour has not heard an hour of silence: it takes two batches without a channel, at the least.
+    The time between two batches counts for at most half the timeout. After an hour of downtime a channel
+    has not been silent for an hour: it becomes idle after two batches without it, at the earliest.
 
     >>> s = Channel("a", idle_after_s=60)
     >>> add_silence(s, 0, 5_000), add_silence(s, 5_000, 3_600_000), add_silence(s, 5_000, -8)
@@ -31,7 +31,7 @@ def add_silence(channel: Channel, silence_ms: int, elapsed_ms: int) -> int:
 
 
 def is_idle(channel: Channel, silence_ms: int) -> bool:
-    """Say whether a channel has been silent for so long that nobody waits for it."""
+    """Return whether a channel has been silent for longer than its timeout."""
     return channel.idle_after_s is not None and silence_ms >= _to_ms(channel.idle_after_s)
 
 
@@ -41,10 +41,10 @@ def waive(
     silences_ms: Mapping[str, int],
     reached: int | None,
 ) -> dict[str, int]:
-    """Return what is promised on behalf of idle channels: how far those have come that are not.
+    """Return the watermarks that idle channels get: the least watermark of the channels that are not idle.
 
-    It goes no further than `reached`, the largest time that anybody has brought: if the others have
-    ended, a channel that wakes up later must not find that all time is over.
+    It is at most `reached`, the largest time of all channels: if the others have ended, events that an
+    idle channel delivers later must not all be late.
     """
     idle = [name for name in channels if is_idle(channels[name], silences_ms.get(name, 0))]
     waited = [watermarks.get(name, NEVER) for name in channels if name not in idle]
@@ -55,7 +55,7 @@ def waive(
 
 
 def record(waived: Iterable[tuple[str, int, int | None]]) -> list[Heartbeat]:
-    """Return decisions (channel, promise, last sequence read) as heartbeats for the reference.
+    """Return decisions (channel, watermark, last sequence number) as heartbeats for the reference.
 
     >>> record([("a", 9, 4), ("b", 9, None)])[0]
     Heartbeat(time=9, channel='a', seq=4)

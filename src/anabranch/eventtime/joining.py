@@ -1,8 +1,8 @@
-"""Joining: channels that are declared when a program is under way, and where they begin.
+"""Joining: channels that are added to a running program, and their first watermark.
 
-A channel joins at the watermark that the program has reached: it has promised everything up to there. The
-promise is *recorded*, as a heartbeat on behalf of the channel before all that it brings. From then on it is
-data like any other, and the reference that is given the recorded heartbeats gives the same answer.
+A channel joins at the watermark that the program has reached. This watermark is *recorded*, as a heartbeat
+of the channel before all its items. From then on it is data like any other, and the reference gives the
+same result from an input with the recorded heartbeats.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from anabranch.eventtime.channels import NEVER
 
 
 class Taking(NamedTuple):
-    """The standings of the channels that take part in a batch, and the channels that are to join with the next."""
+    """The standings of the channels in a batch, and the channels that join in the next batch."""
 
     standings: dict[str, Standing]
     announced: tuple[str, ...]
@@ -27,12 +27,12 @@ def join_channels(
     announced: Collection[str],
     heard: Collection[str],
 ) -> Taking:
-    """Return the channels that take part in a batch, before anything of it is judged.
+    """Return the channels that take part in a batch, before its items are processed.
 
-    `added` are declared and were not before, `announced` those that an earlier batch has met so. A batch may
-    be the repetition of one that was planned, and published, before they were declared: it has nothing of
-    them, and must have the same results. So an added channel joins with the first batch that brings something
-    of it, and with the second batch in any case.
+    `added` are newly declared channels, `announced` those that were new in an earlier batch, and `heard` those
+    with items in this batch. A batch may be the repetition of one that was planned, and published, before they
+    were declared: it has no items of them, and must have the same results. So an added channel joins with the
+    first batch that has items of it, and with the second batch at the latest.
 
     >>> known = {"a": Standing(7), "b": Standing(4)}
     >>> join_channels(known, ["c", "d"], [], {"a", "c"}).announced

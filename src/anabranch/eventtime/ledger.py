@@ -8,7 +8,7 @@ from anabranch.errors import ConservationError
 
 
 class Ledger(NamedTuple):
-    """How many events came in, and what became of them."""
+    """The number of input events, and of those processed, late, rejected, shed and pending."""
 
     input: int = 0
     processed: int = 0
@@ -19,21 +19,21 @@ class Ledger(NamedTuple):
 
     @property
     def balanced(self) -> bool:
-        """Say whether every event is accounted for: the law of conservation."""
+        """Return whether the counts add up to the input: the law of conservation."""
         return self.input == (self.processed + self.late + self.rejected + self.shed + self.pending)
 
     def check(self, where: str) -> Ledger:
-        """Return the ledger, or stop: an event that vanished is a defect of the runtime."""
+        """Return the ledger; raise if it does not balance, which is a bug in the runtime."""
         if not self.balanced:
             raise ConservationError(
                 "events are not conserved",
                 where=where,
                 expected="input = processed + late + rejected + shed + pending",
                 got=str(self),
-                cure="this is a defect of Anabranch; keep the input and report it",
+                cure="this is a bug in Anabranch; keep the input and report it",
             )
         return self
 
     def __str__(self) -> str:
         counts = ", ".join(f"{count:,} {name}" for name, count in self._asdict().items() if count)
-        return counts or "nothing came in"
+        return counts or "no input"

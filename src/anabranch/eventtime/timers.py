@@ -1,9 +1,9 @@
-"""Timers: events that a state itself asks for.
+"""Timers: events that the state itself requests.
 
-`due` says of a state, or of an entry of it, when it wants to be woken. That is a function of the
-state alone, so nothing is kept beside the state, and whoever folds the same events wakes the same
-entries at the same times. An entry is woken once for each time that `due` names: at that time, after
-all events up to it, or at once if the time has passed.
+`due` returns the next time at which a state, or an entry of it, requests a timer event. It is a function
+of the state alone, so timers need no storage of their own, and every runtime that folds the same events
+fires the same timers at the same times. Each time that `due` returns fires once: at that time, after all
+events up to it, or immediately if the time has passed.
 """
 
 from __future__ import annotations
@@ -25,35 +25,35 @@ from anabranch.model.step import Outputs
 from anabranch.model.values.event_times import time_field, to_time, write_time
 
 TIMERS = "@timers"
-"""The channel that timers seem to come from."""
+"""The channel name of timer events."""
 
 MOST_WAKES = 1_000_000
-"""How often one entry may be woken after the last event of an input that has ended.
+"""The maximum number of timers of one entry after the last event of an input that has ended.
 
-Each window that slides by a second over a day is a wake, so this must not be small.
+Each window that slides by a second over a day is a timer, so this must not be small.
 """
 
 Values = tuple[Any, ...]
 Place = tuple[int, Values]
-"""The number of a timer, and the entry that it looks at."""
+"""The index of a timer, and the keys of its entry."""
 
 
 class TimerError(AnabranchError, ValueError):
-    """A program's `due` gave no time, or asks for more of them without end."""
+    """A program's `due` did not return a time, or returns ever more of them."""
 
     stops = True
 
 
 def is_timer(program: Program, item: Item) -> bool:
-    """Say whether an event is one that a state asked for: those are no input, and not counted."""
+    """Return whether an event is a timer. Timers are not input, and are not counted in the ledger."""
     return isinstance(item, Event) and type(item.data) not in program.inputs
 
 
 class Timetable:
-    """Put the wakes that states ask for in their places among events, while these are folded.
+    """Merge timers into a sequence of events while these are folded.
 
-    Iterate it for what comes next, and fold by its `step`. `set_before` are wakes that an earlier fold
-    was left with; what this one is left with, because it lies after `watermark`, is in `left`.
+    Iterate it for the next event or timer, and fold each with `step`. `set_before` are the timers that an
+    earlier fold left pending; those that this fold leaves pending, after `watermark`, are in `left`.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Timetable:
                 continue
             key, _, due, event = heapq.heappop(self._heap)
             if key == last or self._find_due(event) != due:
-                continue  # It has been woken, or has changed its mind.
+                continue  # It has fired, or the entry now requests another time.
             last = key
             if waiting is None and self._watermark == FOREVER:
                 self._count(event)
@@ -100,7 +100,7 @@ class Timetable:
             yield key, event
 
     def step(self, event: Event) -> Outputs:
-        """Fold an event into the state, and return the outputs; see who is to be woken now."""
+        """Fold an event into the state, set the timers that it causes, and return the outputs."""
         before = dict(self._find_dues(event))
         self.state, outputs = self._program.initial.step(self.state, event)
         for place, due in self._find_dues(event):
@@ -109,11 +109,11 @@ class Timetable:
         return outputs
 
     def set_aside(self, event: Event) -> None:
-        """Take an event on which a function raised."""
+        """Update the state for an event on which a function raised."""
         self.state = self._program.initial.set_aside(self.state, event)
 
     def find_set(self) -> Iterator[Event]:
-        """Yield what the entries of the state ask for beyond the watermark."""
+        """Yield the timers after the watermark that the entries of the state request."""
         for timer, path in self._timers:
             first = None if path else self._ask(timer, self._program.init)
             for values, entry in _list_entries(self.state, len(path)):
@@ -123,7 +123,7 @@ class Timetable:
 
     def _set(self, number: int, values: Values, due: int) -> None:
         timer, path = self._timers[number]
-        # What is asked for too late comes at once.
+        # A time that has passed fires immediately.
         event = _make_wake(timer.event_type, max(due, self._now), path, values)
         if event.time > self._watermark:
             self.left.append(event)
@@ -139,19 +139,19 @@ class Timetable:
         return self._program.initial.handlers[type(event.data)]
 
     def _find_dues(self, event: Event) -> Iterator[tuple[Place, int | None]]:
-        """Return what each entry that an event may change asks for."""
+        """Yield the requested time of each entry that an event may change."""
         handler = self._handler(event)
         for number, (timer, path) in enumerate(self._timers):
             named = list(takewhile(handler.enters.__contains__, path))
             if len(named) < len(path) and not self._reaches_entries(handler, named):
                 continue
             values = tuple(getattr(event.data, field) for field in named)
-            # If it stands above some entries, it may have changed any of them.
+            # A handler that sees several entries may have changed any of them.
             for below, entry in _list_entries(self._find(values), len(path) - len(named)):
                 yield (number, (*values, *below)), self._ask(timer, entry)
 
     def _reaches_entries(self, handler: Handler, named: list[str]) -> bool:
-        """Say whether a handler above entries may change them, and not just what they share."""
+        """Return whether a handler that sees several entries may change them, not only their shared part."""
         return handler.whole or not hasattr(_find_shape(self._program, named), "find_part")
 
     def _find_due(self, event: Event) -> int | None:
@@ -161,7 +161,7 @@ class Timetable:
         return None if entry is MISSING else self._ask(timer, entry)
 
     def _find(self, values: Values) -> Any:
-        """Return the entry that some values lead to, or MISSING."""
+        """Return the entry with these keys, or MISSING."""
         entry = self.state
         for value in values:
             if entry is not MISSING:
@@ -175,12 +175,12 @@ class Timetable:
         due = to_time(timer.due(entry))
         if due is not None and (type(due) is not int or not NEVER < due <= FOREVER):
             raise TimerError(
-                f"the due of {timer.event_type.__name__} gave no time",
+                f"the due of {timer.event_type.__name__} did not return a time",
                 where=timer.where,
                 expected="a datetime, an integer in the unit of your event times, or None",
                 got=repr(due),
             )
-        # Events lie before FOREVER, and timers are events: at the end comes the last time there is.
+        # Timers are events, and events are before FOREVER: the latest timer is one before it.
         return None if due is None else min(due, FOREVER - 1)
 
     def _show(self, timer: Handler, entry: Any) -> Any:
@@ -191,24 +191,24 @@ class Timetable:
         return shape.collapse(entry)
 
     def _count(self, event: Event) -> None:
-        """Stop what would never end: at the end of the input every timer comes."""
+        """Raise if timers would never end: at the end of the input all timers fire."""
         data, timer = event.data, self._handler(event)
         name = (timer.event_type, *(getattr(data, f) for f in _find_path(self._program, timer)))
         self._wakes[name] = self._wakes.get(name, 0) + 1
         if self._wakes[name] > MOST_WAKES:
             raise TimerError(
-                f"timer {timer.event_type.__name__} goes on without end",
+                f"timer {timer.event_type.__name__} never ends",
                 where=timer.where,
-                expected="due to be None when there is nothing to wait for",
-                got=f"{MOST_WAKES:,} wakes after the last event, the last one {data!r}",
-                cure="return None when the entry has nothing left to say",
+                expected="due to return None when there is nothing to wait for",
+                got=f"{MOST_WAKES:,} timers after the last event, the last one {data!r}",
+                cure="return None from due when the entry has no more outputs",
             )
 
 
 def find_wakes(
     program: Program, stable: Iterable[tuple[OrderKey, Event]], watermark: int
 ) -> list[tuple[OrderKey, Event]]:
-    """Return the wakes that the states of a sequential fold ask for, up to a watermark."""
+    """Return the timers that fire in a sequential fold, up to a watermark."""
     timetable = Timetable(program, program.init, stable, watermark)
     wakes: list[tuple[OrderKey, Event]] = []
     for key, event in timetable:
@@ -220,10 +220,10 @@ def find_wakes(
 
 
 def find_set(program: Program, state: Any, watermark: int) -> list[Event]:
-    """Return the wakes that a state is waiting for, after a fold up to a watermark.
+    """Return the pending timers of a state, after a fold up to a watermark.
 
-    Up to there every entry has been woken as often as it asked. A state that has no entries may name
-    a time from the start, and is woken for it only once it has named another.
+    All timers up to the watermark have fired. A state without entries may request a time in its initial
+    value; that timer fires only after the state has requested another time.
     """
     return list(Timetable(program, state, (), watermark).find_set())
 
@@ -236,7 +236,7 @@ def _make_wake(event_type: EventType, time: int, path: list[str], values: Values
 
 
 def _find_path(program: Program, timer: Handler) -> list[str]:
-    """Return the fields that lead to a timer's entry, from the outermost."""
+    """Return the key fields of a timer's entry, outermost first."""
     path: list[str] = []
     shape: Any = program.initial.shape
     while shape.by is not None and shape.by in timer.enters:
@@ -246,7 +246,7 @@ def _find_path(program: Program, timer: Handler) -> list[str]:
 
 
 def _find_shape(program: Program, path: list[str]) -> Any:
-    """Return the shape of what a timer looks at."""
+    """Return the shape of the entry that a timer sees."""
     shape: Any = program.initial.shape
     for _ in path:
         shape = shape.inner

@@ -1,7 +1,7 @@
-"""Tolerance: how many events may be rejected before a run stops, and what it says then.
+"""Tolerance: how many events may be rejected before a run stops, and the error that stops it.
 
-It is judged by the ledger, which counts everything since a query's first start. So whether it is
-exceeded in the end depends on the input alone; batches only decide after which of them it shows.
+The check uses the ledger, which counts all events since a query's first start. So whether the tolerance is
+exceeded in the end depends on the input alone; batches determine only when the run stops.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from anabranch.eventtime.ledger import Ledger
 from anabranch.model.failures import was_raised
 
 ENOUGH = 1000
-"""A share is taken of so many events at least, or the first bad one of a stream would stop it."""
+"""The minimum number of events that a share refers to, or the first rejected event would stop a stream."""
 
 MOST_REASONS = 3
 _EXAMPLE = 120
@@ -27,20 +27,20 @@ VALUES = (
     r"\"(?:[^\"\\]|\\.)*\"|(?<=: )'(?:[^'\\]|\\.)*'|"
     r"(?<=got )\S+|(?<![\w.])(?<!\.py:)-?\d[\d.,_]*"
 )
-"""What differs between reasons of one kind: texts and numbers, but not a line of a file. Java reads it too."""
+"""A pattern of the values in a reason: texts and numbers, except line numbers. Java uses it too."""
 
 _VALUES = re.compile(VALUES)
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How many events may be rejected: a count, or a share of all that came in."""
+    """The number of events that may be rejected: a count, or a share of all input events."""
 
     count: int | None = None
     share: Fraction | None = None
 
     def is_exceeded(self, ledger: Ledger, *, ended: bool = False) -> bool:
-        """Say whether more were rejected; of an input that has `ended` the share is exact.
+        """Return whether more events were rejected; for an input that has `ended` the share is exact.
 
         >>> Tolerance(count=2).is_exceeded(Ledger(5, 3, 0, 2))
         False
@@ -62,7 +62,7 @@ class Tolerance:
 
 
 class Sample(NamedTuple):
-    """A rejected event: why, what it was, and how many were rejected for a reason of its kind."""
+    """A rejected event: the reason, the raw input, and the number of events with the same kind of reason."""
 
     reason: str
     raw: str
@@ -71,7 +71,7 @@ class Sample(NamedTuple):
 
 
 def read_tolerance(value: float | str | Tolerance) -> Tolerance:
-    """Read a count, 100 or "100", or a share, 0.01 or "1%".
+    """Return the tolerance for a count, 100 or "100", or a share, 0.01 or "1%".
 
     >>> str(read_tolerance("1%")), str(read_tolerance(0.001)), str(read_tolerance(20))
     ('1%', '0.1%', '20')
@@ -98,10 +98,10 @@ def _refuse(value: object) -> Tolerance:
 def explain_excess(
     ledger: Ledger, tolerance: Tolerance, samples: Iterable[Sample], where: str, place: str
 ) -> RejectionError:
-    """Return the error that stops a run: how many, why, an example of each, and where they are."""
+    """Return the error that stops a run: the counts, the reasons with examples, and the place of the rejected rows."""
     cure = (
-        f"look at {place}; then mend the channel and start anew, or go on without these events: "
-        f"a most_rejected of more than {tolerance}"
+        f"look at {place}; then correct the input and start again, or continue without these events: "
+        f"set most_rejected to more than {tolerance}"
     )
     return RejectionError(
         f"too many events are rejected: {ledger.rejected:,} of {ledger.input:,}",
@@ -115,9 +115,9 @@ def explain_excess(
 def explain_raising(
     counts: Mapping[str, int], samples: Iterable[Sample], where: str, cure: str
 ) -> RejectionError:
-    """Return the error that ends a run in which the program's own functions raised on all events of a type.
+    """Return the error that ends a run in which the program's functions raised on all events of a type.
 
-    `counts` has these types, each with the number of its events on which a function raised.
+    `counts` has these event types, each with the number of events on which a function raised.
     """
     names = " and ".join(f"every {event_type}" for event_type in counts)
     many = " and ".join(f"{count:,} {event_type}" for event_type, count in counts.items())
@@ -125,14 +125,14 @@ def explain_raising(
     return RejectionError(
         f"{names} is rejected, because a function of the program raises: {many}",
         where=where,
-        expected="an update and an output that return on some event",
+        expected="update and output functions that return on at least one event",
         got="\n".join(describe_reasons(mine)) or None,
         cure=cure,
     )
 
 
 def find_raising(raised: Mapping[str, int], processed: Mapping[str, int]) -> dict[str, int]:
-    """Return the event types of which no event was processed because functions raised, with counts.
+    """Return the event types without processed events because functions raised, with counts.
 
     >>> find_raising({"Txn": 3, "Read": 1}, {"Read": 5})
     {'Txn': 3}
@@ -145,9 +145,9 @@ def find_raising(raised: Mapping[str, int], processed: Mapping[str, int]) -> dic
 
 
 def count_reasons(samples: Iterable[Sample]) -> list[Sample]:
-    """Return the first sample of each kind of reason with its count, the most frequent first.
+    """Return the first sample of each kind of reason with its count, most frequent first.
 
-    Reasons are of one kind if they differ in values only.
+    Reasons are of the same kind if they differ only in values.
 
     >>> found = count_reasons([Sample("no", "a"), Sample("got 1", "b"), Sample("got 2", "c")])
     >>> [(one.reason, one.times) for one in found]
@@ -163,7 +163,7 @@ def count_reasons(samples: Iterable[Sample]) -> list[Sample]:
 
 
 def abstract(reason: str) -> str:
-    """Return a reason without its values; the user's file and line stay.
+    """Return a reason without its values; the user's file and line are kept.
 
     >>> abstract("on Txn: KeyError: 'a-17' (app.py:12)")
     'on Txn: KeyError: … (app.py:12)'
@@ -172,7 +172,7 @@ def abstract(reason: str) -> str:
 
 
 def describe_reasons(samples: Iterable[Sample]) -> list[str]:
-    """Return the most frequent reasons, each with an example; values in them do not count.
+    """Return lines with the most frequent kinds of reasons, each with an example.
 
     >>> describe_reasons([Sample("got 1 of 2", "a"), Sample("got 3 of 4", "b"), Sample("no", "c")])
     ['2 times: got 1 of 2', '            for example a', '            once: no', '            for example c']

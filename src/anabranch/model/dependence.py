@@ -1,4 +1,4 @@
-"""Dependence: which events must keep their order. Symmetric by construction."""
+"""Dependence: the symmetric relation of events that must keep their order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Same = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Depends:
-    """The statement that an event type depends on others. Made by `depends`."""
+    """One declaration that an event type depends on others. Made by `depends`."""
 
     event_type: EventType
     others: tuple[EventType, ...]
@@ -26,17 +26,18 @@ class Depends:
 
 
 def depends(event_type: EventType, *others: EventType, same: str | Iterable[str] = ()) -> Depends:
-    """State that events of `type` depend on events of each of `others`, and these on them.
+    """Return the declaration that events of `event_type` and of each of `others` must keep their order.
 
-    With `same`, only on those with equal fields: `depends(View, Update, same="page")`.
+    With `same`, only events with equal values of these fields: `depends(View, Update, same="page")`.
+    The relation is symmetric: `depends(A, B)` and `depends(B, A)` are the same.
     """
     fields = (same,) if isinstance(same, str) else tuple(sorted(same))
     where = locate_caller()
     if not others:
         raise ProgramError(
-            "depends() names one event type and nothing that it depends on",
+            "depends() has one event type, and none that it depends on",
             where=where,
-            expected="depends(Report, Temp, Report): an event type, then what it depends on",
+            expected="depends(Report, Temp, Report): an event type, then the event types it depends on",
             got="one event type",
             cure="if the event type depends on itself, name it twice: depends(Report, Report)",
         )
@@ -65,11 +66,11 @@ class Dependence:
         self._table = table
 
     def restrictions(self, a: EventType, b: EventType) -> frozenset[Same]:
-        """Return under which equal fields two event types depend on each other; empty if never."""
+        """Return the sets of fields whose equality makes two event types dependent; empty if they never are."""
         return self._table.get((a, b), frozenset())
 
     def depend(self, a: Any, b: Any) -> bool:
-        """Say whether two events depend on each other, or two slices or event types may.
+        """Return whether two events depend on each other, or two slices or event types may depend.
 
         Each side is an event, an event's data, a `Slice`, or an event type.
         """
@@ -79,7 +80,7 @@ class Dependence:
         return any(all(self._may_agree(field, a, b) for field in same) for same in restrictions)
 
     def independent(self, a: Any, b: Any) -> bool:
-        """Say the opposite of `depend`."""
+        """Return whether two events, slices or event types never depend on each other."""
         return not self.depend(a, b)
 
     def neighbours(self, event_type: EventType) -> tuple[EventType, ...]:
@@ -91,7 +92,7 @@ class Dependence:
     ) -> tuple[frozenset[Any], ...]:
         """Return the connected components of the dependence graph on slices (default: the event types).
 
-        Nothing in one component depends on anything in another: they can run apart.
+        No event of one component depends on an event of another, so components can run in parallel.
         """
         left = list(self.event_types if parts is None else parts)
         found: list[frozenset[Any]] = []
@@ -143,7 +144,7 @@ def _event_type_of(part: Any) -> EventType:
 
 
 def _weaken(restrictions: frozenset[Same]) -> frozenset[Same]:
-    # A pair that depends when `a` is equal depends a fortiori when `a` and `b` are.
+    # Events that depend if `a` is equal also depend if `a` and `b` are: the longer condition is redundant.
     return frozenset(
         same for same in restrictions if not any(set(o) < set(same) for o in restrictions)
     )
@@ -154,7 +155,7 @@ def _check_pair(event_types: tuple[EventType, ...], statement: Depends, other: E
         if event_type not in event_types:
             raise ProgramError(
                 f"a dependence names {getattr(event_type, '__name__', event_type)!r}, which the program "
-                "does not know",
+                "does not handle",
                 where=statement.where,
                 expected=f"one of {', '.join(known.__name__ for known in event_types)}",
                 got=str(getattr(event_type, "__name__", event_type)),
@@ -172,8 +173,8 @@ def _check_pair(event_types: tuple[EventType, ...], statement: Depends, other: E
 
 
 def write_depends(a: EventType, b: EventType, *, same: Sequence[str] = ()) -> str:
-    """Return a statement of dependence as a user writes it."""
-    told = ""
+    """Return the source code of a `depends` statement."""
+    option = ""
     if same:
-        told = f", same={(same[0] if len(same) == 1 else tuple(same))!r}".replace("'", '"')
-    return f"depends({a.__name__}, {b.__name__}{told})"
+        option = f", same={(same[0] if len(same) == 1 else tuple(same))!r}".replace("'", '"')
+    return f"depends({a.__name__}, {b.__name__}{option})"

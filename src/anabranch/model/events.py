@@ -1,8 +1,8 @@
-"""Events: what a channel brings.
+"""Events, heartbeats and malformed rows: the items of a channel.
 
 An event type is the user's own `NamedTuple` or frozen dataclass with a field `time`, an `int` or a
-`datetime`, or another field marked as the time (`EventTime`); the class is the event's *event type*. Which channel brought an event, and as which in its sequence, stands beside the
-fields, in `Event`, because no update may look at it.
+`datetime`, or another field marked as the time (`EventTime`). The channel of an event and its sequence
+number are not fields but attributes of `Event`, because updates must not depend on them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from anabranch.errors import Location, ProgramError
 from anabranch.model.values.event_times import list_time_fields, time_field, time_of
 
 EventType = type
-"""An event type. The class itself is the event type."""
+"""The class of an event."""
 
 FOREVER = (1 << 63) - 1
 """The watermark of a channel that has ended."""
@@ -30,10 +30,10 @@ CHANNEL = "@channel"
 
 
 class Event(NamedTuple):
-    """One event of one channel: the user's fields, and where they came from.
+    """One event of one channel: the user's fields, the channel, and the sequence number.
 
-    `seq` is the event's place in its channel's own sequence (a row number, an offset). A channel
-    without one leaves it None; ties are then broken by content, never by arrival.
+    `seq` is the event's position in its channel (a row number, an offset). It is None in a channel
+    without sequence numbers; ties are then broken by content, never by arrival.
     """
 
     data: Any
@@ -52,7 +52,7 @@ class Event(NamedTuple):
 
 
 class Heartbeat(NamedTuple):
-    """A channel's word that it brings nothing more at or before `time`."""
+    """A watermark in the data: the channel has no more events at or before `time`."""
 
     time: int
     channel: str = "input"
@@ -60,7 +60,7 @@ class Heartbeat(NamedTuple):
 
 
 class Malformed(NamedTuple):
-    """Input that is no event: kept as it came, with the reason."""
+    """Input that could not be read as an event: the raw input, and the reason."""
 
     raw: Any
     reason: str
@@ -69,7 +69,7 @@ class Malformed(NamedTuple):
 
 
 Item = Event | Heartbeat | Malformed
-"""Anything a channel may bring."""
+"""An item of a channel."""
 
 
 def spread(event: Event) -> int:
@@ -81,7 +81,7 @@ def spread(event: Event) -> int:
 
 
 def content_of(event: Event) -> str:
-    """Return the text of an event's fields: the last resort when two events tie."""
+    """Return the text of an event's fields, which breaks ties between events without sequence numbers."""
     return repr(event.data)
 
 
@@ -104,7 +104,7 @@ def field_types(event_type: EventType) -> dict[str, Any]:
 
 
 def check_event_type(event_type: object, where: Location | None) -> None:
-    """Refuse anything that can't be an event type."""
+    """Raise if a value can't be an event type."""
     if not isinstance(event_type, type):
         raise ProgramError(
             f"{event_type!r} is not an event type",
@@ -117,7 +117,7 @@ def check_event_type(event_type: object, where: Location | None) -> None:
     dataclass = dataclasses.is_dataclass(event_type)
     if not named and not (dataclass and event_type.__dataclass_params__.frozen):  # type: ignore[attr-defined]
         raise ProgramError(
-            f"event type {event_type.__name__} can be changed after it was made",
+            f"event type {event_type.__name__} is mutable",
             where=where,
             expected="a NamedTuple or a frozen dataclass",
             got="a dataclass that is not frozen" if dataclass else "an ordinary class",
@@ -130,7 +130,7 @@ def _check_time(event_type: EventType, where: Location | None) -> None:
     marked = list_time_fields(event_type)
     if len(marked) > 1:
         raise ProgramError(
-            f"event type {event_type.__name__} has several times",
+            f"event type {event_type.__name__} has several time fields",
             where=where,
             expected="one field marked as EventTime",
             got=", ".join(marked),
@@ -139,11 +139,11 @@ def _check_time(event_type: EventType, where: Location | None) -> None:
     name = time_field(event_type)
     if name not in field_names(event_type):
         raise ProgramError(
-            f"event type {event_type.__name__} has no time",
+            f"event type {event_type.__name__} has no time field",
             where=where,
             expected="a field `time: datetime` or `time: int`",
             got=f"fields {', '.join(field_names(event_type)) or '(none)'}",
-            cure="add `time: datetime`, or `time: int` for any integer you count in; "
+            cure="add `time: datetime`, or `time: int` in any unit; "
             "or mark another field as the time, `at: EventTime[datetime]`",
         )
     annotated = field_types(event_type)[name]
@@ -153,5 +153,5 @@ def _check_time(event_type: EventType, where: Location | None) -> None:
             where=where,
             expected=f"`{name}: datetime` or `{name}: int`",
             got=f"`{name}: {getattr(annotated, '__name__', annotated)}`",
-            cure="timestamps are datetimes; anything else is counted in whole units",
+            cure="use a datetime for timestamps, and an integer for any other unit",
         )

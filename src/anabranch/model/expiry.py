@@ -1,4 +1,4 @@
-"""Expiry: the timers by which entries go that live for a time only."""
+"""Expiry: the timers that remove entries with a `ttl`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from anabranch.model.handlers import Handler
 
 
 def find_expiry(shape: Any, handlers: Iterable[Handler]) -> Handler | None:
-    """Return the timer that a state with a `ttl` sets by itself, or None if it has none.
+    """Return the handler of the timer that a state with a `ttl` sets, or None if it has no `ttl`.
 
-    The innermost entries are those that expire, so the timer names all fields that lead to one.
+    The innermost entries expire, so the timer has the key fields of all levels.
     """
     fields: list[str] = []
     while shape.by is not None:
@@ -29,10 +29,10 @@ def find_expiry(shape: Any, handlers: Iterable[Handler]) -> Handler | None:
 
 @cache
 def make_expiry(fields: tuple[tuple[str, Any], ...]) -> Any:
-    """Return the one type, in this process, of timers of entries by these fields."""
+    """Return the event type of timers for entries with these key fields; one per process."""
     words = [word.capitalize() for field, _ in fields for word in field.split("_")]
     name, names = f"{''.join(words)}Expiry", ("time", *(field for field, _ in fields))
-    # The name and the fields are data here.
+    # Name and fields are computed, so there is no class to annotate.
     timer: Any = namedtuple(name, names)  # type: ignore[misc]  # noqa: PYI024
     timer.__annotations__ = {"time": int, **dict(fields)}
     return timer

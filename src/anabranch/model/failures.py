@@ -1,13 +1,13 @@
-"""Failures: call a user's function, and turn whatever it raises into a reason.
+"""Failures: call a user's function, and turn what it raises into the reason of a rejected event.
 
-Every place that calls a function of a user's and goes on when it raises does so by `attempt`, so that
-one rule holds on every runtime (`docs/decisions/failures.md`):
+Code that calls a user's function and continues when it raises uses `attempt`, so that one rule holds on
+every runtime (`docs/decisions/failures.md`):
 
 * An exception is an outcome: the event is rejected, with the reason. So is `SystemExit`, and every other
-  exception that is not an `Exception`: `sys.exit()` in an update must not end a run as if all were well.
+  exception that is not an `Exception`: `sys.exit()` in an update must not end a run as if it had succeeded.
 * `RecursionError` and `MemoryError` are outcomes too: `1 << event.n` raises the latter on a large number,
   and one such event must not stop a stream.
-* `KeyboardInterrupt`, `GeneratorExit` and errors of Anabranch that are to stop the run go on as they are.
+* `KeyboardInterrupt`, `GeneratorExit` and errors of Anabranch that stop the run are raised unchanged.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 MOST_CHARACTERS = 500
-"""How much of an exception's message goes into a reason."""
+"""The number of characters of an exception's message that a reason contains."""
 
 
 RAISED = "on "
-"""How the reason of an event begins on which a function of the program raised; its event type follows."""
+"""The start of the reason of an event on which a function of the program raised; the event type follows."""
 
 _WHERE = "_anabranch_where"
 
 
 class Passing(BaseException):
-    """Something that passes through a user's function and is none of its outcomes."""
+    """An exception that passes through a user's function and is not an outcome of it."""
 
 
 _PASSING = (KeyboardInterrupt, GeneratorExit, Passing)
 
 
 class Failed(NamedTuple):
-    """What a user's function raised: the exception, and in words, with the user's file and line."""
+    """An exception that a user's function raised, and its description with the user's file and line."""
 
     error: BaseException
     reason: str
@@ -56,7 +56,7 @@ class Failed(NamedTuple):
 
     @property
     def message(self) -> str:
-        """Return the message of the exception, of a bounded length."""
+        """Return the message of the exception, cut to a maximum length."""
         return read_message(self.error)
 
     def describe(self, event: Event) -> str:
@@ -65,7 +65,7 @@ class Failed(NamedTuple):
 
 
 def attempt(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | Failed:
-    """Call a function; return its result, or what it raised.
+    """Call a function; return its result, or a `Failed` with the exception that it raised.
 
     >>> attempt(int, "7"), attempt(int, "x").kind
     (7, 'ValueError')
@@ -78,22 +78,22 @@ def attempt(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | 
         if isinstance(error, AnabranchError) and getattr(error, "stops", False):
             raise
         failed = Failed(error, explain(error), _find_place(error))
-        # The frames would keep the states of a batch alive for as long as the reason.
+        # The frames of the traceback would keep the states of a batch in memory.
         error.__traceback__ = None
         return failed
 
 
 def explain(error: BaseException) -> str:
-    """Return an exception in words: its type, its message, and the user's file and line."""
+    """Return the description of an exception: its type, its message, and the user's file and line."""
     where = _find_place(error)
     place = "" if where is None else f" ({where})"
     return f"{type(error).__name__}: {read_message(error)}{place}"
 
 
 def note_place(error: BaseException, where: Location | None) -> None:
-    """Note with an exception where the user declared the function that raised it.
+    """Set on an exception the location where the user declared the function that raised it.
 
-    It is what a reason names if no line of the user's own was running, as in `on(Txn, update=max)`.
+    A reason names this location if no line of the user's own code was running, as in `on(Txn, update=max)`.
     """
     if where is not None and not hasattr(error, _WHERE):
         setattr(error, _WHERE, f"{Path(where.file).name}:{where.line}")
@@ -113,13 +113,13 @@ def was_raised(reason: str, event_type: str | None) -> bool:
 
 
 def _read_place(error: BaseException) -> str | None:
-    """Return the place that an error of ours names itself: it is raised for a function that has returned."""
+    """Return the location in an error of Anabranch, which is raised after the user's function has returned."""
     where = error.where if isinstance(error, AnabranchError) else None
     return f"{Path(where.file).name}:{where.line}" if isinstance(where, Location) else None
 
 
 def read_message(error: BaseException) -> str:
-    """Return the message of an exception, of a bounded length; its `__str__` may raise as well.
+    """Return the message of an exception, cut to a maximum length; its `__str__` may raise as well.
 
     >>> class Silent(Exception):
     ...     def __str__(self):
@@ -138,7 +138,7 @@ def read_message(error: BaseException) -> str:
 
 
 def locate(trace: TracebackType | None) -> str | None:
-    """Return the innermost place of a traceback that is the user's: `file.py:line`.
+    """Return the innermost location of a traceback in the user's code: `file.py:line`.
 
     The folder is left out, so that a reason is the same on every machine.
     """

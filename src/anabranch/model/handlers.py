@@ -1,4 +1,4 @@
-"""Handlers: what a program does on each event type."""
+"""Handlers: the functions that a program calls on the events of each event type."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ Due = Callable[[Any], "int | None"]
 
 @dataclass(frozen=True)
 class Handler:
-    """What happens on events of one event type. Made by `on`.
+    """The functions for events of one event type. Made by `on`.
 
-    `enters` names the fields and lanes by which the handler sees one entry only of its state. With
-    `due`, the event type is a timer: no channel brings its events, the state itself asks for them. One that
-    `expires` entries is given them with their times. `check` refuses outputs of another type than the program's.
+    `enters` names the fields and lanes by which the handler sees only one entry of its state. With
+    `due`, the event type is a timer: its events come from the state itself, not from a channel. A handler
+    that `expires` entries receives them with their times. `check` raises on outputs of a type that the
+    program does not declare.
     """
 
     event_type: EventType
@@ -46,15 +47,16 @@ def on(
     whole: bool = False,
     due: Due | None = None,
 ) -> Handler:
-    """Say what an event of `type` does: `update(state, event) -> state`, `output(state, event)`.
+    """Return the handler of an event type: `update(state, event) -> state`, `output(state, event)`.
 
-    The output sees the state *before* the update. It returns a list of outputs, or one output, or
-    None for nothing. Without an update the state stays as it is. With `whole=True` the handler
-    sees the whole state even where the state has one entry per key.
+    `output` sees the state *before* the update. It returns a list of outputs, or one output, or None for
+    no output. Without `update` the state stays the same. With `whole=True` the handler sees the whole
+    state even where the state has one entry per key.
 
-    With `due` the type is a timer, and no channel brings its events. `due(state)` says when the state
-    (or the entry, if the type has its field) wants to be woken next, or None. At that time, after all
-    events up to it, it is given an event of the type; it is woken once for each time that it asks for.
+    With `due` the event type is a timer, whose events come from the state and not from a channel.
+    `due(state)` returns the next time at which the state (or the entry, if the event type has its key
+    field) requests a timer event, or None. At that time, after all events up to it, the handler receives
+    one event of the type. Each requested time fires once.
     """
     where = locate_caller()
     check_event_type(event_type, where)
@@ -67,11 +69,11 @@ def on(
 
 
 def reads_state(function: Callable[..., Any] | None) -> bool:
-    """Say whether a handler's function looks at the state; yes, if there is no telling."""
+    """Return whether a handler's function reads its state argument; True if that can't be determined."""
     code = getattr(function, "__code__", None)
     if code is None or not code.co_varnames:
         return True
-    # A method's first argument is the object it belongs to; the state comes after it.
+    # A method's first argument is the object it is bound to; the state is the next one.
     place = 1 if getattr(function, "__self__", None) is not None else 0
     first = code.co_varnames[min(place, len(code.co_varnames) - 1)]
     if first in code.co_cellvars:
@@ -87,7 +89,7 @@ def reads_state(function: Callable[..., Any] | None) -> bool:
 def check_arity(
     role: str, function: object, arguments: tuple[str, ...], where: Location | None
 ) -> None:
-    """Refuse what can't be called with these positional arguments, without calling it."""
+    """Raise if a value can't be called with these positional arguments; it is not called."""
     shape = f"a function of ({', '.join(arguments)})"
     if not callable(function):
         raise ProgramError(
@@ -100,12 +102,12 @@ def check_arity(
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        return  # A builtin such as max tells nothing of its arguments; the checker will.
+        return  # A builtin such as max has no readable signature; the law checker calls it.
     try:
         signature.bind(*arguments)
     except TypeError:
         raise ProgramError(
-            f"{role} takes other arguments than it will be given",
+            f"{role} has the wrong arguments",
             where=locate_function(function) or where,
             expected=shape,
             got=f"a function of {signature}",

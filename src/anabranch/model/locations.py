@@ -1,4 +1,4 @@
-"""Where in the user's channel a part of a program was written."""
+"""Locations: the file and line of the user's code that declares a part of a program."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _EXAMPLES = os.path.join(_PACKAGE, "_examples")
 
 
 def locate_caller() -> Location | None:
-    """Return the innermost place outside this package on the current stack."""
+    """Return the innermost location on the current stack that is outside this package."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
@@ -29,7 +29,7 @@ def locate_caller() -> Location | None:
 
 
 def locate_function(function: Callable[..., Any]) -> Location | None:
-    """Return where a function was written, if Python knows."""
+    """Return the location of a function's definition, or None if it has no code object."""
     code = getattr(function, "__code__", None)
     if code is None:
         return None
@@ -37,6 +37,6 @@ def locate_function(function: Callable[..., Any]) -> Location | None:
 
 
 def _shorten(file: str) -> str:
-    # A path below the working directory reads better, and stays the same on another machine.
+    # A path relative to the working directory is shorter, and the same on another machine.
     relative = os.path.relpath(file) if os.path.isabs(file) else file
     return file if relative.startswith("..") else relative

@@ -1,4 +1,4 @@
-"""Markers, ranks and lanes: what a dependence relation says about each event type's part in it."""
+"""Markers, ranks and lanes, derived from a dependence relation."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from anabranch.model.events import LANE, EventType, field_names
 
 
 def is_marker(dependence: Dependence, event_type: EventType) -> bool:
-    """Say whether an event type synchronises others: it orders events that are free among themselves.
+    """Return whether an event type synchronises others: it orders events that are independent of each other.
 
-    It depends on itself, and on another event type more strictly than that event type depends on itself. A
-    taxi's positions depend on each other per taxi; the hour depends on all of them, so the hour
-    is the marker.
+    A marker depends on itself, and on another event type more strictly than that event type depends on
+    itself. For example, a taxi's positions depend on each other per taxi, and the hour depends on all of
+    them, so the hour is the marker.
     """
     if not dependence.restrictions(event_type, event_type):
         return False
@@ -52,15 +52,15 @@ def rank_types(
     where: Location | None,
     timers: tuple[EventType, ...] = (),
 ) -> tuple[EventType, ...]:
-    """Return the event types as they come at equal times: those given, then markers, the rest, and timers.
+    """Return the event types in their order at equal times: those given, then markers, the rest, and timers.
 
-    Among markers, the one that more event types depend on comes first, and of two that are alike in that
-    the one written first: a symmetric relation can't tell the month from the day.
+    Among markers, those that more event types depend on are first; of two with as many, the one that was
+    declared first. A symmetric relation does not distinguish the month from the day.
     """
     for event_type in given:
         if event_type not in dependence.event_types:
             raise ProgramError(
-                f"rank names {getattr(event_type, '__name__', event_type)!r}, which the program does not know",
+                f"rank names {getattr(event_type, '__name__', event_type)!r}, which the program does not handle",
                 where=where,
                 expected=f"some of {', '.join(known.__name__ for known in dependence.event_types)}",
                 got=str(getattr(event_type, "__name__", event_type)),
@@ -94,7 +94,7 @@ def laned_types(dependence: Dependence) -> tuple[EventType, ...]:
 def timer_statements(
     timers: Iterable[Any], shape: Any, event_types: Iterable[EventType]
 ) -> list[Depends]:
-    """Return what timers add to the dependence: each is ordered with all that meets its entry."""
+    """Return the dependences that timers add: each is ordered with all events that see its entry."""
     keys: list[str] = []
     while shape.by is not None:
         keys.append(shape.by)
@@ -111,7 +111,7 @@ def timer_statements(
 
 
 def control_statements(shape: Any, handlers: Iterable[Any]) -> list[Depends]:
-    """Return what control events add to the dependence: all that sees the common part needs its order."""
+    """Return the dependences that control events add: handlers that see the shared part need its order."""
     keys: list[str] = []
     while shape.by is not None and not hasattr(shape, "find_part"):
         keys.append(shape.by)
@@ -134,7 +134,7 @@ def control_statements(shape: Any, handlers: Iterable[Any]) -> list[Depends]:
 
 
 def lane_statements(declared: Iterable[Any], laned: tuple[EventType, ...]) -> list[Depends]:
-    """Return what lanes add to the dependence: events of one lane keep their order.
+    """Return the dependences that lanes add: events of one lane keep their order.
 
     Where states are kept per key, lanes are per key too, and other keys stay independent.
     """

@@ -1,4 +1,4 @@
-"""The one total order on all events: `(time, rank of event type, channel, sequence)`."""
+"""The total order of all events: `(time, rank of event type, channel, sequence)`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from anabranch.model.events import Event, EventType, content_of
 from anabranch.model.values.event_times import time_of
 
 OrderKey = tuple[Any, ...]
-"""What events are sorted by. Keys of one program compare with each other, and with bounds."""
+"""The sort key of an event. Keys of one program compare with each other, and with bounds."""
 
 _AFTER_EVERY_RANK = 1 << 30
 
 
 def order_key(event: Event, ranks: Mapping[EventType, int]) -> OrderKey:
-    """Return the place of an event in the total order."""
+    """Return the key of an event in the total order."""
     data, channel, seq = event
     if seq is None:
         return (time_of(data), ranks[type(data)], channel, -1, content_of(event))
@@ -30,10 +30,10 @@ def bound_after(time: int) -> OrderKey:
 def sort_events(
     ranks: Mapping[EventType, int], events: Iterable[Event]
 ) -> list[tuple[OrderKey, Event]]:
-    """Return events in the total order, each with a key of its own.
+    """Return events in the total order, each with a unique key.
 
-    Only events without a sequence can tie, and only if their content is equal: they are
-    interchangeable, and are counted so that each still has its own key.
+    Only events without a sequence number can tie, and only if their content is equal. They are
+    interchangeable, and are numbered so that each still has a unique key.
     """
     keyed = sorted(((order_key(event, ranks), event) for event in events), key=_first)
     for place in range(1, len(keyed)):

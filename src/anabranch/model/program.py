@@ -1,4 +1,4 @@
-"""Programs: a sequential fold over events, plus the promise that lets it be cut apart.
+"""Programs: a sequential fold over events, with the dependence that allows it to run in parallel.
 
 A `Program` is frozen data. Building one runs none of the user's functions and checks everything
 that can be checked without running them; `anabranch.laws` checks the rest.
@@ -36,11 +36,11 @@ class StateType:
     where: Location | None = field(default=None, compare=False)
 
     def handles(self, event_types: Iterable[EventType]) -> bool:
-        """Say whether every one of these event types may be handled by this state type."""
+        """Return whether this state type handles all of these event types."""
         return all(event_type in self.handlers for event_type in event_types)
 
     def list_shared_keys(self, *event_types: EventType) -> tuple[str, ...]:
-        """Return the fields by which events of all these event types have entries of their own."""
+        """Return the fields by which events of all these event types enter one entry of the state."""
         found: list[str] = []
         shape: Any = self.shape
         while shape is not None and shape.by is not None and shape.by not in (LANE, CHANNEL):
@@ -55,28 +55,28 @@ class StateType:
         return step(self.shape, self.handlers[type(event.data)], state, event)
 
     def begin_delta(self) -> AnyState:
-        """Return what a delta is folded from."""
+        """Return the state that a delta starts from."""
         return begin_delta(self.shape)
 
     def step_delta(self, delta: AnyState, event: Any) -> tuple[AnyState, Outputs]:
-        """Return what was folded from zero after one more event (or its data), and the outputs."""
+        """Return the delta after one more event (or its data), and the outputs."""
         event = event if isinstance(event, Event) else Event(event)
         return step(self.shape, self.handlers[type(event.data)], delta, event, delta=True)
 
     def add_delta(self, state: AnyState, delta: AnyState) -> AnyState:
-        """Return a state joined with what was folded beside it from zero."""
+        """Return a state joined with a delta that was folded from zero."""
         return add_delta(self.shape, state, delta)
 
     def set_aside(self, state: AnyState, event: Event) -> AnyState:
-        """Return the state after an event on which a function raised."""
+        """Return the state after an event on which a user's function raised."""
         return set_aside(self.shape, self.handlers[type(event.data)], state, event)
 
 
 @dataclass(frozen=True)
 class ForkJoin:
-    """A way to cut a state of one type into two, and to put them together again.
+    """A function that forks a state of one type into two states, and the one that joins them.
 
-    `fork(state, left, right)` is told, as `Slices`, which events will go left and which right.
+    `fork(state, left, right)` receives, as `Slices`, the events that each side will process.
     """
 
     parent: str
@@ -95,7 +95,7 @@ class ForkJoin:
 
 
 class State:
-    """Declare a state type of a program that has several: `State("temps", on(...), init=...)`."""
+    """A state type of a program that has several: `State("temps", on(...), init=...)`."""
 
     __slots__ = ("handlers", "name", "shape", "where")
 
@@ -118,13 +118,16 @@ class State:
 
 @dataclass(frozen=True, init=False)
 class Program:
-    """A stream program. See `docs/language.md`; the parts are `on`, `depends`, `State`, `ForkJoin`.
+    """A stream program: handlers (`on`), dependences (`depends`) and a state. See `docs/language.md`.
 
-    Give the state as `init` (with `fork`, `join`, `zero`, `same` as far as there are), or ready-made
-    as `state=`. `lanes` fixes the number of logical lanes where float arithmetic needs it. `rank`
-    orders event types at equal times; by default markers come first. `outputs` is the type of the outputs, or a tuple of
-    several; without it, types are read from the annotations of output functions. `changes` say how state of an older program
-    becomes state of this one: `Rename`, `Drop` and others of `anabranch.state`.
+    The state is given either as `init` (with optional `fork`, `join`, `zero` and `same`), or as a
+    ready-made state, `state=`, or as several `State` parts with `ForkJoin` parts between them.
+
+    `rank` orders event types at equal times; by default markers are first. `outputs` is the type of the
+    outputs, or a tuple of types; without it, types are read from the annotations of output functions.
+    `lanes` fixes the number of partial sums, so that float arithmetic gives the same result on any number
+    of shards. `changes` describes how the state of an older version of the program becomes the state of
+    this one: `Rename`, `Drop` and the other changes of `anabranch.state`.
     """
 
     name: str
@@ -139,7 +142,7 @@ class Program:
     ranks: Mapping[EventType, int] = field(repr=False, compare=False)
     output_types: OutputTypes = field(repr=False, compare=False)
 
-    def __init__(  # noqa: PLR0913 - these are the words of the language
+    def __init__(  # noqa: PLR0913 - these are the options of the language
         self,
         *parts: Handler | Depends | State | ForkJoin,
         init: AnyState = MISSING,
@@ -184,8 +187,8 @@ class Program:
             dependence = Dependence(
                 event_types, [*statements, *markers.lane_statements(declared, laned)], lanes
             )
-        emitted = [h.output for d in declared for h in d.handlers if h.output is not None]
-        output_types = find_output_types(outputs, emitted, where)
+        functions = [h.output for d in declared for h in d.handlers if h.output is not None]
+        output_types = find_output_types(outputs, functions, where)
         types = tuple(_build_type(d, lanes, laned, output_types) for d in declared)
         all_forks = (*forks, *_own_forks(types, forks))
         refusals.check_forks(types, all_forks)
@@ -217,28 +220,28 @@ class Program:
         return program
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Annotations are read once: a process that has only the function may not know their names.
+        # Annotations are read once: in another process their names may not be resolvable.
         options = {**self._options, "outputs": self.output_types}
         return _rebuild, (self._parts, options, self.where)
 
     @property
     def event_types(self) -> tuple[EventType, ...]:
-        """Return every event type, in the order in which the program was written."""
+        """Return all event types, in the order of the handlers."""
         return self.dependence.event_types
 
     @property
     def changes(self) -> tuple[Any, ...]:
-        """Return what was changed since older programs, whose state this one can take over."""
+        """Return the changes since older versions, whose state this program can migrate."""
         return tuple(self._options["changes"])
 
     @property
     def timers(self) -> tuple[Handler, ...]:
-        """Return the handlers of events that the state itself asks for."""
+        """Return the handlers of timers, whose events the state itself requests."""
         return tuple(h for h in self.initial.handlers.values() if h.due is not None)
 
     @property
     def inputs(self) -> tuple[EventType, ...]:
-        """Return the event types that channels may bring: all but timers."""
+        """Return the event types that channels deliver: all except timers."""
         handlers = self.initial.handlers
         return tuple(
             event_type for event_type in self.event_types if handlers[event_type].due is None
@@ -246,12 +249,12 @@ class Program:
 
     @property
     def timestamped(self) -> bool:
-        """Return whether the times of its events are datetimes, and so microseconds UTC inside."""
+        """Return whether event times are datetimes, which are microseconds UTC internally."""
         return any(is_timestamped(event_type) for event_type in self.inputs)
 
     @property
     def initial(self) -> StateType:
-        """Return the state type that a run starts with; it handles every event type."""
+        """Return the state type that a run starts with, which handles every event type."""
         return self.state_types[0]
 
     @property
@@ -261,7 +264,7 @@ class Program:
 
     @property
     def markers(self) -> tuple[EventType, ...]:
-        """Return the event types that synchronise others, in their order at equal times."""
+        """Return the event types that synchronise others, ordered by rank."""
         return tuple(
             event_type for event_type in self.rank if markers.is_marker(self.dependence, event_type)
         )
@@ -289,11 +292,11 @@ class Program:
         return None
 
     def order(self, event: Event) -> OrderKey:
-        """Return an event's place in the total order."""
+        """Return an event's key in the total order."""
         return order_key(event, self.ranks)
 
     def step(self, state: AnyState, event: Any) -> tuple[AnyState, Outputs]:
-        """Return the initial type's state after an event (or its data), and the outputs."""
+        """Return the state after an event (or its data), and the outputs."""
         return self.initial.step(state, event if isinstance(event, Event) else Event(event))
 
     def update(self, state: AnyState, event: Any) -> AnyState:
@@ -301,7 +304,7 @@ class Program:
         return self.step(state, event)[0]
 
     def output(self, state: AnyState, event: Any) -> Outputs:
-        """Return what an event says of a state."""
+        """Return the outputs of an event, computed on the state before it."""
         return self.step(state, event)[1]
 
     def fork(
@@ -311,11 +314,11 @@ class Program:
         right: Iterable[Slice | EventType],
         kind: str = "",
     ) -> tuple[AnyState, AnyState]:
-        """Fork a state by the program's (first) fork of its type."""
+        """Return the two states that the first fork of this state type makes of a state."""
         return self._first_fork(kind).fork(state, Slices(left), Slices(right))
 
     def join(self, left: AnyState, right: AnyState, kind: str = "") -> AnyState:
-        """Join two states by the program's (first) join of that type."""
+        """Return two states joined by the first join of this state type."""
         return self._first_fork(kind).join(left, right)
 
     def _first_fork(self, kind: str) -> ForkJoin:
@@ -337,7 +340,7 @@ def read_shape(
     same: Callable[[AnyState, AnyState], bool] | None,
     where: Location | None,
 ) -> Shape:
-    """Make a shape of what a user gave, or refuse it."""
+    """Return the shape that a user's arguments describe; raise if they contradict each other."""
     if shape is None:
         refusals.check_fork_and_join(fork, join, where)
         return WrittenShape(init, zero, fork, join, same)
@@ -348,7 +351,7 @@ def read_shape(
 
 
 def _add_expiry(declared: State) -> State:
-    """Return a state type with the timer that its entries set by themselves, if they expire."""
+    """Return a state type with the timer that its `ttl` sets, if it has one."""
     handlers = [handler for handler in declared.handlers if isinstance(handler, Handler)]
     expiry = find_expiry(declared.shape, handlers)
     if expiry is None:
@@ -387,7 +390,7 @@ def _mark_entries(handler: Handler, shape: Shape, laned: tuple[EventType, ...]) 
     inner: Any = shape
     while inner is not None and inner.by is not None:
         if hasattr(inner, "find_part"):
-            # Where keys share a part of the state, events without the key are about that part.
+            # Where keys share a part of the state, events without the key see that part.
             inner = inner.find_part(handler.event_type)
             continue
         by = inner.by
@@ -399,7 +402,7 @@ def _mark_entries(handler: Handler, shape: Shape, laned: tuple[EventType, ...]) 
 
 
 def _own_forks(types: tuple[StateType, ...], given: list[ForkJoin]) -> list[ForkJoin]:
-    """Return the forks that state types bring themselves, into two of the same type."""
+    """Return the forks that are part of the state types' shapes, into two of the same type."""
     taken = {(fork.parent, fork.left, fork.right) for fork in given}
     return [
         ForkJoin(t.name, t.name, t.name, t.shape.fork, t.shape.join, t.where)

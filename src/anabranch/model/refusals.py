@@ -1,4 +1,4 @@
-"""Refusals: what a program may not be, each with the place, what was expected, and the cure."""
+"""Checks of a program when it is built. Each raises `ProgramError` with the place and the cure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from anabranch.model.values.event_times import is_timestamped, time_field
 
 
 def check_parts(parts: Sequence[Any], kinds: tuple[type, ...], where: Location | None) -> None:
-    """Refuse parts of a program that are no parts."""
+    """Raise if a part is not made by `on`, `depends`, `State` or `ForkJoin`."""
     for part in parts:
         if not isinstance(part, kinds):
             raise ProgramError(
@@ -29,7 +29,7 @@ def check_parts(parts: Sequence[Any], kinds: tuple[type, ...], where: Location |
 
 
 def check_changes(changes: Any, where: Location | None) -> tuple[Any, ...]:
-    """Refuse changes that are none; return them."""
+    """Return the changes as a tuple; raise if one is not a change of `anabranch.state`."""
     given = tuple(changes) if isinstance(changes, list | tuple) else (changes,)
     for change in given:
         if isinstance(change, type) or not hasattr(change, "identity"):
@@ -46,19 +46,19 @@ def check_changes(changes: Any, where: Location | None) -> tuple[Any, ...]:
 
 
 def check_state_is_given_once(*ways: bool, where: Location | None) -> None:
-    """Refuse a state described in two ways."""
+    """Raise if the state is described in more than one way."""
     if sum(ways) > 1:
         raise ProgramError(
             "the state is described twice",
             where=where,
             expected="either `init` (with fork, join, zero, same), or `state=`, or `State(...)`",
             got="more than one of them",
-            cure="keep one; handlers of a program with several `State` go inside them",
+            cure="keep one; in a program with several `State`, put the handlers inside them",
         )
 
 
 def check_fork_and_join(fork: Any, join: Any, where: Location | None) -> None:
-    """Refuse a fork without a join, or either that takes other arguments."""
+    """Raise if there is a fork without a join or the reverse, or if either has the wrong arguments."""
     if (fork is None) != (join is None):
         given, absent = ("fork", "join") if join is None else ("join", "fork")
         raise ProgramError(
@@ -74,7 +74,7 @@ def check_fork_and_join(fork: Any, join: Any, where: Location | None) -> None:
 
 
 def check_shape(shape: Any, where: Location | None) -> None:
-    """Refuse a `state=` that is no shape."""
+    """Raise if `state=` is not a shape."""
     if isinstance(shape, type) or not isinstance(shape, Shape):
         name = shape.__name__ if isinstance(shape, type) else repr(shape)
         raise ProgramError(
@@ -87,7 +87,7 @@ def check_shape(shape: Any, where: Location | None) -> None:
 
 
 def check_handlers(declared: Sequence[Any], where: Location | None) -> tuple[EventType, ...]:
-    """Refuse state types that handle nothing, twice, or more than the first; return the event types."""
+    """Return the event types; raise if a state type has no handlers, duplicates, or more than the first has."""
     first = declared[0]
     if first.shape.init is MISSING:
         raise ProgramError(
@@ -95,11 +95,11 @@ def check_handlers(declared: Sequence[Any], where: Location | None) -> tuple[Eve
             where=first.where or where,
             expected="init=..., or state=Sum() or the like",
             got="neither",
-            cure="a program that keeps nothing says init=None",
+            cure="for a program without state, give init=None",
         )
     names = [states.name for states in declared]
     if len(set(names)) < len(names):
-        raise ProgramError("two state types have one name", where=where, got=", ".join(names))
+        raise ProgramError("two state types have the same name", where=where, got=", ".join(names))
     for states in declared:
         _check_own_handlers(states, where)
     event_types = tuple(handler.event_type for handler in first.handlers)
@@ -112,8 +112,8 @@ def check_handlers(declared: Sequence[Any], where: Location | None) -> tuple[Eve
                     where=handler.where,
                     expected=f"one of {', '.join(event_type.__name__ for event_type in event_types)}",
                     got=handler.event_type.__name__,
-                    cure=f"add on({handler.event_type.__name__}, ...) to {first.name!r}: every event "
-                    "can reach the state that a run starts from",
+                    cure=f"add on({handler.event_type.__name__}, ...) to {first.name!r}: a run starts from "
+                    "that state, so it must handle every event type",
                 )
     return event_types
 
@@ -147,14 +147,14 @@ def _check_own_handlers(states: Any, where: Location | None) -> None:
 
 
 def check_names(event_types: Sequence[EventType], where: Location | None) -> None:
-    """Refuse two event types of one name: files of events tell them apart by name."""
+    """Raise if two event types have the same name: files of events identify them by name."""
     names = [event_type.__name__ for event_type in event_types]
     for name in names:
         if names.count(name) > 1:
             raise ProgramError(
                 f"two event types are called {name}",
                 where=where,
-                expected="a name of its own for each event type",
+                expected="a different name for each event type",
                 got=", ".join(
                     f"{event_type.__module__}.{event_type.__qualname__}"
                     for event_type in event_types
@@ -163,7 +163,7 @@ def check_names(event_types: Sequence[EventType], where: Location | None) -> Non
 
 
 def check_forks(types: Sequence[Any], forks: Sequence[Any]) -> None:
-    """Refuse forks between state types that do not exist or do not fit."""
+    """Raise if a fork names a state type that does not exist, or one with event types its parent lacks."""
     known = {state_type.name: state_type for state_type in types}
     for fork in forks:
         for name in (fork.parent, fork.left, fork.right):
@@ -184,7 +184,7 @@ def check_forks(types: Sequence[Any], forks: Sequence[Any]) -> None:
             if extra:
                 raise ProgramError(
                     f"the fork {fork.parent} -> {fork.left}, {fork.right} does not fit: "
-                    f"{side!r} handles what {fork.parent!r} can't take back",
+                    f"{side!r} handles event types that {fork.parent!r} does not handle",
                     where=fork.where,
                     expected=f"{side!r} to handle only event types of {fork.parent!r}",
                     got=", ".join(extra),
@@ -199,7 +199,7 @@ def check_forks(types: Sequence[Any], forks: Sequence[Any]) -> None:
 
 
 def check_entries(types: Sequence[Any], where: Location | None) -> None:
-    """Refuse a state per value of a field that no event has."""
+    """Raise if the state has one entry per value of a field that no event type has."""
     for state_type in types:
         shape = state_type.shape
         while shape.by is not None:
@@ -209,7 +209,7 @@ def check_entries(types: Sequence[Any], where: Location | None) -> None:
                     {name for event_type in state_type.handlers for name in field_names(event_type)}
                 )
                 raise ProgramError(
-                    f"the state has one entry per {by!r}, and no event names one",
+                    f"the state has one entry per {by!r}, and no event type has that field",
                     where=state_type.where or where,
                     expected=f"an event type with a field {by!r}",
                     got=f"fields {', '.join(fields)}",
@@ -218,7 +218,7 @@ def check_entries(types: Sequence[Any], where: Location | None) -> None:
 
 
 def check_copies(types: Sequence[Any], dependence: Dependence) -> None:
-    """Refuse a replicated state that an event may change in one copy while another is looked at."""
+    """Raise if an event may change one copy of a replicated state while another copy is read."""
     for state_type in types:
         shape = state_type.shape
         while shape.by is not None:
@@ -243,35 +243,35 @@ def _refuse_copies(handler: Handler, other: Handler, entered: list[str]) -> None
     same = "".join(f", same={field!r}" for field in entered[:1])
     apart = f"{name} and {seen}" if name != seen else f"events of {name}"
     raise ProgramError(
-        f"{name} changes a Replicated state, of which {seen} may meet another copy",
+        f"{name} changes a Replicated state, and {seen} may read another copy of it",
         where=handler.where,
-        expected=f"{name} to depend on all that see the state, as markers do",
-        got=f"{apart} independent of each other",
+        expected=f"{name} to depend on all event types that read the state, as markers do",
+        got=f"{apart} are independent of each other",
         cure=f"add depends({name}, {seen}{same}), or use Value",
     )
 
 
 def check_limits(types: Sequence[Any], forks: Sequence[Any]) -> None:
-    """Refuse to cut a state with a limit by a function of the user's: no part knows the whole's size."""
+    """Raise if a user's function forks a state with a limit: neither part can check the size of the whole."""
     limited = {t.name for t in types if find_limit(t.shape) is not None}
     for fork in forks:
         named = [name for name in (fork.parent, fork.left, fork.right) if name in limited]
         if named:
             raise ProgramError(
-                f"state type {named[0]!r} has a limit, and yet is cut",
+                f"state type {named[0]!r} has a limit, and is also forked",
                 where=fork.where,
-                expected="a limit on a state that nothing is forked from or to",
+                expected="a limit only on a state type without forks",
                 got=f"the fork {fork.parent} -> {fork.left}, {fork.right}",
-                cure="take the limit away, or keep the state per key: MapOf(Limited(...), by=...)",
+                cure="remove the limit, or keep the state per key: MapOf(Limited(...), by=...)",
             )
 
 
 def check_times(declared: Sequence[Any], where: Location | None) -> None:
-    """Refuse times of two kinds in one program, and times to live in another unit than they have."""
+    """Raise if some event times are datetimes and others integers, or if a `ttl` has another unit."""
     handlers = [handler for states in declared for handler in states.handlers]
     inputs = [handler.event_type for handler in handlers if handler.due is None]
     moments = [event_type for event_type in inputs if is_timestamped(event_type)]
-    # What the library brings itself, such as the ticks of a clock, counts microseconds.
+    # The library's own event types, such as clock ticks, have integer times in microseconds.
     counts = [
         event_type
         for event_type in inputs
@@ -280,9 +280,9 @@ def check_times(declared: Sequence[Any], where: Location | None) -> None:
     ]
     if moments and counts:
         raise ProgramError(
-            "the times of a program are of two kinds",
+            "some event times are datetimes and others are integers",
             where=where,
-            expected="a datetime in every event type, or an integer in every one",
+            expected="a datetime in every event type, or an integer in every event type",
             got=f"a datetime in {moments[0].__name__}, an integer in {counts[0].__name__}",
             cure=f"make the time of {counts[0].__name__} a datetime too",
         )
@@ -292,7 +292,7 @@ def check_times(declared: Sequence[Any], where: Location | None) -> None:
 
 
 def _list_ages(shape: Any) -> Iterator[tuple[str, int]]:
-    """Yield the times to live of a shape."""
+    """Yield the `ttl` of each shape in a nested shape."""
     while shape is not None:
         if hasattr(shape, "expire"):
             yield "ttl", shape.ttl
@@ -302,7 +302,7 @@ def _list_ages(shape: Any) -> Iterator[tuple[str, int]]:
 def check_timers(
     declared: Sequence[Any], lanes: int | None, rank: tuple[EventType, ...], where: Location | None
 ) -> None:
-    """Refuse timers where nobody could tell whom to wake, or when."""
+    """Raise if a timer does not identify one entry of the state, or if no shard has that whole entry."""
     timers = [h for states in declared for h in states.handlers if h.due is not None]
     if not timers:
         return
@@ -312,9 +312,12 @@ def check_timers(
             "keep the state per key: state=MapOf(..., by=...)",
         )
         if timers[0].expires:
-            first, cure = "the ttl sets a timer", "leave out the ttl, or what stands beside it"
+            first, cure = (
+                "the ttl sets a timer",
+                "leave out the ttl, the lanes or the other state types",
+            )
         raise ProgramError(
-            f"{first}, and nobody holds the whole state it looks at",
+            f"{first}, and no shard has the whole state that it reads",
             where=timers[0].where or where,
             expected="one state type, and no lanes",
             got="lanes" if lanes is not None else f"{len(declared)} state types",
@@ -333,19 +336,19 @@ def check_timers(
         ]
         if timer.whole or set(fields) != set(keys[: len(fields)]):
             raise ProgramError(
-                f"timer {timer.event_type.__name__} can't name the entry that it wakes",
+                f"timer {timer.event_type.__name__} does not identify the entry it is for",
                 where=timer.where,
                 expected=f"fields time{''.join(f', {key}' for key in keys)}",
                 got="whole=True" if timer.whole else f"time, {', '.join(fields)}".rstrip(", "),
-                cure="a timer has a time, and the fields by which the state has entries",
+                cure="give the timer a time and the key fields of the state",
             )
         if timer.event_type in rank:
             raise ProgramError(
                 f"rank names timer {timer.event_type.__name__}",
                 where=where,
-                expected="event types that channels bring",
+                expected="event types that channels deliver",
                 got=timer.event_type.__name__,
-                cure="leave it out: at equal times, timers come last",
+                cure="leave it out: at equal times, timers are always last",
             )
 
 
@@ -353,11 +356,11 @@ def _check_timers_of_entries(timers: Sequence[Handler], by: str) -> None:
     for timer in timers:
         if by not in field_names(timer.event_type):
             raise ProgramError(
-                f"timer {timer.event_type.__name__} would wake the part that all keys share",
+                f"timer {timer.event_type.__name__} is for the part of the state that all keys share",
                 where=timer.where,
                 expected=f"a timer of an entry, with a field {by!r}",
                 got=f"fields {', '.join(field_names(timer.event_type))}",
-                cure="let a channel bring the events that change what all keys share",
+                cure="change the shared part by events of a channel",
             )
 
 
@@ -368,7 +371,7 @@ def check_lanes(
     laned: tuple[EventType, ...],
     where: Location | None,
 ) -> None:
-    """Refuse lanes where events can't be spread over them."""
+    """Raise if lanes are given and events can't be spread over them."""
     if not isinstance(lanes, int) or isinstance(lanes, bool) or not 1 <= lanes <= 65536:
         raise ProgramError(
             "lanes is not a number of lanes",
@@ -389,16 +392,16 @@ def check_lanes(
             where=where,
             expected="some event types whose events are all independent of each other",
             got=got,
-            cure="leave out lanes=; this program folds in order anyway",
+            cure="leave out lanes=; this program already folds in order",
         )
     for event_type in dependence.event_types:
         apart = [other for other in laned if not dependence.restrictions(event_type, other)]
         if event_type not in laned and apart:
             raise ProgramError(
-                f"{event_type.__name__} sees all lanes, and yet is independent of {apart[0].__name__}",
+                f"{event_type.__name__} reads all lanes, and is independent of {apart[0].__name__}",
                 where=where,
-                expected=f"{event_type.__name__} to depend on what is spread over lanes",
-                got=f"{event_type.__name__} and {apart[0].__name__} independent",
+                expected=f"{event_type.__name__} to depend on the event types that are spread over lanes",
+                got=f"{event_type.__name__} and {apart[0].__name__} are independent",
                 cure=f"add depends({event_type.__name__}, {apart[0].__name__}), or leave out lanes",
             )
     for states in declared:
@@ -413,7 +416,7 @@ def check_lanes(
             continue
         if inner.fork is None or inner.zero is MISSING:
             raise ProgramError(
-                "lanes need a state that forks and joins, and a zero that they start from",
+                "lanes need a state with fork, join and zero",
                 where=states.where or where,
                 expected="fork=, join= and zero=, or a ready-made state that has them",
                 got="no fork and join" if inner.fork is None else "no zero",
@@ -426,7 +429,7 @@ def _check_unshared(declared: Sequence[Any], lanes: int, where: Location | None)
         while shape.by is not None:
             if hasattr(shape, "find_part"):
                 raise ProgramError(
-                    "a state that keys share a part of can't have lanes",
+                    "a state with a part that keys share can't have lanes",
                     where=states.where or where,
                     expected="Shared(...) without lanes",
                     got=f"lanes={lanes}",
@@ -442,9 +445,9 @@ def _check_spread(handler: Handler, shape: Any) -> None:
         shape = shape.inner
     if handler.whole or shape.by is not None:
         raise ProgramError(
-            f"{handler.event_type.__name__} is spread over lanes, and yet sees all of them",
+            f"{handler.event_type.__name__} is spread over lanes, and its handler reads all of them",
             where=handler.where,
-            expected="a handler that sees its own entry only, or an event type that depends on itself",
+            expected="a handler that reads only its own entry, or an event type that depends on itself",
             got="whole=True" if handler.whole else f"no field {shape.by!r}",
             cure=f"add depends({handler.event_type.__name__}, {handler.event_type.__name__}), or leave out lanes",
         )
@@ -453,9 +456,9 @@ def _check_spread(handler: Handler, shape: Any) -> None:
 def _check_silent(handler: Handler) -> None:
     if handler.output is not None and reads_state(handler.output):
         raise ProgramError(
-            f"what {handler.event_type.__name__} says depends on the state, of which lanes hold only parts",
+            f"the output of {handler.event_type.__name__} reads the state, of which a lane has only a part",
             where=handler.where,
-            expected="an output that looks at the event alone",
-            got="an output that looks at the state",
+            expected="an output function that reads only the event",
+            got="an output function that reads the state",
             cure="leave out lanes=, and keep floats in ExactSum, ExactMean or ExactVariance",
         )

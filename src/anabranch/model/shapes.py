@@ -1,4 +1,4 @@
-"""Shapes: how a state starts, forks and joins, apart from what events do to it."""
+"""Shapes: how a state starts, forks and joins, without its handlers."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ AnyState = Any
 Fork = Callable[[AnyState, Slices, Slices], tuple[AnyState, AnyState]]
 Join = Callable[[AnyState, AnyState], AnyState]
 CheckSize = Callable[[AnyState], None]
-"""What a shape with a limit has as `check_size`: it raises if a state is too large."""
+"""The type of `check_size` of a shape with a limit: it raises if a state is too large."""
 
 
 class _Missing:
-    """Stand for what a user did not give, where None could be meant."""
+    """The value of an argument that was not given, where None is a valid value."""
 
     def __repr__(self) -> str:
         return "(none)"
@@ -33,15 +33,15 @@ MISSING: Any = _Missing()
 
 
 BASE = -1
-"""Where a state of lanes keeps what was whole at the last marker: before all lanes."""
+"""The key, before all lanes, of the joined state as of the last marker."""
 
 
 @runtime_checkable
 class Shape(Protocol):
-    """What a state type is made of. The ready-made ones live in `anabranch.state`.
+    """The interface of a state. The ready-made ones are in `anabranch.state`.
 
     `zero` is the identity of `join`, or MISSING. `fork` and `join` are None where a state can't
-    be cut. `by` names the field whose values the state has one entry for, or is None.
+    be forked. `by` is the field for whose values the state has one entry each, or None.
     """
 
     @property
@@ -59,7 +59,7 @@ class Shape(Protocol):
 
 @runtime_checkable
 class EntryShape(Shape, Protocol):
-    """A shape with one entry per value of `by`. `fresh` is what an absent entry stands for."""
+    """A shape with one entry per value of `by`. `fresh` is the value of an absent entry."""
 
     @property
     def inner(self) -> Shape: ...
@@ -71,7 +71,7 @@ class EntryShape(Shape, Protocol):
 
 @dataclass(frozen=True)
 class WrittenShape:
-    """A shape put together from a user's own functions."""
+    """A shape made of a user's own functions."""
 
     init: AnyState = MISSING
     zero: AnyState = MISSING
@@ -81,17 +81,17 @@ class WrittenShape:
     by: str | None = None
 
     def same(self, a: AnyState, b: AnyState) -> bool:
-        """Compare two states, exactly unless the user said otherwise."""
+        """Return whether two states are equal, by `==` or by the user's function."""
         return bool(a == b) if self.equal is None else bool(self.equal(a, b))
 
 
 @dataclass(frozen=True)
 class LanedShape:
-    """A state held as a base and a fixed number of lanes: `lanes` is part of the program's meaning.
+    """A state of a base and a fixed number of lanes. `lanes` is part of the program's meaning.
 
-    Each independent event changes one lane, chosen by the event alone, which starts from `zero`;
-    whoever needs the whole sees the base and the lanes joined in order, and leaves a new base. So
-    float sums come out the same to the bit, however many nodes share the lanes.
+    Each independent event changes one lane, chosen by the event alone, which starts from `zero`. A
+    handler that needs the whole state sees the base and the lanes joined in order, and its result becomes
+    the new base. So float sums are the same to the bit, however many shards the lanes are spread over.
     """
 
     inner: Shape
@@ -100,21 +100,21 @@ class LanedShape:
 
     @property
     def init(self) -> Map[int, AnyState]:
-        """Return the inner start as the base."""
+        """Return the inner initial state as the base."""
         return self.expand(self.inner.init)
 
     @property
     def fresh(self) -> AnyState:
-        """Return what a lane starts from."""
+        """Return the initial state of a lane."""
         return self.inner.zero
 
     @property
     def zero(self) -> Map[int, AnyState]:
-        """Return no lane at all."""
+        """Return a map without lanes."""
         return Map()
 
     def collapse(self, state: Map[int, AnyState]) -> AnyState:
-        """Join the base and the lanes, in order."""
+        """Return the join of the base and the lanes, in order."""
         join = self.inner.join
         assert join is not None
         parts = sorted(state)
@@ -124,23 +124,23 @@ class LanedShape:
         return whole
 
     def expand(self, state: AnyState) -> Map[int, AnyState]:
-        """Make a whole state the base, with nothing in the lanes yet."""
+        """Return a state with a base and empty lanes."""
         return Map({BASE: state})
 
     def fork(
         self, state: Map[int, AnyState], left: Slices, right: Slices
     ) -> tuple[Map[int, AnyState], Map[int, AnyState]]:
-        """Give each lane to the side that its events come to; the base stays on the right."""
+        """Return two states: each lane is on the side of its events, the base on the right."""
         lanes = state.entries()
         lefts = {lane: entry for lane, entry in lanes.items() if left.has_value(LANE, lane)}
         return Map(lefts), Map({n: entry for n, entry in lanes.items() if n not in lefts})
 
     def join(self, a: Map[int, AnyState], b: Map[int, AnyState]) -> Map[int, AnyState]:
-        """Put the lanes of two sides together."""
+        """Return the lanes of two sides joined."""
         return join_entries(self.inner, a, b)
 
     def same(self, a: Map[int, AnyState], b: Map[int, AnyState]) -> bool:
-        """Compare lane by lane; one that is absent is one that holds nothing yet."""
+        """Return whether all lanes are equal; an absent lane equals the zero."""
         zero = self.inner.zero
         if zero is MISSING and set(a) != set(b):
             return False
@@ -148,14 +148,14 @@ class LanedShape:
 
 
 def join_entries(inner: Shape, a: Map[Any, AnyState], b: Map[Any, AnyState]) -> Map[Any, AnyState]:
-    """Join two maps of states: keys of one side are kept, keys of both are joined."""
+    """Return the join of two maps of states: entries of one side are kept, entries of both are joined."""
     small, large, flipped = (a, b, True) if len(a) < len(b) else (b, a, False)
     joined = large.entries()
     for key, entry in small.entries().items():
         if key not in joined:
             joined[key] = entry
             continue
-        assert inner.join is not None, "both sides hold a key whose state has no join"
+        assert inner.join is not None, "both sides have a key whose state has no join"
         other = joined[key]
         joined[key] = inner.join(entry, other) if flipped else inner.join(other, entry)
     return Map(joined)

@@ -1,7 +1,7 @@
-"""Slices: parts of an event type, as a node of a plan is made responsible for them.
+"""Slices: parts of an event type, which a plan node is responsible for.
 
-Flumina calls this an implementation event type. An event type may be cut by a field (`key` equal to 1, or in
-shard 2 of 8), by the channel that brings it, and, if its events are independent, by lane.
+Flumina calls a slice an implementation tag. A slice restricts an event type by a field (`key` equal to 1,
+or in shard 2 of 8), by channel, and, if its events are independent, by lane.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from anabranch.model.values.keys import is_same_key, plain_key
 
 @dataclass(frozen=True)
 class Equals:
-    """Admit one value."""
+    """A restriction of a field to one value."""
 
     value: Any
 
@@ -38,7 +38,7 @@ class Equals:
 
 @dataclass(frozen=True)
 class Shard:
-    """Admit the values whose stable hash is `index` modulo `count`, except those in `but`."""
+    """A restriction of a field to values whose stable hash is `index` modulo `count`, except those in `but`."""
 
     index: int
     count: int
@@ -61,48 +61,48 @@ Choice = Equals | Shard
 
 
 def choices_overlap(field: str, a: Choice | None, b: Choice | None) -> bool:
-    """Say whether some value of `field` is admitted by both; None admits everything."""
+    """Return whether two restrictions of `field` have a value in common; None admits every value."""
     if a is None or b is None:
         return True
     if isinstance(a, Equals):
         return is_same_key(a.value, b.value) if isinstance(b, Equals) else admits(field, b, a.value)
     if isinstance(b, Equals):
         return admits(field, a, b.value)
-    # Two residue classes meet iff they agree modulo the greatest common divisor. What they leave out
-    # are single values, which can't keep classes apart that meet.
+    # Two residue classes overlap iff they are equal modulo the greatest common divisor. The excluded
+    # values are single ones, and an overlap has infinitely many.
     return (a.index - b.index) % gcd(a.count, b.count) == 0
 
 
 def admits(field: str, choice: Choice | None, value: Any) -> bool:
-    """Say whether a choice admits a value."""
+    """Return whether a restriction admits a value."""
     if choice is None:
         return True
     if isinstance(choice, Equals):
         return is_same_key(choice.value, value)
     if any(is_same_key(value, one) for one in choice.but):
         return False
-    # A lane is a hash already; hashing it again would only make shards uneven.
+    # A lane is already a hash; hashing it again would make shards uneven.
     hashed = value if field == LANE else hash_stably(value)
     return bool(hashed % choice.count == choice.index)
 
 
 @dataclass(frozen=True)
 class Slice:
-    """An event type, cut down by fields, lane and channel. Made by `take`."""
+    """An event type, restricted by fields, lane and channel. Made by `take`."""
 
     event_type: EventType
     where: tuple[tuple[str, Choice], ...] = ()
     channel: str | None = None
 
     def choice(self, field: str) -> Choice | None:
-        """Return how a field is restricted, or None."""
+        """Return the restriction of a field, or None."""
         for name, choice in self.where:
             if name == field:
                 return choice
         return None
 
     def covers(self, event: Event, lanes: int | None = None) -> bool:
-        """Say whether an event belongs to this slice."""
+        """Return whether an event belongs to this slice."""
         if type(event.data) is not self.event_type or (self.channel not in (None, event.channel)):
             return False
         return all(
@@ -110,7 +110,7 @@ class Slice:
         )
 
     def overlaps(self, other: Slice) -> bool:
-        """Say whether an event could belong to both slices."""
+        """Return whether an event could belong to both slices."""
         if self.event_type is not other.event_type:
             return False
         if None not in (self.channel, other.channel) and self.channel != other.channel:
@@ -148,7 +148,7 @@ def take(
 ) -> Slice:
     """Return a slice of an event type: `take(Inc, key=1)`, `take(Temp, channel="t1")`.
 
-    A field is given a value, or a `Shard(index, count)` of the values by stable hash.
+    The restriction of a field is a value, or a `Shard(index, count)` of the values by stable hash.
     """
     if not isinstance(event_type, type) or not (
         hasattr(event_type, "_fields") or is_dataclass(event_type)
@@ -158,7 +158,7 @@ def take(
     for name in fields:
         if name not in known:
             raise ProgramError(
-                f"{event_type.__name__} can't be cut by `{name}`",
+                f"{event_type.__name__} has no field `{name}` to slice by",
                 expected=f"one of its fields: {', '.join(known)}",
                 got=name,
             )
@@ -169,7 +169,7 @@ def take(
 
 
 class Slices:
-    """What one side of a fork, or a whole subtree, is responsible for. Forks are told two."""
+    """The slices that one side of a fork, or a subtree of a plan, is responsible for."""
 
     __slots__ = ("_items",)
 
@@ -177,7 +177,7 @@ class Slices:
         self._items = frozenset(s if isinstance(s, Slice) else take(s) for s in items)
 
     def has(self, event_type: EventType, *, channel: str | None = None, **fields: Any) -> bool:
-        """Say whether events of `type` with these field values may come to this side.
+        """Return whether events of `event_type` with these field values may belong to this side.
 
         >>> from typing import NamedTuple
         >>> Inc = NamedTuple("Inc", [("time", int), ("key", int)])
@@ -189,7 +189,7 @@ class Slices:
         return any(asked.overlaps(own) for own in self._items)
 
     def has_value(self, field: str, value: Any) -> bool:
-        """Say whether events of any event type with this field value may come to this side."""
+        """Return whether events of any event type with this field value may belong to this side."""
         return any(
             _admits_value(own, field, value)
             for own in self._items
@@ -197,7 +197,7 @@ class Slices:
         )
 
     def narrow(self, field: str, value: Any) -> Slices:
-        """Return the part of this side to which events with this field value may come.
+        """Return the slices of this side that events with this field value may belong to.
 
         >>> from typing import NamedTuple
         >>> Inc = NamedTuple("Inc", [("time", int), ("key", int)])
@@ -212,11 +212,11 @@ class Slices:
         )
 
     def covers(self, event: Event, lanes: int | None = None) -> bool:
-        """Say whether an event comes to this side."""
+        """Return whether an event belongs to this side."""
         return any(own.covers(event, lanes) for own in self._items)
 
     def event_types(self) -> frozenset[EventType]:
-        """Return the event types of which this side gets a part."""
+        """Return the event types of the slices."""
         return frozenset(own.event_type for own in self._items)
 
     def __or__(self, other: Slices) -> Slices:

@@ -1,4 +1,4 @@
-"""One step of the fold: what an event does to a state, and what it says."""
+"""One step of the fold: the state after an event, and the event's outputs."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Stepped = tuple[AnyState, Outputs]
 def step(
     shape: Shape, handler: Handler, state: AnyState, event: Event, *, delta: bool = False
 ) -> Stepped:
-    """Return the state after an event, and the outputs, which saw the state before it.
+    """Return the state after an event, and the outputs, which are computed on the state before it.
 
-    A state with entries is entered down to the one that the event's fields name; a handler that
-    stands above the entries (a marker without the field) sees the whole. The entries of a delta
-    start from zero. A shape that has a `take_event` says itself what a handler sees.
+    In a state with entries, the handler sees the entry that the event's fields name; a handler whose
+    event type lacks the field (a marker) sees the whole state. The entries of a delta start from zero.
+    A shape with a `take_event` method determines itself which part of the state a handler sees.
     """
     by, own = shape.by, getattr(shape, "take_event", None)
     if own is not None:
@@ -54,7 +54,7 @@ def step(
 
 
 def find_limit(shape: Shape) -> CheckSize | None:
-    """Return how the innermost state of a shape is checked for its size, if it has a limit."""
+    """Return the size check of the innermost state of a shape, or None if it has no limit."""
     inner: Any = shape
     while inner.by is not None:
         inner = inner.inner
@@ -62,7 +62,7 @@ def find_limit(shape: Shape) -> CheckSize | None:
 
 
 def check_sizes(shape: Shape, state: AnyState) -> None:
-    """Refuse a state of which something is larger than it may be."""
+    """Raise `StateTooLargeError` if the state, or one of its entries, exceeds its limit."""
     check = find_limit(shape)
     if check is None:
         return
@@ -77,7 +77,7 @@ def check_sizes(shape: Shape, state: AnyState) -> None:
 
 
 def step_whole(shape: EntryShape, handler: Handler, state: AnyState, event: Event) -> Stepped:
-    """Let an event see all entries at once. Of those that age, the ones it changes are refreshed."""
+    """Run a handler on all entries at once; entries with a `ttl` that it changes are refreshed."""
     whole, outputs = run(handler, shape.collapse(state), event.data)
     if has_ages(shape):
         if handler.update is None:
@@ -91,32 +91,31 @@ def step_whole(shape: EntryShape, handler: Handler, state: AnyState, event: Even
 
 
 def has_ages(shape: Shape) -> bool:
-    """Say whether entries of a state, or entries within them, live for a time only."""
+    """Return whether entries of a state, or entries within them, expire after a `ttl`."""
     return bool(getattr(shape, "has_ages", False))
 
 
 def _is_left_empty(shape: Shape, entry: AnyState) -> bool:
-    """Say whether an entry is a map of which the last entry has expired."""
+    """Return whether an entry is a map of which the last entry has expired."""
     return has_ages(shape) and isinstance(entry, Map) and not entry
 
 
 def begin_delta(shape: Shape) -> AnyState:
-    """Return what a delta of a state, or of an entry of one, is folded from.
+    """Return the value that a delta of a state, or of an entry, starts from.
 
-    Shards, the simulator and the law checker all begin here, so that what one of them folds is what the
-    others fold.
+    Shards, the simulator and the law checker all use this function, so that they fold the same deltas.
     """
     return shape.zero
 
 
 def add_delta(shape: Shape, state: AnyState, delta: AnyState) -> AnyState:
-    """Return a state joined with what was folded beside it from zero."""
+    """Return a state joined with a delta that was folded from zero."""
     if shape.by is None or shape.by == LANE:
         assert shape.join is not None
         return shape.join(state, delta)
     shape = cast("EntryShape", shape)
     for key in delta.entries():
-        # An entry that only the delta knows has still begun where entries begin.
+        # An entry that only the delta has still starts from the value of a fresh entry.
         entry = state.get(key, MISSING)
         entry = shape.fresh if entry is MISSING else entry
         state = state.set(key, add_delta(shape.inner, entry, delta[key]))
@@ -124,10 +123,10 @@ def add_delta(shape: Shape, state: AnyState, delta: AnyState) -> AnyState:
 
 
 def set_aside(shape: Shape, handler: Handler, state: AnyState, event: Event) -> AnyState:
-    """Return the state after an event that could not be handled: as it was, but for lanes.
+    """Return the state after an event that could not be handled: unchanged, except for lanes.
 
-    Whoever stands above the lanes joins them, handled or not: where a lane begins anew must not
-    depend on what a marker did.
+    An event that sees all lanes joins them even if its handler raises: the point at which lanes restart
+    must not depend on the result of a marker's handler.
     """
     by = shape.by
     if by is None or has_ages(shape) or hasattr(shape, "take_event"):
@@ -144,7 +143,7 @@ def set_aside(shape: Shape, handler: Handler, state: AnyState, event: Event) -> 
 
 
 def run(handler: Handler, state: AnyState, data: Any) -> tuple[AnyState, Outputs]:
-    """Call a handler's own two functions. What they raise carries the place of the handler."""
+    """Call a handler's output and update functions; note the handler's location on exceptions."""
     try:
         outputs = collect(handler.output(state, data)) if handler.output is not None else ()
         if outputs and handler.check is not None:
@@ -157,14 +156,14 @@ def run(handler: Handler, state: AnyState, data: Any) -> tuple[AnyState, Outputs
     return state, outputs
 
 
-def collect(emitted: Any) -> Outputs:
-    """Read what an output function returned: None is nothing, a list or generator is many.
+def collect(returned: Any) -> Outputs:
+    """Return the outputs in an output function's return value: None is none, a list or generator is many.
 
     >>> collect(None), collect([1, 2]), collect((1, 2)), collect("ab")
     ((), (1, 2), ((1, 2),), ('ab',))
     """
-    if emitted is None:
+    if returned is None:
         return ()
-    if isinstance(emitted, list | GeneratorType):
-        return tuple(emitted)
-    return (emitted,)
+    if isinstance(returned, list | GeneratorType):
+        return tuple(returned)
+    return (returned,)

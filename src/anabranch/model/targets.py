@@ -1,4 +1,4 @@
-"""Targets: `file.py:name` or `package.module:name`, as users name a program on a command line."""
+"""Targets: `file.py:name` or `package.module:name`, which name a program on the command line."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from anabranch.model.values.hashing import hash_stably
 def load(target: str) -> Program:
     """Return the program that a target names.
 
-    The name may be left out where the module holds one program only. A program that was given no
-    name takes the one it is bound to.
+    The name may be left out if the module has only one program. A program without a name takes the name
+    of its variable.
     """
     place, _, name = target.partition(":")
     module = load_module(place)
@@ -25,8 +25,8 @@ def load(target: str) -> Program:
     if not name:
         if len(programs) != 1:
             raise TargetError(
-                f"{place} holds {len(programs) or 'no'} programs",
-                expected=f"which one: {place}:NAME",
+                f"{place} has {len(programs) or 'no'} programs",
+                expected=f"{place}:NAME",
                 got=", ".join(programs) or "none",
             )
         name = next(iter(programs))
@@ -51,7 +51,7 @@ def load_module(place: str) -> ModuleType:
             f"there is no module {place!r}",
             expected="file.py:name or package.module:name",
             got=str(error),
-            cure="a file is named with its .py",
+            cure="name a file with its .py suffix",
         ) from error
 
 
@@ -59,7 +59,7 @@ def _load_file(path: str) -> ModuleType:
     full = os.path.abspath(path)
     if not os.path.isfile(full):
         raise TargetError(f"there is no file {path!r}", expected="file.py:name", got=path)
-    # One module per path: loading it twice would make two classes of each event type.
+    # One module per path: loading it twice would create two classes for each event type.
     name = f"{os.path.splitext(os.path.basename(full))[0]}_{hash_stably(full):08x}"
     if name in sys.modules:
         return sys.modules[name]

@@ -1,4 +1,4 @@
-"""Savepoints: what a run holds, in a folder of Parquet, from which another run continues."""
+"""Savepoints: the state of a run in a folder of Parquet files, from which another run continues."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Archives of savepoints: one file to send, and a careful way to unpack what somebody sent.
+"""Archives of savepoints: export to one file, and safe import of untrusted files.
 
-Nothing that an archive says of itself is believed: bytes are counted as they are unpacked, names are
-checked one by one, and what comes out must be a savepoint to the last bit.
+The headers of an archive are not trusted: bytes are counted as they are unpacked, each name is checked, and
+the result must be a savepoint with matching checksums.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ _UNREADABLE = (
 
 
 class HostileArchiveError(SavepointError):
-    """An archive was refused: it is no savepoint's, or was made to do harm. Nothing of it stays."""
+    """An archive is not one of a savepoint, or is malicious. Nothing was unpacked."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How much an archive may hold: files, bytes unpacked, and bytes unpacked for each byte packed.
+    """The limits of an archive: files, unpacked bytes, and the ratio of unpacked to packed bytes.
 
-    The ratio counts from `free_bytes` on: little is never a bomb.
+    The ratio is checked above `free_bytes` unpacked bytes.
     """
 
     files: int = 100_000
@@ -73,14 +73,14 @@ class _Readable(Protocol):
 
 
 class _Member(NamedTuple):
-    """What lies in an archive under a name: a folder, or a stream of bytes."""
+    """A member of an archive: a folder, or a stream of bytes."""
 
     name: str
     stream: _Readable | None
 
 
 def export_archive(savepoint: Savepoint, file: Path | str) -> Path:
-    """Pack a savepoint into a .tar.gz or .zip file; the same savepoint gives the same bytes."""
+    """Write a savepoint to a .tar.gz or .zip file; the same savepoint gives the same bytes."""
     file = Path(strip_scheme(file, "savepoint"))
     kind = find_kind(file)
     check_is_free(file)
@@ -94,15 +94,15 @@ def export_archive(savepoint: Savepoint, file: Path | str) -> Path:
 
 
 def find_kind(file: Path) -> Literal["tar", "zip"]:
-    """Tell an archive's format from its name."""
+    """Return the format of an archive, from its name."""
     if file.name.endswith((".tar.gz", ".tgz")):
         return "tar"
     if file.name.endswith(".zip"):
         return "zip"
     raise SavepointError(
-        f"the name {file.name!r} does not say what kind of archive it is",
+        f"the name {file.name!r} has no suffix of an archive format",
         expected="a name that ends in .tar.gz, .tgz or .zip",
-        got=file.suffix or "no ending",
+        got=file.suffix or "no suffix",
     )
 
 
@@ -138,7 +138,7 @@ def _pack_zip(savepoint: Savepoint, raw: IO[bytes]) -> None:
 
 
 def import_archive(file: Path | str, folder: Path | str, limits: Limits = LIMITS) -> Path:
-    """Unpack an archive into a new savepoint; whatever is wrong with it, nothing of it stays."""
+    """Unpack an archive to a new savepoint, and return its folder; on an error nothing is left."""
     file, folder = (Path(strip_scheme(place, "savepoint")) for place in (file, folder))
     kind = find_kind(file)
     if not file.is_file():
@@ -160,7 +160,7 @@ def import_archive(file: Path | str, folder: Path | str, limits: Limits = LIMITS
 
 
 def _check_unpacked(file: Path, folder: Path) -> None:
-    """Refuse what is no savepoint, and name the archive instead of where it was unpacked."""
+    """Raise if a folder is not a savepoint, with the archive as the location of the error."""
     try:
         open_savepoint(folder)
     except DamagedSavepointError as error:
@@ -171,7 +171,7 @@ def _check_unpacked(file: Path, folder: Path) -> None:
         ) from None
     except SavepointError:
         raise HostileArchiveError(
-            f"{file.name} is no archive of a savepoint",
+            f"{file.name} is not an archive of a savepoint",
             where=str(file),
             expected=f"one folder with {MANIFEST} and {MANIFEST_SUM} in it",
             got="neither",
@@ -179,7 +179,7 @@ def _check_unpacked(file: Path, folder: Path) -> None:
 
 
 class _Unpacking:
-    """The unpacking of one archive: counts everything, and refuses what goes too far."""
+    """The unpacking of one archive, which counts files and bytes, and raises above the limits."""
 
     def __init__(self, file: Path, folder: Path, limits: Limits) -> None:
         self._file = file
@@ -194,7 +194,7 @@ class _Unpacking:
         self._spelled: dict[str, str] = {}
 
     def refuse(self, why: str, got: str, expected: str | None = None) -> HostileArchiveError:
-        """Return an error that says why an archive is not unpacked."""
+        """Return the error with the reason why an archive is not unpacked."""
         return HostileArchiveError(
             f"{self._file.name} is refused: {why}",
             where=str(self._file),
@@ -203,7 +203,7 @@ class _Unpacking:
         )
 
     def count(self, size: int) -> None:
-        """Count bytes as they are unpacked, and stop where a bomb goes off."""
+        """Count unpacked bytes; raise above the limits, as with an archive bomb."""
         self._bytes += size
         self._check_size(self._bytes)
         limits = self._limits
@@ -218,15 +218,15 @@ class _Unpacking:
             raise self.refuse("it is too large", f"more than {most:,} bytes unpacked")
 
     def take(self, member: _Member) -> None:
-        """Unpack one member, if it may be in a savepoint."""
+        """Unpack one member; raise if it is not allowed in a savepoint."""
         self._members += 1
         if self._members > self._limits.files:
-            raise self.refuse("it holds too many files", f"more than {self._limits.files:,}")
+            raise self.refuse("it has too many files", f"more than {self._limits.files:,}")
         relative = self._find_place(member)
         if member.stream is None:
             return
         if relative in self._taken:
-            raise self.refuse("it holds one file twice", member.name)
+            raise self.refuse("it has a file twice", member.name)
         self._taken.add(relative)
         place = self._folder / relative
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -241,7 +241,7 @@ class _Unpacking:
         top, _, relative = name.partition("/")
         fault = find_fault(name.removesuffix("/") if member.stream is None else name)
         if fault is not None:
-            raise self.refuse("it names a file outside, or not plainly", f"{name!r}: {fault}")
+            raise self.refuse("it has an invalid file name", f"{name!r}: {fault}")
         self._top = self._top or top
         if top != self._top or not re.match(NAME, top) or (member.stream and not relative):
             raise self.refuse(
@@ -252,12 +252,12 @@ class _Unpacking:
             part = "/".join(parts[:depth])
             other = self._spelled.setdefault(part.lower(), part)
             if other != part:
-                raise self.refuse("two names differ by case only", f"{other!r} and {part!r}")
+                raise self.refuse("two names differ only by case", f"{other!r} and {part!r}")
         return relative
 
 
 class _CountedStream:
-    """What is unpacked, counted before anybody looks at it."""
+    """A stream of unpacked bytes, which are counted before they are used."""
 
     def __init__(self, stream: _Readable, unpacking: _Unpacking) -> None:
         self._stream = stream
@@ -272,7 +272,7 @@ class _CountedStream:
 @contextmanager
 def _open_tar(file: Path, unpacking: _Unpacking) -> Iterator[Iterator[_Member]]:
     class Checked(tarfile.TarInfo):
-        """A header that is refused before what it announces is read into memory."""
+        """A header whose size is checked before its content is read into memory."""
 
         @classmethod
         def frombuf(cls, *arguments: Any, **options: Any) -> Checked:
@@ -288,10 +288,11 @@ def _open_tar(file: Path, unpacking: _Unpacking) -> Iterator[Iterator[_Member]]:
                 continue
             if about.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or about.issparse():
                 raise unpacking.refuse(
-                    "it holds what is no plain file", f"{about.name!r}, {_name_type(about)}"
+                    "it has a member that is not a regular file",
+                    f"{about.name!r}, {_name_type(about)}",
                 )
             stream = archive.extractfile(about)
-            assert stream is not None, f"{about.name} is a plain file"
+            assert stream is not None, f"{about.name} is a regular file"
             yield _Member(about.name, stream)
 
     with gzip.open(file, "rb") as packed:
@@ -314,10 +315,12 @@ def _open_zip(file: Path, unpacking: _Unpacking) -> Iterator[Iterator[_Member]]:
             if shape not in (0, stat.S_IFREG, stat.S_IFDIR):
                 what = "a link" if shape == stat.S_IFLNK else "a device or a pipe"
                 raise unpacking.refuse(
-                    "it holds what is no plain file", f"{about.filename!r}, {what}"
+                    "it has a member that is not a regular file", f"{about.filename!r}, {what}"
                 )
             if about.orig_filename != about.filename or about.flag_bits & 0x1:
-                raise unpacking.refuse("a name is hidden, or a file locked", repr(about.filename))
+                raise unpacking.refuse(
+                    "a name is hidden, or a file is encrypted", repr(about.filename)
+                )
             if about.is_dir():
                 yield _Member(about.filename, None)
                 continue

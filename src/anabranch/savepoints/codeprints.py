@@ -1,12 +1,12 @@
-"""Describe code and values by what they do and hold, as text that is the same in every process.
+"""Code prints: descriptions of code and values, as text that is the same in every process.
 
-A function is its byte code with its constants, the names it uses, its defaults, what its closure holds, and
-the module-level functions, classes and values it refers to, followed in the same way. An object is its
-class and what it holds. Nothing is described by where it lies in memory, nor by `repr` where a class does
-not make that of its values.
+The description of a function has its byte code with its constants, the names it uses, its defaults, the
+values in its closure, and the descriptions of the module-level functions, classes and values it refers to.
+The description of an object has its class and its attributes. Memory addresses are not part of descriptions,
+nor is `repr` where it is not made of a value's content.
 
-What Anabranch, Python and installed packages bring is known by its name alone: a new release of them may be
-written otherwise, and means the same.
+Code of Anabranch, Python and installed packages is described by its name alone: a new release may be
+implemented differently with the same meaning.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from types import (
 from typing import Any
 
 MECHANISM = 2
-"""What is counted up when the same program comes to be described otherwise."""
+"""The version of descriptions, increased when the description of an unchanged program changes."""
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), range, slice)
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
@@ -39,7 +39,7 @@ _INSTALLED = ("site-packages", "dist-packages")
 
 
 def hash_values(*values: Any) -> str:
-    """Return a short digest of what values do and hold."""
+    """Return a short digest of the descriptions of values."""
     digest = hashlib.sha256()
     for value in values:
         digest.update(describe_value(value).encode())
@@ -47,14 +47,14 @@ def hash_values(*values: Any) -> str:
 
 
 def describe_value(value: Any) -> str:
-    """Return what a value does and holds."""
+    """Return the description of a value."""
     return _Description().write(value)
 
 
 class _Description:
-    """A description under way. What refers to itself is named there; what is met again is not read again.
+    """A description that is being written. References to enclosing values are named; repeated values are cached.
 
-    That two values are one object does not show: it may be otherwise in the next process.
+    The identity of two equal objects is not part of it: it may differ in the next process.
     """
 
     def __init__(self) -> None:
@@ -71,11 +71,11 @@ class _Description:
         if place in self._open:
             return f"itself {getattr(value, '__qualname__', type(value).__qualname__)}"
         if place not in self._known:
-            self._held.append(value)  # Or another object could come to lie where this one was.
+            self._held.append(value)  # So that its id is not reused by another object.
             self._open.add(place)
             text = self._write_new(value)
             self._open.remove(place)
-            # A digest, or what many refer to would be written out as often.
+            # A digest, so that the text of values with many references does not grow.
             long = len(text) > _LONGEST
             self._known[place] = hashlib.sha256(text.encode()).hexdigest() if long else text
         return self._known[place]
@@ -102,7 +102,7 @@ class _Description:
             fields = getattr(kind, "_fields", None)
             return f"{_name(kind)}{fields or ''}[{self._write_all(value)}]"
         if isinstance(value, set | frozenset):
-            # Each described alone, as they come in no order.
+            # Each is described separately, because sets are unordered.
             return f"{_name(kind)}{{{', '.join(sorted(map(describe_value, value)))}}}"
         if isinstance(value, dict | MappingProxyType):
             return f"{_name(kind)}{{{self._write_items(value)}}}"
@@ -140,7 +140,7 @@ class _Description:
     def _write_code(self, code: CodeType, doc: str | None = None) -> str:
         constants = list(code.co_consts)
         if doc is not None and constants[:1] == [doc]:
-            constants[0] = None  # What is said of a function does not change what it does.
+            constants[0] = None  # A docstring does not change the function.
         names = (code.co_names, code.co_freevars, code.co_cellvars, code.co_argcount)
         return f"{code.co_code.hex()} {names} [{self._write_all(constants)}]"
 
@@ -164,18 +164,18 @@ class _Description:
         named = self.write(kind)
         reduced = kind.__dict__.get("__reduce__")
         if isinstance(reduced, FunctionType):
-            # What an object is rebuilt from is what it is; the rest is remembered for speed.
+            # The arguments of `__reduce__` define the object; other attributes are caches.
             made = value.__reduce__()
             return f"{named} {made if isinstance(made, str) else self._write_all(made[1:])}"
         held = _read_fields(value)
         if held is not None:
             return f"{named}({self._write_named(held)})"
-        told = repr(value)
-        return named if _ADDRESS.search(told) else f"{named} {told}"
+        text = repr(value)
+        return named if _ADDRESS.search(text) else f"{named} {text}"
 
 
 def _read_fields(value: Any) -> dict[str, Any] | None:
-    """Return what an object holds, or None if that can't be seen."""
+    """Return the attributes of an object, or None if it has none."""
     if dataclasses.is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     kind = type(value)
@@ -199,11 +199,11 @@ def _list_slots(kind: type) -> list[str]:
 
 
 def _list_members(kind: type) -> Iterator[tuple[str, Any]]:
-    """Return what a class says and does, without what Python adds to it."""
+    """Yield the members of a class, without those that Python adds."""
     for name, member in vars(kind).items():
         function = _unwrap(member)
         if isinstance(function, FunctionType):
-            # A dataclass and a named tuple are written by Python, after their fields.
+            # Methods of dataclasses and named tuples are generated from their fields.
             if function.__code__.co_filename != "<string>" or not _is_record(kind):
                 yield name, member
         elif not name.startswith("_"):
@@ -239,19 +239,19 @@ def _find_names(code: CodeType) -> set[str]:
 def _read_cell(cell: Any) -> Any:
     try:
         return cell.cell_contents
-    except ValueError:  # A name that has no value yet.
+    except ValueError:  # The cell is empty.
         return None
 
 
 def _name(kind: type) -> str:
-    # Without its module: that of a user's file is called as it was started.
+    # Without its module: the module name of a user's file depends on how it was started.
     own = f"{kind.__module__}." if _is_known_by_name(kind.__module__) else ""
     return f"{own}{kind.__qualname__}"
 
 
 @functools.cache
 def _is_known_by_name(module: str | None) -> bool:
-    """Say whether a module comes with Python, with Anabranch or in an installed package."""
+    """Return whether a module is part of Python, Anabranch or an installed package."""
     if module is None:
         return True
     top = module.partition(".")[0]

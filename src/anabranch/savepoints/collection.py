@@ -1,4 +1,4 @@
-"""A shelf: a folder of savepoints, of which the latest can be asked for and old ones thrown away."""
+"""Collections: folders of savepoints, with the latest one, and deletion of old ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from anabranch.savepoints.folders import (
 from anabranch.savepoints.manifest import SavepointError
 
 LATEST = "latest"
-"""Stands for the savepoint that was made last; none can be called so."""
+"""The name that refers to the newest savepoint; no savepoint can have it."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class SavepointCollection:
         object.__setattr__(self, "root", Path(strip_scheme(self.root, "savepoint")))
 
     def list_savepoints(self) -> tuple[list[Savepoint], dict[str, SavepointError]]:
-        """Return the savepoints, oldest first, and those that can't be opened with the reason.
+        """Return the savepoints, oldest first, and those that can't be opened, with the reason.
 
-        Only manifests are read. Whatever else lies here is left alone.
+        Only manifests are read. Other files and folders are ignored.
         """
         if not self.root.is_dir():
             raise NoSavepointError(
@@ -54,7 +54,7 @@ class SavepointCollection:
         return sorted(found, key=_find_age), broken
 
     def find(self, name: str) -> Path:
-        """Return the folder of a savepoint, by name, or the one that was made last."""
+        """Return the folder of a savepoint, by name, or of the newest one."""
         if name != LATEST:
             if not (self.root / name).is_dir():
                 raise NoSavepointError(
@@ -69,7 +69,7 @@ class SavepointCollection:
         return found[-1].path
 
     def delete(self, name: str) -> Path:
-        """Delete a savepoint. What is none, or holds files that are none of its own, is refused."""
+        """Delete a savepoint; raise if it is not one, or has files that are not in its manifest."""
         path = self.find(name)
         if path.is_symlink():
             raise SavepointError(f"{path} is a link", expected="the savepoint's own folder")
@@ -78,21 +78,25 @@ class SavepointCollection:
         extra = sorted((plain | strange) - {*manifest.files, MANIFEST, MANIFEST_SUM})
         if extra:
             raise SavepointError(
-                f"{path} holds files that are none of the savepoint's",
-                expected="only what its manifest names",
+                f"{path} has files that do not belong to the savepoint",
+                expected="only the files in its manifest",
                 got=", ".join(extra[:10]),
                 cure="move them elsewhere first",
             )
-        # By one rename, so that there is never half a savepoint; the name is that of a draft left over.
+        # One rename, so that there is never half a savepoint; the name is that of an abandoned draft.
         going = path.with_name(f".{path.name}.draft-{secrets.token_hex(4)}")
         path.rename(going)
         shutil.rmtree(going)
         return path
 
     def keep(self, count: int) -> list[str]:
-        """Delete all but the last `count` savepoints; return the names of those that went."""
+        """Delete all but the newest `count` savepoints; return the names of the deleted ones."""
         if count < 1:
-            raise SavepointError("a shelf can't keep nothing", expected="1 or more", got=str(count))
+            raise SavepointError(
+                "the number of savepoints to keep is too small",
+                expected="1 or more",
+                got=str(count),
+            )
         found, _ = self.list_savepoints()
         names = [savepoint.path.name for savepoint in found[:-count]]
         for name in names:
@@ -104,7 +108,7 @@ class SavepointCollection:
 
 
 def find_savepoint(path: Path | str) -> Path:
-    """Return the folder that a path stands for; `shelf/latest` is the one that was made last."""
+    """Return the folder of a path; `FOLDER/latest` is the newest savepoint in a folder."""
     place = Path(strip_scheme(path, "savepoint"))
     return SavepointCollection(place.parent).find(LATEST) if place.name == LATEST else place
 

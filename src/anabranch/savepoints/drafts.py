@@ -1,4 +1,4 @@
-"""Drafts: savepoints in the making, hidden beside their place until they are whole."""
+"""Drafts: savepoints that are being written, hidden beside their target until they are complete."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ if TYPE_CHECKING:
 
 
 class SavepointExistsError(SavepointError, FileExistsError):
-    """There is something already where a savepoint is to be put."""
+    """The target of a savepoint exists already."""
 
 
 class Draft:
-    """A savepoint in the making. It can be pickled, so that tasks elsewhere write their own parts.
+    """A savepoint that is being written. It can be pickled, so that tasks write their own parts.
 
-    Each file appears whole, and one that is written again replaces the first: a task may be repeated.
+    Each file is published atomically, and a file that is written again replaces the first: a task may be
+    repeated.
     """
 
     def __init__(self, target: Path, folder: Path) -> None:
@@ -51,25 +52,25 @@ class Draft:
         with self._replace(relative) as partial:
             parquet.write_table(table, partial, compression="zstd")
 
-    def add_file(self, relative: str, channel: Path) -> None:
-        """Copy a file as it is."""
+    def add_file(self, relative: str, source: Path) -> None:
+        """Copy a file unchanged."""
         with self._replace(relative) as partial:
-            shutil.copyfile(channel, partial)
+            shutil.copyfile(source, partial)
 
     @contextmanager
     def _replace(self, relative: str) -> Iterator[Path]:
         fault = find_fault(relative)
         if fault is not None:
-            raise ForbiddenFileError(f"{relative!r} may not be in a savepoint", got=fault)
+            raise ForbiddenFileError(f"{relative!r} is not allowed in a savepoint", got=fault)
         file = self.folder / relative
         file.parent.mkdir(parents=True, exist_ok=True)
         with publish_file(file, durable=True) as partial:
             yield partial
 
     def seal(self, manifest: Manifest) -> Path:
-        """Add up what is there, write the manifest, and put the savepoint in its place at once."""
+        """Compute the checksums, write the manifest, and rename the draft to its target."""
         for path in self.folder.rglob(f"{PARTIAL}*"):
-            path.unlink()  # Of a task that died, or of one that was overtaken.
+            path.unlink()  # Left by a task that failed, or by a slower attempt.
         sealed = manifest.seal(dict(record_files(self.folder)))
         data = write_manifest(sealed)
         for name, content in ((MANIFEST, data), (MANIFEST_SUM, sum_manifest(data))):
@@ -78,7 +79,7 @@ class Draft:
         return self.publish()
 
     def publish(self) -> Path:
-        """Put a draft that is whole in its place."""
+        """Rename a complete draft to its target; return the target."""
         for relative in list_files(self.folder)[0]:
             sync(self.folder / relative)
         for path in sorted(self.folder.rglob("*"), reverse=True):
@@ -96,12 +97,12 @@ class Draft:
         return self.target
 
     def discard(self) -> None:
-        """Take everything back."""
+        """Remove the draft."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self._unlock()
 
     def _lock_folder(self) -> bool:
-        """Hold the draft, so that nobody takes it for one left behind; say whether it is still there."""
+        """Lock the draft, so that it is not taken as abandoned; return whether it still exists."""
         self._lock = os.open(self.folder, os.O_RDONLY)
         _try_lock(self._lock, wait=True)
         return self.folder.is_dir()
@@ -114,7 +115,7 @@ class Draft:
 
 @contextmanager
 def begin_draft(target: Path | str) -> Iterator[Draft]:
-    """Begin a savepoint; whatever goes wrong before it is sealed, nothing of it stays."""
+    """Yield a new draft; it is removed if it is not sealed at the end."""
     target = Path(target)
     check_is_free(target)
     try:
@@ -137,16 +138,16 @@ def _make(target: Path) -> Draft:
         draft = Draft(target, folder)
         if draft._lock_folder():
             return draft
-        draft._unlock()  # Somebody who was cleaning up was faster.
+        draft._unlock()  # A clean-up by another process has removed it.
 
 
 def remove_abandoned(target: Path) -> None:
-    """Remove drafts of a savepoint that nobody works on any more."""
+    """Remove drafts of a savepoint that no process has locked."""
     for folder in target.parent.glob(f".{escape(target.name)}.draft-*"):
         try:
             handle = os.open(folder, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
         except OSError:
-            continue  # It has gone meanwhile, or is no folder.
+            continue  # It was removed meanwhile, or is not a folder.
         try:
             if _try_lock(handle, wait=False):
                 shutil.rmtree(folder, ignore_errors=True)
@@ -155,21 +156,21 @@ def remove_abandoned(target: Path) -> None:
 
 
 def check_is_free(target: Path) -> None:
-    """Refuse to put a savepoint where there is something."""
+    """Raise if the target of a savepoint exists."""
     target = Path(strip_scheme(target, "savepoint"))
     if target.exists() or target.is_symlink():
         raise SavepointExistsError(
-            f"{target} is already there",
+            f"{target} already exists",
             expected="a new name: a savepoint is never overwritten",
             got="a folder" if target.is_dir() else "a file",
-            cure=f"another name, or anabranch savepoint delete {target}",
+            cure=f"choose another name, or run: anabranch savepoint delete {target}",
         )
 
 
 def _try_lock(handle: int, *, wait: bool) -> bool:
     try:
         import fcntl
-    except ImportError:  # Not on this system: what is left behind stays.
+    except ImportError:  # Not available on this system: abandoned drafts are kept.
         return wait
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))

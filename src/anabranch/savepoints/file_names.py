@@ -1,4 +1,4 @@
-"""Paths inside a savepoint: names that mean one file on every machine, and none outside."""
+"""Paths inside a savepoint: names that are valid and unambiguous on every machine."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ STATE, DELTAS, PENDING, SOURCE_LOGS = "state", "deltas", "pending", "sources"
 _PART = re.compile(r"[A-Za-z0-9_%@=+,~-]([A-Za-z0-9_.%@=+,~-]*[A-Za-z0-9_%@=+,~-])?")
 _MOST_DEPTH, _MOST_LENGTH, _MOST_PART = 8, 1000, 200
 NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$"
-"""What a savepoint may be called: the name of a folder, on any machine."""
+"""The pattern of savepoint names: valid folder names on any machine."""
 
 
 def find_fault(relative: str) -> str | None:
-    """Return why a path may not be that of a file in a savepoint, or None.
+    """Return why a path is not valid for a file in a savepoint, or None.
 
     >>> find_fault("state/part-0.parquet"), find_fault("../x")
-    (None, "'..' is no plain name")
+    (None, "'..' is not a valid name")
     """
     if relative.startswith(("/", "\\")) or re.match(r"[A-Za-z]:", relative):
         return "it is absolute"
@@ -29,12 +29,12 @@ def find_fault(relative: str) -> str | None:
         return f"it is longer than {_MOST_LENGTH} characters, or deeper than {_MOST_DEPTH} folders"
     for part in parts:
         if len(part) > _MOST_PART or not _PART.fullmatch(part):
-            return f"{part[:_MOST_PART]!r} is no plain name"
+            return f"{part[:_MOST_PART]!r} is not a valid name"
     return None
 
 
 def find_clash(paths: Iterable[str]) -> tuple[str, str] | None:
-    """Return two paths that would be one where upper and lower case are the same, folders included.
+    """Return two paths that are equal on a case-insensitive file system, folders included, or None.
 
     >>> find_clash(["state/a.parquet", "State/b.parquet"])
     ('state', 'State')
@@ -51,7 +51,7 @@ def find_clash(paths: Iterable[str]) -> tuple[str, str] | None:
 
 
 def name_folders(names: Iterable[str]) -> dict[str, str]:
-    """Return the folder of each event type or state type: its name, made plain; a number if two would clash.
+    """Return the folder of each event type or state type: its quoted name, numbered if two are equal.
 
     >>> name_folders(["Temp", "temp", "by page"])
     {'Temp': 'Temp', 'temp': 'temp~2', 'by page': 'by%20page'}
@@ -59,7 +59,7 @@ def name_folders(names: Iterable[str]) -> dict[str, str]:
     folders: dict[str, str] = {}
     counts: dict[str, int] = {}
     for name in names:
-        # `quote` leaves a dot alone, and a folder called .. is another one.
+        # `quote` does not quote a dot, and `..` is the parent folder.
         plain = quote(name, safe="").replace(".", "%2E").replace("~", "%7E")
         count = counts[plain.lower()] = counts.get(plain.lower(), 0) + 1
         folders[name] = plain if count == 1 else f"{plain}~{count}"

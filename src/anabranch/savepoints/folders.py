@@ -1,4 +1,4 @@
-"""Savepoints as folders: made aside and put in place by one rename, checked whenever they are opened."""
+"""Savepoints as folders, and their checks when they are opened."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _MOST_LOOKED_AT = 1 << 20
 
 
 class NoSavepointError(SavepointError, LookupError):
-    """There is no savepoint where one was looked for."""
+    """There is no savepoint at a path."""
 
 
 class DamagedSavepointError(SavepointError):
-    """A savepoint is not as it was made; every changed, missing and extra file is named."""
+    """A savepoint was changed after it was made; the error names all changed, missing and extra files."""
 
     def __init__(
         self,
@@ -48,21 +48,21 @@ class DamagedSavepointError(SavepointError):
         self.changed, self.missing, self.extra = tuple(changed), tuple(missing), tuple(extra)
         found = {"changed": self.changed, "missing": self.missing, "extra": self.extra}
         super().__init__(
-            "this savepoint is not as it was made",
+            "this savepoint was changed after it was made",
             where=where,
-            expected="the files of its manifest, each with its sum, and no others",
+            expected="the files of its manifest, each with its checksum, and no others",
             got="; ".join(f"{what}: {', '.join(names)}" for what, names in found.items() if names),
-            cure="take another copy of it; do not mend it by hand",
+            cure="use another copy of it; do not repair it by hand",
         )
 
 
 class ForbiddenFileError(SavepointError):
-    """A file may not be part of a savepoint: it is a link, no table, or a pickle."""
+    """A file is not allowed in a savepoint: it is a link, not a table, or a pickle."""
 
 
 @dataclass(frozen=True)
 class Savepoint:
-    """A savepoint that has been opened."""
+    """An open savepoint."""
 
     path: Path
     manifest: Manifest
@@ -76,9 +76,9 @@ class Savepoint:
         ]
 
     def read_table(self, relative: str) -> pa.Table:
-        """Read one of the tables."""
+        """Return one of the tables."""
         parquet = import_parquet()
-        # A handle, not a name: a name such as key=1 would be taken for a column.
+        # A handle, not a name: a name such as key=1 would be read as a partition column.
         with (self.path / relative).open("rb") as file:
             try:
                 return parquet.read_table(file)
@@ -87,7 +87,7 @@ class Savepoint:
 
 
 def open_savepoint(path: Path | str, *, verify: bool = True) -> Savepoint:
-    """Open a savepoint; unless told not to, read every file and refuse what is not as it was made."""
+    """Return a savepoint; with `verify`, read all files and raise if one was changed."""
     folder = Path(strip_scheme(path, "savepoint"))
     manifest = read_manifest(read_manifest_bytes(folder))
     if verify:
@@ -96,14 +96,14 @@ def open_savepoint(path: Path | str, *, verify: bool = True) -> Savepoint:
 
 
 def read_manifest_bytes(folder: Path) -> bytes:
-    """Return what a manifest's file holds, if its sum says that it is as it was written."""
+    """Return the bytes of a manifest; raise if its checksum does not match."""
     present = [name for name in (MANIFEST, MANIFEST_SUM) if _is_plain(folder / name)]
     if not present:
         raise NoSavepointError(
-            f"{folder} is no savepoint",
+            f"{folder} is not a savepoint",
             expected=f"a folder with {MANIFEST} and {MANIFEST_SUM}",
-            got="a folder without" if folder.is_dir() else "no folder",
-            cure="name the savepoint's own folder, not the one it lies in",
+            got="a folder without them" if folder.is_dir() else "no folder",
+            cure="give the savepoint's own folder, not its parent",
         )
     absent = {MANIFEST, MANIFEST_SUM} - set(present)
     if absent:
@@ -120,17 +120,17 @@ def read_manifest_bytes(folder: Path) -> bytes:
 
 
 def sum_manifest(data: bytes) -> bytes:
-    """Return what stands in `manifest.sha256`: a line that `sha256sum -c` understands."""
+    """Return the content of `manifest.sha256`: a line for `sha256sum -c`."""
     return f"{hashlib.sha256(data).hexdigest()}  {MANIFEST}\n".encode()
 
 
 def check_files(folder: Path, manifest: Manifest) -> None:
-    """Refuse a folder whose files are not those of its manifest, to the last bit."""
+    """Raise if the files of a folder are not exactly those of its manifest."""
     found, strange = list_files(folder)
     found -= {MANIFEST, MANIFEST_SUM}
     expected = set(manifest.files)
     missing = sorted(expected - found - strange)
-    # A folder that is empty because its files are gone is none too many.
+    # A folder that is empty because its files are missing is not an extra one.
     emptied = {f"{above}/" for path in missing for above in PurePosixPath(path).parents}
     extra = sorted((found | strange) - expected - emptied)
     changed = sorted(strange & expected)
@@ -146,7 +146,7 @@ def check_files(folder: Path, manifest: Manifest) -> None:
 
 
 def list_files(folder: Path) -> tuple[set[str], set[str]]:
-    """Return the plain files below a folder, and what else there is: links, pipes, empty folders."""
+    """Return the regular files below a folder, and all others: links, pipes, empty folders."""
     plain: set[str] = set()
     strange: set[str] = set()
     for place, folders, files in os.walk(folder):
@@ -164,7 +164,7 @@ def list_files(folder: Path) -> tuple[set[str], set[str]]:
 
 
 def check_content(folder: Path, relative: str) -> None:
-    """Refuse a file that is neither a table nor a channel's own log, and anything pickled."""
+    """Raise if a file is neither a table nor a source's log, or is a pickle."""
     file = folder / relative
     size = file.stat().st_size
     with file.open("rb") as stream:
@@ -180,7 +180,7 @@ def check_content(folder: Path, relative: str) -> None:
             return
     if (head, tail) != (_PARQUET, _PARQUET) or size < 12:
         raise ForbiddenFileError(
-            f"{relative} may not be in a savepoint",
+            f"{relative} is not allowed in a savepoint",
             where=str(folder),
             expected=f"a Parquet file, or a channel's own log below {SOURCE_LOGS}/",
             got="a pickle" if _is_pickle(head) else f"a file that begins with {head!r}",
@@ -190,9 +190,9 @@ def check_content(folder: Path, relative: str) -> None:
 def _refuse_pickle(folder: Path, relative: str, data: bytes) -> None:
     if _is_pickle(data):
         raise ForbiddenFileError(
-            f"{relative} may not be in a savepoint",
+            f"{relative} is not allowed in a savepoint",
             where=str(folder),
-            expected="a channel's own log: text",
+            expected="a source's log, as text",
             got="a pickle, which can run code when it is read",
         )
 
@@ -202,7 +202,7 @@ def _is_pickle(data: bytes) -> bool:
         return True
     try:
         *_, last = pickletools.genops(io.BytesIO(data))
-    except Exception:  # noqa: BLE001 - whatever a parser of pickles says of other bytes
+    except Exception:  # noqa: BLE001 - the parser may raise anything on other bytes
         return False
     return int(last[2] or 0) == len(data) - 1
 
@@ -214,14 +214,14 @@ def sum_file(file: Path) -> str:
 
 
 def record_files(folder: Path) -> Iterator[tuple[str, FileRecord]]:
-    """Return the record of each file below a folder, or refuse what may not be in a savepoint."""
+    """Yield the record of each file below a folder; raise if a file is not allowed in a savepoint."""
     plain, strange = list_files(folder)
     for relative in sorted(strange | plain):
         fault = "it is a link, a pipe or an empty folder" if relative in strange else None
         fault = fault or find_fault(relative)
         if fault is not None:
             raise ForbiddenFileError(
-                f"{relative} may not be in a savepoint", where=str(folder), got=fault
+                f"{relative} is not allowed in a savepoint", where=str(folder), got=fault
             )
         check_content(folder, relative)
         file = folder / relative
@@ -246,7 +246,7 @@ def _refuse_table(folder: Path, relative: str, error: Exception) -> ForbiddenFil
 
 
 def import_parquet() -> Any:
-    """Return pyarrow's Parquet, or say how to get it."""
+    """Return pyarrow's Parquet module; raise if it is not installed."""
     try:
         from pyarrow import parquet
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""The manifest: what a savepoint holds, of which program and how far, with a sum of every file."""
+"""The manifest: the program, progress and files of a savepoint, with a checksum of every file."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from anabranch.model.events import FOREVER
 from anabranch.savepoints.file_names import MANIFEST, NAME, find_clash, find_fault
 
 FORMAT: Final = 1
-"""The number of this format. A release reads those that it knows, and refuses others."""
+"""The version of this format. A release raises an error on versions that it does not support."""
 
 MOST_BYTES = 64 << 20
-"""How large a manifest may be: some hundred thousand files."""
+"""The maximum size of a manifest: some hundred thousand files."""
 
 Whole = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
@@ -33,11 +33,11 @@ class SavepointError(AnabranchError, ValueError):
 
 
 class ManifestError(SavepointError):
-    """A manifest is none, contradicts itself, or is of a format that this release does not know."""
+    """A manifest is invalid, inconsistent, or of a format that this release does not support."""
 
 
 class FileRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A file of a savepoint: its sum, its size, and its rows if it is a table."""
+    """A file of a savepoint: its checksum, its size, and its number of rows if it is a table."""
 
     sha256: Sum
     bytes: Count
@@ -45,9 +45,9 @@ class FileRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StandingRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """How far a channel has come: `eventtime.standings.Standing`, with names.
+    """The progress of a channel: `eventtime.channel_progress.Standing`, with names.
 
-    `joined` is written only if there is one, so that a manifest without it keeps its id.
+    `joined` is written only if it is set, so that a manifest without it keeps its id.
     """
 
     watermark: Whole
@@ -71,9 +71,10 @@ class LedgerRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a savepoint says of itself. `files` and `id` are filled in when it is sealed.
+    """The description of a savepoint. `files` and `id` are filled in when it is sealed.
 
-    `id` is a sum of all else but name and date: two savepoints of one id hold the same.
+    `id` is a checksum of everything except name and date: two savepoints with the same id have the same
+    content.
     """
 
     format: Literal[1] = FORMAT
@@ -95,42 +96,42 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     files: dict[str, FileRecord] = {}
 
     def list_standings(self) -> dict[str, Standing]:
-        """Return how far each channel has come."""
+        """Return the standing of each channel."""
         return {name: Standing(**asdict(record)) for name, record in self.standings.items()}
 
     def list_ledger(self) -> Ledger:
-        """Return the account of every event so far."""
+        """Return the ledger."""
         return Ledger(**asdict(self.ledger))
 
     def seal(self, files: Mapping[str, FileRecord]) -> Manifest:
-        """Return this manifest with its files, and the id that follows."""
+        """Return this manifest with its files, and the resulting id."""
         sealed = replace(self, files=dict(sorted(files.items())))
         return replace(sealed, id=find_id(sealed))
 
 
 def find_id(manifest: Manifest) -> str:
-    """Return the sum of what a manifest says, whatever it is called and whenever it was made."""
+    """Return the checksum of a manifest without its id, name and date."""
     plain = replace(manifest, id="", name="_", made_at="")
     return hashlib.sha256(msgspec.json.encode(plain, order="deterministic")).hexdigest()
 
 
 def record_standings(standings: Mapping[str, Standing]) -> dict[str, StandingRecord]:
-    """Return standings as a manifest holds them."""
+    """Return standings as records of a manifest."""
     return {name: StandingRecord(*standings[name]) for name in sorted(standings)}
 
 
 def write_manifest(manifest: Manifest) -> bytes:
-    """Return a manifest as JSON that people can read too."""
+    """Return a manifest as indented JSON."""
     check_manifest(manifest)
     return msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
 
 
 def read_manifest(data: bytes) -> Manifest:
-    """Return the manifest that JSON holds, or refuse it."""
+    """Return the manifest in JSON; raise if it is invalid."""
     if len(data) > MOST_BYTES:
         raise ManifestError(
             f"{MANIFEST} is too large",
-            expected=f"{MOST_BYTES:,} bytes at the most",
+            expected=f"at most {MOST_BYTES:,} bytes",
             got=f"{len(data):,}",
         )
     _check_format(data)
@@ -138,23 +139,25 @@ def read_manifest(data: bytes) -> Manifest:
         manifest = msgspec.json.decode(data, type=Manifest)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise ManifestError(
-            f"{MANIFEST} is not as the format says",
+            f"{MANIFEST} does not have the fields of its format",
             expected=f"the fields of format {FORMAT}, and no others",
             got=str(error),
         ) from error
     check_manifest(manifest)
     if manifest.id != find_id(manifest):
-        raise _contradiction("its id is not the sum of what it says", manifest.id)
+        raise _contradiction("its id is not its checksum", manifest.id)
     return manifest
 
 
 def check_manifest(manifest: Manifest) -> None:
-    """Refuse a manifest that contradicts itself, or names files where none may be."""
+    """Raise if a manifest is inconsistent, or has invalid file names."""
     watermarks = {name: record.watermark for name, record in manifest.standings.items()}
     if manifest.watermarks != watermarks:
         raise _contradiction("watermarks differ from standings", str(manifest.watermarks))
     if manifest.watermark != min(watermarks.values(), default=FOREVER):
-        raise _contradiction("the watermark is not the least of all", str(manifest.watermark))
+        raise _contradiction(
+            "the watermark is not the least of its channels'", str(manifest.watermark)
+        )
     if not manifest.list_ledger().balanced:
         raise _contradiction("events are not conserved", str(manifest.list_ledger()))
     if not re.match(NAME, manifest.name) or manifest.name == "latest":
@@ -164,14 +167,14 @@ def check_manifest(manifest: Manifest) -> None:
             got=repr(manifest.name),
         )
     if not _is_date(manifest.made_at):
-        raise _contradiction("made_at is no date with a zone", repr(manifest.made_at))
+        raise _contradiction("made_at is not a date with a zone", repr(manifest.made_at))
     for path in manifest.files:
         fault = find_fault(path)
         if fault is not None:
-            raise _contradiction(f"it names a file where none may be: {fault}", repr(path))
+            raise _contradiction(f"it has an invalid file name: {fault}", repr(path))
     clash = find_clash(manifest.files)
     if clash is not None:
-        raise _contradiction("it names two files that differ by case only", " and ".join(clash))
+        raise _contradiction("two file names differ only by case", " and ".join(clash))
 
 
 def _check_format(data: bytes) -> None:
@@ -182,15 +185,15 @@ def _check_format(data: bytes) -> None:
     number = found.get("format") if isinstance(found, dict) else None
     if number != FORMAT or type(number) is not int:
         raise ManifestError(
-            "this savepoint is of a format that this release does not know",
+            "this savepoint has a format that this release does not support",
             expected=f"format {FORMAT}",
             got=f"format {number!r}",
-            cure="read it with the release that made it, which its manifest names",
+            cure="read it with the release that made it, which is in its manifest",
         )
 
 
 def _contradiction(what: str, got: str) -> ManifestError:
-    return ManifestError(f"{MANIFEST} contradicts itself: {what}", got=got)
+    return ManifestError(f"{MANIFEST} is inconsistent: {what}", got=got)
 
 
 def _is_date(text: str) -> bool:

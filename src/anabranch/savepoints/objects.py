@@ -1,4 +1,4 @@
-"""Snapshots to folders and back, with states as Python objects."""
+"""Writing snapshots to folders and reading them, with states as Python objects."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ROWS = 100_000
-"""How many rows a file holds, unless somebody says otherwise."""
+"""The default number of rows in a file."""
 
 Runtime = Literal["reference", "spark"]
 
@@ -63,7 +63,7 @@ def write_snapshot(
     offsets: Sequence[str] = (),
     rows: int = ROWS,
 ) -> Path:
-    """Write a snapshot into a new folder, whole or not at all; return the folder."""
+    """Write a snapshot atomically to a new folder; return the folder."""
     data = [event.data for event in snapshot.pending]
     schema = describe_snapshot(program, snapshot.state, snapshot.deltas, data)
     codec = make_codec(program)
@@ -86,9 +86,9 @@ def write_snapshot(
 
 
 def read_snapshot(folder: Path | str, program: Program) -> Snapshot:
-    """Read a savepoint for a program: the one that made it, or one that can take over its state.
+    """Return the snapshot in a savepoint, for the program that made it or one that can migrate its state.
 
-    A path that ends in `latest` stands for the newest in its folder.
+    A path that ends in `latest` is the newest savepoint in its folder.
     """
     savepoint = open_savepoint(find_savepoint(folder))
     manifest = savepoint.manifest
@@ -98,7 +98,7 @@ def read_snapshot(folder: Path | str, program: Program) -> Snapshot:
     migration = None if same else Migration(schema, program)
     codec = make_codec(program) if migration is None else migration.codec
     state = read_entries(savepoint, savepoint.list_tables(STATE), schema.state, codec)
-    # Each part is a delta by itself: shards have folded apart.
+    # Each part is a separate delta, folded by one shard.
     deltas = {
         name: [
             read_entries(savepoint, [relative], schema.deltas[name], codec)
@@ -112,7 +112,7 @@ def read_snapshot(folder: Path | str, program: Program) -> Snapshot:
         for event in read_pending(savepoint, place, schema.events[event_type], codec)
     ]
     if len(pending) != manifest.ledger.pending:
-        counted = f"{manifest.ledger.pending} events, as the ledger says"
+        counted = f"{manifest.ledger.pending} events, as in the ledger"
         raise _mismatch(savepoint, PENDING, str(len(pending)), counted)
     if migration is not None:
         state = migration.migrate_state(state)
@@ -147,7 +147,7 @@ def describe_savepoint(
     batch: int | None = None,
     offsets: Sequence[str] = (),
 ) -> Manifest:
-    """Return the manifest of a snapshot, as yet without its files."""
+    """Return the manifest of a snapshot, without its files."""
     return Manifest(
         name=name,
         made_at=(made_at or datetime.now(UTC)).astimezone(UTC).isoformat(),
@@ -167,17 +167,17 @@ def describe_savepoint(
 
 
 def check_windows(manifest: Manifest, program: Program) -> None:
-    """Refuse windows that can't go on with those that are open: they were cut by the old ones."""
+    """Raise if a program's windows can't continue the open windows of a savepoint."""
     refused = [v for v in judge_windows(manifest.fingerprint, program) if v.status == REFUSED]
     if refused:
         old, new = manifest.fingerprint.get("windows", ""), fingerprint_program(program)["windows"]
-        told = [f"{v.place.removeprefix('windows, ')} {v.what}" for v in refused]
+        reasons = [f"{v.place.removeprefix('windows, ')} {v.what}" for v in refused]
         grown = refused[0].place != "windows"
         raise SavepointError(
             "this savepoint was made with other windows",
             where=program.name,
             expected=old or "no windows",
-            got="; ".join(told) if grown else new or "no windows",
+            got="; ".join(reasons) if grown else new or "no windows",
             cure=refused[0].cure,
         )
 
@@ -203,7 +203,7 @@ def name_part(folder: str, number: int) -> str:
 def write_entries(
     draft: Draft, folder: str, entries: EntryKinds, state: Any, codec: Codec, rows: int = ROWS
 ) -> None:
-    """Write a state, entry by entry; one without any is still a table, with its columns."""
+    """Write the entries of a state; an empty state is a table without rows."""
     pairs = list_entries(entries, state, codec)
     for number, part in enumerate(_cut(pairs, rows) if pairs else [[]]):
         table = to_table(entries.key, entries.entry, part, codec)
@@ -213,7 +213,7 @@ def write_entries(
 def read_entries(
     savepoint: Savepoint, tables: Sequence[str], entries: EntryKinds, codec: Codec
 ) -> Any:
-    """Read a state back from its tables."""
+    """Return the state in tables."""
     pairs: list[tuple[Any, Any]] = []
     folder = tables[0].rpartition("/")[0] if tables else STATE
     for relative in tables:
@@ -231,7 +231,7 @@ def read_entries(
 
 
 def _check_columns(table: pa.Table, empty: pa.Table) -> None:
-    """Refuse a table whose columns are not those of an empty one of its kind."""
+    """Raise if the columns of a table differ from those of an empty one of its kind."""
     found, expected = ({field.name: field.type for field in one.schema} for one in (table, empty))
     if found != expected:
         raise ValueError(f"columns {_spell(found)} instead of {_spell(expected)}")
@@ -254,7 +254,7 @@ def _reading(savepoint: Savepoint, relative: str) -> Iterator[None]:
 
 def _mismatch(savepoint: Savepoint, relative: str, got: str, expected: str) -> SavepointError:
     return SavepointError(
-        f"{relative} does not hold what the manifest says",
+        f"{relative} does not match the manifest",
         where=str(savepoint.path),
         expected=expected,
         got=got,
@@ -262,7 +262,7 @@ def _mismatch(savepoint: Savepoint, relative: str, got: str, expected: str) -> S
 
 
 def to_pending(kind: Kind, events: Iterable[Event], codec: Codec) -> pa.Table:
-    """Return pending events of one type as a table: where they came from, then their fields."""
+    """Return pending events of one type as a table: channel, sequence number, then their fields."""
     import pyarrow as pa
 
     events = list(events)
@@ -273,7 +273,7 @@ def to_pending(kind: Kind, events: Iterable[Event], codec: Codec) -> pa.Table:
 
 
 def read_pending(savepoint: Savepoint, folder: str, kind: Kind, codec: Codec) -> Iterator[Event]:
-    """Read pending events of one event type back."""
+    """Yield the pending events of one event type."""
     origin = _name_origin(kind)
     for relative in savepoint.list_tables(folder):
         with _reading(savepoint, relative):
@@ -284,12 +284,12 @@ def read_pending(savepoint: Savepoint, folder: str, kind: Kind, codec: Codec) ->
             pairs = from_table(None, kind, fields, codec.records, codec)
         for channel, seq, (_, data) in zip(channels, seqs, pairs, strict=True):
             if channel not in savepoint.manifest.standings:
-                raise _mismatch(savepoint, relative, repr(channel), "events of a channel it names")
+                raise _mismatch(savepoint, relative, repr(channel), "events of its channels")
             yield Event(data, channel, seq)
 
 
 def sort_pending(program: Program, events: Iterable[Event]) -> list[Event]:
-    """Return pending events channel by channel, each in its own sequence, or else in the total order."""
+    """Return pending events by channel, each in its own sequence, or without numbers in the total order."""
 
     def place(event: Event) -> tuple[Any, ...]:
         order = order_key(event, program.ranks) if event.seq is None else ()
@@ -299,7 +299,7 @@ def sort_pending(program: Program, events: Iterable[Event]) -> list[Event]:
 
 
 def _name_origin(kind: Kind) -> tuple[str, str]:
-    """Return the columns of channel and sequence; a field of that name keeps its own."""
+    """Return the names of the channel and sequence columns, with `@` if a field has that name."""
     taken = name_columns(None, kind)
     channel, seq = ("@" + name if name in taken else name for name in ("channel", "seq"))
     return channel, seq

@@ -1,4 +1,4 @@
-"""Compare the windows of two programs: whether one can go on with those that the other has left open."""
+"""Open windows: whether a program can continue the open windows of another."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _RETRACTING = " retracting "
 
 
 class _Meaning(NamedTuple):
-    """What windows mean, with what they fold apart: how they are cut before it, how they are read after."""
+    """The description of a windowing: the text before its aggregates, the aggregates, and the text after."""
 
     before: str
     folds: dict[str, str]
@@ -22,10 +22,9 @@ class _Meaning(NamedTuple):
 
 
 def judge_windows(fingerprint: Mapping[str, str], program: Program) -> list[Verdict]:
-    """Return what becomes of windows that are open, by the fingerprint of what made them.
+    """Return the verdicts on open windows, given the fingerprint of the program that made them.
 
-    Aggregates that are new begin with what comes from now on. `anabranch state diff` and a restore both
-    ask here.
+    New aggregates start with the events from now on. `anabranch state diff` and a restore both use this.
     """
     old, new = fingerprint.get("windows", ""), fingerprint_program(program)["windows"]
     if old == new:
@@ -34,27 +33,27 @@ def judge_windows(fingerprint: Mapping[str, str], program: Program) -> list[Verd
     alike = was is not None and now is not None and _is_grown(was, now)
     if not alike or _RETRACTING in new:
         what = f"were {old or 'none'}, and are {new or 'none'}"
-        cure = "go on with the windows that are open, or start anew"
+        cure = "keep the windows as they were, or start again"
         return [Verdict(REFUSED, "windows", what, cure)]
     assert was is not None
     assert now is not None
     added = [name for name in now.folds if name not in was.folds]
     if fingerprint.get("state") == "in columns":
-        what = "is new, and windows that are open are kept in columns, which hold none of it"
-        cure = "aggregate it in a program of its own, or start anew"
+        what = "is new, and open windows are kept in columns, which do not have it"
+        cure = "aggregate it in a separate program, or start again"
         return [Verdict(REFUSED, f"windows, {name}", what, cure) for name in added]
-    what = "is new: in a window that is open it begins with what comes from now on"
+    what = "is new: in open windows it starts with the events from now on"
     return [Verdict(AUTOMATIC, f"windows, {name}", what) for name in added]
 
 
 def _is_grown(was: _Meaning, now: _Meaning) -> bool:
-    """Say whether windows are cut and read as before, and fold what they did, and more."""
+    """Return whether windows are the same as before, with all previous aggregates and perhaps more."""
     kept = {name: fold for name, fold in now.folds.items() if name in was.folds}
     return (was.before, was.after) == (now.before, now.after) and kept == was.folds
 
 
 def _read(meaning: str) -> _Meaning | None:
-    """Take a text apart that `Panes.meaning` made; None if windows hold a fold of a user's own."""
+    """Parse a text of `Panes.meaning`; return None if the fold is a user's own."""
     before, found, rest = meaning.partition(_FOLDS)
     if not found:
         return None
@@ -68,7 +67,7 @@ def _read(meaning: str) -> _Meaning | None:
 
 
 def _split(text: str) -> list[tuple[str, int | None]]:
-    """Return what commas separate, up to the bracket that closes; with the last, where it ended."""
+    """Return the parts between commas, up to the closing bracket; the last one with its end."""
     parts: list[tuple[str, int | None]] = []
     depth, start, quote = 0, 0, ""
     place = 0

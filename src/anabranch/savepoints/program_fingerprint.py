@@ -1,4 +1,4 @@
-"""Fingerprints of programs: what a state was made by, part by part."""
+"""Fingerprints of programs: the parts of a program that its state depends on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from anabranch.savepoints.codeprints import MECHANISM, hash_values
 
 
 def fingerprint_program(program: Program) -> dict[str, str]:
-    """Return what a program's state depends on, whatever runs it."""
+    """Return the parts of a program that its state depends on, independent of the runtime."""
     return {
         "events": "; ".join(
             f"{t.__name__}({', '.join(field_names(t))})" for t in program.event_types
@@ -36,7 +36,7 @@ def _innermost(program: Program) -> Any:
 
 
 def _describe_python() -> str:
-    # Byte code differs between releases of Python, and descriptions between ours.
+    # Byte code differs between releases of Python, and descriptions between releases of Anabranch.
     return f"{'.'.join(platform.python_version_tuple()[:2])}/{MECHANISM}"
 
 

@@ -1,4 +1,4 @@
-"""Snapshots: a run between two batches, whatever ran it and in however many parts."""
+"""Snapshots: the state of a run between two batches, independent of the runtime and its shards."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from anabranch.model.events import FOREVER, Event
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All that a run has to know to go on.
+    """All data that a run needs to continue.
 
-    `state` is that of the program's first state type, with everything folded that was stable.
-    `deltas` are what leaves folded from zero and nobody has joined to it yet, by state type.
-    `pending` are the events that came and are not stable yet. Timers are not kept: the state names them.
+    `state` is that of the program's first state type, with all settled events folded. `deltas` are the
+    deltas of leaves that are not joined to it yet, by state type. `pending` are the events that are not
+    settled yet. Timers are not stored: they are computed from the state.
     """
 
     state: Any
@@ -30,10 +30,10 @@ class Snapshot:
 
     @property
     def watermark(self) -> int:
-        """Return how far time has come: the least of the channels' watermarks."""
+        """Return the least of the channels' watermarks."""
         return min((standing.watermark for standing in self.standings.values()), default=FOREVER)
 
     @property
     def floor(self) -> int:
-        """Return where a channel begins that comes later: what lies before has been folded."""
+        """Return the first watermark of a channel that is added later: earlier events have been folded."""
         return self.watermark if self.standings else NEVER

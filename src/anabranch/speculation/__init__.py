@@ -1,1 +1,1 @@
-"""Speculation: say at once, take back what an event out of order proves wrong, settle at a barrier."""
+"""Speculation: outputs at once, retractions after events out of order, and settled outputs at a barrier."""

@@ -1,4 +1,4 @@
-"""Event rules: how the events of a program are run, in order or as leaves beside the state."""
+"""Event rules: how the events of a program are processed, in order or as leaves."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Leaves:
-    """Which event types are leaves, by which state type each is folded, and how deltas join a state."""
+    """The event types that are leaves, the state type that folds each, and the join of deltas to a state."""
 
     types: Mapping[EventType, str]
     join: Callable[[AnyState, Mapping[str, AnyState]], AnyState]
 
 
 NO_LEAVES = Leaves({}, lambda state, deltas: state)
-"""Nothing is known of the laws: whatever follows an event out of order is folded again."""
+"""No leaves, for programs whose laws are unchecked: all events after one out of order are folded again."""
 
 
 @dataclass(slots=True)
 class SegmentStep:
-    """An event in its place: what it says as things stand, and what was said of it so far.
+    """An event in the order, with its current outputs, and `emitted`, those emitted so far.
 
-    `failed` is what a function raised on it. It counts, and stops a run that it is to stop, when it settles.
+    `failed` is the exception of a function on it. It is counted, or stops the run, when the event settles.
     """
 
     key: OrderKey
@@ -48,12 +48,12 @@ class SegmentStep:
 
 
 class EventRules:
-    """How the events of one program are run: in order, or as leaves."""
+    """The processing of the events of one program: in order, or as leaves."""
 
     def __init__(self, program: Program, leaves: Leaves = NO_LEAVES) -> None:
         self.program = program
         self.join = leaves.join
-        # Within a lane order shows, to the bit; so what follows there must be folded again.
+        # Within a lane the order matters to the bit, so later events must be folded again.
         types = {} if program.lanes is not None else leaves.types
         self.leaves = {
             event_type: name for event_type, name in types.items() if _has_zero(program, name)
@@ -73,7 +73,7 @@ class EventRules:
         )
 
     def run(self, state: AnyState, one: SegmentStep) -> AnyState:
-        """Run an event on a state; return the next one. A function that raises sets it aside."""
+        """Process an event on a state; return the next state. If a function raises, the event fails."""
         initial = self.program.initial
         stepped = attempt_ahead(initial.step, state, one.event)
         if isinstance(stepped, Failed):
@@ -84,7 +84,7 @@ class EventRules:
         return state
 
     def emit(self, state: AnyState, leaf: SegmentStep) -> None:
-        """Let a leaf say what it has to say of the state of its segment."""
+        """Compute the outputs of a leaf on the state of its segment."""
         handler = self._emit[type(leaf.event.data)]
         stepped = attempt_ahead(step, self.program.initial.shape, handler, state, leaf.event)
         if isinstance(stepped, Failed):
@@ -93,7 +93,7 @@ class EventRules:
             leaf.outputs, leaf.failed = stepped[1], None
 
     def fold(self, deltas: Deltas, leaf: SegmentStep) -> Deltas:
-        """Add a leaf that has spoken to its segment's deltas."""
+        """Return a segment's deltas with a leaf added, whose outputs are known."""
         if leaf.failed is not None:
             return deltas
         event_type = type(leaf.event.data)
@@ -109,7 +109,7 @@ class EventRules:
 
 
 def attempt_ahead(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | Failed:
-    """Call a function on what may still change: a state too large is an outcome, even if it is to stop the run."""
+    """Call a function on a state that may still change: a state too large is an outcome, even if it stops runs."""
     try:
         return attempt(function, *args, **kwargs)
     except StateTooLargeError as error:
@@ -117,7 +117,7 @@ def attempt_ahead(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -
 
 
 def reject(event: Event, failed: Failed) -> Rejected:
-    """Return an event that has settled as rejected; raise the error if it is to stop the run."""
+    """Return a settled event as rejected; raise the error if it must stop the run."""
     if getattr(failed.error, "stops", False):
         raise failed.error
     return Rejected(event, failed.describe(event))

@@ -1,4 +1,4 @@
-"""What a speculative run says: outputs, and retractions of outputs."""
+"""Output changes: the outputs of a speculative run, and their retractions."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from anabranch.model.order import OrderKey
 from anabranch.model.values.maps import Map
 
 Mode = Literal["settled", "speculative"]
-"""Whether outputs appear once they are stable, or at once, with retractions."""
+"""Whether outputs are emitted once, when they are settled, or at once, with retractions."""
 
 OutputId = tuple[OrderKey, int]
-"""What tells an output from every other one of a run: the order key of its event, and a number."""
+"""The unique id of an output in a run: the order key of its event, and its index."""
 
 
 class OutputChange(NamedTuple):
-    """An output that is said (`op` is 1) or taken back (-1). The id is the one it settles with."""
+    """An output (`op` is 1) or a retraction (-1). The id is the one that the output settles with."""
 
     op: int
     id: OutputId
@@ -27,7 +27,7 @@ class OutputChange(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """What became of the events that a watermark has passed, and what timers had to say then."""
+    """The events that a watermark has settled: how many were processed, faults, and outputs of timers."""
 
     processed: int
     faults: list[Rejected]
@@ -35,7 +35,7 @@ class Settled(NamedTuple):
 
 
 class CorrectedRow(Protocol):
-    """A row of a run: `Spoken` here, and what other runtimes make of it."""
+    """A row of a run: an `OutputChange`, or the equivalent of another runtime."""
 
     @property
     def id(self) -> Any: ...
@@ -50,12 +50,12 @@ SomeRow = TypeVar("SomeRow", bound=CorrectedRow)
 
 
 def list_outputs(key: OrderKey, event: Event, outputs: Iterable[Any]) -> list[OutputChange]:
-    """Return the rows of an event in its place."""
+    """Return the rows for the outputs of an event."""
     return [OutputChange(1, (key, index), value, event) for index, value in enumerate(outputs)]
 
 
 def order_rows(row: OutputChange) -> tuple[OutputId, int]:
-    """Return what the rows of one moment are sorted by."""
+    """Return the sort key of rows that are emitted together."""
     return row.id, row.op
 
 
@@ -64,53 +64,53 @@ def compare(
     now: Iterable[SomeRow],
     order: Callable[[Any], Any] | None = None,
 ) -> list[SomeRow]:
-    """Return the retractions and rows that lead from rows by their ids to those of now.
+    """Return the retractions and outputs that turn the rows `before`, by id, into the rows `now`.
 
-    Retractions of what is no more come first, in the `order` of their ids.
+    Retractions of ids that do not exist any more are first, in the `order` of their ids.
     """
     rows: list[SomeRow] = []
-    standing = set()
+    current = set()
     for row in now:
-        standing.add(row.id)
+        current.add(row.id)
         old = before.get(row.id)
         if old is None:
             rows.append(row)
         elif not is_alike(old.value, row.value):
             rows += [old._replace(op=-1), row]
-    vanished = sorted((name for name in before if name not in standing), key=order)
+    vanished = sorted((name for name in before if name not in current), key=order)
     return [*(before[name]._replace(op=-1) for name in vanished), *rows]
 
 
 class Amount(NamedTuple):
-    """How much was said, retractions included, to bring about the outputs that stand."""
+    """The number of emitted rows, retractions included, and of the valid outputs."""
 
     emitted: int = 0
     valid: int = 0
 
     @property
     def ratio(self) -> float:
-        """Return how many rows were said for each that stands: 1.0 if none was in vain."""
+        """Return the number of emitted rows per valid output: 1.0 if there were no retractions."""
         return self.emitted / self.valid if self.valid else 1.0
 
     @property
     def extra(self) -> float:
-        """Return the share of what was said beyond what stands."""
+        """Return the share of emitted rows beyond the valid outputs."""
         return self.ratio - 1
 
     def __str__(self) -> str:
-        return f"{self.emitted:,} said for {self.valid:,} that stand, {self.extra:.1%} extra"
+        return f"{self.emitted:,} rows emitted for {self.valid:,} valid outputs, {self.extra:.1%} extra"
 
 
 def measure(rows: Iterable[OutputChange]) -> Amount:
-    """Count what was said, and what of it stands."""
+    """Return the number of emitted rows, and of valid outputs."""
     ops = [row.op for row in rows]
     return Amount(len(ops), sum(ops))
 
 
 def is_alike(a: Any, b: Any, most: int | None = None) -> bool:
-    """Say whether two values can't be told apart: stricter than `==`, for which 1 is 1.0 and True.
+    """Return whether two values are identical: stricter than `==`, for which 1 equals 1.0 and True.
 
-    A `Map` of more than `most` entries counts as changed: to look would cost more than it saves.
+    A `Map` of more than `most` entries counts as changed: the comparison would cost more than it saves.
 
     >>> is_alike((1, "a"), (1, "a")), is_alike(1, 1.0), is_alike(0.0, -0.0)
     (True, False, False)

@@ -1,4 +1,4 @@
-"""Speculation over a program: at every moment, what the fold would say of the events seen so far."""
+"""Speculation over a program: at any time, the outputs of the fold over the events so far."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ from anabranch.speculation.tracks import Track
 
 
 class Speculation:
-    """A program that answers at once, and corrects itself.
+    """The speculative run of a program: it emits outputs at once, and corrects them later.
 
-    `take` returns what there is to say of new events: what it said before and would not say now is
-    taken back, and only that. If every event names the entry of the state that it sees, each entry
-    has a track of its own. `leaves` lets events that are free be folded beside the state; it must
-    only be given for programs that keep their laws.
+    `take` returns the output changes for new events: only outputs that have changed are retracted. If
+    every event names the entry of the state that it sees, each entry has its own track. With `leaves`,
+    independent events are folded into deltas; give it only for programs that satisfy their laws.
     """
 
     def __init__(self, program: Program, leaves: Leaves = NO_LEAVES) -> None:
@@ -33,17 +32,15 @@ class Speculation:
         self._rules = EventRules(program, leaves)
         self._by = find_entries(program)
         self._tracks: dict[Any, Track | TimedTrack] = {}
-        # When each pending event is due, and in which track: a watermark looks at these tracks only.
+        # The time and the track of each pending event: a watermark settles only these tracks.
         self._due: list[tuple[int, int, Any]] = []
         self._count = 0
 
     def take(self, events: Iterable[Event]) -> list[OutputChange]:
-        """Take in events, in whatever order they come; return what changes by them."""
+        """Add events, in any order; return the output changes."""
         touched: dict[Any, list[Event]] = {}
         for event in events:
-            assert event.time > self.watermark, (
-                f"{event} lies behind the watermark {self.watermark}"
-            )
+            assert event.time > self.watermark, f"{event} is behind the watermark {self.watermark}"
             name = None if self._by is None else plain_key(getattr(event.data, self._by))
             touched.setdefault(name, []).append(event)
             self._count += 1
@@ -52,11 +49,11 @@ class Speculation:
         return sorted(rows, key=order_rows)
 
     def settle(self, watermark: int) -> Settled:
-        """Let everything at or before a watermark settle: it can't change any more."""
+        """Settle all events at or before a watermark, which can't change any more."""
         if watermark <= self.watermark:
             return Settled(0, [])
         self.watermark = watermark
-        # Timers are pending too, and have not come in as events.
+        # Timers are pending too, and are not among the added events.
         due = dict.fromkeys(self._tracks if self.program.timers else ())
         while self._due and self._due[0][0] <= watermark:
             due[heappop(self._due)[2]] = None
@@ -73,7 +70,7 @@ class Speculation:
 
     @property
     def state(self) -> AnyState:
-        """Return the settled state, as the fold has it."""
+        """Return the settled state, equal to that of the fold."""
         if self._by is None:
             return self._track(None).state
         entries = dict(self.program.init)
@@ -82,7 +79,7 @@ class Speculation:
         return Map(entries)
 
     def dump(self) -> tuple[Any, ...]:
-        """Return plain data, for a codec, that makes this speculation again."""
+        """Return plain data, for a codec, from which `load` recreates this speculation."""
         tracks = [(name, *track.dump()) for name, track in self._tracks.items()]
         return self.watermark, tracks, [tuple(event) for event in self.pending()]
 
@@ -90,7 +87,7 @@ class Speculation:
     def load(
         cls, program: Program, data: tuple[Any, ...], leaves: Leaves = NO_LEAVES
     ) -> Speculation:
-        """Go on where `dump` was called. What was said then is known again, and not repeated."""
+        """Return the speculation that `dump` stored. Its outputs are not emitted again."""
         made = cls(program, leaves)
         made.watermark, tracks, pending = data
         made._tracks = {name: made._open(*settled) for name, *settled in tracks}
@@ -107,14 +104,14 @@ class Speculation:
         if track is None:
             state = self.program.init
             if self._by is not None:
-                # A part of the map is a state too, of which a handler sees as much as it would.
+                # A map with one entry is a valid state, in which handlers see the same entry.
                 state = Map({name: state[name]} if name in state else {})
             track = self._tracks[name] = self._open(state)
         return track
 
 
 def find_entries(program: Program) -> str | None:
-    """Return the field by which the state falls apart into entries that never meet, or None."""
+    """Return the field by which the state has independent entries, or None."""
     by = program.initial.shape.by
     if by in (None, LANE, CHANNEL):
         return None

@@ -1,11 +1,11 @@
-"""Segments: what leaves come to between pending cuts, and what a change makes run again.
+"""Segments: the deltas of leaves between pending cuts, and what a change causes to run again.
 
-A *leaf* is an event that may be folded from zero, beside the state, and joined later. All other events
-are run in order; each of them is a *cut*, which ends a segment. A leaf is added to the delta of its
-segment, wherever it lies. That leaves settle changes nothing: a segment goes when the cut that ends it
-has settled. Only a new cut between leaves of one delta makes leaves be folded again, those of its segment.
+A *leaf* is an event that may be folded from zero into a delta, and joined later. All other events are
+processed in order; each of them is a *cut*, which ends a segment. A leaf is added to the delta of its
+segment, at any place. Settling leaves changes nothing: a segment is removed when the cut that ends it
+settles. Only a new cut between leaves of one delta causes leaves to be folded again, those of its segment.
 
-The reference keeps segments in memory, shards and the root in pages. The rules are these for all.
+The reference keeps segments in memory, shards and the root in pages. The rules are the same for all.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from anabranch.model.order import OrderKey, bound_after
 from anabranch.model.shapes import AnyState
 
 Deltas = dict[str, AnyState]
-"""What leaves folded from zero, by state type."""
+"""The deltas of leaves, by state type."""
 
 TAIL = bound_after(FOREVER)
-"""Where the segment ends that no cut has ended yet."""
+"""The end of the last segment, which no cut has ended yet."""
 
 _BEGINNING: OrderKey = ()
 
 State = TypeVar("State")
 Leaf = TypeVar("Leaf")
 Fold = Callable[[Deltas, Leaf], Deltas]
-"""Adds a leaf to deltas. Deltas that are returned as they were do not hold the leaf."""
+"""Adds a leaf to deltas. If it returns the same deltas, they do not contain the leaf."""
 
 ReadStretch = Callable[[OrderKey | None, OrderKey], tuple[Deltas, Iterable[tuple[OrderKey, Leaf]]]]
 """Returns the deltas of settled leaves, and the pending leaves, between two places.
 
-Without a first place, the stretch begins at the last cut that has settled. Only there are settled leaves."""
+Without a first place, the stretch starts at the last settled cut. Only that stretch has settled leaves."""
 
 
 SegmentDelta = tuple[Deltas, OrderKey | None, OrderKey | None]
-"""The deltas of a segment, and where its first and its last leaf lie."""
+"""The deltas of a segment, and the places of its first and its last leaf."""
 
 _EMPTY: SegmentDelta = ({}, None, None)
 
@@ -69,7 +69,7 @@ class SortedMap:
         return self._values.get(key, default)
 
     def put(self, key: OrderKey, value: Any) -> None:
-        """Keep a value at a place."""
+        """Store a value at a place."""
         if key not in self._values:
             insort(self.keys, key)
         self._values[key] = value
@@ -85,7 +85,7 @@ class SortedMap:
         return self.keys[place - 1] if place else None
 
     def take_before(self, bound: OrderKey) -> list[tuple[OrderKey, Any]]:
-        """Return what lies before a bound, in order, and forget it."""
+        """Remove and return the values before a bound, in order."""
         count = bisect_left(self.keys, bound)
         taken = [(key, self._values.pop(key)) for key in self.keys[:count]]
         del self.keys[:count]
@@ -95,8 +95,8 @@ class SortedMap:
 class Segments(Generic[Leaf]):
     """The segments in a store, each under the place of the cut that ends it.
 
-    `changed` are the places of those that are not what they were. Of what comes together, cuts are
-    taken in first. A segment that is *torn* has lost its delta: all its leaves are read and folded again.
+    `changed` are the places of changed segments. Of events that are added together, cuts are added first.
+    A segment that is *torn* has no valid delta: all its leaves are read and folded again.
     """
 
     def __init__(self, store: SegmentStore, read_stretch: ReadStretch[Leaf]) -> None:
@@ -107,11 +107,11 @@ class Segments(Generic[Leaf]):
         self.changed: set[OrderKey] = set()
 
     def begin(self, settled: Deltas) -> None:
-        """Begin with the deltas of leaves that have settled since the last cut."""
+        """Start with the deltas of leaves that have settled since the last cut."""
         self._put(TAIL, _begin(settled))
 
     def cut(self, key: OrderKey) -> OrderKey:
-        """Divide the segment that a new cut lies in; return where its right part ends."""
+        """Divide the segment of a new cut; return the end of its right part."""
         end = self._store.find_after(key) or TAIL
         left, right = self._store.get(end, _EMPTY), _EMPTY
         _, first, last = left
@@ -126,17 +126,17 @@ class Segments(Generic[Leaf]):
         return end
 
     def add(self, key: OrderKey, leaf: Leaf) -> None:
-        """Take in a new leaf; `refold` adds it to its segment's delta."""
+        """Add a new leaf; `refold` adds it to its segment's delta."""
         end = self._store.find_after(key) or TAIL
         self.changed.add(end)
         self._fresh.setdefault(end, []).append((key, leaf))
 
     def tear(self, end: OrderKey) -> None:
-        """Let all leaves of a segment be folded again."""
+        """Mark a segment, so that all its leaves are folded again."""
         self._torn.add(end)
 
     def is_torn(self, end: OrderKey) -> bool:
-        """Return whether all leaves of a segment are to be folded again."""
+        """Return whether all leaves of a segment must be folded again."""
         return end in self._torn
 
     def refold(self, end: OrderKey, fold: Fold[Leaf]) -> Deltas:
@@ -159,7 +159,7 @@ class Segments(Generic[Leaf]):
         return deltas
 
     def settle(self, bound: OrderKey) -> list[OrderKey]:
-        """Forget the segments that end before a bound; return where they ended, in order."""
+        """Remove the segments that end before a bound; return their ends, in order."""
         gone = [key for key, _ in self._store.take_before(bound)]
         self.changed.difference_update(gone)
         self._torn.difference_update(gone)
@@ -175,31 +175,31 @@ def _begin(settled: Deltas) -> SegmentDelta:
 
 
 class PendingCuts(Protocol[State]):
-    """Pending cuts in order, in stretches of one or more; each has the state that it began with."""
+    """Pending cuts in order, in stretches of one or more; each stretch has its start state."""
 
     def __len__(self) -> int: ...
 
     def read_start(self, place: int) -> State:
-        """Return the state that a stretch begins with."""
+        """Return the start state of a stretch."""
         ...
 
     def enter(self, place: int, state: State) -> bool:
-        """Let a stretch begin with a state; return whether it is another one than before."""
+        """Set the start state of a stretch; return whether it has changed."""
         ...
 
     def run(self, place: int, state: State) -> State:
-        """Run the cuts of a stretch; return the state after them."""
+        """Process the cuts of a stretch; return the state after them."""
         ...
 
 
 def run_again(cuts: PendingCuts[State], changed: Collection[int]) -> None:
-    """Run stretches that have changed, and what follows each, until one begins as it did."""
+    """Run the changed stretches, and those after each, until a start state is unchanged."""
     place, count = 0, len(cuts)
     for first in sorted(changed):
         if first < place:
             continue
-        place, state, goes_on = first, cuts.read_start(first), True
-        while goes_on:
+        place, state, continues = first, cuts.read_start(first), True
+        while continues:
             state = cuts.run(place, state)
             place += 1
-            goes_on = place < count and (cuts.enter(place, state) or place in changed)
+            continues = place < count and (cuts.enter(place, state) or place in changed)

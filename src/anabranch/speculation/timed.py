@@ -1,8 +1,8 @@
-"""Speculation over a program with timers: what is pending is folded as if nothing more would come.
+"""Speculation over a program with timers: pending events are folded as if no more would arrive.
 
-A timer may be set, moved or dropped by any event before it, so there are no steps to keep: the pending
-events of an entry are folded again, from its settled state, with the timers they set up to the last of
-them. A timer beyond that speaks when it settles.
+A timer may be set, moved or cancelled by any earlier event, so no steps are stored: the pending events of
+an entry are folded again, from its settled state, with the timers they set up to the last of them. A later
+timer emits its outputs when it settles.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from anabranch.speculation.output_changes import (
 
 
 class FoldedEvent(NamedTuple):
-    """An event that was folded, a timer among them, what it said, or what a function raised on it."""
+    """A folded event or timer, with its outputs, or the exception of a function on it."""
 
     key: OrderKey
     event: Event
@@ -65,7 +65,7 @@ def _fold(timetable: Timetable) -> Iterator[FoldedEvent]:
 
 
 class TimedTrack:
-    """What `Track` is, for a program with timers. Those that are set wait among the pending events."""
+    """The equivalent of `Track` for a program with timers. Set timers are among the pending events."""
 
     def __init__(
         self, program: Program, state: AnyState, timers: Iterable[tuple[Any, ...]] = ()
@@ -76,14 +76,14 @@ class TimedTrack:
         self._emitted: dict[OutputId, OutputChange] = {}
 
     def take(self, events: Iterable[Event]) -> list[OutputChange]:
-        """Take in events, in whatever order they come; return what changes by them."""
+        """Add events, in any order; return the output changes."""
         self._pending += events
         before = self._emitted
         self._emitted = _list_emitted(fold_ahead(self._program, self.state, self._pending))
         return compare(before, self._emitted.values())
 
     def settle(self, watermark: int) -> Settled:
-        """Let everything at or before a watermark settle, timers too; return what these say."""
+        """Settle all events and timers at or before a watermark; return the output changes."""
         if not any(event.time <= watermark for event in self._pending):
             return Settled(0, [])
         program = self._program
@@ -102,7 +102,7 @@ class TimedTrack:
         return [event for event in self._pending if not is_timer(self._program, event)]
 
     def dump(self) -> tuple[AnyState, list[tuple[Any, ...]]]:
-        """Return what has settled: the state, and the timers that it has set."""
+        """Return the settled state, and the timers that it has set."""
         timers = [tuple(event) for event in self._pending if is_timer(self._program, event)]
         return self.state, timers
 

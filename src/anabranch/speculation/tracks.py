@@ -1,4 +1,4 @@
-"""Tracks: events in order, of which the affected end is folded again when one comes in between."""
+"""Tracks: events in order, of which the affected end is folded again after an event out of order."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from anabranch.speculation.output_changes import (
 from anabranch.speculation.segments import TAIL, Deltas, Segments, SortedMap, run_again
 
 SMALL = 64
-"""A state with more entries is not compared with what it was before."""
+"""The maximum number of entries of a state that is compared with the one before."""
 
 _key = attrgetter("key")
 
 
 class Track:
-    """One line of events and states that no other line meets: a program's, or a key's.
+    """One independent sequence of events and states: of a whole program, or of a key.
 
-    Each cut is a stretch of its own, with the segment before it; the last stretch has no cut.
+    Each cut is one stretch, with the segment before it; the last stretch has no cut.
     """
 
     def __init__(self, rules: EventRules, state: AnyState, base: Deltas | None = None) -> None:
@@ -45,7 +45,7 @@ class Track:
         self._looked_at: list[SegmentStep] = []
 
     def take(self, events: Iterable[Event]) -> list[OutputChange]:
-        """Put events into their places; return what changes by them."""
+        """Insert events in order; return the output changes."""
         leaves: list[Event] = []
         for event in events:
             if type(event.data) in self._rules.leaves:
@@ -63,7 +63,7 @@ class Track:
         return [row for one in self._looked_at for row in _correct(one)]
 
     def settle(self, watermark: int) -> Settled:
-        """Let everything at or before a watermark become part of the start."""
+        """Settle all events at or before a watermark: fold them into the start state."""
         bound = bound_after(watermark)
         gone = self._segments.settle(bound)
         settled = [self._cuts.pop(key) for key in gone]
@@ -86,7 +86,7 @@ class Track:
         return [one.event for one in (*self._cuts.values(), *self._leaves)]
 
     def dump(self) -> tuple[AnyState, Deltas]:
-        """Return what has settled: the state after the last cut, and deltas that wait for one."""
+        """Return the settled state after the last cut, and the deltas since that cut."""
         return self._starts[self._store.keys[0]], self._base
 
     @property
@@ -98,11 +98,11 @@ class Track:
         return len(self._store.keys)
 
     def read_start(self, place: int) -> AnyState:
-        """Return the state that a stretch begins with."""
+        """Return the start state of a stretch."""
         return self._starts[self._store.keys[place]]
 
     def enter(self, place: int, state: AnyState) -> bool:
-        """Let a stretch begin with a state; return whether it is another one than before."""
+        """Set the start state of a stretch; return whether it has changed."""
         end = self._store.keys[place]
         if is_alike(self._starts[end], state, SMALL):
             return False
@@ -112,7 +112,7 @@ class Track:
         return True
 
     def run(self, place: int, state: AnyState) -> AnyState:
-        """Fold what is new before a cut, and run the cut; return the state after it."""
+        """Fold the new leaves before a cut, and process the cut; return the state after it."""
         end = self._store.keys[place]
 
         def fold(deltas: Deltas, leaf: SegmentStep) -> Deltas:
@@ -130,11 +130,11 @@ class Track:
         key = self._find_key(event, self._store.keys)
         end = self._segments.cut(key)
         self._cuts[key] = SegmentStep(key, event)
-        # The state after a new cut is known when the cut has been run.
+        # The state after a new cut is known when the cut has been processed.
         self._starts[key], self._starts[end] = self._starts[end], MISSING
 
     def _emit_again(self, end: OrderKey, state: AnyState) -> None:
-        """Let leaves speak of another state; if one fails that did not, or does not, fold all."""
+        """Recompute the outputs of leaves on a new state; if the failure of one changes, fold all again."""
         for _, leaf in self._read_stretch(self._store.find_before(end), end)[1]:
             if type(leaf.event.data) in self._rules.deferring:
                 failed = leaf.failed is not None
@@ -160,7 +160,7 @@ class Track:
         key = self._rules.program.order(event)
         if event.seq is not None:
             return key
-        # Events that tie are equal, and are counted; see `model.order.sort_events`.
+        # Events that tie are equal, and are numbered; see `model.order.sort_events`.
         first = bisect_left(others, key, key=read)
         after = (others[n] if read is None else read(others[n]) for n in range(first, len(others)))
         count = sum(1 for _ in takewhile(lambda other: other[: len(key)] == key, after))
@@ -168,7 +168,7 @@ class Track:
 
 
 def _correct(one: SegmentStep) -> list[OutputChange]:
-    """Return what has to be said so that a step's outputs are what they are now."""
+    """Return the output changes from the emitted outputs of a step to its current ones."""
     emitted, one.emitted = one.emitted, one.outputs
     if is_alike(emitted, one.outputs):
         return []

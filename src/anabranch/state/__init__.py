@@ -1,4 +1,4 @@
-"""Ready-made states, each with its fork, join and zero, so that most programs write none."""
+"""Ready-made states, most of them with fork, join and zero, and changes for state evolution."""
 
 from anabranch.state.collections import MapOf, Replicated, SetOf, Struct, TopK
 from anabranch.state.combined import Several

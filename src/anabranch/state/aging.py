@@ -1,4 +1,4 @@
-"""Entries that live for a time: what a map with `ttl` keeps beside each of its states."""
+"""Entries with a time to live: the ages that a map with `ttl` stores with its states."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from anabranch.model.values.durations import EXPECTED, SpanField
 from anabranch.model.values.event_times import time_of
 
 LONG_AGO = -(1 << 63)
-"""When an entry was refreshed that never was."""
+"""The refresh time of an entry that was never refreshed."""
 
 REFRESHES = ("writes", "reads")
 
 
 class Aged(NamedTuple):
-    """An entry that expires: its state, when it was last refreshed, and when it is looked at next.
+    """An entry with a `ttl`: its state, the time of its last refresh, and the time of its next check.
 
-    The alarm is never later than the entry's end. It stays where it is while the entry is refreshed
-    again and again, so that an entry asks for one wake at a time, however many events it has.
+    The alarm is never later than the entry's expiry. A refresh does not move it, so that an entry has one
+    timer at a time, however many events it has.
     """
 
     state: Any
@@ -34,11 +34,11 @@ class Aged(NamedTuple):
 
 @dataclass(frozen=True)
 class Aging:
-    """The state of an entry that is gone when nothing has refreshed it for `ttl`. Made by `MapOf`.
+    """The state of an entry that expires when it was not refreshed for `ttl`. Made by `MapOf`.
 
-    The time is that of the events. An event at time t sees what was refreshed after t - ttl, so what
-    was refreshed exactly `ttl` before is gone. Writes refresh an entry; with refresh="reads", every event
-    that looks at it does.
+    The time is event time. An event at time t sees entries that were refreshed after t - ttl, so an entry
+    refreshed exactly `ttl` before has expired. Writes refresh an entry; with refresh="reads", every event
+    that sees it does.
     """
 
     inner: Shape
@@ -56,8 +56,8 @@ class Aging:
             )
         if self.refresh not in REFRESHES:
             raise ProgramError(
-                f"nothing is refreshed by {self.refresh!r}",
-                expected="refresh='writes', which is the default, or refresh='reads'",
+                f"refresh={self.refresh!r} is not known",
+                expected="refresh='writes', the default, or refresh='reads'",
                 got=repr(self.refresh),
             )
         if self.inner.by is not None:
@@ -70,27 +70,27 @@ class Aging:
 
     @property
     def init(self) -> Aged:
-        """Return a start that nothing has refreshed."""
+        """Return the inner initial state, never refreshed."""
         return Aged(self.inner.init)
 
     @property
     def zero(self) -> AnyState:
-        """Return a zero that nothing has refreshed, or MISSING if the state has none."""
+        """Return the inner zero, never refreshed, or MISSING if the state has none."""
         return MISSING if self.inner.zero is MISSING else Aged(self.inner.zero)
 
     @property
     def fork(self) -> Fork | None:
-        """Return a fork that gives both sides the times, if the state can be forked."""
+        """Return a fork that gives both sides the times, or None if the state can't be forked."""
         return self._fork if self.inner.fork is not None else None
 
     @property
     def join(self) -> Join | None:
-        """Return a join by which the later refresh counts, if the state can be joined."""
+        """Return a join that keeps the later refresh, or None if the state can't be joined."""
         return self._join if self.inner.join is not None else None
 
     @property
     def records(self) -> tuple[type, ...]:
-        """Return the records that an entry may hold."""
+        """Return the record types that an entry may contain."""
         return (Aged, *getattr(self.inner, "records", ()))
 
     def _fork(self, entry: Aged, left: Slices, right: Slices) -> tuple[Aged, Aged]:
@@ -104,13 +104,13 @@ class Aging:
         return Aged(joined, max(a.refreshed, b.refreshed), min(a.alarm, b.alarm))
 
     def same(self, a: Aged, b: Aged) -> bool:
-        """Compare states, and the times that decide how long they will be seen."""
+        """Return whether states, refresh times and alarms are equal."""
         return a[1:] == b[1:] and self.inner.same(a.state, b.state)
 
     def take_event(
         self, handler: Handler, entry: Aged, event: Event, *, delta: bool = False
     ) -> tuple[Any, Outputs]:
-        """Return the entry after an event, or MISSING if there is none to keep, and the outputs."""
+        """Return the entry after an event, or MISSING if it is removed, and the outputs."""
         if handler.expires:
             return self.expire(entry, event.data), ()
         state, outputs = run(handler, entry.state, event.data)
@@ -121,18 +121,18 @@ class Aging:
         return self.renew(entry, state, event.time), outputs
 
     def renew(self, entry: Aged, state: AnyState, time: int) -> Aged:
-        """Return an entry with a state that it was given at a time."""
+        """Return an entry with a new state, refreshed at a time."""
         return Aged(state, max(entry.refreshed, time), min(entry.alarm, self._find_end(time)))
 
     def expire(self, entry: Aged, timer: Any) -> Any:
-        """Return MISSING if an entry's time is over, else the entry with its next alarm."""
+        """Return MISSING if an entry has expired, else the entry with its next alarm."""
         end = self._find_end(entry.refreshed)
         return MISSING if end <= time_of(timer) else entry._replace(alarm=end)
 
     def find_due(self, entry: Aged) -> int:
-        """Return when an entry is to be looked at."""
+        """Return the time of an entry's next check."""
         return entry.alarm
 
     def _find_end(self, refreshed: int) -> int:
-        """Return the last time at which an entry is seen: timers come after all events of it."""
+        """Return the last time at which an entry is visible: timers fire after all events of that time."""
         return min(refreshed + self.ttl - 1, FOREVER - 1)

@@ -1,4 +1,4 @@
-"""States of many values: top-k, set, one entry per key, several states side by side."""
+"""States of many values: top-k, sets, replicated values, one entry per key, and structs of states."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from anabranch.state.aging import Aging
 
 @dataclass(frozen=True)
 class TopK:
-    """The `k` largest values, largest first. Put a name beside a score as (score, name).
+    """The `k` largest values, largest first. To keep names with scores, add tuples (score, name).
 
     >>> TopK(2).add((5, 3), 4)
     (5, 4)
@@ -43,25 +43,25 @@ class TopK:
 
     @property
     def zero(self) -> tuple[Any, ...]:
-        """Return no values."""
+        """Return the empty tuple."""
         return ()
 
     def fork(
         self, state: tuple[Any, ...], left: Slices, right: Slices
     ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """Leave the values on the left: on both sides they would come back twice."""
+        """Return the values for the left side only: a join would count them twice otherwise."""
         return state, ()
 
     def join(self, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the largest of both."""
+        """Return the `k` largest values of both."""
         return tuple(sorted((*a, *b), reverse=True)[: self.k])
 
     def same(self, a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
-        """Compare exactly."""
+        """Return whether two states are equal."""
         return a == b
 
     def add(self, state: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
-        """Return the largest with one value more."""
+        """Return the largest values after adding one."""
         return self.join(state, (value,))
 
     def value(self, state: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -88,7 +88,7 @@ class SetOf:
     def fork(
         self, state: frozenset[Any], left: Slices, right: Slices
     ) -> tuple[frozenset[Any], frozenset[Any]]:
-        """Leave the values on the left."""
+        """Return the values for the left side, and the empty set for the right."""
         return state, frozenset()
 
     def join(self, a: frozenset[Any], b: frozenset[Any]) -> frozenset[Any]:
@@ -96,11 +96,11 @@ class SetOf:
         return a | b
 
     def same(self, a: frozenset[Any], b: frozenset[Any]) -> bool:
-        """Compare exactly."""
+        """Return whether two states are equal."""
         return a == b
 
     def add(self, state: frozenset[Any], value: Any) -> frozenset[Any]:
-        """Return the set with one value more."""
+        """Return the set with one value added."""
         return state if value in state else state | {value}
 
     def value(self, state: frozenset[Any]) -> frozenset[Any]:
@@ -110,9 +110,9 @@ class SetOf:
 
 @dataclass(frozen=True)
 class Replicated:
-    """A value that only markers change; each side of a fork works with a copy.
+    """A value that only markers change; each side of a fork has a copy.
 
-    The page's metadata in a page-view join, the rule in force: many events read it.
+    Use it for values that many events read, such as a page's metadata in a page-view join.
 
     >>> Replicated(start=10).fork(7, Slices(), Slices())
     (7, 7)
@@ -124,24 +124,24 @@ class Replicated:
 
     @property
     def init(self) -> Any:
-        """Return the value to begin with."""
+        """Return the start value."""
         return self.start
 
     @property
     def zero(self) -> Any:
-        """Return that there is none: a copy can't be made from nothing."""
+        """Return MISSING: a copy can't start from a zero."""
         return MISSING
 
     def fork(self, state: Any, left: Slices, right: Slices) -> tuple[Any, Any]:
-        """Give both sides the value."""
+        """Return the value for both sides."""
         return state, state
 
     def join(self, a: Any, b: Any) -> Any:
-        """Return either: nothing between two markers changes them."""
+        """Return one of the copies: they are equal, as only markers change them."""
         return a
 
     def same(self, a: Any, b: Any) -> bool:
-        """Compare exactly."""
+        """Return whether two states are equal."""
         return bool(a == b)
 
 
@@ -149,12 +149,12 @@ class Replicated:
 class MapOf:
     """One state of the `inner` kind per value of the field `by`.
 
-    Handlers of events that have the field see their own entry only; handlers of events without it
-    (an hour, a report over all) see the whole `Map`. With `sparse`, an entry that is as it began is not
-    kept: where keys come and go, the state does not grow with all there ever were.
+    Handlers of events with the field see only their own entry; handlers of events without it (an hour, a
+    report over all) see the whole `Map`. With `sparse=True`, an entry that equals its initial state is not
+    stored, so the state does not grow with all keys that ever occurred.
 
-    With `ttl`, an entry is gone that nothing has refreshed for so long, by the time of events: see
-    `state.aging.Aging`. `refresh` says what refreshes it, "writes" or also "reads".
+    With `ttl`, an entry expires when it was not refreshed for that long, by event time (see
+    `state.aging.Aging`). `refresh` is "writes" (updates refresh an entry) or "reads" (every event does).
     """
 
     inner: Shape
@@ -164,7 +164,7 @@ class MapOf:
     refresh: str = field(default="writes", repr=False)
 
     def __post_init__(self) -> None:
-        # Not isinstance(…, Shape): that would ask for the inner start, and run a user's fork.
+        # Not isinstance(…, Shape): that would evaluate the inner start, and run a user's fork.
         if isinstance(self.inner, type) or not hasattr(self.inner, "by"):
             raise ProgramError(
                 f"MapOf can't keep a {self.inner!r} per {self.by!r}",
@@ -172,17 +172,17 @@ class MapOf:
                 got="a class, not an instance" if isinstance(self.inner, type) else "no state",
             )
         if self.sparse and self.inner.fork is not None and not isinstance(self.inner, Replicated):
-            # Two parts of an entry may only together be as it began, and nobody would see it.
+            # Two parts of an entry may only together equal the initial state.
             raise ProgramError(
-                f"MapOf can't be sparse, because its entries by {self.by!r} may be cut",
+                f"MapOf can't be sparse, because its entries by {self.by!r} can be forked",
                 expected="a state without a fork, or Replicated",
                 got=repr(self.inner),
                 cure="leave out sparse=True",
             )
         if self.ttl is None and self.refresh != "writes":
             raise ProgramError(
-                f"entries by {self.by!r} live for ever, so nothing has to refresh them",
-                expected="refresh= beside ttl=",
+                f"entries by {self.by!r} never expire, so refresh= has no effect",
+                expected="refresh= together with ttl=",
                 got=f"refresh={self.refresh!r} and no ttl",
             )
         if self.ttl is not None:
@@ -193,37 +193,37 @@ class MapOf:
 
     @property
     def has_ages(self) -> bool:
-        """Say whether entries, or entries within them, live for a time only."""
+        """Return whether entries, or entries within them, have a `ttl`."""
         return self.ttl is not None or has_ages(self.inner)
 
     @property
     def init(self) -> Map[Any, AnyState]:
-        """Return no entries."""
+        """Return an empty map."""
         return Map()
 
     @property
     def zero(self) -> Any:
-        """Return no entries, or MISSING where an entry can't begin from a zero."""
+        """Return an empty map, or MISSING if the inner state has no zero."""
         return MISSING if self.inner.zero is MISSING else Map()
 
     @property
     def fresh(self) -> AnyState:
-        """Return what an entry starts from."""
+        """Return the initial state of an entry."""
         return self.inner.init
 
     def fork(
         self, state: Map[Any, AnyState], left: Slices, right: Slices
     ) -> tuple[Map[Any, AnyState], Map[Any, AnyState]]:
-        """Give each entry to the side its events come to; fork it where they come to both.
+        """Return two maps: each entry is on the side of its events, and forked if both sides have some.
 
-        An entry whose events come to neither side stays on the right: nothing is lost.
+        An entry without events on either side is on the right, so that nothing is lost.
         """
         lefts: dict[Any, AnyState] = {}
         rights: dict[Any, AnyState] = {}
         for key, entry in state.entries().items():
             to_left, to_right = left.has_value(self.by, key), right.has_value(self.by, key)
             if to_left and to_right and self.inner.fork is not None:
-                # What comes to a side for other keys says nothing of this one.
+                # Only slices with this key matter for the fork of its entry.
                 here = (left.narrow(self.by, key), right.narrow(self.by, key))
                 lefts[key], rights[key] = self.inner.fork(entry, *here)
             else:
@@ -231,16 +231,16 @@ class MapOf:
         return Map(lefts), Map(rights)
 
     def join(self, a: Map[Any, AnyState], b: Map[Any, AnyState]) -> Map[Any, AnyState]:
-        """Put the entries of two sides together."""
+        """Return the entries of two sides joined."""
         return join_entries(self.inner, a, b)
 
     def same(self, a: Map[Any, AnyState], b: Map[Any, AnyState]) -> bool:
-        """Compare entry by entry; one that is absent is one that has just started."""
+        """Return whether all entries are equal; an absent one equals the initial state."""
         start = self.inner.init
         return all(self.inner.same(a.get(k, start), b.get(k, start)) for k in {*a, *b})
 
     def collapse(self, state: Map[Any, AnyState]) -> Map[Any, AnyState]:
-        """Show the whole as a user sees it."""
+        """Return the state as handlers see it, without lanes and ages."""
         if isinstance(self.inner, Aging):
             return Map({key: entry.state for key, entry in state.entries().items()})
         if self.inner.by is None:
@@ -258,7 +258,7 @@ class MapOf:
     def renew(
         self, before: Map[Any, AnyState], after: Map[Any, AnyState], time: int
     ) -> Map[Any, AnyState]:
-        """Undo `collapse`, of entries that age: what is not as it was before is refreshed now."""
+        """Undo `collapse` for entries with a `ttl`: changed entries are refreshed at `time`."""
         inner: Any = self.inner
         if not isinstance(inner, Aging):
             renewed = {
@@ -274,7 +274,7 @@ class MapOf:
 
 
 class Struct:
-    """Several states side by side, under names of their own.
+    """Several states as the fields of a record.
 
     >>> from anabranch.state import Count, Max
     >>> stats = Struct(seen=Count(), top=Max())
@@ -300,34 +300,34 @@ class Struct:
 
     @property
     def init(self) -> Any:
-        """Return each field's start."""
+        """Return the initial state of each field."""
         return self._type(**{name: shape.init for name, shape in self.fields.items()})
 
     @property
     def zero(self) -> Any:
-        """Return each field's zero, or MISSING where one has none."""
+        """Return the zero of each field, or MISSING if one has none."""
         zeros = {name: shape.zero for name, shape in self.fields.items()}
         return MISSING if any(z is MISSING for z in zeros.values()) else self._type(**zeros)
 
     @property
     def fork(self) -> Fork | None:
-        """Return a fork field by field, if every field can be forked."""
+        """Return a fork field by field, or None if a field can't be forked."""
         return self._fork if all(shape.fork for shape in self.fields.values()) else None
 
     @property
     def join(self) -> Join | None:
-        """Return a join field by field, if every field can be joined."""
+        """Return a join field by field, or None if a field can't be joined."""
         return self._join if all(shape.join for shape in self.fields.values()) else None
 
     @property
     def records(self) -> tuple[type, ...]:
-        """Return the records that its fields say their states may hold."""
+        """Return the record types that its fields may contain."""
         shapes = self.fields.values()
         return tuple(record for shape in shapes for record in getattr(shape, "records", ()))
 
     @property
     def check_size(self) -> CheckSize | None:
-        """Return how to check the size of each field, if one has a limit."""
+        """Return the size check of the fields, or None if none has a limit."""
         limits = any(getattr(shape, "check_size", None) for shape in self.fields.values())
         return self._check_size if limits else None
 
@@ -347,12 +347,12 @@ class Struct:
         return self._type(*(j(x, y) for j, x, y in zip(joins, a, b, strict=True) if j is not None))
 
     def same(self, a: Any, b: Any) -> bool:
-        """Compare field by field."""
+        """Return whether all fields are equal."""
         shapes = self.fields.values()
         return all(shape.same(x, y) for shape, x, y in zip(shapes, a, b, strict=True))
 
     def add(self, state: Any, **values: Any) -> Any:
-        """Return the state with a value added to each field named."""
+        """Return the state with a value added to each named field."""
         changed = {
             name: self.fields[name].add(getattr(state, name), value)  # type: ignore[attr-defined]
             for name, value in values.items()
@@ -378,5 +378,5 @@ def _rebuild_struct(fields: dict[str, Shape]) -> Struct:
 
 @cache
 def make_struct_type(fields: tuple[str, ...]) -> Any:
-    """Return the one type, in this process, of structs with these fields."""
+    """Return the record type of structs with these fields; one per process."""
     return namedtuple("Struct", fields)  # noqa: PYI024 - the fields are data here

@@ -1,4 +1,4 @@
-"""Several folds over the same events, side by side."""
+"""Several states over the same events."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from anabranch.state.numbers import Count
 
 @dataclass(frozen=True)
 class FoldedState:
-    """A fold of a user's own functions as a state: `zero`, `add`, and `join` if it has one."""
+    """A fold of a user's functions as a state: `zero`, `add`, and optionally `join`."""
 
     fold: Any
     by: None = None
 
     @property
     def init(self) -> AnyState:
-        """Return what the fold starts from."""
+        """Return the zero of the fold."""
         return self.fold.zero
 
     @property
     def zero(self) -> AnyState:
-        """Return what the fold starts from."""
+        """Return the zero of the fold."""
         return self.fold.zero
 
     @property
     def fork(self) -> Fork | None:
-        """Return a fork that leaves the value on the left, if two values can be joined."""
+        """Return a fork that leaves the value on the left, or None if the fold has no join."""
         return None if self.fold.join is None else self._fork
 
     def _fork(self, state: AnyState, left: Slices, right: Slices) -> tuple[AnyState, AnyState]:
@@ -41,34 +41,34 @@ class FoldedState:
 
     @property
     def join(self) -> Join | None:
-        """Return the user's join, if there is one."""
+        """Return the user's join, or None."""
         joined: Join | None = self.fold.join
         return joined
 
     def same(self, a: AnyState, b: AnyState) -> bool:
-        """Compare exactly."""
+        """Return whether two states are equal."""
         return bool(a == b)
 
     def add(self, state: AnyState, value: Any) -> AnyState:
-        """Return the value with one more added."""
+        """Return the state with a value added."""
         return self.fold.add(state, value)
 
     @property
     def records(self) -> tuple[type, ...]:
-        """Return the record that the value is, as far as its start tells."""
+        """Return the record type of the zero, if it is a record."""
         kind = type(self.fold.zero)
         return (kind,) if hasattr(kind, "_fields") or is_dataclass(kind) else ()
 
 
 Part = Shape | tuple[Shape, str | Callable[[Any], Any]]
-"""A state that is fed with events, or with a field or a function of them."""
+"""A state to which events are added, or a field or a function of them."""
 
 
 class Several:
-    """Fold each event into several states at once; each is fed with a field, or a function, of it.
+    """Several states over the same events; each state adds a field, or a function, of the event.
 
-    A value of None is left out, as SQL leaves out NULL. `Count()` alone counts the events, with a
-    field those in which it is not None. Any other state alone is fed with the events themselves.
+    None is ignored, as SQL ignores NULL. `Count()` alone counts the events, with a field those in which
+    the field is not None. Any other state alone adds the events themselves.
 
     >>> from typing import NamedTuple
     >>> from anabranch.state import Count, Max
@@ -85,7 +85,7 @@ class Several:
     def __init__(self, **parts: Part) -> None:
         if not parts:
             raise ProgramError(
-                "a Several folds nothing", expected='Several(n=Count(), top=(Max(), "price"))'
+                "a Several has no parts", expected='Several(n=Count(), top=(Max(), "price"))'
             )
         read = {name: _read_part(name, part) for name, part in parts.items()}
         self.parts = dict(parts)
@@ -96,50 +96,50 @@ class Several:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Return the fields of events that it looks at, as far as they were given by name."""
+        """Return the fields of events that its parts read by name."""
         return tuple(dict.fromkeys(f for f in self._sources.values() if isinstance(f, str)))
 
     @property
     def init(self) -> AnyState:
-        """Return each state's start."""
+        """Return the initial state of each part."""
         return self.states.init
 
     @property
     def zero(self) -> AnyState:
-        """Return each state's zero, or MISSING where one has none."""
+        """Return the zero of each part, or MISSING if one has none."""
         return self.states.zero
 
     @property
     def fork(self) -> Fork | None:
-        """Return a fork state by state, if each can be forked."""
+        """Return a fork part by part, or None if a part can't be forked."""
         return self.states.fork
 
     @property
     def join(self) -> Join | None:
-        """Return a join state by state, if each can be joined."""
+        """Return a join part by part, or None if a part can't be joined."""
         return self.states.join
 
     @property
     def check_size(self) -> CheckSize | None:
-        """Return how to check the size of each state, if one has a limit."""
+        """Return the size check of the parts, or None if none has a limit."""
         return self.states.check_size
 
     @property
     def records(self) -> tuple[type, ...]:
-        """Return the records that its states may hold."""
+        """Return the record types that its states may contain."""
         return self.states.records
 
     def same(self, a: AnyState, b: AnyState) -> bool:
-        """Compare state by state."""
+        """Return whether all parts are equal."""
         return self.states.same(a, b)
 
     def add(self, state: AnyState, event: Any) -> AnyState:
-        """Return the states with one event more."""
+        """Return the states with an event added."""
         pairs = zip(self._adds, state, strict=True)
         return self._type(*(add(one, event) for add, one in pairs))
 
     def value(self, state: AnyState) -> Any:
-        """Return what each state says, under its name."""
+        """Return the value of each part, under its name."""
         shapes = self.states.fields.values()
         return self._type(*(_read(shape, one) for shape, one in zip(shapes, state, strict=True)))
 
@@ -170,8 +170,8 @@ def _read_part(name: str, part: Any) -> tuple[Any, Any]:
         or not hasattr(shape, "zero")
     ):
         raise ProgramError(
-            f"part {name!r} of a Several can't be folded",
-            expected="a state such as Count(), or one with a field or a function of the event: "
+            f"part {name!r} of a Several is not valid",
+            expected="a state such as Count(), or a state with a field or a function of the event: "
             '(Max(), "price")',
             got=repr(part),
         )
@@ -180,23 +180,23 @@ def _read_part(name: str, part: Any) -> tuple[Any, Any]:
 
 
 def _check_add(name: str, shape: Any, source: Any, part: Any) -> None:
-    """Refuse a state that can't be fed with one value."""
+    """Raise if the `add` of a state does not take one value."""
     values = () if isinstance(shape, Count) else (source,)
     try:
         inspect.signature(shape.add).bind(None, *values)
     except TypeError:
         raise ProgramError(
-            f"part {name!r} of a Several can't be fed with one value",
-            expected=f"a state whose add takes the state and a value, as {type(shape).__name__}.add does not",
+            f"part {name!r} of a Several has an add that does not take one value",
+            expected=f"a state with add(state, value), unlike {type(shape).__name__}",
             got=repr(part),
-            cure="give each of its fields as a part of its own, or a Fold",
+            cure="make each of its fields a part of the Several, or use a Fold",
         ) from None
     except ValueError:
-        return  # A builtin, of which Python does not know what it takes.
+        return  # A builtin without a readable signature.
 
 
 def _make_add(shape: Any, source: Any) -> Callable[[AnyState, Any], AnyState]:
-    """Return what an event does to one of the states."""
+    """Return the function that adds an event to one of the states."""
     counts = isinstance(shape, Count)
 
     def add(state: AnyState, event: Any) -> AnyState:

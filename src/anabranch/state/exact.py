@@ -1,12 +1,12 @@
 """Exact sums, means and variances of floats, the same to the bit in any order.
 
 Float addition rounds, so it is not associative, and a float sum breaks the fork/join laws in its
-last bit. These shapes do not round until they are read. Every finite float is a whole multiple of
-2**-1074, and its square of 2**-2148, so a Python int in those units holds a sum without error.
-NaN and the infinities are counted beside it. A state is thus a vector of integers, joining adds
-two vectors, and all laws of `join` are those of integer addition.
+last bit. These states do not round until they are read. Every finite float is an integer multiple of
+2**-1074, and its square of 2**-2148, so a Python int in those units represents a sum without error.
+NaN and the infinities are counted separately. A state is thus a vector of integers, joining adds
+two vectors, and the laws of `join` are those of integer addition.
 
-What is read is the exact result, rounded once, to the nearest float, ties to even:
+`value` returns the exact result, rounded once, to the nearest float, ties to even:
 
 - A result beyond the largest float reads as an infinity. An intermediate one does no harm:
   1e308 + 1e308 - 1e308 is 1e308.
@@ -28,7 +28,7 @@ UNIT_BITS: Final = 1074
 
 
 class SumState(NamedTuple):
-    """Hold a sum in units of 2**-1074, and what has no place in it."""
+    """A sum in units of 2**-1074, and the counts of non-finite numbers."""
 
     total: int
     nans: int
@@ -37,7 +37,7 @@ class SumState(NamedTuple):
 
 
 class MeanState(NamedTuple):
-    """Hold a sum, and how many numbers it is of."""
+    """The count and the sum of some numbers, and the counts of non-finite ones."""
 
     size: int
     total: int
@@ -47,7 +47,7 @@ class MeanState(NamedTuple):
 
 
 class VarianceState(NamedTuple):
-    """Hold a sum, a sum of squares in units of 2**-2148, and how many numbers they are of."""
+    """The count, the sum, and the sum of squares in units of 2**-2148, of some numbers."""
 
     size: int
     total: int
@@ -61,7 +61,7 @@ S = TypeVar("S", SumState, MeanState, VarianceState)
 
 
 class _Additive(ABC, Generic[S]):
-    """Give a shape whose states are vectors of integers its fork, join and equality."""
+    """The fork, join and equality of shapes whose states are vectors of integers."""
 
     __slots__ = ()
 
@@ -77,25 +77,25 @@ class _Additive(ABC, Generic[S]):
 
     @property
     def by(self) -> None:
-        """Say that the state has no entries by a field."""
+        """Return None: the state has no entries by a field."""
         return None
 
     def fork(self, state: S, left: object, right: object) -> tuple[S, S]:
-        """Leave the state on the left and start the right from zero, whatever their event types."""
+        """Return the state for the left side, and zero for the right."""
         return state, self.zero
 
     def join(self, a: S, b: S) -> S:
-        """Add two states, number by number."""
+        """Return the sum of two states, component by component."""
         return type(self.zero)(*map(operator.add, a, b))
 
     def same(self, a: S, b: S) -> bool:
-        """Compare two states exactly."""
+        """Return whether two states are equal."""
         return a == b
 
 
 @dataclass(frozen=True, slots=True)
 class ExactSum(_Additive[SumState]):
-    """Sum floats without rounding.
+    """The sum of floats, without intermediate rounding.
 
     >>> total = ExactSum()
     >>> state = total.init
@@ -126,7 +126,7 @@ class ExactSum(_Additive[SumState]):
 
 @dataclass(frozen=True, slots=True)
 class ExactMean(_Additive[MeanState]):
-    """Average floats with one rounding, when the mean is read."""
+    """The mean of floats, rounded once, when it is read."""
 
     @property
     def zero(self) -> MeanState:
@@ -151,9 +151,9 @@ class ExactMean(_Additive[MeanState]):
 
 @dataclass(frozen=True, slots=True)
 class ExactVariance(_Additive[VarianceState]):
-    """Take the variance of floats with one rounding, when it is read.
+    """The variance of floats, rounded once, when it is read.
 
-    ddof: what to subtract from the count in the divisor: 0 for a population, 1 for a sample.
+    `ddof` is subtracted from the count in the divisor: 0 for a population, 1 for a sample.
     """
 
     ddof: int = 0
@@ -187,13 +187,13 @@ class ExactVariance(_Additive[VarianceState]):
 
 
 def _require_number(x: float) -> float:
-    """Return a float or int as it is; refuse anything else, bools above all."""
+    """Return a float or int unchanged; raise on any other type, including bool."""
     if type(x) is float or type(x) is int:
         return x
     if isinstance(x, bool) or not isinstance(x, float | int):
         raise TypeError(
             f"an exact accumulator takes floats and ints, got {type(x).__name__} {x!r}; "
-            "convert it with float() or int() if that is meant"
+            "convert it with float() or int()"
         )
     return x
 
@@ -210,12 +210,12 @@ def _scale(x: float) -> int | None:
 
 
 def _count_special(x: float) -> tuple[int, int, int]:
-    """Return one for what a non-finite number is: NaN, infinity, minus infinity."""
+    """Return the counts (NaN, infinity, minus infinity) of one non-finite number."""
     return int(math.isnan(x)), int(x == math.inf), int(x == -math.inf)
 
 
 def _read_special(nans: int, infinities: int, minus_infinities: int) -> float | None:
-    """Return what non-finite numbers add up to, or None if there are none."""
+    """Return the sum of non-finite numbers, or None if there are none."""
     if nans or (infinities and minus_infinities):
         return math.nan
     if infinities:
@@ -224,7 +224,7 @@ def _read_special(nans: int, infinities: int, minus_infinities: int) -> float | 
 
 
 def _divide(numerator: int, denominator: int, unit_bits: int) -> float:
-    """Return numerator / (denominator * 2**unit_bits), rounded once; too large is infinite."""
+    """Return numerator / (denominator * 2**unit_bits), rounded once; infinity on overflow."""
     try:
         return numerator / (denominator << unit_bits)
     except OverflowError:

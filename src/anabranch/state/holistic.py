@@ -1,7 +1,7 @@
-"""States that need every value: median, quantile, mode, number of distinct values.
+"""States that need all values: median, quantile, mode, number of distinct values.
 
 No summary of bounded size gives these exactly, so the state grows with the number of distinct
-values. Where that is too much, ask for a sketch by name (`anabranch.state.sketches`).
+values. For a state of bounded size use a sketch (`anabranch.state.sketches`).
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ from anabranch.model.slices import Slices
 from anabranch.state.collections import SetOf
 
 Runs = tuple[tuple[Any, int], ...]
-"""Distinct values in their order, each with how often it came."""
+"""Distinct values in order, each with its count."""
 
 NAN = ("@nan",)
-"""What stands for NaN in a set: NaN is not equal to itself, and would be counted each time."""
+"""The representation of NaN in a set: NaN is not equal to itself, and would be counted each time."""
 
 _DIGITS = Context(prec=28)
 
 
 class Counted:
-    """Keep how often each value came, in the order of the values."""
+    """The count of each value, in the order of the values."""
 
     by = None
 
     @property
     def init(self) -> Runs:
-        """Return no values."""
+        """Return the empty tuple."""
         return ()
 
     @property
     def zero(self) -> Runs:
-        """Return no values."""
+        """Return the empty tuple."""
         return ()
 
     def fork(self, state: Runs, left: Slices, right: Slices) -> tuple[Runs, Runs]:
-        """Leave the values on the left."""
+        """Return the values for the left side, and none for the right."""
         return state, ()
 
     def join(self, a: Runs, b: Runs) -> Runs:
-        """Merge two orders, and add up what is in both."""
+        """Return the values of both in order, with the sums of their counts."""
         if not a or not b:
             return a or b
         merged: list[tuple[Any, int]] = []
@@ -59,11 +59,11 @@ class Counted:
         return tuple(merged)
 
     def same(self, a: Runs, b: Runs) -> bool:
-        """Compare exactly."""
+        """Return whether two states are equal."""
         return a == b
 
     def add(self, state: Runs, value: Any) -> Runs:
-        """Return the values with one more."""
+        """Return the values with one added."""
         if value != value:  # noqa: PLR0124 - NaN, of whatever type
             raise ValueError(
                 f"{type(self).__name__} needs values that have an order, got {value!r}"
@@ -77,13 +77,13 @@ class Counted:
 
 @dataclass(frozen=True)
 class Quantile(Counted):
-    """The value below which a share `q` of all values lie; None of nothing.
+    """The value below which a share `q` of all values are; None if there are none.
 
-    With `interpolate`, as SQL's `quantile_cont`: the value at position (n - 1) * q, counted from 0,
-    on the straight line between its neighbours, rounded once. That of integers and floats is a float,
-    that of decimals a Decimal, that of fractions a Fraction. Without, as `quantile_disc`: the first
-    value that has a share of at least `q` at or below it; then values need only have an order.
-    `q` means what it spells: 0.1 is a tenth, not the float beside it.
+    With `interpolate=True`, as SQL's `quantile_cont`: the value at position (n - 1) * q, counted from 0,
+    interpolated linearly and rounded once. For integers and floats it is a float, for decimals a Decimal,
+    for fractions a Fraction. With `interpolate=False`, as `quantile_disc`: the first value with a share of
+    at least `q` at or below it; then values need only have an order. `q` is read by its decimal digits:
+    0.1 is exactly a tenth.
 
     >>> quarter = Quantile(0.25)
     >>> quarter.value(((10, 1), (20, 1), (30, 1)))
@@ -114,7 +114,7 @@ class Quantile(Counted):
 
 @dataclass(frozen=True)
 class Median(Quantile):
-    """The value in the middle, or halfway between the two in the middle; None of nothing.
+    """The middle value, or the mean of the two middle values; None if there are none.
 
     >>> Median().value(((1, 1), (2, 2), (9, 1)))
     2.0
@@ -125,7 +125,7 @@ class Median(Quantile):
 
 @dataclass(frozen=True)
 class Mode(Counted):
-    """The most frequent value, and of several such the smallest; None of nothing.
+    """The most frequent value, the smallest of several such; None if there are none.
 
     >>> Mode().value(((1, 1), (2, 2), (9, 2)))
     2
@@ -146,37 +146,37 @@ class Distinct(SetOf):
     """
 
     def add(self, state: frozenset[Any], value: Any) -> frozenset[Any]:
-        """Return the values with one more."""
+        """Return the values with one added."""
         if isinstance(value, float):
-            # One spelling for equal values, so that the bytes do not tell who came first.
+            # One representation for equal values, so that the bytes do not depend on the order.
             value = NAN if math.isnan(value) else int(value) if value.is_integer() else value
         elif isinstance(value, bool):
             value = int(value)
         return super().add(state, value)
 
     def value(self, state: frozenset[Any]) -> int:  # type: ignore[override]
-        """Return how many there are."""
+        """Return the number of distinct values."""
         return len(state)
 
 
 def read_share(name: str, q: object) -> Fraction:
-    """Return a share as the fraction that it spells, or refuse it."""
+    """Return a share as the exact fraction of its digits; raise if it is not from 0 to 1."""
     if isinstance(q, int | float | Decimal | Fraction) and not isinstance(q, bool) and 0 <= q <= 1:
         return Fraction(str(q))
     raise ProgramError(
-        f"{name} can't take this share of the values",
+        f"the share of {name} is not valid",
         expected="a number from 0 to 1, such as 0.95",
         got=repr(q),
     )
 
 
 def rank_share(share: Fraction, size: int) -> int:
-    """Return the place, from 0, of the first value with that share at or below it."""
+    """Return the index of the first value with that share at or below it."""
     return max(1, math.ceil(share * size)) - 1
 
 
 def find_ranked(runs: Iterable[tuple[Any, int]], rank: int) -> Any:
-    """Return the value at a place, counted from 0, in the order of all values."""
+    """Return the value at an index in the order of all values."""
     for value, count in runs:
         rank -= count
         if rank < 0:
@@ -185,7 +185,7 @@ def find_ranked(runs: Iterable[tuple[Any, int]], rank: int) -> Any:
 
 
 def _choose(a: Any, b: Any) -> Any:
-    """Return one of two equal values (1 and 1.0), the same whichever came first."""
+    """Return one of two equal values (1 and 1.0), independent of their order."""
     return a if type(a) is type(b) is int else min(a, b, key=repr)
 
 
@@ -203,6 +203,6 @@ def _to_fraction(value: Any) -> Fraction:
         return Fraction(value)
     except (TypeError, ValueError, OverflowError):
         raise TypeError(
-            f"there is nothing halfway between values such as {value!r}; "
-            "give interpolate=False for one of the values themselves"
+            f"values such as {value!r} can't be interpolated; "
+            "give interpolate=False to get one of the values"
         ) from None

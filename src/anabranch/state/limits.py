@@ -1,4 +1,4 @@
-"""Limits: a state that grows too large is refused by name, at the event that would make it so."""
+"""Limits: states with a maximum size, checked at each event."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Overflow = Literal["reject", "stop"]
 
 @dataclass(frozen=True)
 class Limited:
-    """A state that may hold at most so many bytes, as it is written, or so many items.
+    """A state with a maximum number of `bytes`, in its durable form, or of `items`.
 
-    An event whose update would make it larger is rejected, with key and size as the reason, and the state
-    stays as it was; with `on_overflow="stop"` the run stops instead. How large a state is, only its whole
-    can tell, so it can't be cut: keep it per key. Bytes are counted by writing the state once per event.
+    An event whose update would exceed the limit is rejected, with key and size in the reason, and the state
+    is unchanged; with `on_overflow="stop"` the run stops instead. The limit is on the whole state, so it
+    can't be forked: keep it per key. To count bytes, the state is encoded once per event.
 
     >>> from anabranch.state import ListOf
     >>> Limited(ListOf(), items=2).add((1,), 2)
@@ -37,7 +37,7 @@ class Limited:
         inner: Any = self.inner
         if isinstance(inner, type) or not hasattr(inner, "by") or inner.by is not None:
             raise ProgramError(
-                f"Limited can't hold a {inner!r}",
+                f"Limited can't be used with {inner!r}",
                 expected="a ready-made state without entries, such as Limited(ListOf(), items=100)",
                 got="a class, not an instance" if isinstance(inner, type) else repr(inner),
                 cure="put the limit inside the map: MapOf(Limited(...), by='key')",
@@ -51,7 +51,7 @@ class Limited:
             )
         if self.on_overflow not in ("reject", "stop"):
             raise ProgramError(
-                "Limited does not know what to do with an event too many",
+                "on_overflow of Limited is not known",
                 expected='on_overflow="reject" or "stop"',
                 got=repr(self.on_overflow),
             )
@@ -65,43 +65,43 @@ class Limited:
 
     @property
     def init(self) -> AnyState:
-        """Return the inner start."""
+        """Return the inner initial state."""
         return self.inner.init
 
     @property
     def zero(self) -> AnyState:
-        """Return that there is none: folded apart, a part would not know how large the whole is."""
+        """Return MISSING: a part can't check the size of the whole."""
         return MISSING
 
     @property
     def fork(self) -> None:
-        """Return that there is none."""
+        """Return None: the state can't be forked."""
         return
 
     @property
     def join(self) -> None:
-        """Return that there is none."""
+        """Return None: the state can't be forked."""
         return
 
     @property
     def records(self) -> tuple[type, ...]:
-        """Return the records that the state may hold."""
+        """Return the record types that the state may contain."""
         return find_records(self.inner)
 
     def same(self, a: AnyState, b: AnyState) -> bool:
-        """Compare as the inner state does."""
+        """Return whether two states are equal, as the inner state compares them."""
         return self.inner.same(a, b)
 
     def add(self, state: AnyState, *values: Any) -> AnyState:
-        """Return the state with a value more."""
+        """Return the state with a value added."""
         return self.inner.add(state, *values)  # type: ignore[attr-defined]
 
     def value(self, state: AnyState) -> Any:
-        """Return what the state says."""
+        """Return the value of the inner state."""
         return self.inner.value(state)  # type: ignore[attr-defined]
 
     def check_size(self, state: AnyState) -> None:
-        """Refuse a state that is larger than it may be."""
+        """Raise `StateTooLargeError` if a state exceeds the limit."""
         within = getattr(self.inner, "check_size", None)
         if within is not None:
             within(state)

@@ -1,4 +1,4 @@
-"""Lists and bags: what can be promised of many items, in order and without."""
+"""Lists and bags: states of many items, ordered and unordered."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from anabranch.state.values import Order, check_order, rank_item
 Items = tuple[Any, ...]
 
 Counts = tuple[tuple[Any, int], ...]
-"""Items in the order of their bytes, each with how often it is there."""
+"""Items in the order of their durable bytes, each with its count."""
 
 
 @dataclass(frozen=True)
 class ListOf:
-    """Items in order; with `last`, only so many of the last.
+    """A list of items; with `last`, only that many of the last items.
 
-    As it stands it keeps the order in which events come, per key, and can't be cut: of two parts, nobody
-    could say which item came first. With `ordered_by`, a field or a function of the item, it keeps that
-    order instead, and among equals that of their bytes; then it may be cut, and folded apart. If items are
-    records that are no events, name the record as `of`.
+    By default items are in the order of events, per key, and the list can't be forked: the order of items of
+    two parts is unknown. With `ordered_by`, a field or a function of the item, items are in that order, ties
+    in the order of their durable bytes; then the list can be forked and joined. If items are records but not
+    events, give the record type as `of`.
 
     >>> ListOf(last=2).add((3, 1), 2)
     (1, 2)
@@ -49,27 +49,27 @@ class ListOf:
 
     @property
     def init(self) -> Items:
-        """Return no items."""
+        """Return the empty tuple."""
         return ()
 
     @property
     def zero(self) -> Any:
-        """Return no items, or MISSING where order is that of events."""
+        """Return the empty tuple, or MISSING if items are in the order of events."""
         return MISSING if self.ordered_by is None else ()
 
     @property
     def fork(self) -> Fork | None:
-        """Return how to cut it, if items say their order."""
+        """Return the fork, or None if there is no `ordered_by`."""
         return None if self.ordered_by is None else self._fork
 
     @property
     def join(self) -> Join | None:
-        """Return how to put it together, if items say their order."""
+        """Return the join, or None if there is no `ordered_by`."""
         return None if self.ordered_by is None else self._join
 
     @property
     def records(self) -> tuple[type, ...]:
-        """Return the records that items may be, or hold."""
+        """Return the record types that items may be, or contain."""
         return list_records(self.of)
 
     def _fork(self, state: Items, left: Slices, right: Slices) -> tuple[Items, Items]:
@@ -81,11 +81,11 @@ class ListOf:
         return self._keep(tuple(sorted((*a, *b), key=self._rank)))
 
     def same(self, a: Items, b: Items) -> bool:
-        """Compare exactly."""
+        """Return whether two states are exactly equal."""
         return is_written_alike(a, b)
 
     def add(self, state: Items, item: Any) -> Items:
-        """Return the items with one more in its place: the end, unless it says another."""
+        """Return the items with one inserted: at the end, or at its place in `ordered_by`."""
         if self.ordered_by is None:
             return self._keep((*state, item))
         place = bisect_right(state, self._rank(item), key=self._rank)
@@ -105,10 +105,10 @@ class ListOf:
 
 @dataclass(frozen=True)
 class Bag:
-    """Items without an order, each as often as it was put in and not taken out.
+    """A multiset of items.
 
-    A part may take out what another part has put in: until they are joined, it is there less than no times.
-    So a bag may be cut, also where items go. Items are alike if they are written alike.
+    One part may remove an item that another part has added: until they are joined, its count there is
+    negative. So a bag can be forked even if items are removed. Items are equal if their durable bytes are.
 
     >>> bag = Bag()
     >>> bag.join(bag.add(bag.zero, "a"), bag.remove(bag.zero, "a"))
@@ -120,22 +120,22 @@ class Bag:
 
     @property
     def init(self) -> Counts:
-        """Return no items."""
+        """Return the empty tuple."""
         return ()
 
     zero = init
 
     @property
     def records(self) -> tuple[type, ...]:
-        """Return the records that items may be, or hold."""
+        """Return the record types that items may be, or contain."""
         return list_records(self.of)
 
     def fork(self, state: Counts, left: Slices, right: Slices) -> tuple[Counts, Counts]:
-        """Leave the items on the left."""
+        """Return the items for the left side, and none for the right."""
         return state, ()
 
     def join(self, a: Counts, b: Counts) -> Counts:
-        """Put the items together."""
+        """Return the items of both, with the sums of their counts."""
         if not a or not b:
             return a or b
         counts: dict[bytes, tuple[Any, int]] = {}
@@ -145,23 +145,23 @@ class Bag:
         return tuple(counts[data] for data in sorted(counts) if counts[data][1])
 
     def same(self, a: Counts, b: Counts) -> bool:
-        """Compare exactly."""
+        """Return whether two states are exactly equal."""
         return is_written_alike(a, b)
 
     def add(self, state: Counts, item: Any) -> Counts:
-        """Return the items with one more."""
+        """Return the bag with an item added."""
         return self._change(state, item, 1)
 
     def remove(self, state: Counts, item: Any) -> Counts:
-        """Return the items with one less."""
+        """Return the bag with an item removed."""
         return self._change(state, item, -1)
 
     def value(self, state: Counts) -> Items:
-        """Return the items, each as often as it is there."""
+        """Return the items, each repeated by its count."""
         return tuple(item for item, count in state for _ in range(count))
 
     def size(self, state: Counts) -> int:
-        """Return how many items there are."""
+        """Return the number of items."""
         return sum(max(0, count) for _, count in state)
 
     def _change(self, state: Counts, item: Any, by: int) -> Counts:
@@ -175,16 +175,16 @@ class Bag:
 
 @dataclass(frozen=True)
 class SplitList(Bag):
-    """Items that are dealt out between the sides of a fork, and put together by a join.
+    """A `Bag` whose items a fork distributes evenly over both sides, and a join combines.
 
-    A `Bag` that is cut evenly: no side is left with all of it. Flink calls it list state of an operator.
+    Flink calls it list state of an operator.
 
     >>> SplitList().fork((("a", 1), ("b", 2)), Slices(), Slices())
     ((('a', 1), ('b', 1)), (('b', 1),))
     """
 
     def fork(self, state: Counts, left: Slices, right: Slices) -> tuple[Counts, Counts]:
-        """Deal the items out, one to the left and one to the right."""
+        """Return the items divided evenly, alternating between left and right."""
         sides: tuple[list[tuple[Any, int]], list[tuple[Any, int]]] = ([], [])
         turn = 0
         for item, count in state:
@@ -199,10 +199,10 @@ class SplitList(Bag):
 
 @dataclass(frozen=True)
 class UnionList:
-    """Items of many owners, of which each side of a fork gets all, and a join keeps each once.
+    """Items of several owners; each side of a fork gets all of them, and a join keeps each once.
 
-    An item is known by its owner and its bytes, so what both sides have is one item, not two; an owner that
-    has two alike puts a number beside them. Flink calls it union list state of an operator.
+    An item is identified by its owner and its durable bytes, so a join keeps one copy of an item of both
+    sides; to store two equal items of one owner, number them. Flink calls it union list state of an operator.
 
     >>> union = UnionList()
     >>> both = union.fork(union.add(union.zero, "task 1", 7), Slices(), Slices())
@@ -215,18 +215,18 @@ class UnionList:
 
     @property
     def init(self) -> Items:
-        """Return no items."""
+        """Return the empty tuple."""
         return ()
 
     zero = init
 
     @property
     def records(self) -> tuple[type, ...]:
-        """Return the records that items may be, or hold."""
+        """Return the record types that items may be, or contain."""
         return list_records(self.of)
 
     def fork(self, state: Items, left: Slices, right: Slices) -> tuple[Items, Items]:
-        """Give both sides everything."""
+        """Return all items for both sides."""
         return state, state
 
     def join(self, a: Items, b: Items) -> Items:
@@ -235,11 +235,11 @@ class UnionList:
         return tuple(found[data] for data in sorted(found))
 
     def same(self, a: Items, b: Items) -> bool:
-        """Compare exactly."""
+        """Return whether two states are exactly equal."""
         return is_written_alike(a, b)
 
     def add(self, state: Items, owner: Any, item: Any) -> Items:
-        """Return the items with one more of an owner."""
+        """Return the items with an item of an owner added."""
         data = write_canonically((owner, item))
         place = bisect_left(state, data, key=write_canonically)
         if place < len(state) and write_canonically(state[place]) == data:

@@ -12,7 +12,7 @@ from anabranch.model.slices import Slices
 
 @dataclass(frozen=True)
 class Sum:
-    """A running total of integers, decimals or fractions.
+    """A sum of integers, decimals or fractions.
 
     Float addition is not associative: for floats use `ExactSum`, or give the program `lanes=`.
 
@@ -25,28 +25,28 @@ class Sum:
 
     @property
     def init(self) -> Any:
-        """Return what the total starts from."""
+        """Return the start value."""
         return self.start
 
     @property
     def zero(self) -> Any:
-        """Return the empty total, of the same type as the start."""
+        """Return 0, in the type of the start value."""
         return type(self.start)(0)
 
     def fork(self, state: Any, left: Slices, right: Slices) -> tuple[Any, Any]:
-        """Leave the total on the left; the right starts a total of its own."""
+        """Return the total for the left side, and zero for the right."""
         return state, self.zero
 
     def join(self, a: Any, b: Any) -> Any:
-        """Add two totals."""
+        """Return the sum of two totals."""
         return a + b
 
     def same(self, a: Any, b: Any) -> bool:
-        """Compare exactly."""
+        """Return whether two states are equal."""
         return bool(a == b)
 
     def add(self, state: Any, amount: Any) -> Any:
-        """Return the total with one amount more."""
+        """Return the total with an amount added."""
         return state + amount
 
     def value(self, state: Any) -> Any:
@@ -56,7 +56,7 @@ class Sum:
 
 @dataclass(frozen=True)
 class Count(Sum):
-    """A number of events.
+    """A count of events.
 
     >>> Count().add(3)
     4
@@ -65,16 +65,16 @@ class Count(Sum):
     start: int = 0
 
     def add(self, state: int, amount: int = 1) -> int:
-        """Return the count with one more."""
+        """Return the count increased by one, or by `amount`."""
         return state + amount
 
 
 @dataclass(frozen=True)
 class Max:
-    """The largest value so far; None before there is one.
+    """The largest value; None if there is none.
 
-    With a `start` it is never less: what leaves fold apart begins there too. A marker that sets a value on
-    the wrong side of the start breaks `join_has_identity`; leave the start out for such a program.
+    With a `start` it is never less: deltas start there too. A marker that sets a value below the start breaks
+    the law `join_has_identity`; leave out the start in such a program.
 
     >>> Max().add(None, 3), Max().join(3, 5)
     (3, 5)
@@ -85,20 +85,20 @@ class Max:
 
     @property
     def init(self) -> Any:
-        """Return the value to begin with."""
+        """Return the start value."""
         return self.start
 
     @property
     def zero(self) -> Any:
-        """Return the start: no value is on its wrong side, so to join it changes none."""
+        """Return the start value: it is the identity of the join, as no value is below it."""
         return self.start
 
     def fork(self, state: Any, left: Slices, right: Slices) -> tuple[Any, Any]:
-        """Give both sides the value: the maximum of a value with itself is the value."""
+        """Return the value for both sides: the maximum of a value with itself is the value."""
         return state, state
 
     def join(self, a: Any, b: Any) -> Any:
-        """Return the larger; a NaN wins, on whichever side it is, or order would show."""
+        """Return the larger value, or NaN if either is NaN, so that the order does not matter."""
         if a is None or b is None:
             return b if a is None else a
         if _is_nan(a) or _is_nan(b):
@@ -109,11 +109,11 @@ class Max:
         return max(a, b)
 
     def same(self, a: Any, b: Any) -> bool:
-        """Compare exactly; NaN is the same as NaN."""
+        """Return whether two states are equal; NaN equals NaN."""
         return bool(a == b) or (_is_nan(a) and _is_nan(b))
 
     def add(self, state: Any, value: Any) -> Any:
-        """Return the maximum with one value more."""
+        """Return the maximum after adding a value."""
         return self.join(state, value)
 
     def value(self, state: Any) -> Any:
@@ -123,7 +123,7 @@ class Max:
 
 @dataclass(frozen=True)
 class Min(Max):
-    """The smallest value so far; None before there is one.
+    """The smallest value; None if there is none.
 
     >>> Min().join(3, 5)
     3
@@ -134,25 +134,25 @@ class Min(Max):
 
 
 class Average(NamedTuple):
-    """How many numbers there were, and their sum."""
+    """The count and the sum of some numbers."""
 
     size: int
     total: Any
 
 
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[InvalidOperation])
-"""Decimal arithmetic that does not round: sums only, for a quotient could go on for ever."""
+"""Decimal arithmetic without rounding: for sums only, as a quotient may have infinitely many digits."""
 
 _QUOTIENT = Context(prec=28)
-"""Python's own precision, but not the one that somebody may have set in this thread."""
+"""Python's default precision, independent of the context of the current thread."""
 
 
 @dataclass(frozen=True)
 class Mean:
-    """The mean of integers, decimals or fractions; None of nothing.
+    """The mean of integers, decimals or fractions; None if there are none.
 
-    The sum is exact, and rounded once when it is read: the mean of integers is a float, that of
-    decimals a Decimal of 28 digits, that of fractions a Fraction. For floats there is `ExactMean`.
+    The sum is exact, and the mean is rounded once when it is read: the mean of integers is a float, that of
+    decimals a Decimal of 28 digits, that of fractions a Fraction. For floats use `ExactMean`.
 
     >>> mean = Mean()
     >>> mean.value(mean.join(mean.add(mean.zero, 3), mean.add(mean.zero, 4)))
@@ -163,35 +163,35 @@ class Mean:
 
     @property
     def init(self) -> Average:
-        """Return the mean of nothing."""
+        """Return the state without numbers."""
         return Average(0, 0)
 
     zero = init
 
     def fork(self, state: Average, left: Slices, right: Slices) -> tuple[Average, Average]:
-        """Leave the numbers on the left."""
+        """Return the numbers for the left side, and zero for the right."""
         return state, self.zero
 
     def join(self, a: Average, b: Average) -> Average:
-        """Add sizes and totals."""
+        """Return the sums of sizes and totals."""
         return Average(a.size + b.size, _add_exactly(a.total, b.total))
 
     def same(self, a: Average, b: Average) -> bool:
-        """Compare exactly."""
+        """Return whether two states are equal."""
         return a == b
 
     def add(self, state: Average, number: Any) -> Average:
-        """Return the mean with one number more."""
+        """Return the state with a number added."""
         if isinstance(number, float):
             raise TypeError(
-                f"a Mean would round floats as they come, got {number!r}; use ExactMean"
+                f"a Mean of floats would depend on their order, got {number!r}; use ExactMean"
             )
         if isinstance(number, Decimal) and not number.is_finite():
             raise ValueError(f"a Mean takes finite numbers, got {number!r}")
         return Average(state.size + 1, _add_exactly(state.total, number))
 
     def value(self, state: Average) -> Any:
-        """Return the mean, in the kind of its numbers."""
+        """Return the mean, or None if there are no numbers."""
         if not state.size:
             return None
         if isinstance(state.total, Decimal):

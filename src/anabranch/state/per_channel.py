@@ -1,4 +1,4 @@
-"""States per channel: what each of the channels of a run has brought."""
+"""States with one entry per channel of a run."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from anabranch.state.collections import MapOf
 
 @dataclass(frozen=True)
 class PerChannel(MapOf):
-    """One state of the `inner` kind per channel of events: counts per task, offsets of a channel.
+    """One state of the `inner` kind per channel: counts per task, offsets of a channel.
 
-    Every handler sees the entry of the channel that brought its event; with `whole=True`, the `Map` of all.
-    A part of a run that gets the events of a channel gets its entry with them.
+    A handler sees the entry of its event's channel; with `whole=True`, the `Map` of all entries. A fork
+    gives each side the entries of the channels whose events it processes.
 
     >>> from anabranch.state import Count
     >>> PerChannel(Count()).init

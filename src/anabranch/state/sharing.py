@@ -1,4 +1,4 @@
-"""Shared state: one common part that the handlers of all keys see at the same point of the order."""
+"""Shared state: a common part that the handlers of all keys read, each at its point in the order."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from anabranch.state.collections import MapOf
 
 
 class View(NamedTuple):
-    """What a keyed event sees: the common part as it is then, and its own entry."""
+    """The state that a handler of a keyed event sees: the common part at that time, and its own entry."""
 
     common: Any
     entry: Any
 
 
 class Held(NamedTuple):
-    """A state that keys share a part of: the common part, and the entry of each key."""
+    """A value of `Shared`: the common part, and the entry of each key."""
 
     common: Any
     each: Any
@@ -40,11 +40,11 @@ class Held(NamedTuple):
 
 @dataclass(frozen=True)
 class Shared:
-    """A common part that control events change, and one entry per key that sees it.
+    """A common part that control events change, and one entry per key.
 
-    Control events are those without the key's field: their handlers see the common part and return it.
-    Handlers of events with the field see a `View(common, entry)` and return the entry alone, so nothing
-    they do can change what the others see. A handler with whole=True sees and returns a `Held`.
+    Control events are those without the key field: their handlers see the common part and return it.
+    Handlers of events with the field see a `View(common, entry)` and return only the entry, so they can't
+    change the common part. A handler with `whole=True` sees and returns a `Held`.
     """
 
     common: Shape
@@ -53,10 +53,10 @@ class Shared:
     def __post_init__(self) -> None:
         if not isinstance(self.entries, MapOf):
             raise ProgramError(
-                "Shared has no entries that could share anything",
+                "the entries of Shared are not a MapOf",
                 expected="Shared(common, MapOf(..., by='key'))",
                 got=repr(self.entries),
-                cure="a state without entries is shared already",
+                cure="use the common part alone; a state without entries is already shared",
             )
         if isinstance(self.common, type) or not isinstance(self.common, Shape):
             raise ProgramError(
@@ -69,12 +69,12 @@ class Shared:
                 "the common part of Shared has a ttl",
                 expected="a common part that only control events change",
                 got=repr(self.common),
-                cure="let a control event take out what is over",
+                cure="remove expired items by control events",
             )
 
     @property
     def by(self) -> str:
-        """Return the field that tells entries apart."""
+        """Return the key field of the entries."""
         return self.entries.by
 
     @property
@@ -84,27 +84,27 @@ class Shared:
 
     @property
     def fresh(self) -> AnyState:
-        """Return what an entry starts from."""
+        """Return the initial state of an entry."""
         return self.entries.fresh
 
     @property
     def has_ages(self) -> bool:
-        """Say whether entries live for a time only."""
+        """Return whether entries have a `ttl`."""
         return self.entries.has_ages
 
     @property
     def init(self) -> Held:
-        """Return the common part as it begins, and no entries."""
+        """Return the initial common part, without entries."""
         return Held(self.common.init, Map())
 
     @property
     def zero(self) -> Any:
-        """Return that there is none: the common part can't be made from nothing."""
+        """Return MISSING: the common part can't start from a zero."""
         return MISSING
 
     @property
     def records(self) -> tuple[type, ...]:
-        """Return the records that the common part may hold."""
+        """Return the record types that the common part may contain."""
         found: list[type] = []
         shape: Any = self.common
         while shape is not None:
@@ -114,24 +114,24 @@ class Shared:
         return tuple(found)
 
     def find_part(self, event_type: EventType) -> Shape:
-        """Return the part that events of an event type change: their entry, or what is common."""
+        """Return the part that events of an event type change: the entries, or the common part."""
         return self.entries if self.by in field_names(event_type) else self.common
 
     def fork(self, state: Held, left: Slices, right: Slices) -> tuple[Held, Held]:
-        """Give both sides the common part, and each entry to the side that its events come to."""
+        """Return two states: both have the common part, and each entry is on the side of its events."""
         a, b = self.entries.fork(state.each, left, right)
         return Held(state.common, a), Held(state.common, b)
 
     def join(self, a: Held, b: Held) -> Held:
-        """Put the entries together; of the common part both have a copy."""
+        """Return the entries joined; both sides have a copy of the common part."""
         return Held(a.common, self.entries.join(a.each, b.each))
 
     def same(self, a: Held, b: Held) -> bool:
-        """Compare both parts."""
+        """Return whether both parts are equal."""
         return self.common.same(a.common, b.common) and self.entries.same(a.each, b.each)
 
     def collapse(self, state: Held) -> Held:
-        """Show the whole as a user sees it."""
+        """Return the state as handlers with `whole=True` see it."""
         return Held(state.common, self.entries.collapse(state.each))
 
     def expand(self, state: Held) -> Held:
@@ -140,14 +140,14 @@ class Shared:
         return Held(common, self.entries.expand(each))
 
     def renew(self, before: Held, after: Held, time: int) -> Held:
-        """Undo `collapse`, of entries that age."""
+        """Undo `collapse` for entries with a `ttl`."""
         common, each = after
         return Held(common, self.entries.renew(before.each, each, time))
 
     def take_event(
         self, handler: Handler, state: Held, event: Event, *, delta: bool = False
     ) -> Stepped:
-        """Let an event change its own part: the common one, or its entry."""
+        """Return the state after an event, which changes the common part or its entry, and the outputs."""
         if handler.whole:
             return step_whole(self, handler, state, event)
         if self.by not in handler.enters:
@@ -159,7 +159,7 @@ class Shared:
 
 
 def _bind(handler: Handler, common: Any) -> Handler:
-    """Return a handler of entries that shows the common part to the user's functions."""
+    """Return a handler of entries that passes the common part to the user's functions."""
     update, output = handler.update, handler.output
     return replace(
         handler,
@@ -171,7 +171,5 @@ def _bind(handler: Handler, common: Any) -> Handler:
 def _change(update: Callable[[Any, Any], Any], common: Any, entry: Any, data: Any) -> Any:
     changed = update(View(common, entry), data)
     if isinstance(changed, View):
-        raise TypeError(
-            "the update returned a View; it may change its entry only, and returns that"
-        )
+        raise TypeError("the update returned a View; it must return only its entry")
     return changed

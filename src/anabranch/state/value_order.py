@@ -1,7 +1,7 @@
-"""One order for all values: that of the bytes they are written as, whatever they are.
+"""The order of arbitrary values by their durable bytes.
 
-Where a state keeps things of any kind in an order of their own, the order must not depend on who came
-first. Values that compare as equal and are written apart (1, 1.0 and True) are told apart here.
+A state that sorts values of any type needs an order that does not depend on arrival. Values that compare
+as equal but have different bytes (1, 1.0 and True) are distinct here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from anabranch.state.durable.durable_names import is_record
 
 
 class _Writer(Codec):
-    """Write any record: nothing is read back, so no record has to be known beforehand."""
+    """A codec for any record: it only encodes, so records need not be registered."""
 
     def _lower(self, value: Any) -> Any:
         if is_record(type(value)) or isinstance(value, Enum):
@@ -32,5 +32,5 @@ def write_canonically(value: Any) -> bytes:
 
 
 def is_written_alike(a: Any, b: Any) -> bool:
-    """Say whether two values are the same, NaN and all."""
+    """Return whether two values are equal, or have equal durable bytes, as NaN has."""
     return bool(a == b) or write_canonically(a) == write_canonically(b)

@@ -1,4 +1,4 @@
-"""A plain value, a value that is the latest of many, and a dictionary of states."""
+"""States of one value, of the latest item, and of a dictionary of states."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Order = str | Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Value:
-    """A value that an update may replace by any other. Keep it per key: it can't be cut.
+    """A value that an update may replace by any other. Keep it per key: it can't be forked.
 
-    The next value may depend on the one before, so events that change it keep their order. If it comes to
-    hold a record that it does not start with, name that as `of`.
+    The next value may depend on the one before, so events that change it keep their order. If it may
+    contain a record type that is not in its start value, give the type as `of`.
 
     >>> Value(start="closed").add("closed", "open")
     'open'
@@ -35,31 +35,31 @@ class Value:
 
     @property
     def init(self) -> Any:
-        """Return the value to begin with."""
+        """Return the start value."""
         return self.start
 
     @property
     def zero(self) -> Any:
-        """Return that there is none: no value changes nothing."""
+        """Return MISSING: no value is an identity of replacement."""
         return MISSING
 
     @property
     def fork(self) -> None:
-        """Return that there is none: of two parts, none would know the value."""
+        """Return None: the value can't be divided between two parts."""
         return
 
     @property
     def join(self) -> None:
-        """Return that there is none: nobody could say which of two values came last."""
+        """Return None: two values have no order of their own."""
         return
 
     @property
     def records(self) -> tuple[type, ...]:
-        """Return the records that a value may be, or hold."""
+        """Return the record types that a value may be, or contain."""
         return list_records(self.of)
 
     def same(self, a: Any, b: Any) -> bool:
-        """Compare exactly."""
+        """Return whether two states are exactly equal."""
         return is_written_alike(a, b)
 
     def add(self, state: Any, value: Any) -> Any:
@@ -73,11 +73,10 @@ class Value:
 
 @dataclass(frozen=True)
 class Latest:
-    """The item that is last in an order of its own; None before there is one.
+    """The last item in the order of a field, or of a function, of the items; None if there is none.
 
-    Unlike a `Value`, it does not care in which order items come: a field, or a function, of the item says
-    when it was. Of two with the same place, the one whose bytes are larger is taken for the later. So it may
-    be cut, and folded apart.
+    Unlike a `Value`, it does not depend on the order in which items arrive. Ties are broken by the durable
+    bytes of the items, the larger one being the later. So the state can be forked and joined.
 
     >>> latest = Latest(ordered_by=lambda pair: pair[0])
     >>> latest.join((5, "there"), (3, "here"))
@@ -93,32 +92,32 @@ class Latest:
 
     @property
     def init(self) -> None:
-        """Return that there is no item yet."""
+        """Return None: there is no item yet."""
         return
 
     zero = init
 
     @property
     def records(self) -> tuple[type, ...]:
-        """Return the records that an item may be, or hold."""
+        """Return the record types that an item may be, or contain."""
         return list_records(self.of)
 
     def fork(self, state: Any, left: Slices, right: Slices) -> tuple[Any, Any]:
-        """Leave the item on the left."""
+        """Return the item for the left side, and None for the right."""
         return state, None
 
     def join(self, a: Any, b: Any) -> Any:
-        """Return the later of two."""
+        """Return the later of two items."""
         if a is None or b is None:
             return b if a is None else a
         return max(a, b, key=lambda item: rank_item(self.ordered_by, item))
 
     def same(self, a: Any, b: Any) -> bool:
-        """Compare exactly."""
+        """Return whether two states are exactly equal."""
         return is_written_alike(a, b)
 
     def add(self, state: Any, item: Any) -> Any:
-        """Return the later of what there was and one item more."""
+        """Return the later of the item so far and a new one."""
         rank_item(self.ordered_by, item)
         return self.join(state, item)
 
@@ -129,10 +128,11 @@ class Latest:
 
 @dataclass(frozen=True)
 class Dictionary:
-    """A state of the `inner` kind under each of many names, which an update chooses as it likes.
+    """One state of the `inner` kind per name, where updates choose the names.
 
-    `MapOf` has its entries by a field, and each event sees one; here a handler sees all of them, and the
-    names may be anything that can be hashed. It may be cut if the inner state may, and starts from its zero.
+    `MapOf` has one entry per value of a field, and each event sees one entry; here a handler sees all
+    entries, and names may be any hashable values. It can be forked if the inner state can, and entries
+    start from its zero.
 
     >>> from anabranch.state import Count
     >>> shops = Dictionary(Count())
@@ -153,42 +153,42 @@ class Dictionary:
                 got="a class, not an instance" if isinstance(inner, type) else repr(inner),
             )
         if inner.zero is not MISSING and not inner.same(inner.init, inner.zero):
-            # A part that meets a name for the first time can't know if another part has begun it.
+            # Two parts may both create the entry of a name, and each would add the start value.
             raise ProgramError(
-                "the states of a Dictionary would begin twice, if it is cut",
-                expected=f"a state that begins as {inner.zero!r}",
+                "the states of a Dictionary would count their start value twice when joined",
+                expected=f"a state that starts as {inner.zero!r}",
                 got=repr(inner),
-                cure="add what it begins with when it is read",
+                cure="add the start value when the state is read",
             )
 
     @property
     def init(self) -> Map[Any, AnyState]:
-        """Return no names."""
+        """Return an empty map."""
         return Map()
 
     @property
     def zero(self) -> Any:
-        """Return no names, or MISSING where the inner state has no zero."""
+        """Return an empty map, or MISSING if the inner state has no zero."""
         return MISSING if self.inner.zero is MISSING else Map()
 
     @property
     def fork(self) -> Fork | None:
-        """Return how to cut it, if its states can be folded apart."""
+        """Return the fork, or None if the inner state has no fork or zero."""
         return None if self.zero is MISSING or self.inner.fork is None else self._fork
 
     @property
     def join(self) -> Join | None:
-        """Return how to put it together, if its states can be."""
+        """Return the join, or None if the inner state can't be forked."""
         return None if self.fork is None else self._join
 
     @property
     def records(self) -> tuple[type, ...]:
-        """Return the records that its states may hold."""
+        """Return the record types that its states may contain."""
         return find_records(self.inner)
 
     @property
     def check_size(self) -> CheckSize | None:
-        """Return how to check the size of each state, if they have a limit."""
+        """Return the size check of the inner states, or None if they have no limit."""
         return self._check_size if getattr(self.inner, "check_size", None) else None
 
     def _fork(
@@ -207,42 +207,42 @@ class Dictionary:
                 raise error.within(name) from None
 
     def same(self, a: Map[Any, AnyState], b: Map[Any, AnyState]) -> bool:
-        """Compare name by name; one that is absent is one that has just started."""
+        """Return whether the states of all names are equal; an absent one equals the initial state."""
         start = self.inner.init
         return all(self.inner.same(a.get(n, start), b.get(n, start)) for n in {*a, *b})
 
     def add(self, state: Map[Any, AnyState], name: Any, *value: Any) -> Map[Any, AnyState]:
-        """Return the dictionary with a value more under a name."""
+        """Return the dictionary with a value added to the state of a name."""
         before = state.get(name, self.inner.init)
         return state.set(name, self.inner.add(before, *value))  # type: ignore[attr-defined]
 
     def get(self, state: Map[Any, AnyState], name: Any) -> Any:
-        """Return what the state under a name says; one that is absent says what a new one would."""
+        """Return the value of the state of a name; for an absent name, that of an initial state."""
         found = state.get(name, self.inner.init)
         return self.inner.value(found)  # type: ignore[attr-defined]
 
     def value(self, state: Map[Any, AnyState]) -> dict[Any, Any]:
-        """Return what the state under each name says, in the order of the names."""
+        """Return the value of the state of each name, in the order of the names."""
         return {name: self.get(state, name) for name in state}
 
 
 def check_order(role: str, order: Any) -> None:
-    """Refuse an order that is neither a field nor a function."""
+    """Raise if an order is neither a field name nor a function."""
     if not (isinstance(order, str) and order.isidentifier()) and not callable(order):
         raise ProgramError(
-            f"{role} can't tell what comes first",
+            f"ordered_by of {role} is not valid",
             expected='a field of the items, ordered_by="time", or a function of them',
             got=repr(order),
         )
 
 
 def rank_item(order: Order, item: Any) -> tuple[Any, bytes]:
-    """Return an item's place in an order: no two items share one, unless they are alike."""
+    """Return the sort key of an item: equal only for items with equal durable bytes."""
     if isinstance(order, str):
         kind: Any = type(item)
         place = getattr(item, time_field(kind) if order == "time" else order)
     else:
         place = order(item)
     if place != place:  # noqa: PLR0124 - NaN, of whatever type
-        raise ValueError(f"items need a place that has an order, got {place!r}")
+        raise ValueError(f"items need a sort key that has an order, got {place!r}")
     return place, write_canonically(item)

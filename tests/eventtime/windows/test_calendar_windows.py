@@ -107,5 +107,5 @@ def test_what_is_no_calendar_is_refused(what, build):
 
 
 def test_a_time_beyond_the_calendar_is_refused():
-    with pytest.raises(InputError, match="lies outside of the calendar"):
+    with pytest.raises(InputError, match="is outside of the calendar"):
         Calendar("day").assign(1 << 62, None, 0)

@@ -365,5 +365,5 @@ def test_a_clock_that_goes_back_is_old_news():
 
 def test_a_trigger_of_the_clock_needs_the_clock():
     windowing = Windowing(window=Global(), trigger=Repeatedly(AfterProcessingTime(5)))
-    with pytest.raises(InputError, match="before it was told"):
+    with pytest.raises(InputError, match="before the first clock step"):
         take(windowing, WindowState(), Elements(((0, 0),)))

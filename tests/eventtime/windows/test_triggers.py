@@ -93,9 +93,9 @@ def test_the_refusal_says_why_and_how_to_accept_it():
         Windowing(window=Tumbling(10), trigger=AfterWatermark(), lateness=60)
     assert str(refused.value) == (
         "this windowing may lose events\n"
-        "  expected: a trigger that goes on for as long as its window is kept\n"
-        "  got:      AfterWatermark without `late` finishes when it fires, and what comes later, "
-        "within the lateness of 60, is lost\n"
+        "  expected: a trigger that does not finish before its window is closed\n"
+        "  got:      AfterWatermark without `late` finishes when it fires, and later events, "
+        "within the lateness of 60, are lost\n"
         "  to do:    wrap it in Repeatedly(...), give AfterWatermark a `late`, or accept it: "
         "may_lose=True"
     )
@@ -105,10 +105,10 @@ REFUSED = {
     "the count of a trigger": lambda: AfterCount(0),
     "the delay of a trigger": lambda: AfterProcessingTime(-1),
     "AfterAny has no parts": AfterAny,
-    "AfterEach is made of what is no trigger": lambda: AfterEach(AfterCount(1), AfterCount),
-    "AfterWatermark is made of what is no trigger": lambda: AfterWatermark(early=3),
-    "Repeatedly is made of what is no trigger": lambda: Repeatedly("AfterCount(3)"),
-    "OrFinally is made of what is no trigger": lambda: OrFinally(Always(), None),
+    "a part of AfterEach is not a trigger": lambda: AfterEach(AfterCount(1), AfterCount),
+    "a part of AfterWatermark is not a trigger": lambda: AfterWatermark(early=3),
+    "a part of Repeatedly is not a trigger": lambda: Repeatedly("AfterCount(3)"),
+    "a part of OrFinally is not a trigger": lambda: OrFinally(Always(), None),
     "the window of a windowing": lambda: Windowing(window=10),
     "the trigger of a windowing": lambda: Windowing(window=Global(), trigger=AfterCount),
     "the fold of a windowing": lambda: Windowing(window=Global(), fold=sum),
@@ -116,7 +116,7 @@ REFUSED = {
     "output_time of a windowing": lambda: Windowing(window=Global(), output_time="middle"),
     "closing of a windowing": lambda: Windowing(window=Global(), closing="maybe"),
     "the lateness of a windowing": lambda: Windowing(window=Global(), lateness=-1),
-    "no event is late": lambda: Windowing(window=CountTumbling(3), lateness=5),
+    "no late events": lambda: Windowing(window=CountTumbling(3), lateness=5),
     "windows that merge need": lambda: Windowing(window=Sessions(3), fold=Fold(0, max)),
     "may lose events": lambda: Windowing(window=Global(), closing="never"),
 }
@@ -195,7 +195,7 @@ def test_an_early_firing_does_not_finish_but_the_one_on_time_does():
 
 
 def test_a_trigger_that_looks_at_the_clock_must_be_told_first():
-    with pytest.raises(InputError, match="asks for the clock before it was told"):
+    with pytest.raises(InputError, match="reads the clock before the first clock step"):
         see(AfterProcessingTime(5), begin(AfterProcessingTime(5)), Moment(WINDOW, 5, None))
 
 

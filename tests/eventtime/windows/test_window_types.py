@@ -73,7 +73,7 @@ def test_a_function_may_give_several_windows_and_see_the_value():
 
 @pytest.mark.parametrize("given", [(3, 9), (11, 12), (10, 10), (9.5, 11), 10, (1, 2, 3)])
 def test_a_function_must_give_windows_that_hold_the_event(given):
-    with pytest.raises(InputError, match="does not hold the event"):
+    with pytest.raises(InputError, match="does not include the time"):
         Custom(lambda time, value: [given]).assign(10, None, 0)
 
 
@@ -109,7 +109,7 @@ REFUSED = {
     "events between two windows would be lost": lambda: Sliding(5, 6),
     "the gap between sessions": lambda: Sessions(True),
     "the number of events in a window": lambda: CountTumbling("3"),
-    "the distance of windows, in events,": lambda: CountSliding(3, 0),
+    "the distance of windows, in events": lambda: CountSliding(3, 0),
     "a custom window needs a function": lambda: Custom((0, 10)),
 }
 
@@ -127,5 +127,5 @@ def test_a_refusal_says_what_was_expected_and_what_to_do():
         "events between two windows would be lost\n"
         "  expected: windows of 10 that start at most 10 apart\n"
         "  got:      every=15\n"
-        "  to do:    make the windows larger, or filter the events you do not want before"
+        "  to do:    make the windows larger, or filter out the unwanted events before"
     )

@@ -209,7 +209,7 @@ def test_differential_an_event_too_far_away_for_a_window_is_rejected(window, sha
     assert (answer.ledger.processed, answer.ledger.rejected) == (5, 5)
     assert (
         answer.rejected[0].reason
-        == f"on Bid: InputError: time {-(1 << 62)} is too far away for a window"
+        == f"on Bid: InputError: time {-(1 << 62)} is out of range for a window"
     )
     for columns in (False, True):
         engine = Engine(program, (channel,), shards, columns=columns)
@@ -268,5 +268,5 @@ def test_the_time_of_an_event_that_comes_in_turn_is_its_channels_clock():
     items = end_channels([Event(ping, "a", seq) for seq, ping in enumerate(pings)])
     (emitted,) = run(program, items, (Channel("a", order="arrival"),)).values
     assert emitted.value == (Ping(5, 5, 0), Ping(5, 3, 0), Ping(9, 9, 0), Ping(9, 4, 0))
-    with pytest.raises(ValueError, match="come in turn, and so none of them is late"):
+    with pytest.raises(ValueError, match="is in arrival order, in which no event is late"):
         Channel("a", lateness=3, order="arrival")

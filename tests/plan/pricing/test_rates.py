@@ -91,7 +91,7 @@ def test_rates_are_declared_row_by_row():
         ({"rate": 1}, "'type'"),
         ({"type": "Inc", "rate": "fast"}, "could not convert string to float: 'fast'"),
         ({"type": "Inc", "rate": None}, "float() argument must be"),
-        ({"type": "Inc", "colour": 1, "rate": 1}, "Inc can't be cut by `colour`"),
+        ({"type": "Inc", "colour": 1, "rate": 1}, "Inc has no field `colour` to slice by"),
         ({"type": "Inc", "key": "8/8", "rate": 1}, "there is no shard 8 of 8"),
         ({"type": "Inc", "key": [1], "rate": 1}, "unhashable type: 'list'"),
         ("Inc", "'str' object has no attribute 'items'"),

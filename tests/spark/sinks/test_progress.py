@@ -90,7 +90,7 @@ def test_a_query_that_waits_has_not_run_the_batch_whose_number_it_reports():
         (Watermarks(FOREVER, {"a": 4, "b": 5}), "watermark ended"),
         (
             Watermarks(NEVER, {"a": 4}),
-            "watermark nothing promised, held back by a channel that has sent nothing yet; a 4",
+            "watermark none yet, held back by a channel that has sent nothing yet; a 4",
         ),
     ],
 )

@@ -1,7 +1,7 @@
 """Calendar windows: hours, days, weeks, months, quarters and years of a time zone.
 
-A day is as long as the zone makes it: 23 hours when clocks go forward, 25 when they go back. A
-window starts at the first instant at which local clocks show its beginning.
+The length of a day depends on the zone: 23 hours when clocks go forward, 25 when they go back. A
+window starts at the first instant at which local clocks show its start.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _HOUR = 3600
 class Calendar:
     """Windows of a calendar unit in a time zone.
 
-    Times count from 1970 in UTC, `per_second` to a second: microseconds unless told otherwise.
+    `unit` is hour, day, week, month, quarter or year, and `zone` is a name of the time zone database.
+    Times are ticks since 1970 in UTC, `per_second` ticks to a second; the default is microseconds.
 
     >>> day = Calendar("day", "Europe/Berlin", per_second=1).assign(1_743_300_000, None, 0)[0]
     >>> (day.end - day.start) // 3600  # 30 March 2025: clocks went forward
@@ -52,7 +53,7 @@ class Calendar:
                 f"time zone {self.zone!r} is not known",
                 expected="a name of the time zone database, such as Europe/Berlin",
                 got=repr(self.zone),
-                cure="mend the name, or install the tzdata package if the machine has no zones",
+                cure="correct the name, or install the tzdata package if the machine has no time zones",
             ) from error
 
     def assign(self, time: int, value: Any, position: int) -> list[Window]:
@@ -61,7 +62,7 @@ class Calendar:
             start, end = self._find_hour(second) if self.unit == "hour" else self._find_day(second)
         except (OverflowError, ValueError) as error:
             raise InputError(
-                f"time {time} lies outside of the calendar",
+                f"time {time} is outside of the calendar",
                 expected=f"the years 1 to 9999, at {self.per_second:,} ticks to a second",
                 got=str(error),
             ) from error
@@ -69,7 +70,7 @@ class Calendar:
 
     def _find_day(self, second: int) -> tuple[int, int]:
         start = _begin_unit(_read_clock(second, self.zone), self.unit, self.week_starts)
-        # Where clocks go back over midnight, a date is shown twice; the first counts.
+        # Where clocks go back over midnight, a date occurs twice; the first counts.
         if find_instant(_next_unit(start, self.unit), self.zone) <= second:
             start = _next_unit(start, self.unit)
         return (
@@ -78,7 +79,7 @@ class Calendar:
         )
 
     def _find_hour(self, second: int) -> tuple[int, int]:
-        # An hour that a change of clocks interrupts ends there, and a new one starts.
+        # An hour in which clocks change ends at the change, and a new one starts.
         shown = _read_clock(second, self.zone)
         start = second - shown.minute * 60 - shown.second
         shift = _read_shift(second, self.zone)
@@ -92,9 +93,9 @@ class Calendar:
 
 @lru_cache(maxsize=4096)
 def find_instant(shown: datetime, zone: str) -> int:
-    """Return the first second, from 1970, at which the zone's clocks show a local time or more.
+    """Return the first second since 1970 at which the zone's clocks show a local time or a later one.
 
-    A time that clocks jump over is found at the jump.
+    For a local time that clocks skip, that is the instant of the change.
     """
     known = ZoneInfo(zone)
     second = _count_seconds(shown.replace(tzinfo=known, fold=0))

@@ -1,6 +1,6 @@
-"""Panes: what a window says, how a stream is cut into windows, and what a key keeps for that.
+"""Panes: the outputs of windows, the options of windowing, and the window state of a key.
 
-Everything a key keeps is plain, immutable data in a few records, so that it can be stored:
+The window state of a key is plain, immutable data in a few records, so that it can be stored:
 `Codec(RECORDS)` writes and reads it.
 """
 
@@ -36,7 +36,7 @@ CLOSINGS = ("if_new", "always", "never")
 
 
 class Folding(Protocol):
-    """How values become one: a `Fold`, or a ready-made state such as `Sum()`."""
+    """The interface of folds: a `Fold`, or a ready-made state such as `Sum()`."""
 
     @property
     def zero(self) -> Any: ...
@@ -50,10 +50,10 @@ class Folding(Protocol):
 
 @dataclass(frozen=True)
 class Fold:
-    """A fold by the user's own functions; `join` is needed where windows merge.
+    """A fold of the user's own functions; `join` is needed for windows that merge.
 
-    `add` returns a new value and leaves the old one as it is. `join(a, b)` must give what adding
-    b's values to a gives.
+    `add` returns a new value and does not change the old one. `join(a, b)` must equal `a` after adding
+    the values of `b`.
     """
 
     zero: Any
@@ -62,22 +62,23 @@ class Fold:
 
 
 VALUES = Fold((), lambda values, value: (*values, value), lambda a, b: (*a, *b))
-"""The fold that keeps the values themselves."""
+"""The fold that collects the values in a tuple."""
 
 
 @dataclass(frozen=True)
 class Windowing:
-    """How a stream is cut into windows, and when and how each speaks.
+    """The window type, the trigger and the options of windowed aggregation.
 
-    `accumulation`: a pane holds what is new since the last one (discarding), or everything
-    (accumulating), or everything after the last one is taken back (retracting).
+    `accumulation`: a pane contains the events since the last pane ("discarding"), or all events
+    ("accumulating"), or all events after a retraction of the last pane ("retracting").
     `lateness`: how far the watermark may pass the end of a window before the window is closed.
-    `output_time`: the time of a pane: the window's last, or that of its earliest or latest event.
-    `closing`: whether a window that is closed says what it has not said yet. With "always" it
-    speaks in any case; with "never" that is lost, and reported.
-    `may_lose`: take a trigger or a closing that may lose events. What is lost is reported.
-    `share`: let sliding windows share what they have in common, where the fold can join. The
-    answer is the same if the fold does not look at the order of values.
+    `output_time`: the time of a pane: the last time of the window ("end"), or the time of its "earliest"
+    or "latest" event.
+    `closing`: whether a window that is closed emits a last pane: if it has new events ("if_new"), "always",
+    or "never", in which case new events are lost, and reported.
+    `may_lose`: allow a trigger or a closing that may lose events. Lost events are reported.
+    `share`: let sliding windows share partial results, if the fold has a join. The result is the same if
+    the fold does not depend on the order of values.
     """
 
     window: Assigner
@@ -101,13 +102,13 @@ class Windowing:
         _check_name("closing", self.closing, CLOSINGS)
         if self.window.counted and self.lateness:
             raise ProgramError(
-                "no event is late for a window that counts",
+                "count windows have no late events",
                 expected="lateness=0 with CountTumbling or CountSliding",
                 got=f"lateness={self.lateness}",
             )
         if self.window.merging and self.fold.join is None:
             raise ProgramError(
-                "windows that merge need a fold that can join",
+                "windows that merge need a fold with a join",
                 expected="a `join` of two folded values",
                 got=repr(self.fold),
                 cure="give Fold(zero, add, join)",
@@ -117,46 +118,46 @@ class Windowing:
 
     @cached_property
     def asks_at_end(self) -> bool:
-        """Say whether a window is asked when the watermark passes its end."""
+        """Return whether the trigger is evaluated when the watermark passes the end of a window."""
         return names_watermark(self.trigger)
 
     @cached_property
     def asks_clock(self) -> bool:
-        """Say whether a window waits for readings of the clock."""
+        """Return whether the trigger depends on the clock."""
         return names_clock(self.trigger)
 
     @cached_property
     def asks_clock_late(self) -> bool:
-        """Say whether it still does when it has spoken on time."""
+        """Return whether the trigger still depends on the clock after the on-time pane."""
         if isinstance(self.trigger, AfterWatermark):
             return self.trigger.late is not None and names_clock(self.trigger.late)
         return self.asks_clock
 
     @cached_property
     def shares(self) -> bool:
-        """Say whether windows share slices: they must overlap, and be silent until their end."""
+        """Return whether windows share slices: they must overlap, and have no early panes."""
         return (
             self.share
             and isinstance(self.window, Sliding | CountSliding)
             and self.fold.join is not None
-            and _is_silent_before_the_end(self.trigger)
+            and not _may_fire_early(self.trigger)
         )
 
     def join_times(self, times: Iterable[int | None]) -> int | None:
-        """Return the time of a pane of several events, or None if that is the window's end."""
+        """Return the time of a pane with these event times, or None if it is the window's end."""
         known = [time for time in times if time is not None]
         if not known or (self.output_time == "end" and not self.window.counted):
             return None
-        # Positions have no end in time, so a window that counts ends with its latest event.
+        # Positions have no end in time, so a count window ends with its latest event.
         return min(known) if self.output_time == "earliest" else max(known)
 
 
 class Pane(NamedTuple):
-    """One thing a window says.
+    """One output of a window.
 
     `timing` is early, on_time or late. `index` counts the panes of the window from 0, and
-    `nonspeculative_index` those that are not early; it is -1 for an early one. `op` is -1 for a
-    pane that is taken back.
+    `nonspeculative_index` those that are not early; it is -1 for an early pane. `op` is -1 for a
+    retraction.
     """
 
     window: Window
@@ -171,11 +172,11 @@ class Pane(NamedTuple):
 
 
 class Dropped(NamedTuple):
-    """What a window did not take, or never said: reported, so that nothing vanishes.
+    """An event that no window accepted, or a window value that was never emitted.
 
-    `reason` is "expired" (the window was closed), "finished" (its trigger had finished),
-    "no window" (the assigner gave none), or "unsaid" (closed before `events` events were said; then
-    `value` is what the window held).
+    Both are reported, so that nothing vanishes. `reason` is "expired" (the window was closed), "finished"
+    (its trigger had finished), "no window" (the assigner returned none), or "deferred" (the window was
+    closed before `events` events were emitted; then `value` is the window's value).
     """
 
     value: Any
@@ -186,11 +187,11 @@ class Dropped(NamedTuple):
 
 
 class WindowEntry(NamedTuple):
-    """What a key keeps for one window.
+    """The state of one window of a key.
 
-    `fresh` counts the events since its last pane, `panes` and `nonspeculative` what it has said.
-    `hold` is the time of its next pane, None if that is the end. `said` are the panes that the
-    next one takes back.
+    `fresh` counts the events since its last pane, `panes` all its panes, and `nonspeculative` those that
+    are not early. `hold` is the time of its next pane, None if that is the end. `emitted` are the panes
+    that the next one retracts.
     """
 
     window: Window
@@ -205,7 +206,7 @@ class WindowEntry(NamedTuple):
 
 
 class WindowSlice(NamedTuple):
-    """What the windows that overlap a stretch share: its events, folded once."""
+    """A slice of time that overlapping windows share: its events, folded once."""
 
     start: int
     value: Any
@@ -214,10 +215,10 @@ class WindowSlice(NamedTuple):
 
 
 class Stacks(NamedTuple):
-    """Slices joined ahead of time, so that a window costs a few joins however many slices it has.
+    """Slices joined in advance, so that a window costs a few joins however many slices it has.
 
-    `front` holds, for each slice from some place on, the join of it and all that follow up to
-    `middle`, the earliest slice last; `back` is the join of those from `middle` up to `end`.
+    `front` has, for each slice from some place on, the join of it and all following ones up to
+    `middle`, earliest slice last; `back` is the join of the slices from `middle` to `end`.
     """
 
     front: tuple[WindowSlice, ...] = ()
@@ -227,7 +228,7 @@ class Stacks(NamedTuple):
 
 
 class WindowState(NamedTuple):
-    """What a key keeps: how far it has come, and its windows, the first to end first."""
+    """The window state of a key: watermark, clock, and windows in the order of their ends."""
 
     watermark: int = NEVER
     clock: int | None = None
@@ -238,7 +239,7 @@ class WindowState(NamedTuple):
 
 
 class StepOutcome(NamedTuple):
-    """What a step comes to: the state after it, what was said, and what was not taken."""
+    """The result of a step: the state after it, the panes, and the dropped events."""
 
     state: WindowState
     panes: tuple[Pane, ...] = ()
@@ -246,11 +247,11 @@ class StepOutcome(NamedTuple):
 
 
 RECORDS = (WindowState, WindowEntry, Pane, Window, WindowSlice, Stacks)
-"""The records that a stored state is made of."""
+"""The records in a stored window state."""
 
 
-def _is_silent_before_the_end(trigger: Trigger) -> bool:
-    return trigger == DefaultTrigger() or (
+def _may_fire_early(trigger: Trigger) -> bool:
+    return trigger != DefaultTrigger() and not (
         isinstance(trigger, AfterWatermark) and trigger.early is None
     )
 
@@ -258,11 +259,11 @@ def _is_silent_before_the_end(trigger: Trigger) -> bool:
 def _refuse_loss(windowing: Windowing) -> None:
     loss = find_loss(windowing.trigger, windowing.lateness)
     if windowing.closing == "never":
-        loss = loss or "a window that is closed without a word loses what it has not said"
+        loss = loss or 'with closing="never", a closed window loses the events since its last pane'
     if loss:
         raise ProgramError(
             "this windowing may lose events",
-            expected="a trigger that goes on for as long as its window is kept",
+            expected="a trigger that does not finish before its window is closed",
             got=loss,
             cure="wrap it in Repeatedly(...), give AfterWatermark a `late`, or accept it: may_lose=True",
         )
@@ -276,7 +277,7 @@ def _check_kind(what: str, value: object, good: bool) -> None:  # noqa: FBT001 -
             "the fold": "a Fold(zero, add, join), or a ready-made state such as Sum()",
         }
         raise ProgramError(
-            f"{what} of a windowing can't be used", expected=examples[what], got=repr(value)
+            f"{what} of a windowing is not valid", expected=examples[what], got=repr(value)
         )
 
 

@@ -1,11 +1,11 @@
-"""Slices: what overlapping windows share, so that an event is folded once, not once per window.
+"""Slices: partial results that overlapping windows share, so that an event is folded once.
 
-Sliding windows are cut where any of them starts or ends. As long as its windows are open, an event
-is only folded into its slice. A window is the join of its slices, made when the watermark completes
-it; from then on it stands alone. Two stacks of joins kept from window to window make that a few
+Sliding windows are divided where any of them starts or ends. As long as its windows are open, an event
+is only folded into its slice. A window is the join of its slices, computed when the watermark completes
+it; from then on it has its own state. Two stacks of joins, kept from window to window, make that a few
 joins, however many slices a window has, and need no inverse.
 
-This says what the machine says without sharing; a test holds the two together.
+The panes are the same as without sharing; a test compares the two.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _START = attrgetter("start")
 
 
 class Grid(NamedTuple):
-    """Where windows lie: how long, how far apart, counted from where, and none before `first`."""
+    """The grid of windows: their size and distance, the offset, and the first start, if any."""
 
     size: int
     every: int
@@ -37,18 +37,18 @@ class Grid(NamedTuple):
     first: int | None
 
     def cut(self, place: int) -> int:
-        """Return the start of the slice that a place lies in."""
+        """Return the start of the slice that contains a place."""
         width = gcd(self.size, self.every)
         return place - (place - self.offset) % width
 
     def find_first(self, place: int) -> int:
-        """Return the start of the earliest window that holds a place."""
+        """Return the start of the earliest window that contains a place."""
         start = find_first_start(place, self.size, self.every, self.offset)
         return start if self.first is None else max(start, self.first)
 
 
 def read_grid(windowing: Windowing) -> Grid:
-    """Return where the windows of a windowing lie."""
+    """Return the grid of a windowing."""
     window = windowing.window
     if isinstance(window, CountSliding):
         return Grid(window.n, window.every, 0, 0)
@@ -57,7 +57,7 @@ def read_grid(windowing: Windowing) -> Grid:
 
 
 def is_open(windowing: Windowing, place: int, watermark: int) -> bool:
-    """Say whether all windows that hold a place are open."""
+    """Return whether all windows that contain a place are open."""
     grid = read_grid(windowing)
     if not windowing.window.counted:
         check_reach(place)
@@ -67,7 +67,7 @@ def is_open(windowing: Windowing, place: int, watermark: int) -> bool:
 def add_event(
     windowing: Windowing, state: WindowState, place: int, value: Any, time: int | None
 ) -> WindowState:
-    """Fold an event into its slice; `time` is the one it gives a pane, if any."""
+    """Fold an event into its slice; `time` is its time for the pane, if any."""
     fold, slices = windowing.fold, state.slices
     start = read_grid(windowing).cut(place)
     at = bisect_left(slices, start, key=_START)
@@ -75,7 +75,7 @@ def add_event(
     old = slices[at] if known else WindowSlice(start, fold.zero, 0, None)
     hold = windowing.join_times((old.hold, time))
     new = WindowSlice(start, fold.add(old.value, value), old.events + 1, hold)
-    # Joins made ahead of time do not hold what comes late.
+    # Joins made in advance do not contain an event before their end.
     stacks = Stacks() if start < state.stacks.end else state.stacks
     return state._replace(slices=(*slices[:at], new, *slices[at + known :]), stacks=stacks)
 
@@ -83,17 +83,17 @@ def add_event(
 def complete_windows(
     windowing: Windowing, state: WindowState, watermark: int
 ) -> tuple[WindowState, list[tuple[Window, WindowSlice]]]:
-    """Return the windows that a new watermark completes, and forget the slices only they had."""
+    """Return the windows that a new watermark completes, and the state without their unshared slices."""
     grid = read_grid(windowing)
     complete: list[tuple[Window, WindowSlice]] = []
     slices, stacks = state.slices, state.stacks
-    # Windows that start before were complete before.
+    # Windows with an earlier start were complete before.
     start = grid.find_first(state.watermark + 1)
     while True:
         slices = slices[bisect_left(slices, start, key=_START) :]
         if not slices:
             break
-        # Windows that hold nothing are none.
+        # Windows without events are skipped.
         start = max(start, grid.find_first(slices[0].start))
         window = Window(start, start + grid.size)
         if not is_expired(window, watermark, 0):

@@ -1,8 +1,8 @@
-"""The trigger machine: a fold for one key, from bundles of events, watermarks and the clock to panes.
+"""The trigger machine: a fold for one key, from bundles of events, watermarks and clock steps to panes.
 
-Nothing else is looked at, so a recorded log of these steps gives the same panes again. The end of the
-input is a watermark at `FOREVER`. Triggers are asked once for each bundle, when the watermark passes a
-window's end, and when the clock reaches a time they wait for.
+Panes depend on nothing else, so a replay of a recorded log of these steps gives the same panes. The end
+of the input is a watermark at `FOREVER`. Triggers are evaluated once for each bundle, when the watermark
+passes a window's end, and when the clock reaches a time that they wait for.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from anabranch.model.events import FOREVER
 
 
 class Given(NamedTuple):
-    """An event that a window was given, and its position within the key."""
+    """An event that was assigned to a window, and its position within the key."""
 
     position: int
     time: int
@@ -46,7 +46,7 @@ class Given(NamedTuple):
 def take_elements(
     windowing: Windowing, state: WindowState, pairs: Iterable[tuple[int, Any]]
 ) -> StepOutcome:
-    """Take a bundle of events, each a time and a value."""
+    """Process a bundle of events, each a time and a value."""
     state, given, dropped = _assign(windowing, state, pairs)
     known = {held.window: held for held in state.windows}
     panes: list[Pane] = []
@@ -70,21 +70,21 @@ def take_elements(
     windows = tuple(sorted(known.values(), key=lambda held: _by_end(held.window)))
     state = state._replace(windows=windows)
     if windowing.window.counted:
-        # The positions that were seen are the watermark of windows that count.
+        # The watermark of count windows is the last position.
         state, more, deferred = _advance(windowing, state, state.seen - 1)
         return StepOutcome(state, (*panes, *more), (*dropped, *deferred))
     return StepOutcome(state, tuple(panes), tuple(dropped))
 
 
 def take_watermark(windowing: Windowing, state: WindowState, time: int) -> StepOutcome:
-    """Take a watermark; one that lies behind is old news. Windows that count wait for the end."""
+    """Process a watermark; an earlier one than the last is ignored. Count windows wait for the end."""
     if windowing.window.counted and time < FOREVER:
         return StepOutcome(state)
     return _advance(windowing, state, time)
 
 
 def take_clock(windowing: Windowing, state: WindowState, time: int) -> StepOutcome:
-    """Take a reading of the clock; one that lies behind is old news."""
+    """Process a clock step; an earlier one than the last is ignored."""
     if state.clock is not None and time <= state.clock:
         return StepOutcome(state)
     panes: list[Pane] = []
@@ -100,10 +100,10 @@ def take_clock(windowing: Windowing, state: WindowState, time: int) -> StepOutco
 
 
 def find_next_watermark(windowing: Windowing, state: WindowState) -> int | None:
-    """Return the next watermark at which a window has something to say or is closed, if any."""
+    """Return the next watermark at which a window may emit a pane or is closed, or None."""
     if windowing.window.counted:
         return FOREVER if state.windows or state.slices else None
-    # The first to end come first: the first of all is the next to close, or to be complete.
+    # Windows are sorted by end: the first is the next to close, or to be complete.
     first = state.windows[:1]
     places = [held.window.last + windowing.lateness for held in first]
     open_from = _find_first_after(state.windows, state.watermark)
@@ -114,32 +114,32 @@ def find_next_watermark(windowing: Windowing, state: WindowState) -> int | None:
 
 
 def find_next_clock(windowing: Windowing, state: WindowState) -> int | None:
-    """Return the next reading of the clock that a trigger waits for, if any."""
+    """Return the next time of the clock that a trigger waits for, or None."""
     alarms = [
         alarm
         for _, held in _find_listening(windowing, state)
         for alarm in find_alarms(windowing.trigger, held.running)
-        # One that has rung and was of no use is not asked again.
+        # A time that has passed without a firing is not evaluated again.
         if state.clock is None or alarm > state.clock
     ]
     return min(alarms, default=None)
 
 
 def is_idle(windowing: Windowing, state: WindowState) -> bool:
-    """Say whether a key has nothing left to say, so that it need not be kept."""
+    """Return whether a key has no open windows, so that its state can be dropped."""
     return not (state.windows or state.slices or windowing.window.counted)
 
 
 def _assign(
     windowing: Windowing, state: WindowState, pairs: Iterable[tuple[int, Any]]
 ) -> tuple[WindowState, dict[Window, list[Given]], list[Dropped]]:
-    """Sort a bundle into windows, or into the slices they share; say what no window takes."""
+    """Return a bundle's events by window, or added to shared slices, and those that no window accepts."""
     given: dict[Window, list[Given]] = {}
     dropped: list[Dropped] = []
     for time, value in pairs:
         place = state.seen if windowing.window.counted else time
         shared = windowing.shares and shared_slices.is_open(windowing, place, state.watermark)
-        # Where even the earliest window is open, nobody need ask which windows there are.
+        # If even the earliest window is open, the windows need not be computed.
         windows = [] if shared else windowing.window.assign(time, value, state.seen)
         if not windows and not shared:
             dropped.append(Dropped(value, time, None, "no window"))
@@ -160,7 +160,7 @@ def _assign(
 def _add(
     windowing: Windowing, held: WindowEntry, moment: Moment, given: list[Given]
 ) -> WindowEntry:
-    """Fold events into a window, and show them to its trigger."""
+    """Fold events into a window, and update the state of its trigger."""
     value, running = held.value, held.running
     for event in given:
         value = windowing.fold.add(value, event.value)
@@ -180,7 +180,7 @@ def _merge_known(
     known: dict[Window, WindowEntry],
     given: dict[Window, list[Given]],
 ) -> tuple[dict[Window, WindowEntry], dict[Window, list[Given]], StepOutcome]:
-    """Let windows that overlap become one, with what they hold and what they are given."""
+    """Merge overlapping windows, with their states and their new events."""
     merged: dict[Window, WindowEntry] = {}
     moved: dict[Window, list[Given]] = {}
     panes: list[Pane] = []
@@ -188,14 +188,14 @@ def _merge_known(
     for whole, parts in merge_windows([*known, *given]):
         held = [known[part] for part in parts if part in known]
         if any(part.finished for part in held):
-            # What has finished stays so; what the others still hold is said before it is too late.
+            # A finished window stays finished; the others emit their last panes now.
             for part in held:
                 emitted, deferred = _close(
                     windowing, part, Moment(part.window, state.watermark, None)
                 )
                 panes += emitted
                 dropped += deferred
-            merged[whole] = _bury(whole)
+            merged[whole] = _make_finished(whole)
         elif held:
             merged[whole] = _merge_held(windowing, state, whole, held)
         events = [event for part in parts for event in given.get(part, ())]
@@ -207,7 +207,7 @@ def _merge_known(
 def _merge_held(
     windowing: Windowing, state: WindowState, whole: Window, parts: list[WindowEntry]
 ) -> WindowEntry:
-    """Return what is held for a window that several have become: a new window, with new panes."""
+    """Return the state of a window merged from several: a new window, whose panes count from 0."""
     if parts[0].window == whole:
         return parts[0]
     join = windowing.fold.join
@@ -224,14 +224,14 @@ def _merge_held(
 
 
 def _advance(windowing: Windowing, state: WindowState, watermark: int) -> StepOutcome:
-    """Move the watermark: windows whose end it passes speak, windows that it leaves are closed."""
+    """Advance the watermark: windows whose end it passes emit a pane, expired windows are closed."""
     if watermark <= state.watermark:
         return StepOutcome(state)
     windows = state.windows
     if windowing.shares:
         state, joined = shared_slices.complete_windows(windowing, state, watermark)
-        windows += tuple(_stand_alone(windowing, *one) for one in joined)
-    # The first to end come first: some are closed, some were complete before, some become so.
+        windows += tuple(_make_entry(windowing, *one) for one in joined)
+    # Windows are sorted by end: some are closed, some were complete before, some become complete.
     left = watermark if watermark >= FOREVER else watermark - windowing.lateness
     closed, before, complete = (
         _find_first_after(windows, last) for last in (left, state.watermark, watermark)
@@ -260,18 +260,18 @@ def _advance(windowing: Windowing, state: WindowState, watermark: int) -> StepOu
 
 
 def _find_first_after(windows: tuple[WindowEntry, ...], last: int) -> int:
-    """Return the place of the first window whose last time lies after one."""
+    """Return the index of the first window whose last time is after `last`."""
     if last >= FOREVER:
         return len(windows)
     return bisect_right(windows, last, key=_last)
 
 
 def _find_listening(windowing: Windowing, state: WindowState) -> Iterator[tuple[int, WindowEntry]]:
-    """Yield the windows, with their places, that may wait for the clock."""
+    """Yield the windows that may wait for the clock, with their indexes."""
     if windowing.asks_clock:
         places = range(len(state.windows))
         if not windowing.asks_clock_late:
-            # Those that are complete have spoken on time, and wait for nothing.
+            # Complete windows have emitted their on-time pane, and do not wait for the clock.
             places = range(_find_first_after(state.windows, state.watermark), len(state.windows))
         for place in places:
             held = state.windows[place]
@@ -282,20 +282,20 @@ def _find_listening(windowing: Windowing, state: WindowState) -> Iterator[tuple[
 def _fire(
     windowing: Windowing, held: WindowEntry, moment: Moment, *, on_time: bool = False
 ) -> tuple[WindowEntry, tuple[Pane, ...]]:
-    """Fire a trigger that is ready. Only the pane on time is said when there is nothing new."""
+    """Fire a trigger that is ready. Without new events, only the on-time pane is emitted."""
     running, finished = fire(windowing.trigger, held.running, moment)
     held = held._replace(running=running)
     panes: tuple[Pane, ...] = ()
     if held.fresh or (on_time and not held.nonspeculative):
         last = finished or is_expired(held.window, moment.watermark, windowing.lateness)
-        held, panes = _say(windowing, held, moment, on_time=on_time, last=last)
-    return (_bury(held.window) if finished else held), panes
+        held, panes = _emit(windowing, held, moment, on_time=on_time, last=last)
+    return (_make_finished(held.window) if finished else held), panes
 
 
 def _close(
     windowing: Windowing, held: WindowEntry, moment: Moment, *, on_time: bool = False
 ) -> tuple[tuple[Pane, ...], tuple[Dropped, ...]]:
-    """Return the last pane of a window that is closed, or what is lost for want of one."""
+    """Return the last pane of a window that is closed, or what is lost if it has none."""
     if held.finished:
         return (), ()
     if windowing.closing == "never":
@@ -303,14 +303,14 @@ def _close(
         lost = Dropped(held.value, time, held.window, "deferred", held.fresh)
         return (), (lost,) if held.fresh else ()
     if held.fresh or windowing.closing == "always":
-        return _say(windowing, held, moment, on_time=on_time, last=True)[1], ()
+        return _emit(windowing, held, moment, on_time=on_time, last=True)[1], ()
     return (), ()
 
 
-def _say(
+def _emit(
     windowing: Windowing, held: WindowEntry, moment: Moment, *, on_time: bool, last: bool
 ) -> tuple[WindowEntry, tuple[Pane, ...]]:
-    """Return a window's next pane, after those that it takes back."""
+    """Return a window's state and its next pane, preceded by retractions of earlier ones."""
     early = not moment.complete
     timing = "early" if early else "on_time" if on_time and not held.nonspeculative else "late"
     pane = Pane(
@@ -323,9 +323,9 @@ def _say(
         first=held.panes == 0,
         last=last,
     )
-    # A pane on time is still to come, and will not have an earlier time than the early ones.
+    # The on-time pane follows, and must not have an earlier time than the early panes.
     keep_hold = windowing.window.counted or (early and windowing.asks_at_end)
-    taken_back = tuple(old._replace(op=-1) for old in held.emitted)
+    retractions = tuple(old._replace(op=-1) for old in held.emitted)
     held = held._replace(
         value=windowing.fold.zero if windowing.accumulation == "discarding" else held.value,
         fresh=0,
@@ -334,22 +334,22 @@ def _say(
         nonspeculative=held.nonspeculative + (not early),
         emitted=(pane,) if windowing.accumulation == "retracting" else (),
     )
-    return held, (*taken_back, pane)
+    return held, (*retractions, pane)
 
 
-def _bury(window: Window) -> WindowEntry:
-    """Return what is kept for a window that has finished: only that it has."""
+def _make_finished(window: Window) -> WindowEntry:
+    """Return the state of a window whose trigger has finished, without a value."""
     return WindowEntry(window, None, (), finished=True)
 
 
-def _stand_alone(windowing: Windowing, window: Window, joined: WindowSlice) -> WindowEntry:
-    """Return what is held for a window that has shared slices up to its end."""
+def _make_entry(windowing: Windowing, window: Window, joined: WindowSlice) -> WindowEntry:
+    """Return the state of a window that has shared slices up to its end."""
     running = begin(windowing.trigger)
     return WindowEntry(window, joined.value, running, fresh=joined.events, hold=joined.hold)
 
 
 def _sets_time(windowing: Windowing, time: int, watermark: int) -> bool:
-    # A late event can't set the time of a pane: others rely on nothing before the watermark.
+    # A late event can't set the time of a pane: no output may be before the watermark.
     return windowing.window.counted or time > watermark
 
 

@@ -1,14 +1,14 @@
-"""Firing: how a trigger runs for one window, as functions from state to state.
+"""Trigger states: the execution of a trigger for one window, as functions from state to state.
 
-A running state is plain tuples of numbers and booleans, shaped as the trigger is:
+A state consists of plain tuples of numbers and booleans, nested as the trigger is:
 
-    Default, Always, Never     ()
-    AfterCount                 (events seen,)
-    AfterProcessingTime        (when to fire, or None before the first event,)
-    AfterWatermark                 (whether the end has passed, state of early, state of late)
-    Repeatedly                 the state of the inner trigger
-    AfterAny, AfterAll, OrFinally    the states of the parts
-    AfterEach                     (which part's turn it is, the states of the parts)
+    DefaultTrigger, Always, Never   ()
+    AfterCount                      (events seen,)
+    AfterProcessingTime             (when to fire, or None before the first event,)
+    AfterWatermark                  (whether the end has passed, state of early, state of late)
+    Repeatedly                      the state of the inner trigger
+    AfterAny, AfterAll, OrFinally   the states of the parts
+    AfterEach                       (index of the current part, the states of the parts)
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Running = tuple[Any, ...]
 
 
 class Moment(NamedTuple):
-    """What a trigger may look at: its window, the watermark, and the recorded clock."""
+    """The inputs of a trigger: its window, the watermark, and the recorded clock."""
 
     window: Window
     watermark: int
@@ -47,12 +47,12 @@ class Moment(NamedTuple):
 
     @property
     def complete(self) -> bool:
-        """Say whether the watermark has passed the window's end."""
+        """Return whether the watermark has passed the window's end."""
         return self.watermark >= min(self.window.last, FOREVER)
 
 
 def begin(trigger: Trigger) -> Running:
-    """Return the state in which a trigger starts, and starts anew."""
+    """Return the initial state of a trigger."""
     match trigger:
         case AfterCount():
             return (0,)
@@ -93,7 +93,7 @@ def see(trigger: Trigger, running: Running, moment: Moment) -> Running:
 
 
 def is_ready(trigger: Trigger, running: Running, moment: Moment) -> bool:
-    """Say whether the trigger would fire now."""
+    """Return whether the trigger would fire now."""
     match trigger:
         case DefaultTrigger():
             return moment.complete
@@ -155,7 +155,7 @@ def fire(trigger: Trigger, running: Running, moment: Moment) -> tuple[Running, b
 
 
 def merge(trigger: Trigger, states: Sequence[Running], moment: Moment) -> Running:
-    """Return the state for a window that several windows have become."""
+    """Return the state of a window that was merged from several windows."""
     match trigger:
         case AfterCount():
             return (sum(state[0] for state in states),)
@@ -179,7 +179,7 @@ def merge(trigger: Trigger, states: Sequence[Running], moment: Moment) -> Runnin
 
 
 def find_alarms(trigger: Trigger, running: Running) -> Iterator[int]:
-    """Yield the times of the recorded clock at which the trigger wants to be asked."""
+    """Yield the times of the recorded clock at which the trigger must be evaluated."""
     match trigger:
         case AfterProcessingTime():
             if running[0] is not None:
@@ -201,7 +201,7 @@ def find_alarms(trigger: Trigger, running: Running) -> Iterator[int]:
 
 
 def parts_of(trigger: Trigger) -> tuple[Trigger, ...]:
-    """Return the triggers that run side by side in one."""
+    """Return the parts of a trigger that run at the same time."""
     match trigger:
         case AfterAny(parts) | AfterAll(parts):
             return parts
@@ -213,7 +213,7 @@ def parts_of(trigger: Trigger) -> tuple[Trigger, ...]:
 def _fire_parts(
     parts: Sequence[Trigger], states: Running, moment: Moment
 ) -> tuple[Running, list[bool]]:
-    """Fire those that are ready; say of each of them whether it finished."""
+    """Fire the parts that are ready; return the states, and whether each fired part finished."""
     changed, ends = list(states), []
     for place, (part, state) in enumerate(zip(parts, states, strict=True)):
         if is_ready(part, state, moment):
@@ -235,7 +235,7 @@ def _replace(states: Running, place: int, state: Running) -> Running:
 def _read_clock(moment: Moment) -> int:
     if moment.clock is None:
         raise InputError(
-            "a trigger asks for the clock before it was told",
+            "a trigger reads the clock before the first clock step",
             expected="a clock step before the first event",
             got=f"an event in window {moment.window}",
             cure="record the clock first, or use a trigger without AfterProcessingTime",

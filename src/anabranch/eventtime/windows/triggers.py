@@ -1,7 +1,7 @@
-"""Triggers: when a window speaks. Each is frozen data; `firing` says how it runs.
+"""Triggers: when a window emits panes. Each is frozen data; `trigger_states` runs them.
 
-The words are Beam's, and so is what they mean. A trigger that *finishes* lets its window say
-nothing more, so an event that comes after it is lost. `find_loss` says which triggers can do that.
+Names and semantics are those of Beam. After a trigger *finishes*, its window emits no more panes, so
+later events are lost. `find_loss` finds the triggers that can lose events.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from anabranch.model.values.durations import SpanField
 
 @dataclass(frozen=True)
 class DefaultTrigger:
-    """Fire when the watermark passes the window's end, and again with each late bundle."""
+    """Fire when the watermark passes the window's end, and again on each bundle of late events."""
 
 
 @dataclass(frozen=True)
 class Always:
-    """Fire with every bundle of events."""
+    """Fire on each bundle of events."""
 
 
 @dataclass(frozen=True)
 class Never:
-    """Never fire: what a window holds is said when the window is closed."""
+    """Never fire: the window emits its only pane when it is closed."""
 
 
 @dataclass(frozen=True)
 class AfterCount:
-    """Fire once the window has seen `n` events, and finish."""
+    """Fire when the window has `n` events, and finish."""
 
     n: int
 
@@ -41,9 +41,9 @@ class AfterCount:
 
 @dataclass(frozen=True)
 class AfterProcessingTime:
-    """Fire once the clock is `delay` past the window's first event, and finish.
+    """Fire when the clock is `delay` past the window's first event, and finish.
 
-    The clock is the recorded one, in its own unit: a replay fires at the same places.
+    The clock is a recorded one, in its own unit, so a replay fires at the same points.
     """
 
     delay: SpanField[NoReturn] = SpanField("the delay of a trigger", least=0)
@@ -53,8 +53,8 @@ class AfterProcessingTime:
 class AfterWatermark:
     """Fire when the watermark passes the window's end.
 
-    Until then `early` may fire, again and again; from then on `late` may. Without `late` the
-    trigger finishes.
+    Before that, `early` may fire repeatedly; after it, `late` may. Without `late` the trigger then
+    finishes.
     """
 
     early: Trigger | None = None
@@ -65,7 +65,7 @@ class AfterWatermark:
             part = getattr(self, name)
             if part is not None:
                 _check_triggers("AfterWatermark", part)
-                # Early and late parts start anew each time they fire.
+                # Early and late parts restart each time they fire.
                 object.__setattr__(
                     self, name, part if isinstance(part, Repeatedly) else Repeatedly(part)
                 )
@@ -73,7 +73,7 @@ class AfterWatermark:
 
 @dataclass(frozen=True)
 class Repeatedly:
-    """Fire as the inner trigger does, and start it anew when it finishes."""
+    """Fire when the inner trigger fires, and restart it when it finishes."""
 
     inner: Trigger
 
@@ -83,7 +83,7 @@ class Repeatedly:
 
 @dataclass(frozen=True, init=False)
 class AfterAny:
-    """Fire when one of several would; finish when one that fires finishes."""
+    """Fire when one of several triggers would fire; finish when one that fires finishes."""
 
     parts: tuple[Trigger, ...]
 
@@ -93,7 +93,7 @@ class AfterAny:
 
 @dataclass(frozen=True, init=False)
 class AfterAll:
-    """Fire when all of several would; finish when all of them finish."""
+    """Fire when all of several triggers would fire; finish when all of them finish."""
 
     parts: tuple[Trigger, ...]
 
@@ -103,7 +103,7 @@ class AfterAll:
 
 @dataclass(frozen=True, init=False)
 class AfterEach:
-    """Fire as the first of several does until it finishes, then as the next; finish with the last."""
+    """Fire as the first of several triggers until it finishes, then as the next; finish with the last."""
 
     parts: tuple[Trigger, ...]
 
@@ -113,7 +113,7 @@ class AfterEach:
 
 @dataclass(frozen=True)
 class OrFinally:
-    """Fire as `main` does, until `until` fires: that is the last time."""
+    """Fire when `main` fires, until `until` fires once, and finish."""
 
     main: Trigger
     until: Trigger
@@ -140,20 +140,20 @@ Trigger = (
 def find_loss(trigger: Trigger, lateness: int) -> str | None:
     """Return how a trigger may lose events that are not late, or None if it can't.
 
-    What a window still holds when it is closed is said then, so a condition that is never met
-    loses nothing; only finishing does.
+    A window that is closed emits its remaining events in a last pane, so a condition that is never met
+    loses nothing; only a trigger that finishes does.
 
     >>> find_loss(AfterCount(3), 0)
-    'AfterCount(n=3) finishes when it fires, and what comes later is lost'
+    'AfterCount(n=3) finishes when it fires, and later events are lost'
     >>> find_loss(Repeatedly(AfterCount(3)), 0)
     """
     match trigger:
         case AfterCount() | AfterProcessingTime():
-            return f"{trigger} finishes when it fires, and what comes later is lost"
+            return f"{trigger} finishes when it fires, and later events are lost"
         case AfterWatermark(late=None) if lateness:
             return (
                 f"AfterWatermark without `late` finishes when it fires, "
-                f"and what comes later, within the lateness of {lateness}, is lost"
+                f"and later events, within the lateness of {lateness}, are lost"
             )
         case AfterWatermark(late=Repeatedly() as late) if lateness:
             return find_loss(late, lateness)
@@ -168,7 +168,7 @@ def find_loss(trigger: Trigger, lateness: int) -> str | None:
 
 
 def names_watermark(trigger: Trigger) -> bool:
-    """Say whether a window is asked when the watermark passes its end, and then has a pane on time."""
+    """Return whether a trigger is evaluated when the watermark passes the window's end, for an on-time pane."""
     match trigger:
         case DefaultTrigger() | AfterWatermark():
             return True
@@ -182,7 +182,7 @@ def names_watermark(trigger: Trigger) -> bool:
 
 
 def names_clock(trigger: Trigger) -> bool:
-    """Say whether a trigger looks at the recorded clock."""
+    """Return whether a trigger reads the recorded clock."""
     match trigger:
         case AfterProcessingTime():
             return True
@@ -198,7 +198,7 @@ def names_clock(trigger: Trigger) -> bool:
 
 
 def _find_final_loss(until: Trigger, lateness: int) -> str | None:
-    """Return what is lost if all ends when a trigger fires first, finished or not."""
+    """Return how events are lost if the first firing of a trigger ends the window, finished or not."""
     match until:
         case DefaultTrigger() | AfterWatermark(early=None):
             return find_loss(AfterWatermark(), lateness)
@@ -209,7 +209,7 @@ def _find_final_loss(until: Trigger, lateness: int) -> str | None:
         case AfterAll(parts):
             losses = [_find_final_loss(part, lateness) for part in parts]
             return losses[-1] if all(losses) else None
-    return f"OrFinally finishes when {until} fires, and what comes later is lost"
+    return f"OrFinally finishes when {until} fires, and later events are lost"
 
 
 def _set_parts(trigger: Any, parts: tuple[Trigger, ...]) -> None:
@@ -224,7 +224,7 @@ def _check_triggers(name: str, *parts: object) -> None:
     for part in parts:
         if not isinstance(part, Trigger):
             raise ProgramError(
-                f"{name} is made of what is no trigger",
+                f"a part of {name} is not a trigger",
                 expected="a trigger, such as AfterCount(10) or AfterWatermark()",
                 got=repr(part),
             )

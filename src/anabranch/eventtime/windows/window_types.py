@@ -1,8 +1,8 @@
-"""Windows: which stretches of time, or of positions, an event belongs to.
+"""Window types: how events are assigned to intervals of time, or of positions.
 
-Times are integers, in whatever unit the user counts. Sizes are integers in the same unit, or durations
-such as "10 min" where times are microseconds. A window is half open: it holds `start` and
-not `end`. Windows of positions count the events of one key from 0.
+Times are integers, in any unit. Sizes are integers in the same unit, or durations such as "10 min" if
+times are microseconds. A window is half open: it includes `start` and excludes `end`. Windows of
+positions count the events of one key from 0.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from anabranch.model.values.event_times import to_time
 
 
 class Window(NamedTuple):
-    """A stretch from `start` up to, not including, `end`."""
+    """An interval from `start`, inclusive, to `end`, exclusive."""
 
     start: int
     end: int
 
     @property
     def last(self) -> int:
-        """Return the last time in the window; it is complete once the watermark is here."""
+        """Return the last time in the window, which is complete when the watermark reaches it."""
         return self.end - 1
 
     def __str__(self) -> str:
@@ -34,28 +34,28 @@ class Window(NamedTuple):
 
 
 ALL_TIME = Window(NEVER, FOREVER)
-"""The window that holds every time an event can have."""
+"""The window of all times that an event can have."""
 
 
 FAR = 1 << 61
-"""Windows on a grid and sessions take times between -FAR and FAR, so that their ends fit into 64 bits."""
+"""Windows and sessions accept times between -FAR and FAR, so that their ends fit into 64 bits."""
 
 
 def check_reach(time: int) -> None:
-    """Refuse a time that is too far away for a window; the event is rejected with this reason."""
+    """Raise if a time is out of range for windows; the event is rejected with this reason."""
     if not -FAR < time < FAR:
         raise InputError(
-            f"time {time} is too far away for a window",
+            f"time {time} is out of range for a window",
             expected=f"a time between {-FAR} and {FAR}, in the unit of your event times",
             got=str(time),
         )
 
 
 class Assigner(Protocol):
-    """What says to which windows an event belongs.
+    """The interface of window types: assigns events to windows.
 
-    Windows of a `merging` assigner that overlap become one. A `counted` assigner goes by the
-    position of the event within its key, any other by its time.
+    Overlapping windows of a `merging` assigner become one. A `counted` assigner uses the position of the
+    event within its key, any other assigner uses its time.
     """
 
     @property
@@ -65,13 +65,13 @@ class Assigner(Protocol):
     def counted(self) -> bool: ...
 
     def assign(self, time: int, value: Any, position: int) -> list[Window]:
-        """Return the windows of an event, the earliest first."""
+        """Return the windows of an event, earliest first."""
         ...
 
 
 @dataclass(frozen=True)
 class Tumbling:
-    """Windows of one size, side by side; one of them starts at `offset`.
+    """Windows of a fixed size without gaps or overlap; one of them starts at `offset`.
 
     >>> [str(window) for window in Tumbling(10).assign(25, None, 0)]
     ['[20, 30)']
@@ -91,7 +91,7 @@ class Tumbling:
 
 @dataclass(frozen=True)
 class Sliding:
-    """Windows of one size that start at `offset` and every `every` before and after it.
+    """Overlapping windows of a fixed size, one starting at `offset` and at each multiple of `every` from it.
 
     >>> [str(window) for window in Sliding(10, every=5).assign(12, None, 0)]
     ['[5, 15)', '[10, 20)']
@@ -115,7 +115,7 @@ class Sliding:
 
 @dataclass(frozen=True)
 class Sessions:
-    """Windows of activity: events less than `gap` apart share one, which ends `gap` after the last.
+    """Session windows: events less than `gap` apart are in the same window, which ends `gap` after the last.
 
     >>> [str(window) for window in Sessions(10).assign(3, None, 0)]
     ['[3, 13)']
@@ -133,7 +133,7 @@ class Sessions:
 
 @dataclass(frozen=True)
 class Global:
-    """One window for everything; it is complete when the input ends."""
+    """One window for all events; it is complete when the input ends."""
 
     merging: ClassVar[bool] = False
     counted: ClassVar[bool] = False
@@ -144,7 +144,7 @@ class Global:
 
 @dataclass(frozen=True)
 class CountTumbling:
-    """Windows of `n` events of a key, side by side, in the order in which the key sees them.
+    """Windows of `n` consecutive events of a key, without overlap, in the order of processing.
 
     >>> [str(window) for window in CountTumbling(3).assign(99, None, 4)]
     ['[3, 6)']
@@ -165,7 +165,7 @@ class CountTumbling:
 
 @dataclass(frozen=True)
 class CountSliding:
-    """Windows of `n` events of a key, one starting at the first event and at every `every`-th.
+    """Overlapping windows of `n` consecutive events of a key, one starting at every `every`-th event.
 
     >>> [str(window) for window in CountSliding(3, every=2).assign(99, None, 2)]
     ['[0, 3)', '[2, 5)']
@@ -179,7 +179,7 @@ class CountSliding:
 
     def __post_init__(self) -> None:
         check_whole("the number of events in a window", self.n, least=1)
-        check_whole("the distance of windows, in events,", self.every, least=1)
+        check_whole("the distance of windows, in events", self.every, least=1)
         _check_no_gaps(self.n, self.every)
 
     def assign(self, time: int, value: Any, position: int) -> list[Window]:
@@ -192,10 +192,10 @@ Assign = Callable[[int, Any], Iterable[tuple[int, int]]]
 
 @dataclass(frozen=True)
 class Custom:
-    """Windows by the user's own function of an event's time and value.
+    """Windows from a user's function of an event's time and value.
 
-    It returns pairs of start and end, each of which must hold the time. With `merging`, windows
-    that overlap become one, as sessions do: so a gap may depend on the value.
+    The function returns pairs of start and end, each of which must include the time. With
+    `merging=True`, overlapping windows become one, as sessions do, so a gap may depend on the value.
 
     >>> [str(window) for window in Custom(lambda time, size: [(time, time + size)]).assign(3, 7, 0)]
     ['[3, 10)']
@@ -219,10 +219,10 @@ class Custom:
 
 
 def find_first_start(place: int, size: int, every: int, offset: int) -> int:
-    """Return the start of the earliest window of a grid that holds a place or lies after it.
+    """Return the start of the earliest window of a grid that includes a place or is after it.
 
-    The earliest window that is open at a watermark is the one of the place after the watermark. Kernels
-    compile this function too, so it takes numbers and no record.
+    The earliest window that is open at a watermark is that of the place after the watermark. Kernels
+    compile this function too, so its arguments are numbers.
 
     >>> find_first_start(12, size=10, every=5, offset=0)
     5
@@ -232,9 +232,9 @@ def find_first_start(place: int, size: int, every: int, offset: int) -> int:
 
 
 def merge_windows(windows: Iterable[Window]) -> list[tuple[Window, list[Window]]]:
-    """Return the windows that overlapping ones become, each with those it is made of.
+    """Return the windows after merging overlapping ones, each with the windows that it consists of.
 
-    Windows that only touch stay apart: their events are a whole gap away from each other.
+    Adjacent windows are not merged: their events are a whole gap apart.
 
     >>> merge_windows([Window(5, 15), Window(0, 10), Window(15, 20)])[0][0]
     Window(start=0, end=15)
@@ -250,7 +250,7 @@ def merge_windows(windows: Iterable[Window]) -> list[tuple[Window, list[Window]]
 
 
 def is_expired(window: Window, watermark: int, lateness: int) -> bool:
-    """Say whether a window is closed at a watermark, and takes nothing more.
+    """Return whether a window is closed at a watermark, and accepts no more events.
 
     >>> [is_expired(Window(0, 10), watermark, 5) for watermark in (9, 13, 14)]
     [False, False, True]
@@ -261,10 +261,10 @@ def is_expired(window: Window, watermark: int, lateness: int) -> bool:
 def check_whole(
     what: str, value: object, least: int | None = None, where: Location | None = None
 ) -> None:
-    """Refuse what is no integer, or too small a one."""
+    """Raise if a value is not an integer, or is below `least`."""
     if type(value) is not int or (least is not None and value < least):
         raise ProgramError(
-            f"{what} can't be used",
+            f"{what} is not valid",
             where=where,
             expected="an integer" if least is None else f"an integer of {least} or more",
             got=repr(value),
@@ -277,7 +277,7 @@ def _check_no_gaps(size: int, every: int) -> None:
             "events between two windows would be lost",
             expected=f"windows of {size} that start at most {size} apart",
             got=f"every={every}",
-            cure="make the windows larger, or filter the events you do not want before",
+            cure="make the windows larger, or filter out the unwanted events before",
         )
 
 
@@ -289,7 +289,7 @@ def _read_window(pair: Any, time: int) -> Window:
     start, end = to_time(start), to_time(end)
     if type(start) is not int or type(end) is not int or not start <= time < end:
         raise InputError(
-            "a custom window does not hold the event it was made for",
+            "a custom window does not include the time of its event",
             expected=f"integers (start, end) with start <= {time} < end",
             got=repr(pair),
         )

@@ -1,9 +1,8 @@
 """Durations: spans of time with a unit, or as integers in the unit of a program's own times.
 
-A text such as "5 s" and a `timedelta` carry their unit. They become a `Duration`, an integer of
-microseconds that is known as such. A plain integer is in the unit of the program's times. The two are
-told apart where a span meets an event type (`check_spans`): a duration needs times that are `datetime`s,
-and an integer needs times that are integers.
+A text such as "5 s" and a `timedelta` have a unit. They become a `Duration`, an integer of microseconds
+with its own type. A plain integer is in the unit of the program's times. `check_spans` checks spans
+against the event types: a duration needs times that are `datetime`s, an integer needs integer times.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ EXPECTED = '"5 s", timedelta(seconds=5), or an integer in the unit of your event
 
 
 class Duration(int):
-    """A span of time in microseconds, which was given with a unit.
+    """A span of time that was given with a unit, in microseconds.
 
     >>> Duration(90_000_000), Duration(90_000_000) + 1
     ('1 min 30 s', 90000001)
@@ -68,7 +67,7 @@ class Duration(int):
 
 
 def parse_duration(text: str) -> Duration | None:
-    """Return a text such as "1 h 30 min", "250 ms" or "PT1H30M" as a duration; None if it is none.
+    """Return a text such as "1 h 30 min", "250 ms" or "PT1H30M" as a duration; None if it is not one.
 
     >>> int(parse_duration("1.5 s")), str(parse_duration("PT90S")), parse_duration("5")
     (1500000, '1 min 30 s', None)
@@ -88,7 +87,7 @@ def _parse_parts(text: str) -> Fraction | None:
     while place < len(text):
         found = _PART.match(text, place)
         size = None if found is None else _find_size(found[2])
-        # Each unit is smaller than the one before, so that none is given twice.
+        # Units must decrease, so that none is given twice.
         if found is None or size is None or (seen and size >= seen[-1]):
             return None
         total += Fraction(found[1]) * size
@@ -120,7 +119,7 @@ def read_span(
     error: type[AnabranchError] = ProgramError,
     expected: str = EXPECTED,
 ) -> int:
-    """Return a span of time as an integer, or refuse it. One with a unit comes as a `Duration`."""
+    """Return a span of time as an integer, or as a `Duration` if it has a unit; raise if it is not one."""
     found: int | None = None
     if type(value) is int or isinstance(value, Duration):
         found = value
@@ -166,9 +165,9 @@ X = TypeVar("X")
 
 
 class SpanField(Generic[X]):
-    """A field of a frozen dataclass that holds a span of time: it is set to any form, and read as an integer.
+    """A field of a frozen dataclass for a span of time: it accepts every form, and is read as an integer.
 
-    `also` are types that the field may hold instead, which are left as they are.
+    Values of the types in `also` are accepted too and stored unchanged.
     """
 
     def __init__(
@@ -194,7 +193,7 @@ class SpanField(Generic[X]):
         if instance is not None:
             return instance.__dict__[self.name]
         if self.default is ...:
-            raise AttributeError(self.name)  # So a dataclass learns that the field has no default.
+            raise AttributeError(self.name)  # Marks the field as one without a default.
         return self.default
 
     def __set__(self, instance: Any, value: SpanInput | X) -> None:
@@ -206,7 +205,7 @@ class SpanField(Generic[X]):
 
 
 class SecondsField:
-    """A field of a frozen dataclass that holds seconds of the clock on the wall, or None to wait for ever."""
+    """A field of a frozen dataclass for seconds of wall-clock time, or None for no limit."""
 
     def __init__(self, what: str) -> None:
         self.what = what
@@ -226,7 +225,7 @@ class SecondsField:
 
 
 def list_spans(thing: Any) -> Iterator[tuple[str, int]]:
-    """Yield the spans of time in a record and in the records that it is made of, each with its name."""
+    """Yield the name and value of each span of time in a record and its nested records."""
     if not is_dataclass(thing) or isinstance(thing, type):
         return
     for field in fields(thing):
@@ -248,7 +247,7 @@ def check_spans(
     where: Location | None = None,
     error: type[AnabranchError] = ProgramError,
 ) -> None:
-    """Refuse a span that is not in the unit of the event times: `of` names the event types."""
+    """Raise if a span is not in the unit of the event times; `of` names the event types in the error."""
     for what, value in spans:
         if isinstance(value, Duration) and not timestamped:
             raise error(

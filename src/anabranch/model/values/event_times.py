@@ -1,7 +1,7 @@
-"""Event times: which field of an event is its time, and what that is as an integer.
+"""Event times: the time field of an event type, and its value as an integer.
 
-Inside, a time is an integer of 64 bits. A field of type `int` holds it as it is, in whatever unit the
-user counts. A field of type `datetime` holds a moment: as an integer it is microseconds UTC since 1970.
+Internally a time is an integer of 64 bits. A field of type `int` is used unchanged, in any unit the user
+chooses. A field of type `datetime` is converted to microseconds UTC since 1970.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ T = TypeVar("T")
 
 
 class _Mark:
-    """The mark of the field that is an event's time."""
+    """The marker in the annotation of an event's time field."""
 
     def __repr__(self) -> str:
         return "EventTime"
 
 
 EventTime = Annotated[T, _Mark()]
-"""The type of the field that is the event's time, if that is not called `time`.
+"""The annotation of an event type's time field, if its name is not `time`.
 
     class Txn(NamedTuple):
         at: EventTime[datetime]
@@ -36,11 +36,11 @@ EventTime = Annotated[T, _Mark()]
 """
 
 NAMED = "__event_time__"
-"""The attribute by which a class without annotations names the field that is its time."""
+"""The attribute that names the time field of a class without annotations."""
 
 
 def to_microseconds(moment: datetime) -> int:
-    """Return a moment as microseconds UTC; one without a zone is taken as UTC.
+    """Return a datetime as microseconds UTC; one without a zone is taken as UTC.
 
     >>> to_microseconds(datetime(1970, 1, 1, 0, 0, 1))
     1000000
@@ -50,7 +50,7 @@ def to_microseconds(moment: datetime) -> int:
 
 
 def to_moment(time: int) -> datetime:
-    """Return microseconds UTC as a moment; times beyond the calendar give its first or last one.
+    """Return microseconds UTC as a datetime; times out of range give the first or last datetime.
 
     >>> str(to_moment(1_000_000))
     '1970-01-01 00:00:01+00:00'
@@ -66,7 +66,7 @@ def list_time_fields(cls: type) -> list[str]:
     try:
         hints = get_type_hints(cls, include_extras=True)
     except (NameError, TypeError):
-        # A name that can't be resolved from here; the text of the annotation shows the mark.
+        # A name in an annotation can't be resolved here; its text still shows the marker.
         raw = getattr(cls, "__annotations__", {})
         return [name for name, hint in raw.items() if _reads_as_mark(hint)]
     return [name for name, hint in hints.items() if _is_marked(hint)]
@@ -84,12 +84,12 @@ def _reads_as_mark(hint: Any) -> bool:
 
 
 def to_time(value: Any) -> int:
-    """Return the value of a time field as an integer; what is none is left as it is, and rejected later."""
+    """Return the value of a time field as an integer; invalid values are returned unchanged, and rejected later."""
     return to_microseconds(value) if isinstance(value, datetime) else value
 
 
 class _TimeFields(dict[type, str]):
-    """The time field of each type that has been asked for. Each event is asked, so this is a plain look-up."""
+    """A cache of the time field of each type. It is read for each event, so it is a plain dict."""
 
     def __missing__(self, cls: type) -> str:
         found = self[cls] = next(iter(list_time_fields(cls)), "time")
@@ -100,7 +100,7 @@ _TIME_FIELDS = _TimeFields()
 
 
 def time_field(cls: type) -> str:
-    """Return the field that is the time of events of a type: `time`, unless another is marked."""
+    """Return the name of the time field of an event type: `time`, unless another is marked."""
     return _TIME_FIELDS[cls]
 
 
@@ -120,5 +120,5 @@ def is_timestamped(cls: type) -> bool:
 
 
 def write_time(cls: type, time: int) -> Any:
-    """Return what the time field of an event type holds for a time: a moment, or the integer."""
+    """Return a time as a value of an event type's time field: a datetime, or the integer."""
     return to_moment(time) if is_timestamped(cls) else time

@@ -1,4 +1,4 @@
-"""Support: which types a field of an event may have, so that rows of files and frames can fill it."""
+"""Field support: the types that event fields may have to be read from rows of files and frames."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ KNOWN = (
     "int, float, bool, str, bytes, Decimal, datetime, date, time, timedelta, UUID, an enum, a NamedTuple "
     "or dataclass, a list, tuple, set or dict of such types, or one of them or None"
 )
-"""The types that a field may have, in words."""
+"""The types that a field may have, for error messages."""
 
 
 def check_fields(program: Program) -> None:
-    """Refuse a program that has an event type with a field that no row can fill, by the field's name."""
+    """Raise if a program has an event type with a field that can't be read from rows."""
     for event_type in program.inputs:
         for name, annotation in field_types(event_type).items():
             odd = _find_odd(annotation, ())
@@ -34,12 +34,12 @@ def check_fields(program: Program) -> None:
                     where=program.initial.handlers[event_type].where,
                     expected=KNOWN,
                     got=f"`{name}: {_name(annotation)}`" + _point_out(odd, annotation),
-                    cure="give the field one of these types, and make what you need of it in the update",
+                    cure="give the field one of these types, and convert it in the update",
                 )
 
 
 def _find_odd(annotation: Any, above: tuple[Any, ...]) -> Any:
-    """Return the part of a type that no value can be read as, or None."""
+    """Return the unsupported part of a type, or None."""
     annotation = unwrap(annotation)
     origin, parts = get_origin(annotation), get_args(annotation)
     if annotation in (Any, object, None, Ellipsis) or isinstance(annotation, TypeVar):
@@ -47,7 +47,7 @@ def _find_odd(annotation: Any, above: tuple[Any, ...]) -> Any:
     if origin is Literal or (isinstance(annotation, type) and annotation in SCALARS):
         return None
     if origin in (Union, types.UnionType):
-        # One that can be read is enough: the others are what it may be, too.
+        # One supported choice is enough.
         found = [_find_odd(part, above) for part in parts if part is not types.NoneType]
         return found[0] if all(odd is not None for odd in found) else None
     kind = origin or annotation

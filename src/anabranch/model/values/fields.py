@@ -1,11 +1,11 @@
-"""Fields: values as files hold them, and as the annotations of an event type ask for them.
+"""Fields: conversion of values between files and the annotated types of event fields.
 
-Reading is strict. A file that says `"20"` where the type says `int` is wrong, and guessing would
-hide it. Only what loses nothing is allowed: an integer for a float, and, in a CSV file, where
-everything is text, the plain spelling of a number or a truth value.
+Reading is strict. A file with `"20"` for an `int` field is wrong, and a guess would hide the error.
+Only lossless conversions are allowed: an integer for a float, and, in a CSV file, where all values are
+text, the plain spelling of a number or a boolean.
 
-A `datetime` is read as UTC, with its zone: a moment with another zone is carried over, one without a zone
-is taken as UTC. So the hour of an event depends neither on the machine nor on a setting of Spark's.
+A `datetime` is read with the zone UTC: one with another zone is converted, one without a zone is taken
+as UTC. So the hour of an event depends neither on the machine nor on a setting of Spark.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from anabranch.model.values.event_times import EPOCH, to_microseconds
 MISSING = dataclasses.MISSING
 
 
-class Unfit(ValueError):  # noqa: N818 - it is a verdict on a value, not a failure of ours
-    """Say why a value does not fit the type of its field."""
+class Unfit(ValueError):  # noqa: N818 - it is a result about a value, not an error of the library
+    """The reason why a value does not fit the type of its field."""
 
 
 def read_fields(event_type: EventType, row: Mapping[str, Any], *, text: bool, sparse: bool) -> Any:
-    """Build an event of a type from a row; columns that are no fields of it are left alone.
+    """Return an event of a type with the values of a row; columns that are not fields are ignored.
 
-    `text` says that every value is a string (CSV). `sparse` says that a column without a value
-    is the same as a field left out (CSV and Parquet, where several event types share the columns).
+    With `text`, every value is a string (CSV). With `sparse`, a column without a value is the same as a
+    missing field (CSV and Parquet, where several event types share the columns).
     """
     defaults = field_defaults(event_type)
     values: dict[str, Any] = {}
@@ -60,13 +60,13 @@ def read_fields(event_type: EventType, row: Mapping[str, Any], *, text: bool, sp
             raise Unfit(f"field {name!r} of {event_type.__name__}: {error}") from None
     made = attempt(event_type, **values)
     if isinstance(made, Failed):
-        raise Unfit(f"{event_type.__name__} refused: {made.reason}") from made.error
+        raise Unfit(f"{event_type.__name__} can't be created: {made.reason}") from made.error
     return made
 
 
 @cache
 def field_defaults(event_type: EventType) -> frozenset[str]:
-    """Return the fields that may be left out."""
+    """Return the fields that have a default."""
     if dataclasses.is_dataclass(event_type):
         return frozenset(
             field.name
@@ -77,7 +77,7 @@ def field_defaults(event_type: EventType) -> frozenset[str]:
 
 
 def admits_none(annotation: Any) -> bool:
-    """Say whether a field may be None."""
+    """Return whether a field may be None."""
     if annotation in (Any, None, types.NoneType):
         return True
     return get_origin(annotation) in (Union, types.UnionType) and any(
@@ -86,7 +86,7 @@ def admits_none(annotation: Any) -> bool:
 
 
 def strip_none(annotation: Any) -> Any:
-    """Return the one type that a field has if it is not None; the annotation itself if there is no such type.
+    """Return the type in `type | None`; the annotation itself if it is not of that form.
 
     >>> strip_none(int | None), strip_none(str)
     (<class 'int'>, <class 'str'>)
@@ -98,7 +98,7 @@ def strip_none(annotation: Any) -> Any:
 
 
 def read_value(value: Any, annotation: Any) -> Any:
-    """Return a value as its annotation asks for it, or say why it does not fit.
+    """Return a value converted to its annotated type; raise `Unfit` if it does not fit.
 
     >>> read_value(3, float), read_value([1, 2], tuple[int, ...])
     (3.0, (1, 2))
@@ -118,7 +118,7 @@ def read_value(value: Any, annotation: Any) -> Any:
         raise Unfit(f"expected one of {', '.join(map(repr, choices))}, got {_show(value)}")
     kind = origin or annotation
     if not isinstance(kind, type):
-        return value  # A type variable or the like promises nothing that could be checked.
+        return value  # A type variable or the like can't be checked.
     return _read_class(value, kind, choices)
 
 
@@ -151,7 +151,7 @@ def _read_class(value: Any, kind: type, choices: tuple[Any, ...]) -> Any:
 
 
 def unwrap(annotation: Any) -> Any:
-    """Return the type that an annotation stands for, without what is noted beside it."""
+    """Return the type in an annotation, without `Annotated` and `NewType`."""
     while True:
         if get_origin(annotation) is Annotated:
             annotation = get_args(annotation)[0]
@@ -162,7 +162,7 @@ def unwrap(annotation: Any) -> Any:
 
 
 def is_scalar(annotation: Any) -> bool:
-    """Return whether a field holds single values only: numbers, texts, moments, bytes, or nothing.
+    """Return whether a field has only scalar values: numbers, texts, datetimes, bytes, or None.
 
     >>> is_scalar(int | None), is_scalar(tuple[int, ...]), is_scalar(Any)
     (True, False, False)
@@ -174,7 +174,7 @@ def is_scalar(annotation: Any) -> bool:
 
 
 def _read_first(value: Any, choices: tuple[Any, ...]) -> Any:
-    # A value of exactly one of the types comes first: `float | int` must leave an int alone.
+    # A type that the value has exactly is tried first: `float | int` must not convert an int.
     exact = [choice for choice in choices if type(value) is choice]
     reasons = []
     for choice in (*exact, *choices):
@@ -193,10 +193,10 @@ def _parts(value: Any) -> Sequence[Any]:
 
 
 def _pairs(value: Any) -> Iterable[tuple[Any, Any]]:
-    """Return the entries of a map: of an object, or of a list of pairs."""
+    """Return the entries of a map, given as an object or as a list of pairs."""
     if isinstance(value, Mapping):
         return value.items()
-    # Keys of JSON are texts, and a map of Arrow may have a key twice: both are lists of pairs.
+    # Maps with keys that are not text (JSON) or with duplicate keys (Arrow) are lists of pairs.
     if not isinstance(value, list | tuple) or any(not _is_pair(part) for part in value):
         raise Unfit(f"expected an object, or a list of pairs, got {_show(value)}")
     return [(key, entry) for key, entry in value]
@@ -242,7 +242,7 @@ def _read_float(value: Any) -> float:
 
 
 def check_text(value: Any) -> None:
-    """Refuse a text, at any depth, that UTF-8 can't write: one with half of a surrogate pair."""
+    """Raise `Unfit` if a text, at any depth, can't be encoded as UTF-8: it has half of a surrogate pair."""
     if isinstance(value, str):
         if value.isascii():
             return
@@ -250,7 +250,7 @@ def check_text(value: Any) -> None:
             value.encode()
         except UnicodeEncodeError as error:
             half = ord(value[error.start])
-            if 0xDC80 <= half <= 0xDCFF:  # As Python keeps a byte that is no text.
+            if 0xDC80 <= half <= 0xDCFF:  # Python's escape of a byte that is not UTF-8.
                 raise Unfit(f"not UTF-8: a byte is {half - 0xDC00:#x}") from None
             raise Unfit(f"UTF-8 can't write \\u{half:04x}, half of a surrogate pair") from None
     elif isinstance(value, Mapping):
@@ -270,7 +270,7 @@ def _read_str(value: Any) -> str:
 
 
 def _reader(kind: type, *spelled: type, parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return a reader that takes values of a type, and what spells one."""
+    """Return a reader that accepts values of a type, and values that can be parsed as one."""
 
     def read(value: Any) -> Any:
         if isinstance(value, kind):
@@ -279,7 +279,7 @@ def _reader(kind: type, *spelled: type, parse: Callable[[Any], Any]) -> Callable
             try:
                 return parse(value)
             except (ValueError, ArithmeticError) as error:
-                raise Unfit(f"{_show(value)} is no {kind.__name__}: {error}") from None
+                raise Unfit(f"{_show(value)} is not a {kind.__name__}: {error}") from None
         raise Unfit(f"expected {kind.__name__}, got {_show(value)}")
 
     return read
@@ -317,14 +317,14 @@ SCALARS: dict[type, Callable[[Any], Any]] = {
     timedelta: _reader(timedelta, str, parse=_parse_timedelta),
     UUID: _reader(UUID, str, parse=UUID),
 }
-"""How a value of each plain type is read."""
+"""The reader of each scalar type."""
 
 
 _NO_NUMBER = re.compile(r"\s*[+-]?(nan|inf|infinity)\s*", re.IGNORECASE | re.ASCII)
 
 
 def read_text(value: str, annotation: Any) -> Any:
-    """Read a value from a CSV cell, where everything is text.
+    """Return the value of a CSV cell, where all values are text.
 
     >>> read_text("20", int), read_text("true", bool), read_text("20", str)
     (20, True, '20')
@@ -347,13 +347,13 @@ def read_text(value: str, annotation: Any) -> Any:
         return read_value(value, annotation)
     try:
         parsed = json.loads(value)
-    except (ValueError, RecursionError):  # Not only what is no JSON: an int of 5,000 digits too.
+    except (ValueError, RecursionError):  # Not JSON, or an int of more than 4,300 digits.
         parsed = value
     return read_value(parsed, annotation)
 
 
 def _read_first_text(value: str, annotation: Any) -> Any:
-    # Any cell is a text, so a text comes last.
+    # Every cell is a valid text, so text is tried last.
     for choice in sorted(get_args(annotation), key=lambda choice: choice is str):
         if choice is not types.NoneType:
             try:
@@ -364,7 +364,7 @@ def _read_first_text(value: str, annotation: Any) -> Any:
 
 
 def to_utc(moment: datetime) -> datetime:
-    """Return a moment as a plain datetime in UTC; one without a zone is taken as UTC.
+    """Return a datetime converted to UTC; one without a zone is taken as UTC.
 
     >>> str(to_utc(datetime.fromisoformat("2026-01-01T04:00:00+02:00")))
     '2026-01-01 02:00:00+00:00'
@@ -372,11 +372,11 @@ def to_utc(moment: datetime) -> datetime:
     try:
         return EPOCH + timedelta(microseconds=to_microseconds(moment))
     except OverflowError:
-        raise Unfit(f"{_show(moment)} is no datetime in UTC") from None
+        raise Unfit(f"{_show(moment)} is out of range in UTC") from None
 
 
 def _settle_zones(value: Any) -> Any:
-    """Return a value of any type with the moments in it in UTC."""
+    """Return a value with all datetimes in it converted to UTC."""
     if isinstance(value, datetime):
         return to_utc(value)
     if type(value) in (list, tuple):
@@ -387,7 +387,7 @@ def _settle_zones(value: Any) -> Any:
 
 
 def encode_value(value: Any) -> Any:
-    """Return a value as JSON can hold it: objects, lists, texts, numbers.
+    """Return a value as JSON values: objects, lists, texts, numbers.
 
     >>> encode_value((1, {2, 1}, Decimal("0.1")))
     [1, [1, 2], '0.1']
@@ -415,7 +415,7 @@ def _encode_scalar(value: Any) -> Any:
         return encode_value(value.value)
     for kind in (bool, int, float, str):
         if isinstance(value, kind):
-            return kind(value)  # Not a subclass of it, which JSON might spell in its own way.
+            return kind(value)  # Not a subclass of it, which JSON might write differently.
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, date | time):

@@ -1,6 +1,6 @@
 """Hashes that are the same in every process, on every machine, in every release.
 
-Python's own `hash` is salted per process; shards and lanes are part of what is stored.
+Python's own `hash` is salted per process; shards and lanes are stored in checkpoints and savepoints.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _MASK = (1 << 64) - 1
 
 
 def hash_stably(value: Any) -> int:
-    """Return a non-negative 32-bit hash; values that are equal as keys hash alike (1 and 1.0).
+    """Return a non-negative 32-bit hash; values that are equal as keys (1 and 1.0) have equal hashes.
 
     >>> hash_stably(1) == hash_stably(1.0) == hash_stably(True)
     True
@@ -30,7 +30,7 @@ def hash_stably(value: Any) -> int:
     if isinstance(value, float):
         if value.is_integer():
             return hash_stably(int(value))
-        # Every NaN is one key, whatever its bits.
+        # All NaNs are one key, whatever their bits.
         return zlib.crc32(struct.pack("<d", value if value == value else math.nan))  # noqa: PLR0124
     if isinstance(value, tuple):
         mixed = len(value)
@@ -49,21 +49,21 @@ def hash_stably(value: Any) -> int:
 
 
 def hash_widely(value: Any) -> int:
-    """Return a non-negative 63-bit hash that is as good as random; equal keys hash alike.
+    """Return a non-negative 63-bit hash with uniform distribution; equal keys have equal hashes.
 
-    It costs more than `hash_stably`. Sketches need it: they read a number off the hash itself.
+    It costs more than `hash_stably`. Sketches need it, because they estimate from the hash values.
 
     >>> hash_widely(1) == hash_widely(1.0) != hash_widely("1")
     True
     """
-    import hashlib  # Few programs need it, and it takes time to load.
+    import hashlib  # Few programs need it, and the import takes time.
 
     digest = hashlib.blake2b(_spell(value), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1
 
 
 def _spell(value: Any) -> bytes:
-    """Return bytes that tell a value from every other, whatever is written after them."""
+    """Return unique bytes of a value that are no prefix of another value's bytes."""
     if isinstance(value, str):
         kind, text = b"s", value.encode("utf-8", "surrogatepass")
     elif isinstance(value, bytes):

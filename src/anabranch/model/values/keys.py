@@ -1,6 +1,6 @@
-"""Keys: one form for floats that are one key. NaN is one key, equal to itself, and -0.0 is the key 0.0.
+"""Keys: the canonical form of float keys. NaN is one key, equal to itself, and -0.0 is the key 0.0.
 
-So it is in Spark's `groupBy`. In Python a NaN is only found again if it is the same object.
+Spark's `groupBy` does the same. A Python dict finds a NaN only if it is the same object.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def plain_key(key: Any) -> Any:
-    """Return a key in the one form in which maps hold it.
+    """Return a key in its canonical form.
 
     >>> plain_key(-0.0), plain_key(float("nan")) is plain_key(-math.nan), plain_key((1, math.nan))[1] is math.nan
     (0.0, True, True)
@@ -27,13 +27,13 @@ def plain_key(key: Any) -> Any:
 
 
 def is_same_key(a: Any, b: Any) -> bool:
-    """Return whether two values are one key."""
+    """Return whether two values are the same key."""
     a, b = plain_key(a), plain_key(b)
     return a is b or bool(a == b)
 
 
 def plain_keys(entries: dict[Any, Any]) -> dict[Any, Any]:
-    """Return entries by their keys in the one form; the same dict if they have it already."""
+    """Return entries with canonical keys; the same dict if all keys are canonical."""
     if all(plain_key(key) is key for key in entries):
         return entries
     return {plain_key(key): entry for key, entry in entries.items()}

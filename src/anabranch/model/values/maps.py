@@ -1,4 +1,4 @@
-"""A persistent map: the state of programs that keep one entry per key."""
+"""The persistent map: the state of programs with one entry per key."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ class _Absent:
 _ABSENT = _Absent()
 
 _CHAIN = 1000
-"""How many versions may hang together before a new one takes a copy."""
+"""The number of linked versions after which a new version copies the entries."""
 
 
 class Map(Mapping[K, V], Generic[K, V]):
-    """Hold entries that never change; `set` and `remove` return a new map.
+    """An immutable map; `set` and `remove` return a new one.
 
-    The newest version owns a plain dict, and an older one keeps only how it differs from a newer
-    (Baker's rerooting). So a fold that moves forward pays for a dict assignment, not for a copy,
-    and an old version that somebody kept, a snapshot, still reads as it did. Once in a while a new
-    version takes a copy, so that whoever keeps the first does not keep all that followed it.
+    The newest version owns a plain dict, and an older version has only its difference to a newer one
+    (Baker's rerooting). So a fold costs one dict assignment per change, not a copy, and an old version
+    that is still referenced, such as a snapshot, stays readable. From time to time a new version copies
+    the entries, so that a reference to an old version does not keep all later ones in memory.
 
-    Keys come in their own order, not in that of their arrival: where a map was put together from
-    several parts, there is no telling which key came first. NaN is one key, and -0.0 is the key 0.0.
+    Iteration is in the order of the keys, not of insertion: in a map that was joined from several parts,
+    insertion order is undefined. NaN is one key, and -0.0 is the key 0.0.
 
     >>> one = Map({"a": 1}); two = one.set("a", 2)
     >>> one["a"], two["a"]
@@ -48,7 +48,7 @@ class Map(Mapping[K, V], Generic[K, V]):
         self._age = 0
 
     def set(self, key: K, value: V) -> Map[K, V]:
-        """Return this map with one entry more, or changed."""
+        """Return this map with one entry added or replaced."""
         return self._follow(plain_key(key), value)
 
     def remove(self, key: K) -> Map[K, V]:
@@ -58,7 +58,7 @@ class Map(Mapping[K, V], Generic[K, V]):
     def _follow(self, key: K, value: V | _Absent) -> Map[K, V]:
         entries = self._read()
         if self._age > max(_CHAIN, len(entries)):
-            # Copying as rarely as there are entries costs no more than a constant per change.
+            # One copy per as many changes as there are entries costs a constant per change.
             copied = dict(entries)
             _assign(copied, key, value)
             return Map(copied)
@@ -77,7 +77,7 @@ class Map(Mapping[K, V], Generic[K, V]):
         return self._entries
 
     def _reroot(self) -> None:
-        # Walk to the version that owns the dict, then turn the chain round, one link at a time.
+        # Find the version that owns the dict, then reverse the chain, one link at a time.
         chain: list[Map[K, V]] = [self]
         while chain[-1]._entries is None:
             newer = chain[-1]._newer
@@ -106,7 +106,7 @@ class Map(Mapping[K, V], Generic[K, V]):
         return iter(_sort(self._read()))
 
     def entries(self) -> dict[K, V]:
-        """Return the entries as a dict of their own, in no order: what iterating costs is the sort."""
+        """Return a dict of the entries, unordered: cheaper than iteration, which sorts the keys."""
         return dict(self._read())
 
     def __len__(self) -> int:
@@ -120,7 +120,7 @@ class Map(Mapping[K, V], Generic[K, V]):
     __hash__ = None  # type: ignore[assignment]
 
     def __deepcopy__(self, memo: dict[int, object]) -> Map[K, V]:
-        # Entry by entry: versions share one dict, and `memo` would take its copy for all of them.
+        # Entry by entry: versions share one dict, and `memo` would use one copy for all of them.
         return Map(
             {copy.deepcopy(k, memo): copy.deepcopy(v, memo) for k, v in self._read().items()}
         )
@@ -138,7 +138,7 @@ def _sort(keys: Iterable[K]) -> list[K]:
         try:
             return sorted(found)  # type: ignore[type-var]
         except (TypeError, ArithmeticError):
-            pass  # Keys of several types, or of one without an order, as a decimal that is NaN.
+            pass  # Keys of several types, or without an order, such as a decimal NaN.
     return sorted(found, key=lambda key: (type(key).__name__, repr(key)))
 
 

@@ -1,8 +1,8 @@
-"""Output types: what a program's outputs are, declared or read from the annotations of its functions.
+"""Output types: the types of a program's outputs, declared or read from annotations.
 
 Types are declared with `Program(..., outputs=Alert)`, or inferred if every output function has a return
 annotation that names one: `-> Alert`, `-> Alert | None`, `-> list[Alert]`, `-> Iterator[Alert]`. Otherwise
-nothing is known of outputs, and they are JSON. An output of another type is a failure of its event.
+the types are unknown, and outputs are written as JSON. An event with an output of another type is rejected.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MANY = (list, Iterator, Iterable, Generator)
 
 @dataclass(frozen=True)
 class OutputTypes:
-    """The types of a program's outputs; none if nothing is known of them."""
+    """The types of a program's outputs; empty if they are unknown."""
 
     types: tuple[ValueType, ...] = ()
     declared: bool = field(default=False, compare=False)
@@ -47,7 +47,7 @@ class OutputTypes:
         return tuple(map(make_check, self.types))
 
     def find(self, value: Any) -> int:
-        """Return the number of the type that a value is of, or raise `Unfit`."""
+        """Return the index of the type of a value, or raise `Unfit`."""
         reasons = []
         for number, check in enumerate(self._checks):
             try:
@@ -56,7 +56,7 @@ class OutputTypes:
                 reasons.append((type(value) is self.types[number].cls, str(error)))
             else:
                 return number
-        # A record of the right class with a wrong field: that field is what is wrong.
+        # For a record of the right class with a wrong field, the reason names the field.
         close = [reason for same, reason in reasons if same]
         raise Unfit(
             close[0] if close else reasons[0][1] if len(reasons) == 1 else self._refuse(value)
@@ -70,18 +70,18 @@ class OutputTypes:
 
 
 UNKNOWN = OutputTypes()
-"""Outputs of which nothing is known."""
+"""Outputs of unknown types."""
 
 
 @dataclass(frozen=True)
 class OutputCheck:
-    """The check of one handler's outputs, which names its function's place."""
+    """The check of one handler's outputs; errors name the location of its function."""
 
     types: OutputTypes
     where: Location | None
 
     def check(self, outputs: tuple[Any, ...]) -> None:
-        """Raise `OutputTypeError` of the first output that is of no type of the program."""
+        """Raise `OutputTypeError` if an output has none of the program's types."""
         for value in outputs:
             try:
                 self.types.find(value)
@@ -97,7 +97,7 @@ class OutputCheck:
 def find_output_types(
     outputs: Any, functions: Iterable[Callable[..., Any]], where: Location | None
 ) -> OutputTypes:
-    """Return the declared types, or those that all output functions are annotated with."""
+    """Return the declared output types, or those in the annotations of all output functions."""
     if isinstance(outputs, OutputTypes):
         return outputs
     if outputs is None:
@@ -105,11 +105,11 @@ def find_output_types(
     listed = outputs if isinstance(outputs, tuple) else (outputs,)
     if not listed:
         raise ProgramError(
-            "a program declares no type of outputs",
+            "the tuple of output types is empty",
             where=where,
             expected="outputs=Alert, or outputs=(Alert, Total)",
             got="outputs=()",
-            cure="leave it out if the types of outputs are not known",
+            cure="leave out outputs= if the types are unknown",
         )
     return OutputTypes(check_types([_read_declared(one, where) for one in listed], where), True)
 
@@ -120,14 +120,14 @@ def make_output_check(types_: OutputTypes, function: Any, where: Location | None
 
 
 def find_return_type(function: Callable[..., Any]) -> ValueType | None:
-    """Return the type that a function is annotated to return, None left out; None if it can't be read."""
+    """Return the annotated return type of a function, without None; None if it can't be read."""
     found = [read_type(one) for one in _list_returned(function, many=False) or ()]
     known = len(found) == 1 and found[0].kind != JSON
     return found[0] if known else None
 
 
 def check_types(found: list[ValueType], where: Location | None) -> tuple[ValueType, ...]:
-    """Refuse types whose columns would have one name; Spark does not tell upper from lower case."""
+    """Return the types; raise if two columns would have the same name, which in Spark is case-insensitive."""
     names = [one.name for one in found] if len(found) > 1 else []
     for names_ in (names, *(one.field_names for one in _list_records(found))):
         folded = [name.casefold() for name in names_]
@@ -169,11 +169,11 @@ def _read_declared(outputs: Any, where: Location | None) -> ValueType:
             expected="a NamedTuple, a dataclass, or a type such as int, str, list[int] "
             "(docs/result-columns.md has all)",
             got=str(error),
-            cure="annotate it as Any to have it as JSON",
+            cure="annotate it as Any to write it as JSON",
         ) from None
     if found.optional and found.kind != JSON:
         raise ProgramError(
-            f"outputs={outputs} has None, which is no output",
+            f"outputs={outputs} includes None, which is not an output",
             where=where,
             expected="the type of an output",
             got=str(outputs),
@@ -197,7 +197,7 @@ def _infer(functions: Iterable[Callable[..., Any]]) -> OutputTypes:
 
 
 def _list_returned(function: Callable[..., Any], *, many: bool = True) -> list[Any] | None:
-    """Return the types of outputs that a function's annotation names, or None if it names none."""
+    """Return the output types in a function's return annotation, or None if there are none."""
     annotation = _read_return(function)
     if annotation is None:
         return None
@@ -222,7 +222,7 @@ def _read_return(function: Callable[..., Any]) -> Any:
     code = _find_code(function)
     if "return" not in getattr(code, "__annotations__", {}):
         return None
-    # A class of the function around is known to the function's own cells, if it makes instances.
+    # A class that is local to the enclosing function is in the closure, if the function uses it.
     free = getattr(getattr(code, "__code__", None), "co_freevars", ())
     cells = getattr(code, "__closure__", None) or ()
     known = {}

@@ -1,7 +1,7 @@
-"""Type checks: whether a value is of a value type, and what is wrong if it is not.
+"""Type checks: functions that raise `Unfit` if a value is not of a value type.
 
-A value that passes can be written into a column of its type, so a check knows the limits of columns too: 64 bits
-of an integer, 38 digits of a decimal, a text that UTF-8 can write.
+A value that passes can be written into a column of its type, so checks include the limits of columns: 64 bits
+for an integer, 38 digits for a decimal, text that can be encoded as UTF-8.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from anabranch.model.values.value_types import (
 )
 
 Check = Callable[[Any], None]
-"""Raise `Unfit` of a value that is not of a type."""
+"""A function that raises `Unfit` if a value is not of a type."""
 
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 _SHOWN = 60
 
 
 def make_check(type_: ValueType) -> Check:
-    """Return a function that raises `Unfit` of what is not of a type.
+    """Return a function that raises `Unfit` if a value is not of a type.
 
     >>> from anabranch.model.values.value_types import read_type
     >>> make_check(read_type(int))("7")
@@ -60,7 +60,7 @@ def make_check(type_: ValueType) -> Check:
 
 
 def show(value: Any) -> str:
-    """Return a value in words, of a bounded length."""
+    """Return the text of a value with its type, cut to a maximum length."""
     if value is None:
         return "None"
     text = repr(value)
@@ -73,7 +73,7 @@ def _refuse(type_: ValueType, value: Any) -> Unfit:
 
 
 def _read_scalar(value: Any) -> Any:
-    """Return what a numpy scalar holds."""
+    """Return the Python value of a numpy scalar; other values unchanged."""
     return value.item() if hasattr(value, "item") and not hasattr(value, "__len__") else value
 
 

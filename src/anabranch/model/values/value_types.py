@@ -1,7 +1,7 @@
 """Value types: the types of outputs as trees, read from annotations.
 
-A tree has a kind at each node that every format can hold: a number, a text, a record, a list, a map. What has
-no such form is of kind `json`, and is written as JSON text. `docs/result-columns.md` has the table.
+Each node of a tree has a kind that every format supports: a number, a text, a record, a list, a map. A type
+without such a form has the kind `json`, and is written as JSON text. `docs/result-columns.md` has the table.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ DECIMAL, DATETIME, DATE, TEXT, JSON = "decimal", "datetime", "date", "text", "js
 ENUM, RECORD, TUPLE, LIST, MAP = "enum", "record", "tuple", "list", "map"
 
 PRECISION, SCALE = 38, 18
-"""Of a decimal column: 20 digits before the point and 18 after it, as PySpark reads `Decimal`."""
+"""Precision and scale of a decimal column: 20 digits before the point and 18 after it, as in PySpark."""
 
 _DEPTH = 8
-"""Records that lie deeper than this are written as JSON; one that holds itself would never end."""
+"""The maximum nesting of records; deeper ones, such as recursive types, are written as JSON."""
 
 _SCALARS: dict[Any, str] = {
     int: INT, float: FLOAT, bool: BOOL, str: STR, bytes: BYTES, Decimal: DECIMAL,
@@ -40,15 +40,15 @@ _MAPS = (dict, Mapping, Map)
 
 
 class UnsupportedTypeError(ValueError):
-    """Name the type, and the field, that has no column of its own."""
+    """A type, or a field of one, has no column type; the message names it."""
 
 
 @dataclass(frozen=True)
 class ValueType:
     """A type of values. `parts` are the fields of a record or tuple, the element of a list, or key and value.
 
-    A record without `cls` is told by the names of its fields: its class is made anew in each process.
-    `inner` is what the values of an enum are.
+    A record without `cls` is identified by its field names: its class is created in each process.
+    The part of an enum is the type of its values.
     """
 
     kind: str
@@ -59,7 +59,7 @@ class ValueType:
 
     @property
     def has_fields(self) -> bool:
-        """Say whether each part has a column of its own: this is a record or a tuple."""
+        """Return whether this is a record or a tuple, in which each part has its own column."""
         return self.kind in (RECORD, TUPLE)
 
     @property
@@ -72,16 +72,16 @@ class ValueType:
 
 
 ANYTHING = ValueType(JSON, "Any", optional=True)
-"""The type of values of which nothing is known."""
+"""The type of values of unknown type."""
 
 
 def make_record(name: str, cls: type | None, **fields: ValueType) -> ValueType:
-    """Return the type of a record whose fields are known by construction."""
+    """Return the type of a record with these fields."""
     return ValueType(RECORD, name, cls=cls, parts=tuple(fields.items()))
 
 
 def make_optional(type_: ValueType) -> ValueType:
-    """Return a type that also has None."""
+    """Return the type that also admits None."""
     return replace(type_, optional=True)
 
 
@@ -90,8 +90,8 @@ def read_type(
 ) -> ValueType:
     """Return the type that an annotation names.
 
-    What has no column of its own is JSON, or with `strict` is refused with the name of the field; `Any`
-    asks for JSON.
+    A type without a column type is JSON; with `strict` it raises an error that names the field. `Any` is
+    always JSON.
 
     >>> str(read_type(list[int])), read_type(dict[str, float] | None).optional
     ('list[int]', True)
@@ -156,7 +156,7 @@ def _read_class(
 
 
 def _read_choices(annotation: Any, values: Iterable[Any], name: str, cls: Any) -> ValueType:
-    """Return the type of an enum or a literal: a text or a number where all its values are."""
+    """Return the type of an enum or a literal: a text or a number if all its values are."""
     kinds = {type(value) for value in values}
     kind = _SCALARS.get(next(iter(kinds))) if len(kinds) == 1 else None
     inner = ValueType(kind or JSON, "value", optional=kind is None)

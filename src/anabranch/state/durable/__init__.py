@@ -1,1 +1,1 @@
-"""Values as bytes and columns that outlive their program."""
+"""Durable forms of values: bytes and columns."""

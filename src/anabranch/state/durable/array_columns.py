@@ -1,4 +1,4 @@
-"""NumPy arrays as columns: a shape, and numbers that any reader of Parquet can see."""
+"""NumPy arrays as columns: a shape, and a list of numbers that any Parquet reader supports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _LISTED = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")
-"""Numbers that are a list in a column; other arrays are their bytes."""
+"""The dtypes whose arrays are a list of numbers in a column; other arrays are bytes."""
 
 
 def array_type(dtype: str) -> pa.DataType:

@@ -1,8 +1,8 @@
 """Durable bytes for states and events: MessagePack, self-describing, never pickle.
 
-Plain values are written as they are. Everything else is a list whose first element names its kind.
-Records (`NamedTuple`s, dataclasses) are written by name and read back only if the program knows a
-record of that name: bytes from elsewhere can't choose a class.
+Plain values are written unchanged. Any other value is a list whose first element names its kind.
+Records (`NamedTuple`s, dataclasses) are written by name and read back only if the program has a
+record of that name: untrusted bytes can't choose a class.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _PLAIN = frozenset({int, str, float, bytes, bool, type(None)})
 
 
 class Codec:
-    """Write and read values that may contain a known set of records."""
+    """An encoder and decoder of values that may contain a given set of records."""
 
     def __init__(self, records: Iterable[type] = ()) -> None:
         self._records: dict[str, type] = {}
@@ -61,7 +61,7 @@ class Codec:
 
     @property
     def records(self) -> Mapping[str, type]:
-        """Return the records and enums it knows, by the names they are stored under."""
+        """Return the records and enums of the codec, by the names they are stored under."""
         return MappingProxyType(self._records)
 
     def encode(self, value: Any) -> bytes:
@@ -113,13 +113,15 @@ class Codec:
         return data
 
     def _sorted(self, values: Iterable[Any]) -> list[Any]:
-        # Sets and maps have no order of their own; bytes must.
+        # Sets and maps are unordered, but their bytes must be deterministic.
         return sorted(map(self._lower, values), key=msgspec.msgpack.encode)
 
     def _lift_record(self, data: list[Any]) -> Any:
         record = self._records.get(data[0])
         if record is None:
-            raise CodecError(f"stored bytes name a record {data[0]!r}, which the program has not")
+            raise CodecError(
+                f"stored bytes name a record {data[0]!r}, which the program does not have"
+            )
         return record(*map(self._lift, data[1:]))
 
     def _lift_enum(self, data: list[Any]) -> Any:
@@ -130,15 +132,15 @@ class Codec:
 
     def _find_enum(self, name: str) -> Any:
         if name not in self._records:
-            raise CodecError(f"stored bytes name an enum {name!r}, which the program has not")
+            raise CodecError(f"stored bytes name an enum {name!r}, which the program does not have")
         return self._records[name]
 
 
 def make_codec(program: Program) -> Codec:
-    """Return the codec that knows the records of a program: its events, and what states start as.
+    """Return the codec for the records of a program: its events, and the records in initial states.
 
-    A shape whose states come to hold other records than they start with names them as `records`. The states
-    of our own that are records are known to every program: a record of a user's may hold one.
+    A shape whose states may contain other records lists them in `records`. The library's own states that
+    are records are always included, because a user's record may contain one.
     """
     found: list[type] = list(program.event_types)
     for state_type in program.state_types:
@@ -147,14 +149,14 @@ def make_codec(program: Program) -> Codec:
 
 
 def has_durable_form(kind: type) -> bool:
-    """Say whether values of a class can be written, as far as the class tells."""
+    """Return whether values of a class can be encoded, judged by the class."""
     if kind in _PLAIN or kind in _LOWERS or is_record(kind) or issubclass(kind, Enum):
         return True
     return kind.__module__ == "numpy" or kind.__module__.startswith("numpy.")
 
 
 def find_records(shape: Any) -> tuple[type, ...]:
-    """Return the records that a shape's states may hold, as far as it says."""
+    """Return the record types that a shape's states may contain, as far as the shape declares them."""
     found: list[type] = []
     while shape is not None:
         found += getattr(shape, "records", ())
@@ -199,7 +201,7 @@ def _records_of(value: Any) -> list[type]:
 
 
 def _write_time(value: Any) -> list[Any]:
-    """Return a time as text; with its zone and fold beside it, where the text does not say them."""
+    """Return a time as text, with its zone and fold if the text does not include them."""
     zone = find_zone(value.tzinfo)
     if type(value.tzinfo) is ZoneInfo:
         return [value.replace(tzinfo=None).isoformat(), zone, value.fold]
@@ -216,10 +218,10 @@ def _explain(data: bytes, error: Exception) -> CodecError:
         return error
     if is_pickle(data):
         return CodecError(
-            "stored bytes are a pickle, which may run anything when it is read",
+            "stored bytes are a pickle, which may run code when it is read",
             expected="MessagePack, as this codec writes it",
             got=f"{len(data)} bytes of a pickle",
-            cure="read it where you trust it, and write the values again",
+            cure="read it where you trust it, and write the values again with this codec",
         )
     return CodecError("stored bytes can't be read", got=str(error))
 

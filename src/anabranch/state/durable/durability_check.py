@@ -1,4 +1,4 @@
-"""Check that a program's states and events have a durable form, before anything runs."""
+"""The check that a program's states and events have a durable form, before a run."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _EXPECTED = (
 
 
 def check_durable(program: Program) -> None:
-    """Refuse a program whose events, or whose states as they start and are annotated, can't be stored.
+    """Raise if a program's events, initial states or annotated fields can't be stored.
 
-    What an update puts into a field without an annotation is found when it is stored.
+    A value in a field without an annotation is checked when it is stored.
     """
     codec = make_codec(program)
     for state_type in program.state_types:
@@ -53,12 +53,12 @@ def _refuse(what: str, got: str, where: Location | None) -> CodecError:
         where=where,
         expected=_EXPECTED,
         got=got,
-        cure="keep a plain value or a record of plain values in the state, and make the rest from it",
+        cure="keep plain values or records of plain values in the state, and compute the rest from them",
     )
 
 
 def _follow(records: Iterable[type]) -> Iterator[type]:
-    """Yield records and those that their fields are annotated with, each once."""
+    """Yield records and the records in the annotations of their fields, each once."""
     waiting, seen = [*records], set[type]()
     while waiting:
         record = waiting.pop(0)
@@ -85,7 +85,7 @@ def _list_classes(hint: Any) -> Iterator[type]:
         for part in get_args(hint):
             yield from _list_classes(part)
         return
-    # An abstract class tells nothing of the values that come.
+    # An abstract class does not determine the type of the values.
     abstract = getattr(hint, "__module__", "") in ("typing", "collections.abc", "builtins", "abc")
     if isinstance(hint, type) and not abstract and not issubclass(hint, Enum):
         yield hint

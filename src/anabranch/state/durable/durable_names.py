@@ -1,4 +1,4 @@
-"""What has a durable form: records by name, zones by name, arrays by dtype; nothing names a class."""
+"""Durable forms: records by name, time zones by name, arrays by dtype; no class is named in bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from anabranch.errors import AnabranchError
 
 _DTYPE = re.compile(r"[<>|](b1|[iu][1248]|f[248]|c8|c16|[mM]8(\[\d*[a-zA-Zμ]+\])?|[SU]\d+)")
 _LARGE_BITS = 10_000
-"""Python refuses to write integers of more than some 14,000 bits in decimal."""
+"""Python raises on integers of more than about 14,000 bits in decimal."""
 
 
 class CodecError(AnabranchError, ValueError):
@@ -23,7 +23,7 @@ class CodecError(AnabranchError, ValueError):
 def refuse_value(value: Any) -> CodecError:
     """Return the error for a value that has no durable form."""
     return CodecError(
-        f"a state holds a {type(value).__name__}, which has no durable form",
+        f"a state contains a {type(value).__name__}, which has no durable form",
         expected="None, bool, int, float, str, bytes, Decimal, Fraction, datetime, tuple, list, "
         "dict, set, Map, NumPy arrays of plain numbers or text, and records named in the program's "
         "init, zero or event types",
@@ -33,14 +33,14 @@ def refuse_value(value: Any) -> CodecError:
 
 
 def name_record(record: type) -> str:
-    """Return the name a record is stored under; a `Struct` is known by its fields."""
+    """Return the name a record is stored under; a `Struct` is identified by its fields."""
     if record.__name__ == "Struct":
         return f"Struct({','.join(record._fields)})"  # type: ignore[attr-defined]
     return record.__name__
 
 
 def is_record(kind: type) -> bool:
-    """Say whether a class is a `NamedTuple` or a dataclass."""
+    """Return whether a class is a `NamedTuple` or a dataclass."""
     return dataclasses.is_dataclass(kind) or (issubclass(kind, tuple) and hasattr(kind, "_fields"))
 
 
@@ -52,13 +52,13 @@ def fields_of(value: Any) -> Iterable[Any]:
 
 
 def is_pickle(data: bytes) -> bool:
-    """Say whether bytes are a pickle; nothing in them is run."""
+    """Return whether bytes are a pickle, without running it."""
     import pickletools
 
     if data[:1] == b"\x80" and data[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
         return True
     try:
-        # Older protocols have no mark of their own, but must be nothing but their operations.
+        # Older protocols have no magic bytes, but consist of their operations only.
         end = max((place or 0) for _, _, place in pickletools.genops(data))
     except (ArithmeticError, LookupError, ValueError):
         return False
@@ -85,10 +85,10 @@ def find_zone(zone: tzinfo | None) -> str:
     if type(zone) is ZoneInfo and zone.key:
         return zone.key
     raise CodecError(
-        "a state holds a time of a zone that has no name",
+        "a state contains a time with a zone that has no name",
         expected="datetime.UTC, a timezone(...) or a ZoneInfo(...)",
         got=f"{type(zone).__module__}.{type(zone).__name__}",
-        cure="value.astimezone(ZoneInfo('Europe/Berlin')), or whichever it is",
+        cure="convert it to a named zone: value.astimezone(ZoneInfo('Europe/Berlin'))",
     )
 
 
@@ -110,17 +110,17 @@ def read_zone(name: str) -> tzinfo | None:
 
 
 def is_array(value: Any) -> bool:
-    """Say whether a value is a plain NumPy array, without loading NumPy for one that is not."""
+    """Return whether a value is a NumPy array, without importing NumPy."""
     return type(value).__module__ == "numpy" and type(value).__name__ == "ndarray"
 
 
 def is_scalar(value: Any) -> bool:
-    """Say whether a value is a NumPy scalar."""
+    """Return whether a value is a NumPy scalar."""
     return type(value).__module__ == "numpy" and hasattr(value, "dtype") and not is_array(value)
 
 
 def check_dtype(value: Any) -> str:
-    """Return the dtype of a NumPy array or scalar as text; refuse one of Python objects."""
+    """Return the dtype of a NumPy array or scalar as text; raise if it is of Python objects."""
     text = str(value.dtype.str)
     if not _DTYPE.fullmatch(text):
         raise refuse_value(value)
@@ -133,15 +133,15 @@ def write_array(value: Any) -> list[Any]:
 
 
 def read_array(dtype: str, shape: list[int], data: bytes) -> Any:
-    """Return the array that was written; a shape that does not fit its bytes is refused."""
+    """Return an array from its dtype, shape and bytes; raise if they do not fit."""
     import numpy as np
 
     if not _DTYPE.fullmatch(dtype):
-        raise CodecError("stored bytes hold an array of objects", got=dtype)
+        raise CodecError("stored bytes contain an array of objects", got=dtype)
     kind = np.dtype(dtype)
     count = 1
     for length in shape:
         count *= length
     if count * kind.itemsize != len(data) or any(length < 0 for length in shape):
-        raise CodecError("a stored array is not as long as its shape says", got=repr(shape))
+        raise CodecError("the length of a stored array does not match its shape", got=repr(shape))
     return np.ndarray(shape, kind, buffer=bytearray(data))

@@ -1,8 +1,8 @@
-"""Kind trees: what a value is, down to its last part, and the least kind that two of them share.
+"""Kind trees: descriptions of values with all their parts, and the least kind that covers two of them.
 
-A kind says enough to write values as columns and to lift them back exactly. What fits no column is
-`ANY`, bytes of the codec. `UNKNOWN` is the kind of nothing yet: an empty list's items, or a state whose
-program does not say what it will hold.
+A kind has enough information to write values as columns and to read them back exactly. Values that fit no
+column are `ANY`, bytes of the codec. `UNKNOWN` is the kind without values so far: of an empty list's items,
+or of a state whose program does not declare its content.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class KindError(AnabranchError, ValueError):
 
 @dataclass(frozen=True)
 class Plain:
-    """A kind without parts, known by its name."""
+    """A kind without parts, identified by its name."""
 
     name: str
 
@@ -32,11 +32,11 @@ BOOL, INT, BIGINT, FLOAT = Plain("bool"), Plain("int"), Plain("bigint"), Plain("
 STR, BYTES, NONE, FRACTION = Plain("str"), Plain("bytes"), Plain("none"), Plain("fraction")
 DATE, TIME, TIMEDELTA, UUID = Plain("date"), Plain("time"), Plain("timedelta"), Plain("uuid")
 NUMBER = Plain("number")
-"""Some number: what a program says that only starts from one, as a sum does."""
+"""A number of any kind: the kind of a state that starts from a number, such as a sum."""
 ANY = Plain("any")
-"""Anything the codec can write."""
+"""Any value that the codec can write."""
 UNKNOWN = Plain("unknown")
-"""Nothing yet, so it may become anything."""
+"""No values yet, so it may become any kind."""
 
 _PLAIN = (BOOL, INT, BIGINT, FLOAT, STR, BYTES, NONE, FRACTION, DATE, TIME, TIMEDELTA, UUID, NUMBER)
 _PLAINS = {kind.name: kind for kind in (*_PLAIN, ANY, UNKNOWN)}
@@ -44,21 +44,21 @@ _PLAINS = {kind.name: kind for kind in (*_PLAIN, ANY, UNKNOWN)}
 
 @dataclass(frozen=True)
 class DecimalKind:
-    """Decimals: all of one exponent, `-scale`, and of 38 digits at most; or of any, if None."""
+    """Decimals, all with the exponent `-scale` and at most 38 digits; any decimals if `scale` is None."""
 
     scale: int | None = None
 
 
 @dataclass(frozen=True)
 class DatetimeKind:
-    """Datetimes, all of one zone: "" if they have none, "+02:00", a name; or of any, if None."""
+    """Datetimes, all of one zone: "" for none, "+02:00", or a name; of any zone if it is None."""
 
     zone: str | None = None
 
 
 @dataclass(frozen=True)
 class EnumKind:
-    """Members of an enum of the program's, by their names."""
+    """Members of an enum of the program, by their names."""
 
     name: str
     members: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ class EnumKind:
 
 @dataclass(frozen=True)
 class Record:
-    """A `NamedTuple` or dataclass of the program's; fields in their order."""
+    """A `NamedTuple` or dataclass of the program; fields in order."""
 
     name: str
     fields: tuple[tuple[str, Kind], ...]
@@ -78,7 +78,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Fixed:
-    """Tuples of one length, each place with a kind of its own."""
+    """Tuples of one length, with a kind for each item."""
 
     items: tuple[Kind, ...]
 
@@ -129,14 +129,14 @@ Kind = (
 
 
 def make_optional(kind: Kind) -> Kind:
-    """Return the kind of what may also be None."""
+    """Return the kind that also covers None."""
     if kind in (ANY, NONE) or isinstance(kind, Option):
         return kind
     return NONE if kind == UNKNOWN else Option(kind)
 
 
 def unify_all(kinds: Iterable[Kind]) -> Kind:
-    """Return the least kind that all share; UNKNOWN if there are none."""
+    """Return the least kind that covers all kinds; UNKNOWN if there are none."""
     whole: Kind = UNKNOWN
     for kind in kinds:
         whole = unify(whole, kind)
@@ -144,7 +144,7 @@ def unify_all(kinds: Iterable[Kind]) -> Kind:
 
 
 def unify(a: Kind, b: Kind) -> Kind:
-    """Return the least kind that holds all values of two: ANY if no column can."""
+    """Return the least kind that covers all values of two kinds: ANY if no column can."""
     if b in (a, UNKNOWN):
         return a
     if a == UNKNOWN:
@@ -199,7 +199,7 @@ def _unify_tuples(a: Kind, b: Kind) -> Kind:
 
 
 def align(found: Kind, emitted: Kind) -> Kind:
-    """Return a kind that was found, with lists for tuples that a program says may be of any length."""
+    """Return a kind that was found, with sequences for tuples that a program declares of any length."""
     match found, emitted:
         case (Fixed(items), Sequence("tuple", item)):
             return align(Sequence("tuple", unify_all(items)), Sequence("tuple", item))
@@ -220,7 +220,7 @@ def align(found: Kind, emitted: Kind) -> Kind:
 
 
 def is_number(kind: Kind) -> bool:
-    """Say whether a kind is of numbers that can be added to each other."""
+    """Return whether a kind is of numbers that can be added to each other."""
     return kind in (INT, BIGINT, FLOAT, FRACTION, NUMBER) or isinstance(kind, DecimalKind)
 
 
@@ -254,7 +254,7 @@ def write_kind(kind: Kind) -> Any:
 
 
 def read_kind(data: Any) -> Kind:
-    """Return the kind that was written; refuse anything else."""
+    """Return the kind in JSON values; raise if they are not a kind."""
     try:
         return _read(data)
     except (LookupError, TypeError, ValueError) as error:
@@ -304,7 +304,7 @@ def _unreadable(data: Any) -> KindError:
 
 
 def read_version(data: Mapping[str, Any]) -> None:
-    """Refuse a description that a newer release has written."""
+    """Raise if a description has another version than this release reads."""
     if data.get("version") != VERSION:
         raise KindError(
             "a description of values is of another version",

@@ -1,12 +1,12 @@
 """Kinds of values: found in the values themselves, or read from annotations.
 
-    describe_values(values) -> Kind      what all of these are
-    describe_type(annotation) -> Kind    what a class or an annotation says
-    unify(a, b) -> Kind                  what holds both
+    describe_values(values) -> Kind      the kind of all these values
+    describe_type(annotation) -> Kind    the kind of a class or an annotation
+    unify(a, b) -> Kind                  the least kind that covers both
     write_kind(kind), read_kind(json)    a kind as JSON
 
-Types are compared exactly: True is no int, and a subclass of int is none either. A `Struct` is known by
-its fields, as in the codec.
+Types are compared exactly: True is not an int, nor is an instance of a subclass of int. A `Struct` is
+identified by its fields, as in the codec.
 """
 
 from __future__ import annotations
@@ -78,13 +78,13 @@ __all__ = [
 
 _SMALL = 1 << 63
 _PLACES = 8
-"""The longest tuple that has a column for each place; a longer one is a list."""
+"""The longest tuple that has a column for each item; a longer one is a list."""
 _DIGITS = 38
-"""As many as a column of decimals holds."""
+"""The number of digits in a column of decimals."""
 
 
 def describe_values(values: Iterable[Any]) -> Kind:
-    """Return the least kind that holds all of these; UNKNOWN if there are none."""
+    """Return the least kind that covers all these values; UNKNOWN if there are none."""
     by_type: dict[type, list[Any]] = {}
     for value in values:
         by_type.setdefault(type(value), []).append(value)
@@ -97,7 +97,7 @@ def describe_value(value: Any) -> Kind:
 
 
 def _describe_alike(kind: type[Any], values: list[Any]) -> Kind:
-    """Return the kind of values that are all of one type: by columns, which is faster than one by one."""
+    """Return the kind of values of the same type, computed on all of them at once for speed."""
     found = _EXACT.get(kind)
     if found is not None:
         return found
@@ -105,7 +105,7 @@ def _describe_alike(kind: type[Any], values: list[Any]) -> Kind:
     if describe is not None:
         return describe(values)
     if issubclass(kind, Enum):
-        # Several members of a flag at once have no name.
+        # A combination of several flag members has no name.
         named = all(value.name in kind.__members__ for value in values)
         return describe_enum(kind) if named else ANY
     if is_record(kind):
@@ -150,7 +150,7 @@ def _describe_datetimes(values: list[datetime]) -> Kind:
 
 
 def _find_column_zone(value: datetime) -> str | None:
-    """Return the zone that a column could have, if this datetime would come back from it as it is."""
+    """Return the zone of a column from which this datetime would be read back unchanged, or None."""
     zone = find_zone(value.tzinfo)
     if value.tzinfo is None:
         return None if value.fold else ""
@@ -160,7 +160,7 @@ def _find_column_zone(value: datetime) -> str | None:
         back = value.astimezone(UTC).astimezone(value.tzinfo)
     except OverflowError:
         return None
-    # An hour that a clock jumped over has no time of its own elsewhere.
+    # A local time that clocks skip does not survive a conversion to UTC.
     same = back.replace(tzinfo=None) == value.replace(tzinfo=None) and back.fold == value.fold
     return zone if same else None
 
@@ -214,10 +214,10 @@ _LOOKED_INTO: dict[type, Callable[[list[Any]], Kind]] = {
 
 
 def describe_type(annotation: Any, _within: tuple[type, ...] = ()) -> Kind:
-    """Return the kind that an annotation stands for; ANY where it says nothing, or too much.
+    """Return the kind of an annotation; ANY if it is missing or too general.
 
-    An `int` may outgrow 64 bits, and a decimal or a datetime may have any scale or zone. A record that
-    holds itself is ANY within itself.
+    An `int` may exceed 64 bits, and a decimal or a datetime may have any scale or zone. Inside a record, the
+    record itself is ANY.
     """
     found = _ANNOTATED.get(annotation) if _is_hashable(annotation) else None
     if found is not None:

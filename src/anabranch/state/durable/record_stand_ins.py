@@ -1,4 +1,4 @@
-"""Stand-ins: classes for the records of an older program, whose own may be gone."""
+"""Stand-ins: classes for the records of an older program, whose own classes may not exist any more."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Tables: entries of a state, or events, as rows that any reader of Parquet understands.
+"""Tables: entries of a state, or events, as rows that any Parquet reader supports.
 
-A keyed state has a column `key`; then comes one column per field if the entry is a record, or else one
-column `value`. A field that is itself called `key` becomes `value.key`, which no field can be called.
+A keyed state has a column `key`, followed by one column per field if the entry is a record, or else one
+column `value`. A field with the name `key` becomes the column `value.key`, which is not a valid field name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def to_table(
     key: Kind | None, entry: Kind, pairs: Iterable[tuple[Any, Any]], codec: Codec
 ) -> pa.Table:
-    """Return pairs of key and entry as a table, in the order in which they come; keys only if `key`."""
+    """Return pairs of key and entry as a table, in their order; with a key column only if `key` is given."""
     import pyarrow as pa
 
     keys, entries = [], []
@@ -40,11 +40,11 @@ def to_table(
 def from_table(
     key: Kind | None, entry: Kind, table: pa.Table, records: Records, codec: Codec
 ) -> list[tuple[Any, Any]]:
-    """Return the pairs of key and entry of a table; keys are None where it has none."""
+    """Return the pairs of key and entry of a table; keys are None if it has no key column."""
     expected = name_columns(key, entry)
     if sorted(table.column_names) != sorted(expected):
         raise CodecError(
-            "a table has other columns than its schema says",
+            "a table has other columns than its schema",
             expected=", ".join(expected),
             got=", ".join(table.column_names),
         )

@@ -1,4 +1,4 @@
-"""Scalars as columns: kinds without parts, each in the plainest column that loses nothing."""
+"""Scalars as columns: kinds without parts, each in the simplest lossless column type."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def scalar_type(kind: Kind) -> pa.DataType:
 
 
 def is_direct(kind: Kind) -> bool:
-    """Say whether Arrow takes and gives values of a kind just as they are, and so None as well."""
+    """Return whether Arrow reads and writes values of a kind, and None, without conversion."""
     return kind in (BOOL, INT, FLOAT, STR, BYTES, DATE)
 
 
@@ -89,7 +89,9 @@ def scalars_to_arrow(kind: Kind, values: list[Any], codec: Codec) -> pa.Array:
     except (AttributeError, OverflowError, TypeError, ValueError) as error:
         if isinstance(error, CodecError):
             raise
-        raise CodecError(f"a value is no {name_kind(kind)}", got=str(error)[:200]) from error
+        raise CodecError(
+            f"a value is not of kind {name_kind(kind)}", got=str(error)[:200]
+        ) from error
 
 
 def scalars_from_arrow(kind: Kind, array: Any, enum: Any, codec: Codec) -> list[Any]:
@@ -159,5 +161,5 @@ def _find_lift(kind: Kind, codec: Codec) -> Change | None:
 
 
 def name_kind(kind: Kind) -> str:
-    """Return the word for a kind."""
+    """Return the name of a kind."""
     return getattr(kind, "name", type(kind).__name__.removesuffix("Kind").lower())

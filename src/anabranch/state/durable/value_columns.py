@@ -1,7 +1,7 @@
-"""Columns: values of a kind as Arrow, and back exactly as they were.
+"""Columns: values of a kind as Arrow columns, and back without loss.
 
-Equal values give equal columns: sets and maps have no order of their own, so theirs is that of their
-items. What has no column of its own is bytes of the codec. None is a null, and nothing else is.
+Equal values give equal columns: sets and maps are unordered, so they are sorted by their items. Values
+without a column type are bytes of the codec. None is a null, and no other value is.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def _offsets(lists: Iterable[Any]) -> pa.Array:
 
 
 def sort_items(items: Iterable[Any], codec: Codec) -> list[Any]:
-    """Put items that have no order into one that depends on them alone."""
+    """Return unordered items in an order that depends on the items alone."""
     found = list(items)
     kinds = {type(item) for item in found}
     natural = len(kinds) == 1 and kinds <= {int, str, bytes, date, float}
@@ -166,7 +166,7 @@ def sort_items(items: Iterable[Any], codec: Codec) -> list[Any]:
 def from_arrow(
     kind: Kind, array: pa.Array | pa.ChunkedArray, records: Records, codec: Codec
 ) -> list[Any]:
-    """Return the values of a column, exactly as they were."""
+    """Return the values of a column."""
     try:
         return _from_arrow(kind, array, records, codec)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -233,15 +233,15 @@ def _make_record(name: str, fields: list[str], records: Records) -> Any:
     record = _find_record(name, records)
     if list(field_names(record)) != fields:
         raise CodecError(
-            f"a column holds records {name} with other fields than the program's",
+            f"a column has records {name} with other fields than the program's",
             expected=", ".join(field_names(record)),
             got=", ".join(fields),
-            cure="carry them over with a Migration",
+            cure="convert them with a Migration",
         )
     return record
 
 
 def _find_record(name: str, records: Records) -> type:
     if name not in records:
-        raise CodecError(f"a column names a record {name!r}, which the program has not")
+        raise CodecError(f"a column names a record {name!r}, which the program does not have")
     return records[name]

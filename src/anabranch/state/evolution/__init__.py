@@ -1,1 +1,1 @@
-"""State of an older program, carried into a newer one."""
+"""Migration of the state of an older program to a newer one."""

@@ -1,10 +1,10 @@
-"""Changes that a program declares, so that state of an older one can be carried into it.
+"""Changes that a program declares, so that state of an older version can be migrated to it.
 
     Program(..., changes=(Rename("Stats", "count", "seen"), Drop("Stats", "old")))
 
-A savepoint notes the changes of the program that made it, so that none is done twice: they may stay in
-the program for as long as older savepoints are about. One that has a function is known by the function's
-code, or by a `name` of its own.
+A savepoint records the changes of the program that made it, so that none is applied twice: they may stay
+in the program as long as older savepoints are in use. A change with a function is identified by the
+function's code, or by its `name`.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from typing import Any
 _PLACED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 Identity = tuple[str, ...]
-"""What a savepoint notes of a change: which change, of what, and by which function."""
+"""The identity of a change in a savepoint: the kind of change, its target, and its function."""
 
 
 @dataclass(frozen=True)
 class Rename:
-    """A field is called otherwise: `Rename("Stats", "count", "seen")`.
+    """A field has a new name: `Rename("Stats", "count", "seen")`.
 
-    With two names, the record itself is, or an enum: `Rename("Stats", "Statistics")`. Members of enums
-    are renamed as fields are.
+    With two arguments, a record or an enum has a new name: `Rename("Stats", "Statistics")`. Members of
+    enums are renamed like fields.
     """
 
     record: str
@@ -37,26 +37,26 @@ class Rename:
 
     @property
     def identity(self) -> Identity:
-        """Return what a savepoint notes of it."""
+        """Return the identity that a savepoint records."""
         return ("rename", self.record, self.old, self.new or "")
 
 
 @dataclass(frozen=True)
 class Drop:
-    """A field is not kept any more."""
+    """A field is removed."""
 
     record: str
     field: str
 
     @property
     def identity(self) -> Identity:
-        """Return what a savepoint notes of it."""
+        """Return the identity that a savepoint records."""
         return ("drop", self.record, self.field)
 
 
 @dataclass(frozen=True)
 class Default:
-    """What a new field starts as in records that did not have it."""
+    """The value of a new field in records that did not have it."""
 
     record: str
     field: str
@@ -64,13 +64,13 @@ class Default:
 
     @property
     def identity(self) -> Identity:
-        """Return what a savepoint notes of it."""
+        """Return the identity that a savepoint records."""
         return ("default", self.record, self.field)
 
 
 @dataclass(frozen=True)
 class Retype:
-    """A field, under its new name, becomes `function` of what it was."""
+    """The value of a field, under its new name, becomes `function(value)`."""
 
     record: str
     field: str
@@ -79,29 +79,29 @@ class Retype:
 
     @property
     def identity(self) -> Identity:
-        """Return what a savepoint notes of it."""
+        """Return the identity that a savepoint records."""
         return ("retype", self.record, self.field, _name_function(self.function, self.name))
 
 
 @dataclass(frozen=True)
 class Reshape:
-    """A whole entry becomes `function` of what it was: `Reshape(lambda n: Stats(n, None))`."""
+    """A whole entry becomes `function(entry)`: `Reshape(lambda n: Stats(n, None))`."""
 
     function: Callable[[Any], Any]
     name: str = ""
 
     @property
     def identity(self) -> Identity:
-        """Return what a savepoint notes of it."""
+        """Return the identity that a savepoint records."""
         return ("reshape", "", "", _name_function(self.function, self.name))
 
 
 @dataclass(frozen=True)
 class Rekey:
-    """A key becomes `function(key)`, or `function(key, entry)` of the new entry.
+    """A key becomes `function(key)`, or `function(key, entry)` with the new entry.
 
-    A state that is keyed twice over has tuples as keys, one without entries has None. Entries that meet
-    under one key are joined, by the state's own join.
+    The key of a state with several key fields is a tuple, that of a state without entries is None. Entries
+    that get the same key are joined by the state's join.
     """
 
     function: Callable[..., Any]
@@ -109,28 +109,28 @@ class Rekey:
 
     @property
     def identity(self) -> Identity:
-        """Return what a savepoint notes of it."""
+        """Return the identity that a savepoint records."""
         return ("rekey", "", "", _name_function(self.function, self.name))
 
     @property
     def sees_entry(self) -> bool:
-        """Say whether the function looks at the entry too."""
+        """Return whether the function takes the entry too."""
         try:
             parameters = inspect.signature(self.function).parameters.values()
-        except (TypeError, ValueError):  # Some functions of Python's own have none.
+        except (TypeError, ValueError):  # Some builtins have no signature.
             return False
         return sum(one.default is one.empty and one.kind in _PLACED for one in parameters) > 1
 
 
 Change = Rename | Drop | Default | Retype | Reshape | Rekey
 NAMED = "name "
-"""How the last part of an identity begins if the user gave it."""
+"""The start of the last part of an identity if the user gave a name."""
 
 
 def find_pending(
     done: set[Identity], changes: tuple[Change, ...]
 ) -> tuple[tuple[Change, ...], list[tuple[str, str, str]]]:
-    """Return the changes that the older program did not know, and those of which nobody can tell."""
+    """Return the changes that the older program did not have, and those for which that is unclear."""
     given = {change.identity for change in changes}
     pending = tuple(change for change in changes if change.identity not in done)
     unclear: list[tuple[str, str, str]] = []
@@ -141,8 +141,8 @@ def find_pending(
         lost = [one for one in done - given if one[:3] == slot and not one[3].startswith(NAMED)]
         if lost:
             place = ".".join(part for part in slot[1:] if part) or slot[0]
-            what = f"has a {slot[0]} already, by another function, which is declared no more"
-            cure = 'keep that one too; or give this one name="...", if it is to be done after that'
+            what = f"already has a {slot[0]} by another function, which is not declared any more"
+            cure = 'declare that one too; or give this one name="...", if it is applied after it'
             unclear.append((place, what, f"{cure}; or leave it out, if it is the same"))
     return pending, unclear
 

@@ -1,4 +1,4 @@
-"""Fitting: whether a value may stand where a program says a kind, and what both are called."""
+"""Fitting: whether values of one kind are valid for another, and names of kinds for messages."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from anabranch.state.evolution.verdicts import EvolutionError
 
 Convert = Callable[[Any], Any]
 FREE = (ANY, UNKNOWN)
-"""Kinds that say nothing of a value."""
+"""Kinds without information about a value."""
 SEQUENCES = (list, tuple, set, frozenset)
 
 
 def accepts(kind: Kind, found: Kind) -> bool:
-    """Say whether a value that was found to be of a kind may stand where a program says another."""
+    """Return whether a value of kind `found` is valid where a program declares `kind`."""
     if kind in FREE or found == UNKNOWN:
         return True
     if may_be_none(found):
@@ -61,12 +61,12 @@ def accepts(kind: Kind, found: Kind) -> bool:
         case (Mapped(of, key, value), Mapped(other, one, part)):
             return of == other and accepts(key, one) and accepts(value, part)
     inner = strip_option(kind)
-    # Python lets an int stand for a float.
+    # In Python an int is valid for a float.
     return inner in FREE or is_alike(inner, found) or (inner == FLOAT and found in (INT, BIGINT))
 
 
 def find_default(record: Any, field: str) -> Callable[[], Any] | None:
-    """Return what makes a field's default, if its class has one."""
+    """Return a function that returns a field's default, or None if its class has none."""
     if not dataclasses.is_dataclass(record):
         defaults = record._field_defaults
         return (lambda: defaults[field]) if field in defaults else None
@@ -77,19 +77,19 @@ def find_default(record: Any, field: str) -> Callable[[], Any] | None:
 
 
 def call(function: Convert, place: str, *values: Any) -> Any:
-    """Call a user's function; say what it was called with if it raises."""
+    """Return the result of a user's function; raise with its arguments if it raises."""
     made = attempt(function, *values)
     if isinstance(made, Failed):
         raise EvolutionError(
             f"the function for {place} failed",
             got=f"{made.reason}, of {', '.join(repr(v)[:80] for v in values)}",
-            cure="mend the function",
+            cure="correct the function",
         ) from made.error
     return made
 
 
 def walk(value: Any, change: Convert) -> Any:
-    """Return a value with its parts changed; one without parts as it is."""
+    """Return a value with `change` applied to its parts; a value without parts unchanged."""
     kind = type(value)
     if kind in SEQUENCES:
         return kind(map(change, value))
@@ -101,7 +101,7 @@ def walk(value: Any, change: Convert) -> Any:
 
 
 def items_of(value: Any) -> Any:
-    """Return the entries of a dict or a `Map`, in no order."""
+    """Return the entries of a dict or a `Map`, unordered."""
     return value.entries().items() if isinstance(value, Map) else value.items()
 
 
@@ -113,12 +113,12 @@ def strip_option(kind: Kind) -> Kind:
 
 
 def may_be_none(kind: Kind) -> bool:
-    """Say whether None is of a kind."""
+    """Return whether None is of a kind."""
     return isinstance(kind, Option) or kind == NONE
 
 
 def is_alike(old: Kind, new: Kind) -> bool:
-    """Say whether values of one kind are values of the other, as they are."""
+    """Return whether values of one kind are values of the other without conversion."""
     if NUMBER in (old, new):
         return is_number(old) and is_number(new)
     alike = (DecimalKind, DatetimeKind)
@@ -130,12 +130,12 @@ def is_alike(old: Kind, new: Kind) -> bool:
 
 
 def class_name(name: str) -> str:
-    """Return the name by which changes call a record: every `Struct` is called that."""
+    """Return the name of a record in changes: `Struct` for every struct."""
     return name.partition("(")[0]
 
 
 def say_kind(kind: Kind) -> str:
-    """Return what a user would call a kind."""
+    """Return the name of a kind for messages."""
     if isinstance(kind, Option):
         return f"{say_kind(kind.kind)} or None"
     if isinstance(kind, Record | EnumKind):

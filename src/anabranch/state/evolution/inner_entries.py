@@ -1,4 +1,4 @@
-"""Leaves: the innermost entries of maps in maps, taken apart and put together under other keys."""
+"""Inner entries: flattening nested maps to their innermost entries, and the reverse."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from anabranch.model.values.maps import Map
 from anabranch.state.evolution.verdicts import EvolutionError
 
 Leaf = tuple[tuple[Any, ...], Any]
-"""The keys that lead to an entry, and the entry."""
+"""The keys of an entry, outermost first, and the entry."""
 
 
 def flatten(state: Any, depth: int, *, ordered: bool) -> Iterable[Leaf]:
-    """Return the innermost entries of maps in maps, each with the keys that lead to it.
+    """Return the innermost entries of nested maps, each with its keys.
 
-    They come in the order of keys only if `ordered`, which costs a sort.
+    They are in the order of keys only if `ordered`, which costs a sort.
     """
     if depth == 0:
         return [((), state)]
@@ -27,13 +27,13 @@ def flatten(state: Any, depth: int, *, ordered: bool) -> Iterable[Leaf]:
 
 
 def nest(leaves: list[Leaf], depth: int, join: Any) -> Any:
-    """Undo `flatten`; entries that meet under one key are joined, in the order in which they come."""
+    """Undo `flatten`; entries with the same key are joined, in their order."""
     found: dict[tuple[Any, ...], Any] = {}
     for path, leaf in leaves:
         if path in found and join is None:
             raise EvolutionError(
-                f"two entries meet under one key {path[0] if len(path) == 1 else path!r}",
-                expected="a key of its own for each entry, or a state that has a join",
+                f"two entries get the same key {path[0] if len(path) == 1 else path!r}",
+                expected="a different key for each entry, or a state with a join",
                 got=f"{found[path]!r:.60} and {leaf!r:.60}",
                 cure="another Rekey, or a join",
             )

@@ -1,4 +1,6 @@
-"""Evolution: state of an older program, carried into a newer one, or refused before anything is touched.
+"""Migration: conversion of the state of an older program to a newer one.
+
+Refusals are raised before anything is changed.
 
 for verdict in compare(old_schema, program): ...
 migration = Migration(old_schema, program)     # raises EvolutionError with every refusal
@@ -47,24 +49,24 @@ if TYPE_CHECKING:
 __all__ = ["EvolutionError", "Migration", "Verdict", "compare"]
 
 _INITIAL = ""
-"""The state type that a run starts with, whatever it is called."""
+"""The state type that a run starts with, whatever its name."""
 _NOTHING = WrittenShape()
-"""What is known of the shapes of a program of which there is only a schema."""
+"""The shape for a program of which only the schema is known."""
 
 
 def compare(old: Schema, program: Program | Schema) -> list[Verdict]:
-    """Return what would become of each part of an older state; nothing is refused yet.
+    """Return the verdict on each part of an older state, without raising on refusals.
 
-    Of a newer program, its schema is enough; but only the program says what its changes are.
+    The schema of the newer program is enough; but only the program has the declared changes.
     """
     return Migration(old, program, check=False).verdicts
 
 
 class Migration:
-    """Carry the state, deltas and pending events of an older program into a newer one.
+    """The migration of state, deltas and pending events of an older program to a newer one.
 
-    `records` and `codec` read what the older one wrote, into stand-ins for its classes, which may
-    be gone. What was never written can be carried over too: `codec.decode(old_codec.encode(value))`.
+    `records` and `codec` read values of the older program into stand-ins for its classes, which may not
+    exist any more. Values in memory can be migrated too: `codec.decode(old_codec.encode(value))`.
     """
 
     def __init__(self, old: Schema, program: Program | Schema, *, check: bool = True) -> None:
@@ -99,15 +101,15 @@ class Migration:
 
     @property
     def verdicts(self) -> list[Verdict]:
-        """Return what becomes of each part, in the order in which they were looked at."""
+        """Return the verdicts on all parts, in the order in which they were checked."""
         return list(self._rules.verdicts)
 
     def read_state(self, tables: Iterable[pa.Table]) -> Any:
-        """Return the older state that tables hold."""
+        """Return the older state in tables."""
         return self._read(self.old.state, tables)
 
     def read_delta(self, name: str, tables: Iterable[pa.Table]) -> Any:
-        """Return the older delta of a state type that tables hold."""
+        """Return the older delta of a state type in tables."""
         return self._read(self.old.deltas[name], tables)
 
     def _read(self, entries: EntryKinds, tables: Iterable[pa.Table]) -> Any:
@@ -152,7 +154,7 @@ class Migration:
             place = f"state type {name!r}"
             if name not in self.new.deltas:
                 self._note_gone(
-                    place, f"keep State({name!r}, ...) until a marker has joined what it holds"
+                    place, f"keep State({name!r}, ...) until a marker has joined its deltas"
                 )
                 continue
             if (
@@ -164,7 +166,7 @@ class Migration:
                     "Rekey(lambda key: ...), of the key alone, or a savepoint right after a marker"
                 )
                 self._rules.note(
-                    REFUSED, place, "holds parts of entries, of which no key can be told", cure
+                    REFUSED, place, "has parts of entries, of which no key can be computed", cure
                 )
             found[name] = self._build(
                 promise.deltas[name], self.new.deltas[name], name, partial=True
@@ -185,16 +187,16 @@ class Migration:
 
     def _note_gone(self, place: str, cure: str) -> None:
         if self.old.declared is None:
-            what = "is gone: a savepoint that still holds any is refused"
+            what = "is gone: a savepoint that still has any is refused"
             self._rules.note(AUTOMATIC, place, what)
         else:
-            self._rules.note(REFUSED, place, "is gone, and the savepoint still holds some", cure)
+            self._rules.note(REFUSED, place, "is gone, and the savepoint still has some", cure)
 
     def _find(self, kind: type) -> list[Any]:
         return [change for change in self._changes if isinstance(change, kind)]
 
     def _build(self, old: EntryKinds, new: EntryKinds, name: str, *, partial: bool) -> Convert:
-        """Return what carries a whole state of one type over: leaf by leaf, then key by key."""
+        """Return a function that converts a whole state of one type: its inner entries, then its keys."""
         shape, inner = self._find_shapes(name, len(new.by))
         whole = self._build_leaf(old.leaf, new.leaf, inner, partial=partial)
         laned = old.lanes is not None
@@ -204,7 +206,7 @@ class Migration:
         depth, new_depth = len(old.by), len(new.by)
 
         def migrate(state: Any) -> Any:
-            # Where entries may meet, which one is joined to which must not depend on chance.
+            # Entries with the same new key must be joined in a deterministic order.
             found = flatten(state, depth, ordered=bool(self._find(Rekey)))
             leaves = [(path, relane(leaf)) for path, leaf in found]
             return nest(rekey(leaves), new_depth, inner.join if inner is shape else shape.join)
@@ -224,7 +226,7 @@ class Migration:
     def _build_leaf(self, old: Kind, new: Kind, shape: Any, *, partial: bool) -> Convert:
         reshapes = [change.function for change in self._find(Reshape)]
         if reshapes:
-            self._rules.note(DECLARED, "entry", "is made anew by a function")
+            self._rules.note(DECLARED, "entry", "is converted by a function")
 
             def reshape(entry: Any) -> Any:
                 for function in reshapes:
@@ -239,7 +241,7 @@ class Migration:
         converted = self._rules.convert(old, new, Place("entry", "Reshape(function)"), start)
         self._rules.partial = False
         if len(self._rules.verdicts) == before and not partial:
-            self._rules.note(SAME, "entry", "is as it was")
+            self._rules.note(SAME, "entry", "is unchanged")
         return converted
 
     def _build_lanes(
@@ -320,7 +322,7 @@ class Migration:
             key = call(change.function, "the key", *((key, entry) if change.sees_entry else (key,)))
         if depth > 1 and (type(key) is not tuple or len(key) != depth):
             raise EvolutionError(
-                "the function for the key gives no key for each field",
+                "the function for the key does not return one key per field",
                 expected=f"a tuple of {depth}",
                 got=repr(key)[:80],
             )
@@ -332,7 +334,7 @@ def _make_stand_ins(schema: Schema) -> dict[str, type]:
 
 
 def _find_grown(promise: Schema, program: Program, renew: Convert) -> dict[str, Convert]:
-    """Return how the values of open windows become those of windows that fold more: from zero."""
+    """Return converters from values of open windows to those with more aggregates, which start from zero."""
     shape: Any = program.initial.shape
     while shape.by is not None:
         shape = shape.inner

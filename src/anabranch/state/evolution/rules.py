@@ -1,7 +1,7 @@
-"""Rules: how values of an older program become values of a newer one, kind by kind and field by field.
+"""Rules: converters from values of an older program to those of a newer one, by kind and field.
 
-Building a converter judges it too: what can't be carried over is noted as a refusal, with what to
-write, and nothing is converted before all of it has been judged.
+Building a converter also records verdicts: a part that can't be migrated is a refusal, with the cure.
+Nothing is converted before all verdicts are known.
 """
 
 from __future__ import annotations
@@ -64,21 +64,21 @@ from anabranch.state.evolution.verdicts import (
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Where a kind stands: what to call it, and what a user would write to change it."""
+    """A part of the state: its name for messages, and the change that a user would declare for it."""
 
     name: str
     cure: str
 
     def within(self, what: str) -> Place:
-        """Return a place inside this one, which is changed with it."""
+        """Return a place inside this one, with the same cure."""
         return Place(f"{self.name} ({what})", self.cure)
 
 
 class Rules:
-    """The rules between two programs, and the verdicts on what they met.
+    """The rules between two programs, and the verdicts on the parts of the state.
 
-    With `partial`, converters are built for parts of a state, which were folded from zero: what is new
-    has no value in them, or a join would count it once for each part.
+    With `partial`, converters are built for deltas, which were folded from zero: new fields start from
+    zero in them, or a join would count their default once for each part.
     """
 
     def __init__(
@@ -101,21 +101,21 @@ class Rules:
         self.grown: Mapping[str, Convert] = {}
 
     def note(self, status: str, place: str, what: str, cure: str | None = None) -> None:
-        """Keep a verdict."""
+        """Record a verdict."""
         self.verdicts[Verdict(status, place, what, cure)] = None
 
     def _name_now(self, name: str) -> str:
         return trace_record(name, self._changes)[-1]
 
     def refuse(self, place: Place, what: str) -> Convert:
-        """Note a refusal; what is returned is never called."""
+        """Record a refusal; the returned function is never called."""
         self.note(REFUSED, place.name, what, place.cure)
         return keep
 
     def convert(self, old: Kind, new: Kind, place: Place, start: Any = MISSING) -> Convert:
-        """Return what makes a value of the old kind one of the new; note what it means.
+        """Return a function that converts a value of the old kind to the new one; record the verdict.
 
-        `start` is what a state at this place starts from: it lends new fields their values.
+        `start` is the initial state at this place, which has the values of new fields.
         """
         if new in FREE or old in FREE:
             self._judge_inside(old, place)
@@ -193,7 +193,7 @@ class Rules:
         return lambda value: members[renamed[value.name]]
 
     def convert_record(self, old: Record, new: Record, place: Place, start: Any) -> Convert:
-        """Return what makes one record of another: field by field, by the changes declared."""
+        """Return a function that converts a record field by field, by the declared changes."""
         name = class_name(new.name)
         if self._name_now(old.name) != name:
             cure = f'Rename("{old.name}", "{name}"), or {place.cure}'
@@ -208,16 +208,16 @@ class Rules:
         makes: list[Convert] = []
         for field, kind in new.fields:
             here = Place(f"{name}.{field}", f'Retype("{name}", "{field}", function)')
-            channel = history.channels.get(field)
-            was = None if channel is None else old.get(channel)
-            if channel is None or was is None:
+            before = history.older_names.get(field)
+            was = None if before is None else old.get(before)
+            if before is None or was is None:
                 makes.append(self._make_new(record, name, field, here, start))
                 continue
-            if channel != field:
-                self.note(DECLARED, here.name, f"was called {channel}")
+            if before != field:
+                self.note(DECLARED, here.name, f"was called {before}")
             inner = getattr(start, field, MISSING) if isinstance(start, record) else MISSING
-            convert = self._convert_field(was, kind, here, history.functions.get(channel), inner)
-            makes.append(_read(channel, convert))
+            convert = self._convert_field(was, kind, here, history.functions.get(before), inner)
+            makes.append(_read(before, convert))
             if not self._is_noted(here):
                 self.note(SAME, here.name, say_kind(kind))
         self._judge_order(old, new, name)
@@ -261,9 +261,7 @@ class Rules:
         make = find_default(record, field)
         if make is None:
             cure = f'Default("{name}", "{field}", value), or a default in the class'
-            return self.refuse(
-                Place(place.name, cure), "is new, and nothing says what it starts as"
-            )
+            return self.refuse(Place(place.name, cure), "is new, and has no default")
         self.note(AUTOMATIC, place.name, f"is new, and starts as {make()!r}")
         return lambda _: make()
 
@@ -274,7 +272,7 @@ class Rules:
             self.note(AUTOMATIC, name, "has its fields in another order")
 
     def _judge_inside(self, kind: Kind, place: Place) -> None:
-        """Judge the records in a value whose new kind nobody knows: each is known by its name."""
+        """Record verdicts on the records in a value of unknown new kind, by their names."""
         match kind:
             case Record(name) | EnumKind(name):
                 self._find_rule(name, place)
@@ -289,7 +287,7 @@ class Rules:
 
     def _find_rule(self, name: str, place: Place) -> Convert:
         if name not in self._rules:
-            self._rules[name] = self.renew  # A record may hold itself.
+            self._rules[name] = self.renew  # A record may contain itself.
             after = name if name in self._new else self._name_now(name)
             if after not in self._new and name in self.grown:
                 self._rules[name] = self.grown[name]
@@ -320,7 +318,7 @@ class Rules:
         return check
 
     def renew(self, value: Any) -> Any:
-        """Return a value with every older record in it carried over, wherever it is."""
+        """Return a value with all older records in it converted, at any depth."""
         name = self._by_type.get(type(value))
         if name is None:
             return walk(value, self.renew)
@@ -332,7 +330,7 @@ class Rules:
         return rule(value)
 
     def finish(self, value: Any) -> Any:
-        """Return what a user's function has made, with older records that it left in carried over."""
+        """Return the result of a user's function, with older records in it converted."""
         if type(value) in self._own:
             if isinstance(value, Enum):
                 return value
@@ -351,7 +349,7 @@ def _read(field: str, change: Convert) -> Convert:
 
 
 def keep(value: Any) -> Any:
-    """Return a value as it is."""
+    """Return a value unchanged."""
     return value
 
 

@@ -1,7 +1,8 @@
-"""Schemas: what a snapshot holds, and what a program says its state will be.
+"""Schemas: the kinds of values in a snapshot, and those that a program declares.
 
-A savepoint keeps `describe_snapshot(...)` as its `schema`: the kinds of what was found, by which columns
-are read back, and in `declared` what the program that made it said. Programs are compared by what they say.
+A savepoint stores `describe_snapshot(...)` as its `schema`: the kinds of the values found, which are needed
+to read its columns, and in `declared` the schema of the program that made it. Programs are compared by
+their declared schemas.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ from anabranch.state.numbers import Count
 class EntryKinds:
     """The kinds of a state: of its keys, if it has entries `by` fields, and of an entry.
 
-    The key is that of the first field; where there are more, the entry is a map in turn. Innermost are
-    the lanes, if it has any.
+    `key` is the kind of the first key field; with more fields, the entry is a map itself. The innermost
+    level has the lanes, if there are any.
     """
 
     by: tuple[str, ...]
@@ -76,7 +77,7 @@ class EntryKinds:
 
 @dataclass(frozen=True)
 class Schema:
-    """What a snapshot holds, or what a program says: its state, deltas, events and records."""
+    """The kinds of a snapshot or a program: of its state, deltas, events and records."""
 
     state: EntryKinds
     deltas: Mapping[str, EntryKinds] = field(default_factory=dict)
@@ -87,12 +88,12 @@ class Schema:
 
     @property
     def promise(self) -> Schema:
-        """Return what the program said."""
+        """Return the schema that the program declares."""
         return self.declared or self
 
 
 def describe_program(program: Program) -> Schema:
-    """Return what a program says of its state, as far as its shapes and annotations do."""
+    """Return the schema that a program's shapes and annotations declare."""
     records = {name: describe_type(record) for name, record in make_codec(program).records.items()}
     return Schema(
         state=_describe_state(program.initial),
@@ -106,43 +107,43 @@ def describe_program(program: Program) -> Schema:
 def describe_snapshot(
     program: Program, state: Any, deltas: Mapping[str, Any], events: Iterable[Any]
 ) -> Schema:
-    """Return what was found in a snapshot, and what its program says; `events` are the pending data."""
-    emitted, codec = describe_program(program), make_codec(program)
+    """Return the schema of a snapshot, and of its program; `events` are the data of pending events."""
+    declared, codec = describe_program(program), make_codec(program)
     by_type: dict[str, list[Any]] = {}
     for event in events:
         by_type.setdefault(type(event).__name__, []).append(event)
     return Schema(
-        state=describe_entries(emitted.state, list_entries(emitted.state, state, codec)),
+        state=describe_entries(declared.state, list_entries(declared.state, state, codec)),
         deltas={
             name: describe_entries(
-                emitted.deltas[name], list_entries(emitted.deltas[name], delta, codec)
+                declared.deltas[name], list_entries(declared.deltas[name], delta, codec)
             )
             for name, delta in sorted(deltas.items())
         },
         events={
-            name: align(describe_values(some), emitted.events.get(name, ANY))
+            name: align(describe_values(some), declared.events.get(name, ANY))
             for name, some in sorted(by_type.items())
         },
-        declared=emitted,
+        declared=declared,
     )
 
 
-def describe_entries(emitted: EntryKinds, pairs: Iterable[tuple[Any, Any]]) -> EntryKinds:
-    """Return the kinds of pairs of key and entry, in the form that the program says."""
+def describe_entries(declared: EntryKinds, pairs: Iterable[tuple[Any, Any]]) -> EntryKinds:
+    """Return the kinds of pairs of key and entry, in the form that the program declares."""
     found = list(pairs)
-    key = describe_values(key for key, _ in found) if emitted.by else None
-    entry = align(describe_values(entry for _, entry in found), emitted.entry)
-    return EntryKinds(emitted.by, emitted.lanes, key, entry)
+    key = describe_values(key for key, _ in found) if declared.by else None
+    entry = align(describe_values(entry for _, entry in found), declared.entry)
+    return EntryKinds(declared.by, declared.lanes, key, entry)
 
 
 def unify_entries(a: EntryKinds, b: EntryKinds) -> EntryKinds:
-    """Return the kinds of both: of a state that is looked through part by part."""
+    """Return the kinds that cover both: for a state that is read part by part."""
     key = None if a.key is None or b.key is None else unify(a.key, b.key)
     return EntryKinds(a.by, a.lanes, key, unify(a.entry, b.entry))
 
 
 def list_entries(entries: EntryKinds, state: Any, codec: Codec) -> list[tuple[Any, Any]]:
-    """Return a state as pairs of key and entry, in the order of keys; one without a key if it has none."""
+    """Return a state as pairs of key and entry, in the order of keys; one pair if it has no keys."""
     if not entries.by:
         return [(None, state)]
     found = state.entries()
@@ -159,7 +160,7 @@ def _describe_state(state_type: StateType) -> EntryKinds:
     keys: list[Kind] = []
     lanes = None
     shape: Any = state_type.shape
-    # A state of which keys share a part is one value, with its entries in it.
+    # A state with a part that keys share is one value, which includes its entries.
     while shape.by is not None and not hasattr(shape, "find_part"):
         if shape.by == LANE:
             lanes = shape.lanes
@@ -183,7 +184,7 @@ def _describe_key(state_type: StateType, by: str) -> Kind:
 
 
 def describe_shape(shape: Any) -> Kind:
-    """Return what a shape without entries says of its states: what they start from, weakly."""
+    """Return the kind of a shape without entries, derived from its initial states."""
     if isinstance(shape, Count):
         return INT
     inner = getattr(shape, "states", shape)
@@ -195,7 +196,7 @@ def describe_shape(shape: Any) -> Kind:
 
 
 def describe_start(value: Any) -> Kind:
-    """Return what a state that starts from a value may become: a number of any kind from a number."""
+    """Return the kind of a state that starts from a value; a number may become a number of any kind."""
     if is_record(type(value)):
         return _describe_start_of_record(value)
     match value:
@@ -211,15 +212,15 @@ def describe_start(value: Any) -> Kind:
 
 
 def _describe_start_of_record(value: Any) -> Kind:
-    """Return what a record's annotations say; of a `Struct`, which has none, what it starts from."""
-    emitted = describe_type(type(value))
-    assert isinstance(emitted, Record)
+    """Return the kind in a record's annotations; for a `Struct`, which has none, that of its start."""
+    declared = describe_type(type(value))
+    assert isinstance(declared, Record)
     annotated = getattr(type(value), "__annotations__", {})
     fields = [
         (name, kind if name in annotated else describe_start(getattr(value, name)))
-        for name, kind in emitted.fields
+        for name, kind in declared.fields
     ]
-    return Record(emitted.name, tuple(fields))
+    return Record(declared.name, tuple(fields))
 
 
 def write_schema(schema: Schema) -> dict[str, Any]:
@@ -238,7 +239,7 @@ def write_schema(schema: Schema) -> dict[str, Any]:
 
 
 def read_schema(data: Any) -> Schema:
-    """Return the schema that was written; refuse anything else."""
+    """Return the schema in JSON values; raise if they are not a schema."""
     if not isinstance(data, dict):
         raise KindError("a schema can't be read", expected="an object", got=repr(data)[:80])
     read_version(data)
