@@ -145,7 +145,9 @@ def test_a_folder_without_savepoints_says_so(place, capsys):
 def test_a_broken_one_is_listed_in_its_place(place, capsys):
     make(capsys)
     (place / "savepoints/one/manifest.json").write_text("{}")
-    assert call(capsys, "savepoint", code=1) == "  one: this savepoint was changed after it was made\n"
+    assert (
+        call(capsys, "savepoint", code=1) == "  one: this savepoint was changed after it was made\n"
+    )
     assert read(capsys, "savepoint", "list", code=1) == [
         {"name": "one", "error": "this savepoint was changed after it was made"}
     ]

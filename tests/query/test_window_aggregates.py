@@ -179,7 +179,7 @@ def test_what_a_window_never_said_is_reported_as_it_would_have_been_said():
     emitted, lost = answer.values
     assert read_names(emitted.value) == {"n": 2, "total": 11}
     assert read_names(lost.value) == {"n": 1, "total": 7}
-    assert lost[3:] == (0, 10, "deferred", 1)
+    assert lost[3:] == (0, 10, "not emitted", 1)
 
 
 def test_windows_may_fold_by_the_users_own_functions():

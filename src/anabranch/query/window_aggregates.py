@@ -17,7 +17,15 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from anabranch.errors import ProgramError
-from anabranch.eventtime.windows.panes import RECORDS, VALUES, Dropped, Pane, Windowing, WindowState
+from anabranch.eventtime.windows.panes import (
+    NOT_EMITTED,
+    RECORDS,
+    VALUES,
+    Dropped,
+    Pane,
+    Windowing,
+    WindowState,
+)
 from anabranch.eventtime.windows.trigger_machine import (
     find_next_clock,
     find_next_watermark,
@@ -320,8 +328,8 @@ def _describe_pane(windowing: Windowing, key: Any, pane: Pane) -> Result:
 def _describe_missed(windowing: Windowing, key: Any, dropped: Dropped) -> Missed:
     start, end = dropped.window or (None, None)
     # For a window that was closed without a result, this is the value of the window, not an event.
-    deferred = dropped.reason == "deferred"
-    value = _read_value(windowing, dropped.value) if deferred else dropped.value
+    closed = dropped.reason == NOT_EMITTED
+    value = _read_value(windowing, dropped.value) if closed else dropped.value
     return Missed(key, dropped.time, value, start, end, dropped.reason, dropped.events)
 
 

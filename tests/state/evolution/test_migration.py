@@ -438,7 +438,9 @@ def test_deltas_have_no_key_that_depends_on_a_whole_entry():
     old = keyed(Count())
     schema = describe_snapshot(old, Map({"a": 1}), {"state": Map({"a": 1})}, [])
     new = keyed(Count(), Rekey(lambda key, entry: entry))
-    with pytest.raises(EvolutionError, match="has parts of entries, of which no key can be computed"):
+    with pytest.raises(
+        EvolutionError, match="has parts of entries, of which no key can be computed"
+    ):
         Migration(schema, new)
     fine = Migration(schema, keyed(Count(), Rekey(lambda key: key * 2)))
     assert fine.migrate_delta("state", Map({"a": 1})) == Map({"aa": 1})

@@ -171,11 +171,15 @@ class Pane(NamedTuple):
     op: int = 1
 
 
+NOT_EMITTED = "not emitted"
+"""The reason of a window value that was dropped when its window was closed."""
+
+
 class Dropped(NamedTuple):
     """An event that no window accepted, or a window value that was never emitted.
 
     Both are reported, so that nothing vanishes. `reason` is "expired" (the window was closed), "finished"
-    (its trigger had finished), "no window" (the assigner returned none), or "deferred" (the window was
+    (its trigger had finished), "no window" (the assigner returned none), or "not emitted" (the window was
     closed before `events` events were emitted; then `value` is the window's value).
     """
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from anabranch.eventtime.windows import shared_slices
 from anabranch.eventtime.windows.panes import (
+    NOT_EMITTED,
     Dropped,
     Pane,
     StepOutcome,
@@ -300,7 +301,7 @@ def _close(
         return (), ()
     if windowing.closing == "never":
         time = held.window.last if held.hold is None else held.hold
-        lost = Dropped(held.value, time, held.window, "deferred", held.fresh)
+        lost = Dropped(held.value, time, held.window, NOT_EMITTED, held.fresh)
         return (), (lost,) if held.fresh else ()
     if held.fresh or windowing.closing == "always":
         return _emit(windowing, held, moment, on_time=on_time, last=True)[1], ()

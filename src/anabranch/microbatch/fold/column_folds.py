@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,6 +21,7 @@ from anabranch.microbatch.columns.routing import spread_channels
 from anabranch.microbatch.exchange.deltas import Delta
 from anabranch.microbatch.exchange.result_columns import describe_outputs, write_outputs
 from anabranch.microbatch.exchange.result_rows import ResultRow, describe_event
+from anabranch.microbatch.fold.early_deltas import EarlyDelta, Gathered
 from anabranch.microbatch.job.job import Job
 from anabranch.microbatch.store.column_entries import ColumnEntries
 from anabranch.microbatch.store.state_store import Store
@@ -57,35 +57,6 @@ class Counting(NamedTuple):
             self.tables.append(rows)
         else:
             self.emitted.extend(ResultRow(**row) for row in rows.to_pylist())
-
-
-class EarlyDelta(NamedTuple):
-    """A delta of an early fold: before a cut, or after a place."""
-
-    time: int
-    rank: int
-    after: bool
-    name: str
-    delta: Any
-
-    def find_place(self, cuts: Sequence[tuple[int, int]]) -> int:
-        """Return the number of cuts before the delta."""
-        find = bisect_right if self.after else bisect_left
-        return find(cuts, (self.time, self.rank))
-
-
-class Gathered(NamedTuple):
-    """The deltas of keys from early folds; keys that are codes refer to `texts`.
-
-    A delta of segment n is before the n-th of the cuts, or after all of them; and before `until`.
-    """
-
-    keys: Array
-    texts: Strings | None
-    states: Columns
-    segments: Array
-    cuts: list[tuple[int, int]]
-    until: int
 
 
 class Folds:

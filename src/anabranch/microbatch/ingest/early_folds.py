@@ -34,7 +34,8 @@ from anabranch.microbatch.columns.window_slices import (
 from anabranch.microbatch.exchange.envelope_kinds import Kind
 from anabranch.microbatch.exchange.envelopes import Chunk, pack_chunks, unpack_chunks
 from anabranch.microbatch.exchange.result_rows import ResultRow
-from anabranch.microbatch.fold.column_folds import Counting, EarlyDelta, Folds, Gathered, count_cuts
+from anabranch.microbatch.fold.column_folds import Counting, Folds, count_cuts
+from anabranch.microbatch.fold.early_deltas import EarlyDelta, Gathered
 from anabranch.microbatch.fold.window_folds import fold_table, is_near
 from anabranch.microbatch.ingest.channel_verdicts import Standing, advance, came_before
 from anabranch.microbatch.ingest.column_reader import (

@@ -20,7 +20,8 @@ from anabranch.microbatch.columns.window_slices import WindowSlices, count_event
 from anabranch.microbatch.exchange.envelope_kinds import Kind
 from anabranch.microbatch.exchange.envelopes import Chunk
 from anabranch.microbatch.exchange.result_rows import ResultRow, describe_event
-from anabranch.microbatch.fold.column_folds import Counting, EarlyDelta, Folds, Gathered
+from anabranch.microbatch.fold.column_folds import Counting, Folds
+from anabranch.microbatch.fold.early_deltas import EarlyDelta, Gathered
 from anabranch.microbatch.fold.window_folds import fold_table, is_near
 from anabranch.microbatch.fold.window_rows import describe_windows
 from anabranch.microbatch.ingest.channel_verdicts import Standing, follow_chunks
