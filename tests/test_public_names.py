@@ -71,9 +71,9 @@ def test_it_imports_public_names_only(file):
 
 
 def test_imports_are_found_and_private_ones_are_named():
-    code = "from anabranch.model.events import Event type\nfrom anabranch import Program, nothing\n"
+    code = "from anabranch.model.events import EventType\nfrom anabranch import Program, nothing\n"
     assert find_faults(list_imports(code)) == [
-        "anabranch.model.events: Event type",
+        "anabranch.model.events: EventType",
         "anabranch: nothing",
     ]
     counted = sum(len(list_imports(code)) for page in PAGES for code in read_code(page))

@@ -19,7 +19,7 @@ total = Program(
     state=Sum(),
 )
 """
-PLUGIN = ("-p", "anabranch.pytest_plugin", "-p", "no:cacheprovider", "-n", "0")
+OPTIONS = ("-p", "no:cacheprovider", "-n", "0")
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_the_marker_names_the_program_and_check_program_runs_it(project):
             assert program.name == "total"
         """
     )
-    result = project.runpytest_inprocess(*PLUGIN, "--strict-markers")
+    result = project.runpytest_inprocess(*OPTIONS, "--strict-markers")
     result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(["*DifferenceError: total gives other outputs than expected*"])
 
@@ -62,12 +62,12 @@ def test_the_setting_names_the_program_of_a_project(project):
             check_program([Paid(1, 4)], [4])
         """
     )
-    result = project.runpytest_inprocess(*PLUGIN, "--anabranch-on=reference,simulated")
+    result = project.runpytest_inprocess(*OPTIONS, "--anabranch-on=reference,simulated")
     result.assert_outcomes(passed=1)
 
 
 def test_a_test_without_a_program_is_refused_with_what_to_write(project):
     project.makepyfile("def test_none(program): pass")
-    result = project.runpytest_inprocess(*PLUGIN)
+    result = project.runpytest_inprocess(*OPTIONS)
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*the fixture `program` has no program*"])

@@ -26,5 +26,5 @@ def test_the_page_shows_what_its_code_prints_and_its_tests_pass(pytester):
             printed += [emitted.getvalue()] if emitted.getvalue() else []
     assert len(shown) == 4
     assert printed == shown
-    options = ("-p", "anabranch.pytest_plugin", "-p", "no:cacheprovider", "-n", "0")
+    options = ("-p", "no:cacheprovider", "-n", "0")
     pytester.runpytest_inprocess(*options, "--strict-markers").assert_outcomes(passed=2)

@@ -10,6 +10,7 @@ from anabranch.eventtime.channels import Channel, end_channels
 from anabranch.microbatch.ingest.file_items import read_items
 from anabranch.model.events import Event, Heartbeat, Item, Malformed
 from anabranch.model.program import Program
+from anabranch.model.values.field_support import check_fields
 from anabranch.reference.sequential import Answer
 from anabranch.reference.sequential import run as fold
 from anabranch.savepoints.snapshot import Snapshot
@@ -93,6 +94,7 @@ def run(
         items = list_items(program, taken)
     else:
         _refuse_channels(channels)
+        check_fields(program)
         items, channels = _read_files(program, list_sources(taken))
     return fold(program, end_channels(items, channels) if ended else items, channels, start)
 
