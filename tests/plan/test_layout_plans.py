@@ -37,11 +37,14 @@ class Mark(NamedTuple):
     key: int
 
 
-def find_owner(program, plan, event):
-    """Return the machine of the lowest node that answers for an event; the root's, if none does."""
+def find_owner(layout, plan, event):
+    """Return the machine of the lowest node that answers for an event; the root's, if none does.
+
+    Canonical lanes matter where leaves are folded. A layout without them spreads events by their numbers alone.
+    """
     owner = plan.root
     while True:
-        below = [child for child in owner.children if child.subtree().covers(event, program.lanes)]
+        below = [child for child in owner.children if child.subtree().covers(event, layout.lanes)]
         if not below:
             return owner.machine or "root"
         (owner,) = below
@@ -49,9 +52,9 @@ def find_owner(program, plan, event):
 
 def check_routes(program, layout, events):
     """A node in a shard gets its events there, and only there; a root gets what all shards may see."""
-    forked, plan = plan_layout(program, layout)
+    _, plan = plan_layout(program, layout)
     for event in events:
-        owner = find_owner(forked, plan, event)
+        owner = find_owner(layout, plan, event)
         reached = [f"shard {number}" for number in layout.route(event)]
         if owner.startswith("shard"):
             assert reached == [owner]

@@ -74,7 +74,7 @@ junk = st.builds(Stranger, times) | st.builds(
 channel_names = st.sampled_from(["a", "b", "c"])
 channels = st.tuples(
     st.builds(Channel, st.just("a"), st.none() | st.integers(0, 4)),
-    st.builds(Channel, st.just("b"), st.integers(0, 4), ahead=st.none() | st.integers(1, 5)),
+    st.builds(Channel, st.just("b"), st.integers(0, 4), max_ahead=st.none() | st.integers(1, 5)),
     st.just(Channel("c", unique_times=True)),
 )
 
