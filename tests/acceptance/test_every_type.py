@@ -144,7 +144,7 @@ def look_up(checkpoint, key):
     asking = threading.Thread(target=ask)
     asking.start()
     with pytest.raises(KeyboardInterrupt):
-        serve(checkpoint, port=port, tell=lambda line: ready.set())
+        serve(checkpoint, port=port, show=lambda line: ready.set())
     asking.join()
     return found[0]
 

@@ -81,7 +81,7 @@ def look_up(query, paths):
     asking = threading.Thread(target=ask)
     asking.start()
     with pytest.raises(KeyboardInterrupt):
-        serve(query, port=port, tell=lambda line: ready.set())
+        serve(query, port=port, show=lambda line: ready.set())
     asking.join()
     return answers
 
