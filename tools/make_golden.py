@@ -61,7 +61,7 @@ def make_references(draft: Path) -> None:
 
 def make_with_spark(draft: Path) -> None:
     """Make the savepoints and the checkpoints of Spark."""
-    session = start_session("anabranch-golden", **{"spark.sql.shuffle.partitions": "2"})
+    session = start_session("anabranch-golden", ui=False, **{"spark.sql.shuffle.partitions": "2"})
     try:
         for name, story in GOLDEN.items():
             if "spark" in story.runtimes:
@@ -80,7 +80,9 @@ def make_query(session: Any, name: str, story: Golden, draft: Path) -> None:
     query.go(shards=2, columns=story.columns, hot_keys=story.hot_keys)
     (draft / "spark").mkdir(parents=True, exist_ok=True)
     with patch.object(creation, "datetime", SimpleNamespace(now=lambda zone: MADE_AT)):
-        creation.create_savepoint(session, query.places()[1], draft / "spark" / name)
+        creation.create_savepoint(
+            draft / "spark" / name, checkpoint=query.places()[1], spark=session
+        )
     if story.checkpoint:
         (draft / "checkpoints").mkdir(parents=True, exist_ok=True)
         pack(PLACE, draft / "checkpoints" / f"{name}.tar.gz")

@@ -228,7 +228,7 @@ def test_spark_reads_every_type_of_a_frame(spark, tmp_path):
         "row_number() OVER (ORDER BY at) AS seq",
     )
     source = Frame(frame, channel="input", event=Everything, seq="seq", lateness="1 s")
-    rows = run_on_spark(make_program(), [source], shards=1).collect()
+    rows = run_on_spark(make_program(), [source], shards=1).rows.collect()
     assert [row.reason for row in rows if row.kind == "rejected"] == []
     emitted = [tuple(json.loads(row.value)) for row in rows if row.kind == "output"]
     assert sorted(emitted) == EXPECTED
@@ -272,7 +272,8 @@ def test_windows_of_timestamps_take_the_columnar_path_on_spark(spark, tmp_path):
             Frame(numbered, channel="input", event=Visit, seq="seq", lateness="1 s"),
         ]
         for source in sources:
-            rows = run_on_spark(program, [source], shards=1, columnar="require").collect()
+            result = run_on_spark(program, [source], shards=1, columnar="require")
+            rows = result.rows.collect()
             assert sorted(row.value for row in rows if row.kind == "output") == expected
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
