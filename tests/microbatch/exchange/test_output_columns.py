@@ -192,3 +192,10 @@ def test_differential_many_values_are_read_as_few_are():
     assert [one and one["text"] for one in mixed.column("Plain").to_pylist()] == [
         value.text if n % 3 else None for n, value in enumerate(values)
     ]
+
+
+def test_types_of_one_name_have_columns_of_their_own():
+    shown = OutputTypes((read_type(tuple[int, str]), read_type(tuple[str]), read_type(int)))
+    columns = OutputColumns(shown)
+    assert [name for name, _ in columns.fields] == ["tuple", "tuple_2", "int"]
+    assert columns.describe({"tuple": None, "tuple_2": {"_1": "a"}, "int": None}) == ["a"]

@@ -386,4 +386,4 @@ def test_the_output_folder_of_a_run_will_do(stopped, capsys):
     out.mkdir()
     stopped.rename(out / "_checkpoint")
     assert run_command(["checkpoint", "verify", str(out)]) == 0
-    assert "left" in capsys.readouterr().out
+    assert "unchanged since batch 6" in capsys.readouterr().out

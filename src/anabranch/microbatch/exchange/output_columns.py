@@ -55,7 +55,7 @@ class OutputColumns:
         if not shown:
             return (("value", kinds.ANYTHING),)
         if len(shown) > 1:
-            return tuple((column_name(one), one) for one in shown)
+            return tuple(zip(name_columns(shown), shown, strict=True))
         return shown[0].parts if shown[0].has_fields else (("value", shown[0]),)
 
     @cached_property
@@ -131,9 +131,20 @@ class OutputColumns:
         return OutputColumns, (self.types, self.only)
 
 
-def column_name(type_: ValueType) -> str:
-    """Return the name of the column of one of several types."""
-    return type_.name.partition("[")[0]
+def name_columns(types: Sequence[ValueType]) -> list[str]:
+    """Return the names of the columns of several types; a name that is taken gets a number.
+
+    Names are compared without case, as Spark compares them.
+    """
+    names: list[str] = []
+    for type_ in types:
+        base = name = type_.name.partition("[")[0]
+        number = 1
+        while name.casefold() in map(str.casefold, names):
+            number += 1
+            name = f"{base}_{number}"
+        names.append(name)
+    return names
 
 
 def spark_type(type_: ValueType) -> str:
