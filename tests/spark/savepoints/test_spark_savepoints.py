@@ -253,16 +253,16 @@ def test_what_does_not_fit_is_refused_before_anything_is_touched(spark, tmp_path
     with pytest.raises(InputError, match="that is not empty"):
         query.restore(savepoint, "run", shards=2)
     other = Story("fraud").program
-    with pytest.raises(ValueError, match="can't be carried"):
+    with pytest.raises(ValueError, match="can't be migrated"):
         query.restore(savepoint, "other", other, shards=2)
     (source,) = query.sources()
-    sources = [replace(source, frame=Files(query.folder, "json"))]
+    sources = [Files.of(story.program, query.folder, format="json", channels=source.channels)]
     with pytest.raises(SavepointError) as error:
         restore_savepoint(savepoint, story.program, sources, **query.name_places("other"))
     message("restoring_on_other_channels", str(error.value))
     fewer = [replace(source, channels=(Channel("other"),))]
     with pytest.raises(InputError, match="which no source declares now"):
-        restore_savepoint(savepoint, story.program, fewer, *query.places("other"))
+        restore_savepoint(savepoint, story.program, fewer, **query.name_places("other"))
     assert not (tmp_path / "other").exists()
     query.add(after)
     query.go(shards=2)
