@@ -207,9 +207,10 @@ def test_differential_an_event_too_far_away_for_a_window_is_rejected(window, sha
     items = end_channels(items, [channel])
     answer = run(program, items, [channel])
     assert (answer.ledger.processed, answer.ledger.rejected) == (5, 5)
-    assert (
-        answer.rejected[0].reason
-        == f"on Bid: InputError: time {-(1 << 62)} is out of range for a window"
+    line = program.where.line  # The aggregate's own: no function of the user has raised.
+    assert answer.rejected[0].reason == (
+        f"on Bid: InputError: time {-(1 << 62)} is out of range for a window"
+        f" (test_window_folds.py:{line})"
     )
     for columns in (False, True):
         engine = Engine(program, (channel,), shards, columns=columns)

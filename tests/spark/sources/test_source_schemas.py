@@ -46,7 +46,7 @@ def test_a_frame_is_refused_with_the_column_and_both_types(spark):
     assert refuse(f"{GOOD}, n int", json_column="n").got == "n: int"
     assert (
         refuse(GOOD, event="Tx").what
-        == "the source of 'north' is of events that the program does not handle"
+        == "the source of 'north' has events that the program does not handle"
     )
     for schema in (
         GOOD,
