@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from anabranch.errors import InputError
 from anabranch.eventtime.windows.window_types import check_reach
 from anabranch.kernels.numpy_columns import Strings
 from anabranch.microbatch.columns.event_tables import (
@@ -43,8 +44,8 @@ from anabranch.microbatch.store import page_sizes
 from anabranch.microbatch.store.shard_head import add_pending, rewrite_pending, take_pending
 from anabranch.microbatch.store.slice_book import SliceBook
 from anabranch.microbatch.store.state_store import Store
-from anabranch.model.events import EventType
-from anabranch.model.failures import Failed, attempt
+from anabranch.model.events import Event, EventType
+from anabranch.model.failures import Failed, attempt, note_place
 
 if TYPE_CHECKING:
     import numpy as np
@@ -346,10 +347,18 @@ class ColumnShard(ShardBase):
             return table
         for event in table.take(~near).events(self.plan.names):
             counts["rejected"] += 1
-            failed = attempt(check_reach, event.time)
+            failed = attempt(self._check_reach, event)
             assert isinstance(failed, Failed), "windows accept this time"
             self.emitted.append(describe_event("rejected", event, failed.describe(event)))
         return table.take(near)
+
+    def _check_reach(self, event: Event) -> None:
+        """Raise if a time is out of range for windows, as the handler of the event does."""
+        try:
+            check_reach(event.time)
+        except InputError as error:
+            note_place(error, self.job.program.initial.handlers[event.event_type].where)
+            raise
 
 
 def write_table(table: EventTable) -> bytes:
