@@ -88,9 +88,9 @@ COUNTER = load("examples/key_counter.py")
 USES = {
     "speculative mode": lambda: {"mode": "speculative"},
     "channels without a sequence": lambda: {"numbered": False},
-    "`ahead`, a bound on times": lambda: {"channel": Channel("s", max_ahead=5)},
+    "`max_ahead`, a bound on times": lambda: {"channel": Channel("s", max_ahead=5)},
     "estimated lateness": lambda: {"channel": Channel("s", lateness=Estimated(0.9))},
-    "arrival order (`in_arrival_order`)": lambda: {"channel": Channel("s", order="arrival")},
+    'arrival order (`order="arrival"`)': lambda: {"channel": Channel("s", order="arrival")},
     "fields other than int, float, bool, str, datetime and date, or one of them or None": lambda: {
         "program": keyed(Odd)
     },
