@@ -64,7 +64,7 @@ def draw_ground() -> list[str]:
         *bands,
         *ticks,
         draw_text(WIDE / 2, -2.4, "when it was measured", 'text-anchor="middle"'),
-        draw_text(-3, HIGH + 0.6, "when it was told"),
+        draw_text(-3, HIGH + 0.6, "when it arrived"),
         draw_line(0, 0, WIDE, WIDE, 'stroke="#999" stroke-dasharray="4 4"'),
         draw_text(WIDE - 0.3, WIDE - 1.5, "the clock", 'text-anchor="end" fill="#777"'),
         draw_line(0, DELAY, WIDE, WIDE + DELAY, 'stroke="#c0392b" stroke-width="2"'),
@@ -102,7 +102,7 @@ def draw(names: dict[str, Any]) -> str:
     parts = [
         *draw_ground(),
         *(shape for output in outputs for shape in draw_pane(output)),
-        *(draw_event(event) for event in names["told"] if event not in missed),
+        *(draw_event(event) for event in names["readings"] if event not in missed),
     ]
     width, height = LEFT + WIDE * UNIT + 30, TOP + HIGH * UNIT + 55
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}"'

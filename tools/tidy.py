@@ -44,6 +44,19 @@ TEXT_SUFFIXES = frozenset(
 
 # One letter of each word is in brackets, so that this file does not break its own rules.
 MACHINE_PATH = re.compile(r"(?<![\w.:/-])/(?:wor[k]|roo[t]|hom[e]/\w+|User[s]/\w+)/\w")
+RETIRED = {
+    re.compile(rf"\b(?:{words})\b", re.IGNORECASE): cure
+    for words, cure in {
+        "frontie[r]s?": "write watermark",
+        "wirin[g]|wire[d]": "write layout",
+        "prefol[d]s?": "write early fold",
+        "foresigh[t]": "write look-ahead",
+        "unsai[d]": "write deferred output, or not emitted",
+        "nobod[y]|somebod[y]|whoeve[r]": "name the thing: the shard, the sink, the operator",
+        "say[s]|sai[d]|speak[s]?|hear[s]?|tell[s]|tol[d]": "write returns, emits, writes or reports",
+    }.items()
+}
+"""Words that the glossary does not have, and what to write."""
 OPEN_END = re.compile(r"\b(?:TOD[O]|FIXM[E]|XX[X])\b")
 
 
@@ -120,13 +133,23 @@ def find_machine_paths(file: Path, text: str) -> Iterator[Finding]:
             )
 
 
+def find_retired_words(file: Path, text: str) -> Iterator[Finding]:
+    """Refuse, in the package and in its pages, words that the glossary has others for."""
+    if file.parts[:2] != ("src", "anabranch") and file.parts[:1] != ("docs",):
+        return
+    for line, content in enumerate(text.splitlines(), start=1):
+        for words, cure in RETIRED.items():
+            if found := words.search(content):
+                yield Finding(file, line, f"'{found.group()}' is not a word of ours", cure)
+
+
 PYTHON_RULES: tuple[Rule, ...] = (
     find_empty_name,
     find_long_module,
     find_long_functions,
     find_open_ends,
 )
-TEXT_RULES: tuple[Rule, ...] = (find_machine_paths,)
+TEXT_RULES: tuple[Rule, ...] = (find_machine_paths, find_retired_words)
 
 
 def find_crowded_folders(package: dict[Path, str]) -> Iterator[Finding]:

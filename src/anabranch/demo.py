@@ -26,6 +26,8 @@ from anabranch.sources.files import Files
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from anabranch.spark.sinks.results import Result
+
 __all__ = ["show"]
 
 SHARDS = 4
@@ -128,8 +130,8 @@ def stream_on_spark(
     outputs: list[Any] = []
     ledger: list[Any] = []
 
-    def take(frame: Any, _: int) -> None:
-        found = frame.collect()
+    def take(batch: Result, _: int) -> None:
+        found = batch.rows.collect()
         outputs.extend(row for row in found if row.kind == "output")
         # The ledger of a batch counts all events since the start.
         ledger[:] = [row for row in found if row.kind == "ledger"] or ledger

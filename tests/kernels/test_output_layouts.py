@@ -73,7 +73,7 @@ def test_a_function_that_may_say_another_type_is_left_to_python():
 
     assert [verdict.reason for verdict in explain_kernel(program(says_so))] == [None]
     (verdict,) = explain_kernel(program(does_not))
-    assert "says Pair where outputs are Pair" in verdict.reason
+    assert "emits Pair where outputs are Pair" in verdict.reason
 
 
 def _add(total, txn):

@@ -102,3 +102,10 @@ def test_a_page_that_names_a_module_which_is_gone_is_found():
     }
     (finding,) = explain_package(files)
     assert finding.startswith("ARCHITECTURE.md:2: plan/wood.py is not there")
+
+
+@pytest.mark.parametrize("name", ["src/anabranch/lanes.py", "docs/lanes.md"])
+def test_a_retired_word_is_found_with_what_to_write(name):
+    (finding,) = explain(name, "# the front" + "ier of a channel\n")
+    assert finding == f"{name}:1: 'front" + "ier' is not a word of ours. Cure: write watermark."
+    assert explain("tests/test_lanes.py", "# the front" + "ier of a channel\n") == []

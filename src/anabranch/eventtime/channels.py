@@ -180,7 +180,7 @@ class Watch:
             reason = find_heartbeat_fault(item)
             if reason is not None:
                 return Rejected(spoil_heartbeat(item, reason), reason)
-            self.hear(item.time)
+            self.advance(item.time)
             return None
         reason = find_fault(item, event_types) or self.count(item.seq)
         if reason is not None:
@@ -192,7 +192,7 @@ class Watch:
             return Late(item, verdict)
         return set_time(item, self.largest) if self.channel.in_arrival_order else item
 
-    def hear(self, promised: int) -> None:
+    def advance(self, promised: int) -> None:
         """Process a heartbeat. Its sequence number is not counted: it may equal that of the event before it."""
         self.watermark = max(self.watermark, promised)
 

@@ -104,7 +104,7 @@ def test_equal_spans_are_equal_however_they_are_written():
     assert Tumbling("10 min") == Tumbling(timedelta(minutes=10)) == Tumbling("PT10M")
     assert replace(Sliding("10 min", every="1 min"), every="2 min").every == 120 * SECOND
     assert Channel("a", "5 s", idle_after_s="1 min").idle_after_s == 60
-    assert Channel("a", "5 s", max_ahead=timedelta(hours=1)).ahead == 3600 * SECOND
+    assert Channel("a", "5 s", max_ahead=timedelta(hours=1)).max_ahead == 3600 * SECOND
 
 
 def test_the_spans_of_a_windowing_are_those_of_its_parts():

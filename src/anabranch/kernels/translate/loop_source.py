@@ -267,7 +267,7 @@ def _emit(t: Translator, draft: _TypeDraft, number: int, value: Value) -> None:
 def _refuse_other_types(layout: ColumnLayout, handler: Handler) -> None:
     """Leave outputs to Python that may not be of the program's types: there each is looked at."""
     if handler.check is not None and find_type(handler.check.types, layout) is None:
-        raise Refusal(f"says {describe(layout)} where outputs are {handler.check.types}")
+        raise Refusal(f"emits {describe(layout)} where outputs are {handler.check.types}")
 
 
 def _refuse_objects(layout: ColumnLayout) -> None:

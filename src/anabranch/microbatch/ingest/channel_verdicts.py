@@ -158,7 +158,7 @@ def _scan(
     items = [(s, beat, chunk.place, t) for chunk in chunks for s, t, beat in chunk.times]
     for seq, beat, place, time in sorted(items):
         if beat:
-            watch.hear(time)
+            watch.advance(time)
             continue
         repeated = watch.count(seq)
         verdict = watch.judge(time) if repeated is None else repeated
