@@ -15,9 +15,10 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from decimal import Decimal
 from fractions import Fraction
-from typing import Annotated, Any, Literal, NewType, TypeVar, Union, get_args, get_origin
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from anabranch.model.events import field_names, field_types
+from anabranch.model.values.fields import unwrap
 from anabranch.model.values.maps import Map
 
 INT, FLOAT, BOOL, STR, BYTES = "int", "float", "bool", "str", "bytes"
@@ -96,7 +97,7 @@ def read_type(
     >>> str(read_type(list[int])), read_type(dict[str, float] | None).optional
     ('list[int]', True)
     """
-    annotation = _unwrap(annotation)
+    annotation = unwrap(annotation)
     if annotation in (Any, object) or isinstance(annotation, TypeVar):
         return ANYTHING
     scalar = _SCALARS.get(annotation) if isinstance(annotation, type) else None
@@ -169,16 +170,6 @@ def _give_up(annotation: Any, path: str, *, strict: bool) -> ValueType:
     if strict:
         raise UnsupportedTypeError(f"{path.lstrip('.') or 'it'} is {_describe(annotation)}")
     return replace(ANYTHING, name=_describe(annotation))
-
-
-def _unwrap(annotation: Any) -> Any:
-    while True:
-        if get_origin(annotation) is Annotated:
-            annotation = get_args(annotation)[0]
-        elif isinstance(annotation, NewType):
-            annotation = annotation.__supertype__
-        else:
-            return annotation
 
 
 def _describe(annotation: Any) -> str:
