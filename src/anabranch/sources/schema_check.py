@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _TEXTS = (
-    "", "a", "1", "1.5", "YQ==", "1/2", "2026-01-01", "2026-01-01T00:00:00", "12:00:00", "true", "1 min", "12345678-1234-5678-1234-567812345678")  # fmt: skip
+    "", "a", "1", "1.5", "YQ==", "1/2", "2026-01-01", "2026-01-01T00:00:00", "12:00:00", "true",
+    "1 min", "12345678-1234-5678-1234-567812345678",
+)  # fmt: skip
 
 _SPARK_TYPES = {
     int: "bigint", float: "double", bool: "boolean", str: "string", bytes: "binary",
