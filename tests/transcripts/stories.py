@@ -28,7 +28,10 @@ NAMES: dict[str, Callable[..., Any]] = {
     for module, names in (
         (window_types, "Tumbling Sliding Sessions Global CountTumbling CountSliding"),
         (calendar_windows, "Calendar"),
-        (triggers, "Default Always Never AfterCount AfterProcessingTime AfterWatermark Repeatedly"),
+        (
+            triggers,
+            "DefaultTrigger Always Never AfterCount AfterProcessingTime AfterWatermark Repeatedly",
+        ),
         (triggers, "AfterAny AfterAll AfterEach OrFinally"),
     )
     for name in names.split()
