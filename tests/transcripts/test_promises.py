@@ -42,7 +42,7 @@ def test_an_untrue_story_is_rejected():
 
 
 def test_a_story_that_is_silent_on_an_idle_channel_is_rejected():
-    story = next(s for s in STORIES if s["name"] == "a_silent_channel_is_no_longer_waited_for")
+    story = next(s for s in STORIES if s["name"] == "a_silent_source_is_no_longer_waited_for")
     untold = {**story, "steps": [step for step in story["steps"] if "idle" not in step]}
     with pytest.raises(StoryError, match="Nobody tells that idle are"):
         tell_by_shards(untold, columns=False)
