@@ -4,10 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SEED ?= 1
+SEEDS ?= 100000
+FIRST ?= 0
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint simulate bench docs pictures lock clean
+.PHONY: help run test lint simulate soak bench docs pictures lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +29,9 @@ lint: $(STAMP) ## Check format, style, types, layers and house rules
 
 simulate: $(STAMP) ## Run the simulator on an example (SEED=7 replays seed 7)
 	@$(BIN)/anabranch simulate examples/value_barrier.py:value_barrier --seed $(SEED)
+
+soak: $(STAMP) ## Run random programs with crashes for an hour (SEEDS=1000 tries fewer, FIRST=… begins there)
+	@$(BIN)/python -m tests.local.soak $(SEEDS) $(FIRST)
 
 bench: $(STAMP) ## List the benchmarks (ARGS=name runs one, ARGS=all runs all)
 	@$(BIN)/python -m bench $(ARGS)

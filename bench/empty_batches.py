@@ -78,7 +78,7 @@ def run_anabranch(spark: Any, folder: Path) -> float:
 def measure() -> dict[str, float]:
     """Run both, one after the other."""
     spark = start_session(
-        "bench", ui=False, **{"spark.sql.streaming.numRecentProgressUpdates": "200"}
+        name="bench", ui=False, **{"spark.sql.streaming.numRecentProgressUpdates": "200"}
     )
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)

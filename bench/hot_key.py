@@ -90,7 +90,10 @@ def read_stream(spark: Any, folder: Path, work: Workload) -> Any:
 
 
 def run_anabranch(spark: Any, folder: Path, work: Workload) -> Any:
-    """Return the outputs of the example's program as a streaming frame of times and values."""
+    """Return the outputs of the example's program as a streaming frame of times and values.
+
+    The output functions have no annotation, so an output is JSON in the column `value`.
+    """
     sources = [
         Frame(
             read_stream(spark, folder / "events", work),
@@ -106,9 +109,8 @@ def run_anabranch(spark: Any, folder: Path, work: Workload) -> Any:
         ),
     ]
     result = run(load(f"examples/{work.name}.py"), sources, shards=SHARDS)
-    emitted = result.rows.where("kind = 'output'")
     last = "get(from_json(value, 'array<string>'), 2)" if work.name == "page_view" else "value"
-    return emitted.selectExpr("time", "type", f"coalesce(cast({last} as long), 0) as value")
+    return result.outputs.selectExpr("time", f"coalesce(cast({last} as long), 0) as value")
 
 
 def run_by_key(spark: Any, folder: Path, work: Workload) -> Any:
@@ -126,9 +128,9 @@ def run_by_key(spark: Any, folder: Path, work: Workload) -> Any:
             for row in pd.concat(list(rows)).sort_values(["time", "rank"]).itertuples():
                 state, value = work.step(state, row)
                 if value is not None:
-                    emitted.append((row.time, work.event if row.rank else work.marker, value))
+                    emitted.append((row.time, value))
             self.state.update((state,))
-            yield pd.DataFrame(emitted, columns=["time", "type", "value"])
+            yield pd.DataFrame(emitted, columns=["time", "value"])
 
         def close(self) -> None:
             pass
@@ -140,7 +142,7 @@ def run_by_key(spark: Any, folder: Path, work: Workload) -> Any:
     return (
         events.unionByName(markers)
         .groupBy("key")
-        .transformWithStateInPandas(Fold(), "time long, type string, value long", "append", "None")
+        .transformWithStateInPandas(Fold(), "time long, value long", "append", "None")
     )
 
 
@@ -154,7 +156,7 @@ def finish(spark: Any, frame: Any, checkpoint: Path) -> tuple[list[Any], list[Ta
         .start()
     )
     query.awaitTermination()
-    answer = sorted((row.time, row.type, row.value) for row in emitted)
+    answer = sorted((row.time, row.value) for row in emitted)
     return answer, list(list_tasks(spark.sparkContext, str(query.runId)))
 
 
@@ -196,7 +198,7 @@ def share_by_core(tasks: list[Task]) -> list[float]:
 
 def measure_details() -> tuple[dict[str, float], dict[str, dict[str, float]]]:
     """Return events per second and the shares of tasks and cores, of the second of two runs of each."""
-    spark = start_session("bench", f"local[{CORES}]", ui=False)
+    spark = start_session(name="bench", master=f"local[{CORES}]", ui=False)
     rates: dict[str, float] = {}
     details: dict[str, dict[str, float]] = {}
     for work in WORKLOADS:
@@ -219,8 +221,8 @@ def measure_details() -> tuple[dict[str, float], dict[str, dict[str, float]]]:
             }
             answers.append(answer)
         # Events at the last time stay pending: no channel's watermark passes them.
-        told = [[emitted for emitted in answer if emitted[0] < EVENTS] for answer in answers]
-        if told[0] != told[1] or not told[0]:
+        settled = [[emitted for emitted in answer if emitted[0] < EVENTS] for answer in answers]
+        if settled[0] != settled[1] or not settled[0]:
             raise AssertionError(f"{work.name}: the answers differ")
     return rates, details
 

@@ -125,7 +125,7 @@ def run_transform_with_state(spark: Any, folder: Path) -> list[int]:
 
 def measure() -> dict[str, float]:
     """Return events per second, of the second of two runs: the first one warms Spark up."""
-    spark = start_session("bench", ui=False)
+    spark = start_session(name="bench", ui=False)
     events = VALUES + VALUES // PER_BARRIER
     rates: dict[str, float] = {}
     contenders = {"transformWithState": run_transform_with_state, "anabranch": run_anabranch}

@@ -53,7 +53,7 @@ def measure_details() -> tuple[dict[str, float], dict[str, dict[str, float]]]:
     from anabranch.spark.savepoints.checkpoint_restore import restore_savepoint
     from anabranch.spark.savepoints.creation import create_savepoint
 
-    spark = start_session("bench", ui=False)
+    spark = start_session(name="bench", ui=False)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         write_input(folder / "in")
@@ -109,5 +109,4 @@ def measure_details() -> tuple[dict[str, float], dict[str, dict[str, float]]]:
                 "size of the new state": add_up(folder / "copied" / "state") / state
             },
         }
-    spark.stop()
     return rates, shares

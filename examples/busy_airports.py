@@ -36,7 +36,7 @@ two_hours = Windowing(
     Sliding(120, every=60),
     AfterWatermark(late=Always()),
     accumulation="retracting",
-    lateness=180,
+    allowed_lateness=180,
     fold=Fold(0, lambda flights, departure: flights + 1, add),
 )
 busy_airports = aggregate(
@@ -101,4 +101,4 @@ def describe(time: int, output: Result | Missed) -> str:
 
 
 if __name__ == "__main__":
-    show(busy_airports, events, channels, describe)
+    show(busy_airports, events, channels=channels, line=describe)

@@ -108,6 +108,6 @@ if __name__ == "__main__":
     show(
         card_watch,
         events,
-        channels,
-        lambda time, output: f"at {time:>2}: " + " ".join(map(str, output)),
+        channels=channels,
+        line=lambda time, output: f"at {time:>2}: " + " ".join(map(str, output)),
     )

@@ -72,4 +72,4 @@ def describe(time: int, output: tuple[str, str, int | None]) -> str:
 
 
 if __name__ == "__main__":
-    show(click_through, events, channels, describe)
+    show(click_through, events, channels=channels, line=describe)

@@ -114,4 +114,4 @@ def describe(time: int, output: tuple[str, int, int]) -> str:
 
 
 if __name__ == "__main__":
-    show(energy_forecast, events, channels, describe)
+    show(energy_forecast, events, channels=channels, line=describe)

@@ -71,4 +71,9 @@ plans = {
 }
 
 if __name__ == "__main__":
-    show(ewma, events, channels, lambda time, output: f"at {time}: {output[0]:<6} {output[1]} °F")
+    show(
+        ewma,
+        events,
+        channels=channels,
+        line=lambda time, output: f"at {time}: {output[0]:<6} {output[1]} °F",
+    )

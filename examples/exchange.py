@@ -83,4 +83,4 @@ def describe(time: int, output: tuple[str, int]) -> str:
 
 
 if __name__ == "__main__":
-    show(exchange, events, channels, describe)
+    show(exchange, events, channels=channels, line=describe)

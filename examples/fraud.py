@@ -78,4 +78,9 @@ plans = {
 }
 
 if __name__ == "__main__":
-    show(fraud, events, channels, lambda time, output: f"at {time:>2}: {output[0]} {output[1]}")
+    show(
+        fraud,
+        events,
+        channels=channels,
+        line=lambda time, output: f"at {time:>2}: {output[0]} {output[1]}",
+    )

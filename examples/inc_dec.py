@@ -78,4 +78,4 @@ plans = {
 }
 
 if __name__ == "__main__":
-    show(inc_dec, events, channels, "mark at {}: the counter reached {}".format)
+    show(inc_dec, events, channels=channels, line="mark at {}: the counter reached {}".format)

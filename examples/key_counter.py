@@ -67,4 +67,4 @@ def describe(time: int, output: tuple[int, int]) -> str:
 
 
 if __name__ == "__main__":
-    show(key_counter, events, channels, describe)
+    show(key_counter, events, channels=channels, line=describe)

@@ -53,4 +53,4 @@ plans = {
 }
 
 if __name__ == "__main__":
-    show(max_temperature, events, channels, "report at {:>2}: {} degrees".format)
+    show(max_temperature, events, channels=channels, line="report at {:>2}: {} degrees".format)

@@ -126,4 +126,4 @@ def describe(time: int, output: tuple[int, str, str, int, int]) -> str:
 
 
 if __name__ == "__main__":
-    show(outlier_detection, events, channels, describe)
+    show(outlier_detection, events, channels=channels, line=describe)

@@ -78,4 +78,4 @@ def describe(time: int, output: tuple[str, int, int]) -> str:
 
 
 if __name__ == "__main__":
-    show(page_view, events, channels, describe)
+    show(page_view, events, channels=channels, line=describe)

@@ -137,4 +137,4 @@ def describe(time: int, output: tuple[str, int, int]) -> str:
 
 
 if __name__ == "__main__":
-    show(smart_home, events, channels, describe)
+    show(smart_home, events, channels=channels, line=describe)

@@ -84,4 +84,4 @@ plans = {
 }
 
 if __name__ == "__main__":
-    show(taxi_tips, events, channels, "hour ending at {}: {}".format)
+    show(taxi_tips, events, channels=channels, line="hour ending at {}: {}".format)

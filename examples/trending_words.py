@@ -124,4 +124,4 @@ def describe(time: int, output: tuple[Any, ...]) -> str:
 
 
 if __name__ == "__main__":
-    show(trending_words, events, channels, describe)
+    show(trending_words, events, channels=channels, line=describe)

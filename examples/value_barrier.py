@@ -79,4 +79,4 @@ plans = {
 }
 
 if __name__ == "__main__":
-    show(value_barrier, events, channels, "barrier at {:>2}: {}".format)
+    show(value_barrier, events, channels=channels, line="barrier at {:>2}: {}".format)

@@ -1,5 +1,9 @@
 import os
 import re
+import subprocess
+import sys
+import sysconfig
+import venv
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +27,7 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
+ROOT = Path(__file__).parents[1]
 MESSAGES = Path(__file__).parent / "messages"
 PLACE = re.compile(r"(?:[^\s'\"`]*/)?([\w.]+\.py):\d+")
 
@@ -55,7 +60,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
 
     scratch = tmp_path_factory.mktemp("spark")
     session = start_session(
-        "anabranch-tests",
+        name="anabranch-tests",
         ui=False,
         **{
             "spark.local.dir": str(scratch / "local"),
@@ -66,3 +71,30 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     )
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of programs of an environment that has Anabranch from its wheel.
+
+    What Anabranch needs is taken from the environment of the tests. A line of a `.pth` file adds a folder,
+    and not what the `.pth` files in there add: Anabranch itself can only come from the wheel.
+    """
+    folder = tmp_path_factory.mktemp("installed")
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    wheel = ["wheel", "--no-deps", "--wheel-dir", str(folder), str(ROOT)]
+    subprocess.run([*pip, *wheel], check=True)
+    venv.create(folder / "env", with_pip=False)
+    programs = folder / "env" / "bin"
+    [made] = folder.glob("*.whl")
+    install = ["--python", str(programs / "python"), "install", "--no-deps", str(made)]
+    subprocess.run([*pip, *install], check=True)
+    [packages] = (folder / "env").glob("lib/python*/site-packages")
+    (packages / "shared.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return programs
+
+
+def clean_environment(**more: str) -> dict[str, str]:
+    """Return the environment of a process in which Python finds only what is installed."""
+    hidden = {"PYTHONPATH", "VIRTUAL_ENV", "PYTHONHOME"}
+    return {name: value for name, value in os.environ.items() if name not in hidden} | more

@@ -47,9 +47,9 @@ def test_import_costs_less_than_150_ms():
 
 PUBLIC_PROBE = """
 import json, sys
-import anabranch.joins, anabranch.plan, anabranch.savepoints, anabranch.sinks, anabranch.sources
+import anabranch.joins, anabranch.local, anabranch.plan, anabranch.savepoints, anabranch.sinks, anabranch.sources
 import anabranch.spark, anabranch.state, anabranch.windows
-from anabranch.sources import Files
+from anabranch.sources import Files, InMemory
 print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
 """
 

@@ -1,22 +1,18 @@
-"""What a user has after `pip install`: the wheel, in an environment of its own, away from the channel."""
+"""The wheel in an environment of its own: the command line, an example and the tour. `tests/acceptance` runs its jobs there."""
 
 import json
-import os
 import subprocess
-import sys
-import sysconfig
-import venv
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.conftest import clean_environment
 
 TOUR = """
 from pathlib import Path
 from rich.console import Console
 from anabranch.tour.child import Home
-from anabranch.tour.page import Page
+from anabranch.tour.view import Page
 from anabranch.tour.stations import show_tour
 from anabranch.tour.traffic import Traffic
 
@@ -39,39 +35,16 @@ main()
 """
 
 
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory):
-    """Return the folder of programs of an environment that has Anabranch from its wheel.
-
-    What Anabranch needs is taken from the environment of the tests. A line of a `.pth` file adds a folder,
-    and not what the `.pth` files in there add: Anabranch itself can only come from the wheel.
-    """
-    folder = tmp_path_factory.mktemp("installed")
-    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    wheel = ["wheel", "--no-deps", "--wheel-dir", str(folder), str(ROOT)]
-    subprocess.run([*pip, *wheel], check=True)
-    venv.create(folder / "env", with_pip=False)
-    programs = folder / "env" / "bin"
-    [made] = folder.glob("*.whl")
-    install = ["--python", str(programs / "python"), "install", "--no-deps", str(made)]
-    subprocess.run([*pip, *install], check=True)
-    [packages] = (folder / "env").glob("lib/python*/site-packages")
-    (packages / "shared.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    return programs
-
-
 @pytest.fixture
 def call(installed, tmp_path):
     """Return a function that runs a program of the environment in an empty folder."""
     folder = tmp_path / "elsewhere"
     folder.mkdir()
-    hidden = {"PYTHONPATH", "VIRTUAL_ENV", "PYTHONHOME"}
-    kept = {name: value for name, value in os.environ.items() if name not in hidden}
 
     def call(name: str, *arguments: str) -> str:
         done = subprocess.run(
             [str(installed / name), *arguments],
-            cwd=folder, env=kept, capture_output=True, text=True, check=False,
+            cwd=folder, env=clean_environment(), capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout

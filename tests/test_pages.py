@@ -17,8 +17,9 @@ from tests.cli.test_story import tell
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
-ON_SPARK = (README, ROOT / "docs" / "quick-start.md")
-HERE = tuple(ROOT / "docs" / name for name in ("concepts.md", "hot-keys.md", "tuning.md"))
+ON_SPARK = (ROOT / "docs" / "quick-start.md",)
+NAMES = ("concepts.md", "embedded.md", "hot-keys.md", "tuning.md")
+HERE = (README, *(ROOT / "docs" / name for name in NAMES))
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 GAP = "…"
 
@@ -104,7 +105,7 @@ def test_what_pip_is_asked_for_exists(file):
 
 
 def test_the_page_on_settings_has_every_setting_and_every_option():
-    from anabranch.spark.run_options import RunOptions
+    from anabranch.microbatch.runs.run_options import RunOptions
     from anabranch.spark.session.settings import PACKAGES, SETTINGS
     from anabranch.spark.session.startup import DEFAULT_SETTINGS, LOCAL_SETTINGS
 

@@ -14,6 +14,7 @@ PUBLIC = (
     "anabranch",
     "anabranch.demo",
     "anabranch.joins",
+    "anabranch.local",
     "anabranch.plan",
     "anabranch.savepoints",
     "anabranch.sinks",
@@ -95,3 +96,54 @@ def test_every_public_name_has_a_sentence_of_its_own(name):
         and (not value.__doc__ or value.__doc__.startswith(f"{key}("))
     ]
     assert bare == []
+
+
+POSITIONAL = {
+    "AfterWatermark": "early and late, in Beam's order",
+    "Layout": "made by `choose_layout` only",
+    "Result": "made by `run` only",
+}
+"""Classes with several optional arguments that need no keyword, and why."""
+
+
+def list_optional(value):
+    """Return the optional arguments of a call that can be given without their names."""
+    try:
+        parameters = inspect.signature(value).parameters.values()
+    except (TypeError, ValueError):  # A builtin.
+        return []
+    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [p.name for p in parameters if p.kind in places and p.default is not p.empty]
+
+
+def list_methods(cls):
+    return [
+        value for name, value in vars(cls).items() if name[0] != "_" and inspect.isfunction(value)
+    ]
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_optional_arguments_need_their_names(name):
+    module = importlib.import_module(name)
+    named = {key: getattr(module, key) for key in module.__all__}
+    functions = {key: value for key, value in named.items() if inspect.isfunction(value)}
+    assert {key: found for key, f in functions.items() if (found := list_optional(f))} == {}
+    # A class has at most one: its value, as in Sum(10), Windowing(window, trigger). Rows are tuples.
+    classes = {
+        key: value
+        for key, value in named.items()
+        if inspect.isclass(value) and not issubclass(value, tuple) and key not in POSITIONAL
+    }
+    calls = {key: [value, *list_methods(value)] for key, value in classes.items()}
+    assert [k for k, found in calls.items() if max(len(list_optional(c)) for c in found) > 1] == []
+
+
+def test_exceptions_to_named_arguments_are_needed():
+    classes = {
+        key: value
+        for module in map(importlib.import_module, PUBLIC)
+        for key in POSITIONAL.keys() & {*module.__all__}
+        if not issubclass(value := getattr(module, key), tuple)
+    }
+    assert classes.keys() == POSITIONAL.keys()
+    assert all(len(list_optional(value)) > 1 for value in classes.values())

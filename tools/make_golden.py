@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 import anabranch  # noqa: E402 - after the path
+from anabranch.microbatch.savepoints import contents  # noqa: E402
 from anabranch.reference.sequential import run  # noqa: E402
 from anabranch.savepoints.objects import write_snapshot  # noqa: E402
 from anabranch.spark import start_session  # noqa: E402
@@ -61,7 +62,9 @@ def make_references(draft: Path) -> None:
 
 def make_with_spark(draft: Path) -> None:
     """Make the savepoints and the checkpoints of Spark."""
-    session = start_session("anabranch-golden", ui=False, **{"spark.sql.shuffle.partitions": "2"})
+    session = start_session(
+        name="anabranch-golden", ui=False, **{"spark.sql.shuffle.partitions": "2"}
+    )
     try:
         for name, story in GOLDEN.items():
             if "spark" in story.runtimes:
@@ -79,7 +82,7 @@ def make_query(session: Any, name: str, story: Golden, draft: Path) -> None:
     query.add([before[:half], before[half:]])
     query.go(shards=2, columns=story.columns, hot_keys=story.hot_keys)
     (draft / "spark").mkdir(parents=True, exist_ok=True)
-    with patch.object(creation, "datetime", SimpleNamespace(now=lambda zone: MADE_AT)):
+    with patch.object(contents, "datetime", SimpleNamespace(now=lambda zone: MADE_AT)):
         creation.create_savepoint(
             draft / "spark" / name, checkpoint=query.places()[1], spark=session
         )

@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 import urllib.request
+from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -81,11 +82,12 @@ def measure(keys: int, seconds: int, connections: int, *, columns: bool) -> dict
     from anabranch.spark.inspect.follower import Follower
     from anabranch.spark.inspect.http_server import Server
 
-    spark = start_session("lookups", ui=False)
+    spark = start_session(name="lookups", ui=False)
     with tempfile.TemporaryDirectory(prefix="anabranch-lookups-") as place:
         home = Path(place)
         writer = Writer(home / "in", keys)
-        writer.write(range(keys))
+        # The last event is not stable, so it is not of a key of its own.
+        writer.write([*range(keys), 0])
         frame = spark.readStream.schema("time long, key long, seq long").parquet(str(home / "in"))
         source = Frame(frame, channel="s", event=Seen, seq="seq")
         result = run(counts, [source], columnar="auto" if columns else "never")
@@ -201,19 +203,19 @@ def read_wrk(emitted: str) -> dict[str, float]:
 
 
 def press_slowly(port: int, keys: int, seconds: int, connections: int) -> dict[str, Any]:
-    """Do what wrk does, in threads of Python: it says more of the generator than of the server."""
+    """Do what wrk does, in threads of Python: it measures more of the generator than of the server."""
     latencies: list[float] = []
 
     def ask(seed: int) -> None:
-        channel, client = random.Random(seed), HTTPConnection("127.0.0.1", port)
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            since = time.perf_counter()
-            client.request("GET", f"/state/{channel.randrange(keys)}")
-            reply = client.getresponse()
-            reply.read()
-            assert reply.status == 200
-            latencies.append(1000 * (time.perf_counter() - since))
+        channel, end = random.Random(seed), time.monotonic() + seconds
+        with closing(HTTPConnection("127.0.0.1", port)) as client:
+            while time.monotonic() < end:
+                since = time.perf_counter()
+                client.request("GET", f"/state/{channel.randrange(keys)}")
+                reply = client.getresponse()
+                reply.read()
+                assert reply.status == 200
+                latencies.append(1000 * (time.perf_counter() - since))
 
     threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(connections)]
     for thread in threads:

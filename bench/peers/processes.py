@@ -22,7 +22,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 @dataclass(frozen=True)
 class Watched:
-    """What a process said, and what it took."""
+    """The output of a process, and its cost."""
 
     lines: list[str]
     log: str
@@ -83,7 +83,7 @@ def watch(command: list[str], variables: Mapping[str, str], cap_s: float, log: P
 
 
 def stop_cleanly() -> None:
-    """Let a bench that is told to end take its jobs with it: they are sessions of their own."""
+    """Let a bench that is stopped take its jobs with it: they are sessions of their own."""
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
 
 

@@ -1,15 +1,14 @@
 """The programs that Anabranch is measured with: ordinary ones, as a user would write them.
 
-`Ask` reads a key's state: the other contenders say what has changed in each batch, Anabranch says what
+`Ask` reads a key's state: the other contenders emit what has changed in each batch, Anabranch emits what
 it is asked for. Values are never below 0, so a maximum starts from -1.
 """
 
 from typing import Any, NamedTuple
 
 from anabranch import Program, depends, on
-from anabranch.eventtime.windows.window_types import Sliding, Tumbling
-from anabranch.query.window_aggregates import aggregate
 from anabranch.state import Count, MapOf, Replicated, Sum
+from anabranch.windows import Sliding, Tumbling, aggregate
 
 ALPHA = 0.1
 
@@ -65,6 +64,29 @@ class Known(NamedTuple):
     seen: int
 
 
+class Standing(NamedTuple):
+    """What is read of a key in w1."""
+
+    key: int
+    top: float
+    seen: int
+
+
+class Viewed(NamedTuple):
+    """How often a version of a page was viewed, in w3."""
+
+    page: int
+    version: int
+    seen: int
+
+
+class Smoothed(NamedTuple):
+    """What is read of a key in w5: no average if it was never read."""
+
+    key: int
+    average: float | None
+
+
 class StatsState:
     """A key's entry: both sides of a fork have the largest value, one has the count.
 
@@ -112,9 +134,10 @@ keyed_fold = Program(
         Reading,
         update=lambda stats, reading: Stats(max(stats.top, reading.value), stats.seen + 1),
     ),
-    on(Ask, output=lambda stats, ask: (ask.key, stats.top, stats.seen)),
+    on(Ask, output=lambda stats, ask: Standing(ask.key, stats.top, stats.seen)),
     depends(Ask, Reading, Ask, same="key"),
     state=MapOf(StatsState(), by="key"),
+    outputs=Standing,
     name="keyed_fold",
 )
 value_barrier = Program(
@@ -122,17 +145,19 @@ value_barrier = Program(
     on(Barrier, output=lambda total, barrier: total, update=lambda total, barrier: 0),
     depends(Barrier, Value, Barrier),
     state=Sum(),
+    outputs=int,
     name="value_barrier",
 )
 page_view = Program(
     on(View, update=lambda known, view: Known(known.version, known.seen + 1)),
     on(
         Update,
-        output=lambda known, update: (update.page, known.version, known.seen),
+        output=lambda known, update: Viewed(update.page, known.version, known.seen),
         update=lambda known, update: Known(update.version, 0),
     ),
     depends(Update, View, Update, same="page"),
     state=MapOf(KnownState(), by="page"),
+    outputs=Viewed,
     name="page_view",
 )
 
@@ -144,10 +169,11 @@ def smooth(last: float | None, reading: Reading) -> float:
 
 ewma = Program(
     on(Reading, update=smooth),
-    on(Ask, output=lambda last, ask: (ask.key, last)),
+    on(Ask, output=lambda last, ask: Smoothed(ask.key, last)),
     depends(Reading, Reading, Ask, same="key"),
     depends(Ask, Ask, same="key"),
     state=MapOf(Replicated(), by="key"),
+    outputs=Smoothed,
     name="ewma",
 )
 # An average is its sum and its count, so that it is exact.
@@ -167,3 +193,18 @@ tumbling_average = aggregate(
     seen=Count(),
     name="tumbling_average",
 )
+
+PROGRAMS: dict[str, tuple[Program, dict[str, str]]] = {
+    "fold": (keyed_fold, {"readings": "Reading", "asks": "Ask"}),
+    "ewma": (ewma, {"readings": "Reading", "asks": "Ask"}),
+    "barrier": (value_barrier, {"values": "Value", "barriers": "Barrier"}),
+    "pages": (page_view, {"views": "View", "updates": "Update"}),
+    "w4": (hopping_average, {"bids": "Bid"}),
+    "w4-tumbling": (tumbling_average, {"bids": "Bid"}),
+}
+"""By kind; of windows, which are part of a program, by workload."""
+
+
+def find_program(kind: str, workload: str) -> tuple[Program, dict[str, str]]:
+    """Return the program of a kind of workload, and the event type of each channel."""
+    return PROGRAMS[workload if kind == "windows" else kind]

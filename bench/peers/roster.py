@@ -11,7 +11,7 @@ SPARK_KEEPS = "RocksDB + changelog, each batch"
 
 @dataclass(frozen=True)
 class Contender:
-    """One engine in one form. `refused` says why it leaves out a kind of workload.
+    """One engine in one form. `refused` is why it leaves out a kind of workload.
 
     What has no answer only reads, and has no rank.
     """
@@ -30,7 +30,7 @@ class Contender:
     @property
     def is_ours(self) -> bool:
         """Say whether this is Anabranch."""
-        return self.script == "anabranch_job.py"
+        return self.name.startswith("anabranch")
 
 
 _NO_ROWS = "its Row form is measured on many keys only"
@@ -38,6 +38,10 @@ _NO_PANES = "panes are arrays, which its pandas form is for"
 _NO_FOLD = "no fold that depends on order"
 
 CONTENDERS = (
+    Contender(
+        "anabranch-local", "Anabranch, embedded", PYTHON, "local_job.py", "fused",
+        "page log, synced each batch",
+    ),
     Contender(
         "anabranch-fused", "Anabranch, fused source", OWN, "anabranch_job.py", "fused", SPARK_KEEPS
     ),

@@ -82,7 +82,7 @@ def run_trial(cache: Path, workload: Workload, contender: Contender, cap_s: floa
 
 
 def warm_up(folder: Path) -> None:
-    """Read an input once, so that nobody waits for the disk where the next finds it in memory."""
+    """Read an input once, so that no run waits for the disk where the next finds it in memory."""
     for file in sorted(folder.rglob("*")):
         if file.is_file():
             with file.open("rb") as source:
@@ -135,7 +135,7 @@ def read_figures(trial: Trial, line: str) -> Trial:
 
 
 def find_cause(log: str) -> str:
-    """Return the line of a failed run that says most: the last error that does not wrap another."""
+    """Return the line of a failed run that explains most: the last error that does not wrap another."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     named = [
         line.removeprefix("Caused by: ")

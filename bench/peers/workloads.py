@@ -3,7 +3,7 @@
 Times interleave between the channels of a workload, and are unique but for bids, so an engine that takes
 events as they arrive gets W2, W3 and W5 wrong. Each channel is cut into slices at the same times; a slice
 is one file, and one micro-batch of the engines that have them. After the last event that counts, closing
-events carry every channel past it: no engine needs to be told that the input has ended.
+events carry every channel past it: no engine needs to know that the input has ended.
 """
 
 from dataclasses import dataclass
@@ -127,7 +127,7 @@ def _draw_readings(workload: Workload, rng: np.random.Generator) -> Input:
     end = len(key) + 1 + len(asked)
     channels = []
     for number in (0, 1):
-        # The key after the last is nobody's: its reading closes the channel.
+        # The key after the last is not counted: its reading closes the channel.
         mine = slice(number, None, 2)
         closed = {
             "time": np.append(time[mine], end + number),
@@ -189,7 +189,7 @@ def _draw_bids(workload: Workload, rng: np.random.Generator) -> Input:
     price = rng.integers(1, 10_000, n)
     channels = []
     for number in (0, 1):
-        # The auction after the last is nobody's: its bid closes the channel, and every window.
+        # The auction after the last is not counted: its bid closes the channel, and every window.
         mine = slice(number, None, 2)
         bids = {
             "time": np.append(time[mine], time[-1] + 2 * workload.size + number),

@@ -1,7 +1,7 @@
 """Run a program on a few events and print its outputs, here or on Spark.
 
-An example ends with one call of `show`. Without arguments, it folds its events in this process, without
-Spark. With `--master 'local[2]'` it also runs on Spark, and compares the rows with that fold.
+An example ends with one call of `show`. Without arguments, it folds its events one after the other. With `--local` it
+also runs on the embedded runtime, with `--master 'local[2]'` on Spark, and compares the rows with that fold.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -32,6 +33,7 @@ __all__ = ["show"]
 
 SHARDS = 4
 FOUND, USAGE = 1, 2
+_EMBEDDED = "the embedded runtime"
 
 Line = Callable[[int, Any], str]
 """A function that returns the line for an output, from the time of its event and its value."""
@@ -42,7 +44,7 @@ class DifferenceError(AnabranchError, AssertionError):
 
 
 class Rows(NamedTuple):
-    """The answer of Spark: the JSON of each output by its id, and the ledger."""
+    """The answer of another runtime: the JSON of each output by its id, and the ledger."""
 
     outputs: dict[str, str]
     ledger: Ledger
@@ -51,19 +53,22 @@ class Rows(NamedTuple):
 def show(
     program: Program,
     events: Iterable[Item],
+    *,
     channels: Sequence[Channel] = (),
     line: Line = "at {}: {}".format,
-    *,
     arguments: Sequence[str] | None = None,
 ) -> None:
     """Print a line for each output of a program on a bounded input, and the ledger.
 
-    `arguments` are those of the command line: none, or `--master MASTER` and `--shards N` for Spark.
+    `arguments` are those of the command line: none, `--local` for the embedded runtime, or `--master MASTER` for
+    Spark; and `--shards N`.
     """
     asked = _read_arguments(program, arguments)
-    items = end_channels(events, channels)
+    items = end_channels(events, channels=channels)
     answer = run(program, items, channels)
     try:
+        if asked.local:
+            compare(answer, fold_embedded(program, items, channels, asked.shards), _EMBEDDED)
         if asked.master is not None:
             rows = fold_on_spark(program, items, channels, asked.master, asked.shards)
             compare(answer, rows)
@@ -76,8 +81,38 @@ def show(
     for output in answer.outputs:
         print(line(output.event.time, output.value))  # noqa: T201 - printing is its purpose
     print(answer.ledger)  # noqa: T201
-    if asked.master is not None:
-        print(f"the same on Spark: {len(answer.outputs)} outputs, row by row")  # noqa: T201
+    for name in [_EMBEDDED] * asked.local + ["Spark"] * (asked.master is not None):
+        print(f"the same on {name}: {len(answer.outputs)} outputs, row by row")  # noqa: T201
+
+
+def fold_embedded(
+    program: Program, items: Iterable[Item], channels: Sequence[Channel], shards: int = SHARDS
+) -> Rows:
+    """Run a program on the embedded runtime over items in memory."""
+    from anabranch.local.evaluation import evaluate
+
+    items = list(items)
+    with _write_items(items) as folder:
+        source = _make_source(program, folder, items, channels)
+        found = evaluate(program, source, shards=shards)
+        rows = found.rows.select(["kind", "id", "value"]).to_pylist()
+    outputs = {row["id"]: row["value"] for row in rows if row["kind"] == "output"}
+    return Rows(outputs, found.ledger)
+
+
+@contextmanager
+def _write_items(items: Iterable[Item]) -> Iterator[str]:
+    """Write items into a folder that is deleted at the end."""
+    with TemporaryDirectory(prefix="anabranch-demo-") as folder:
+        write_rows(f"{folder}/events.jsonl", map(encode_item, items), "jsonl")
+        yield folder
+
+
+def _make_source(
+    program: Program, folder: str, items: Iterable[Item], channels: Sequence[Channel]
+) -> Files:
+    channels = channels or [Channel(name) for name in dict.fromkeys(item.channel for item in items)]
+    return Files.of(program, folder, format="json", channels=channels, ended=True)
 
 
 def fold_on_spark(
@@ -94,12 +129,10 @@ def fold_on_spark(
     from anabranch.spark.sinks.progress import explain_failure
 
     items = list(items)
-    channels = channels or [Channel(name) for name in dict.fromkeys(item.channel for item in items)]
-    with TemporaryDirectory(prefix="anabranch-demo-") as folder, end_on_signals():
-        write_rows(f"{folder}/events.jsonl", map(encode_item, items), "jsonl")
+    with _write_items(items) as folder, end_on_signals():
         settings: dict[str, Any] = {"spark.driver.extraJavaOptions": SHORT_LIVED}
-        start_session("anabranch-demo", master, ui=False, **settings)
-        source = Files.of(program, folder, format="json", channels=channels, ended=True)
+        start_session(name="anabranch-demo", master=master, ui=False, **settings)
+        source = _make_source(program, folder, items, channels)
         result = run_query(program, source, shards=shards)
         try:
             rows = result.rows.collect()
@@ -123,7 +156,7 @@ def stream_on_spark(
 
     if spark is None:
         settings: dict[str, Any] = {"spark.driver.extraJavaOptions": SHORT_LIVED}
-        spark = start_session("anabranch-demo", **settings)
+        spark = start_session(name="anabranch-demo", **settings)
     parts = [list(part) for part in parts]
     names = dict.fromkeys(item.channel for part in parts for item in part)
     channels = channels or [Channel(name) for name in names]
@@ -157,7 +190,7 @@ def _read_rows(rows: Sequence[Any]) -> Rows:
     )
 
 
-def compare(answer: Answer, rows: Rows) -> None:
+def compare(answer: Answer, rows: Rows, name: str = "Spark") -> None:
     """Raise `DifferenceError` if the rows differ from the answer in an output or in the ledger."""
     from anabranch.microbatch.exchange.result_rows import encode_json
 
@@ -167,7 +200,7 @@ def compare(answer: Answer, rows: Rows) -> None:
     ids = sorted(expected.keys() | rows.outputs.keys())
     place = next((name for name in ids if expected.get(name) != rows.outputs.get(name)), None)
     raise DifferenceError(
-        "Spark's answer differs from that of the sequential fold",
+        f"the answer of {name} differs from that of the sequential fold",
         where="the ledger" if place is None else f"output {place}",
         expected=str(answer.ledger) if place is None else expected.get(place, "no output"),
         got=str(rows.ledger) if place is None else rows.outputs.get(place, "no output"),
@@ -185,10 +218,13 @@ def _read_arguments(program: Program, arguments: Sequence[str] | None) -> argpar
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__ or program.name)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
-        "--master", help="Spark's master, such as local[2] (default: no Spark, in this process)"
+        "--local", action="store_true", help="run on the embedded runtime too, and compare"
     )
     parser.add_argument(
-        "--shards", type=int, default=SHARDS, help=f"number of shards on Spark (default {SHARDS})"
+        "--master", help="run on this Spark master too, such as local[2], and compare"
+    )
+    parser.add_argument(
+        "--shards", type=int, default=SHARDS, help=f"number of shards (default {SHARDS})"
     )
     return parser.parse_args(arguments)
 

@@ -66,7 +66,7 @@ def check_program(request: pytest.FixtureRequest, program: Program) -> Callable[
     seed = request.config.getoption("--anabranch-seed")
 
     def run(events: Iterable[Any], expected: Sequence[Any] | None = None, **options: Any) -> Any:
-        return check(program, events, expected, **{"on": on, "seed": seed, **options})
+        return check(program, events, expected=expected, **{"on": on, "seed": seed, **options})
 
     return run
 

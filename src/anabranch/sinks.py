@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from anabranch.spark.sinks.directory import (
+    from anabranch.microbatch.runs.published_batches import (
         find_last_batch,
-        for_each_batch,
         read_waivers,
         read_watermarks,
-        write_directory,
     )
+    from anabranch.spark.sinks.directory import for_each_batch, write_directory
     from anabranch.spark.sinks.preview_sinks import write_console, write_memory
     from anabranch.spark.sinks.published import read_late, read_outputs, read_rejected
 

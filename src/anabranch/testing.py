@@ -5,40 +5,49 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from anabranch.demo import DifferenceError, compare, stream_on_spark
+from anabranch.demo import DifferenceError, Rows, compare, stream_on_spark
 from anabranch.errors import InputError
 from anabranch.eventtime.channels import Channel, end_channels
+from anabranch.eventtime.ledger import Ledger
 from anabranch.model.events import Item
 from anabranch.model.program import Program
 from anabranch.plan.layout_plans import plan_layout
 from anabranch.plan.layouts import choose_layout
 from anabranch.program_runs import list_items
+from anabranch.reference.event_files import encode_item
+from anabranch.reference.rows import write_rows
 from anabranch.reference.sequential import Answer, Output
 from anabranch.reference.sequential import run as fold
+from anabranch.sources.files import Files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from anabranch.microbatch.job.path_choice import Columnar
+
 __all__ = ["RUNTIMES", "DifferenceError", "Runtime", "check"]
 
-Runtime = Literal["reference", "speculative", "simulated", "spark"]
+Runtime = Literal["reference", "speculative", "simulated", "local", "spark"]
 """A runtime: one event after the other; speculative, with retractions; a plan under random schedules with
-crashes; Spark."""
+crashes; the embedded runtime, in random batches with a restart; Spark."""
 
 RUNTIMES: tuple[Runtime, ...] = get_args(Runtime)
 """All runtimes of `check`."""
 
-HERE: tuple[Runtime, ...] = ("reference", "speculative", "simulated")
-"""The runtimes that need no Spark."""
+HERE: tuple[Runtime, ...] = ("reference", "speculative", "simulated", "local")
+"""The runtimes that need no Spark. Without PyArrow, `check` leaves out "local", unless it is asked for."""
 
 
 def check(  # noqa: PLR0913 - what may differ between runs, each by its name
     program: Program,
     events: Iterable[Any],
-    expected: Sequence[Any] | None = None,
     *,
+    expected: Sequence[Any] | None = None,
     channels: Sequence[Channel] = (),
     on: Sequence[Runtime] = HERE,
     seed: int = 0,
@@ -50,13 +59,15 @@ def check(  # noqa: PLR0913 - what may differ between runs, each by its name
 
     `events` and `channels` are those of `anabranch.run`; the input has an end. `expected` are the values of the
     outputs, in order. Each runtime except Spark runs `runs` times, with seeds from `seed` on: a seed decides
-    how channels are interleaved, where batches begin, and when nodes crash. Spark runs once, as a stream of
+    how channels are interleaved, where batches begin, and when nodes crash or runs restart. Spark runs once, as a stream of
     random batches, in `spark` or a local session.
 
     Raises `DifferenceError`, an `AssertionError`, with the first output that differs and the seed.
     """
     _check_arguments(on, runs, shards)
-    items = _number(end_channels(list_items(program, events), channels))
+    if on is HERE and find_spec("pyarrow") is None:
+        on = [runtime for runtime in HERE if runtime != "local"]
+    items = _number(end_channels(list_items(program, events), channels=channels))
     answer = fold(program, items, channels)
     if expected is not None:
         _compare_values(program, list(expected), answer.values)
@@ -90,6 +101,7 @@ class _Trial:
             "reference": self._run_reference,
             "speculative": self._run_speculative,
             "simulated": self._run_simulated,
+            "local": self._run_local,
             "spark": self._run_spark,
         }
         known[runtime]()
@@ -127,14 +139,67 @@ class _Trial:
                     cure="anabranch check finds a law that the program breaks",
                 )
 
-    def _run_spark(self) -> None:
-        rng = random.Random(self.seed)
+    def _run_local(self) -> None:
+        for seed in self.seeds:
+            rows = self._stream_here(random.Random(seed))
+            try:
+                compare(self.answer, rows)
+            except DifferenceError as error:
+                raise DifferenceError(
+                    f"{self.program.name} gives another answer on the runtime 'local'",
+                    where=f"seed={seed}, {error.where}",
+                    expected=error.expected,
+                    got=error.got,
+                    cure=error.cure,
+                ) from None
+
+    def _stream_here(self, rng: random.Random) -> Rows:
+        """Run embedded, in random batches, with a restart; on the columnar path or on the row path."""
+        from anabranch.local import Evaluation, run
+
+        parts = self._divide(rng)
+        if not parts:
+            return Rows({}, self.answer.ledger)
+        channels = self.channels or [Channel(name) for name in self._list_channels()]
+        columnar: Columnar = rng.choice(("auto", "never"))
+        outputs: dict[str, str] = {}
+        ledgers: list[Ledger] = []
+
+        def take(result: Evaluation, _: int) -> None:
+            rows = result.rows.to_pylist()
+            outputs.update({row["id"]: row["value"] for row in rows if row["kind"] == "output"})
+            ledgers.append(result.ledger)
+
+        with TemporaryDirectory(prefix="anabranch-check-") as home:
+            folder = Path(home, "input")
+            folder.mkdir()
+            stop = rng.randint(1, len(parts))
+            for number, part in enumerate(parts):
+                write_rows(str(folder / f"{number:06}.jsonl"), map(encode_item, part), "jsonl")
+                if number + 1 in (stop, len(parts)):
+                    source = Files.of(
+                        self.program, folder, format="json", files_per_batch=1, channels=channels
+                    )
+                    run(
+                        self.program, source, checkpoint=Path(home, "checkpoint"), shards=self.shards,
+                        for_each_batch=take, available_now=True, sync="system", columnar=columnar,
+                        cores=rng.choice((1, 2)),
+                    ).wait()  # fmt: skip
+        return Rows(outputs, ledgers[-1])
+
+    def _list_channels(self) -> list[str]:
+        return list(dict.fromkeys(item.channel for item in self.items))
+
+    def _divide(self, rng: random.Random) -> list[list[Item]]:
+        """Return the items in up to three batches, each channel in its own order."""
         arrival = interleave(rng, self.items)
         ends = sorted(rng.randint(0, len(arrival)) for _ in range(2))
         parts = [arrival[a:b] for a, b in zip([0, *ends], [*ends, len(arrival)], strict=True)]
-        rows = stream_on_spark(
-            self.program, [part for part in parts if part], self.channels, self.shards, self.spark
-        )
+        return [part for part in parts if part]
+
+    def _run_spark(self) -> None:
+        parts = self._divide(random.Random(self.seed))
+        rows = stream_on_spark(self.program, parts, self.channels, self.shards, self.spark)
         compare(self.answer, rows)
 
     def _compare(self, runtime: Runtime, seed: int, found: Answer) -> None:

@@ -60,7 +60,7 @@ fraud = Program(
 
 if __name__ == "__main__":
     folder, output, checkpoint, files_per_batch = sys.argv[1:]
-    spark = start_session("fraud", "local[2]", ui=False)
+    spark = start_session(name="fraud", master="local[2]", ui=False)
     source = Files(
         folder, format="json", files_per_batch=int(files_per_batch), lateness=LATENESS_MS
     )

@@ -203,5 +203,5 @@ def test_every_type_comes_out_of_state_as_it_went_in(spark, tmp_path):
     assert [{name: row[name] for name in Kept._fields} for row in found] == [
         to_plain(kept) for kept in expected
     ]
-    answer = run(things, source)
+    answer = run(things, source, on="reference")
     assert answer.values == [Kept(), Kept(), Kept(), SECOND, FIRST, FIRST, FIRST]

@@ -1,9 +1,7 @@
 """The mistakes of a new user's first day: each is refused or reported, with the place and what to do."""
 
 import subprocess
-import sys
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -12,8 +10,8 @@ from anabranch import AnabranchError, Event, run
 from anabranch.sources import Channel, Files
 from anabranch.state import Count, Max
 from anabranch.windows import Tumbling, aggregate
+from tests.conftest import clean_environment
 
-COMMAND = Path(sys.executable).with_name("anabranch")
 TYPO = """\
 from typing import NamedTuple
 from anabranch import Program, depends, on
@@ -35,20 +33,25 @@ totals = Program(
 """
 
 
-def call(folder, *arguments):
+def call(installed, folder, *arguments):
     ended = subprocess.run(
-        [COMMAND, *arguments], cwd=folder, capture_output=True, text=True, check=False
+        [installed / "anabranch", *arguments],
+        cwd=folder,
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     return ended.returncode, ended.stdout + ended.stderr
 
 
-def test_a_typo_in_an_update_fails_the_check_and_the_run_with_its_line(tmp_path):
+def test_a_typo_in_an_update_fails_the_check_and_the_run_with_its_line(installed, tmp_path):
     (tmp_path / "app.py").write_text(TYPO)
     (tmp_path / "in").mkdir()
     lines = [f'{{"time": {n}, "account": "a", "cents": 1}}\n' for n in range(20)]
     (tmp_path / "in" / "1.jsonl").write_text("".join(lines))
     for arguments in (("check", "app.py"), ("run", "app.py", "--input", "in")):
-        code, shown = call(tmp_path, *arguments)
+        code, shown = call(installed, tmp_path, *arguments)
         assert code == 1, shown
         assert "'Txn' object has no attribute 'cent'" in shown
         assert "app.py:11" in shown
@@ -100,7 +103,7 @@ def test_a_frame_that_no_event_fits_is_refused_before_it_runs(spark, columns, na
 
     frame = spark.createDataFrame([], columns)
     with pytest.raises(AnabranchError) as refusal:
-        run(visits, Frame(frame, seq="seq", lateness="5 s"), spark=spark)
+        run(visits, Frame(frame, seq="seq", lateness="5 s"), on=spark)
     for word in named:
         assert word in str(refusal.value)
 
@@ -113,4 +116,4 @@ def test_parquet_that_no_event_fits_is_refused_before_it_runs(spark, tmp_path):
     table = pa.table({"time": pa.array([], pa.timestamp("us")), "user": pa.array([], pa.string())})
     pq.write_table(table, tmp_path / "1.parquet")
     with pytest.raises(AnabranchError, match="seconds"):
-        run(visits, Files(tmp_path, lateness="5 s", ended=True), spark=spark)
+        run(visits, Files(tmp_path, lateness="5 s", ended=True), on=spark)

@@ -5,7 +5,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import duckdb
 import pytest
 
 from tests.acceptance.sizes import choose_size
+from tests.conftest import clean_environment
 
 pytestmark = pytest.mark.spark
 
@@ -84,12 +84,16 @@ def find_answer(lines):
     return sorted(alerts), sorted(late), sorted(broken), counts
 
 
-def launch(home):
+def launch(python, home):
     """Start the job in a group of processes of its own, to which its JVM belongs."""
     arguments = [home / "in", home / "out", home / "checkpoint", "1"]
     with (home / "log").open("ab") as log:
         return subprocess.Popen(
-            [sys.executable, JOB, *arguments], stdout=log, stderr=log, start_new_session=True
+            [python, JOB, *arguments],
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            env=clean_environment(),
         )
 
 
@@ -115,7 +119,7 @@ def read_published(home, kind, columns):
 
 
 @pytest.mark.timeout(2 * PATIENCE_S + 120)
-def test_oracle_a_killed_job_gives_each_alert_once(tmp_path):
+def test_oracle_a_killed_job_gives_each_alert_once(installed, tmp_path):
     lines = make_lines(random.Random(7))
     (tmp_path / "in").mkdir()
     for number in range(FILES):
@@ -127,11 +131,12 @@ def test_oracle_a_killed_job_gives_each_alert_once(tmp_path):
     assert broken
     assert len(set(lines)) < len(lines), "some lines are repeated"
 
-    kill_in_a_batch(launch(tmp_path), tmp_path)
+    python = installed / "python"
+    kill_in_a_batch(launch(python, tmp_path), tmp_path)
     before = list_batches(tmp_path)
     assert before == [*range(len(before))]
     assert 2 <= len(before) < FILES, "the kill came too late"
-    again = launch(tmp_path)
+    again = launch(python, tmp_path)
     try:
         assert again.wait(PATIENCE_S) == 0, (tmp_path / "log").read_text()[-3000:]
     finally:

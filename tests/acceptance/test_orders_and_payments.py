@@ -113,7 +113,7 @@ def shop(tmp_path):
 
 def test_oracle_without_spark_it_is_a_left_join(shop):
     home, expected, _ = shop
-    answer = run(paid_orders, list_sources(home))
+    answer = run(paid_orders, list_sources(home), on="reference")
     assert (answer.late, answer.rejected) == ([], [])
     assert sorted((tuple(row) for row in answer.values), key=str) == expected
 
@@ -121,7 +121,7 @@ def test_oracle_without_spark_it_is_a_left_join(shop):
 @pytest.mark.spark
 def test_oracle_a_finished_input_on_spark_is_a_left_join(spark, shop):
     home, expected, _ = shop
-    outputs = run(paid_orders, list_sources(home, ended=True), spark=spark, shards=3).outputs
+    outputs = run(paid_orders, list_sources(home, ended=True), on=spark, shards=3).outputs
     types = {field.name: field.dataType.simpleString() for field in outputs.schema}
     assert types == {
         "id": "string", "time": "bigint", "op": "int", "order_id": "bigint", "amount": "double",
@@ -134,7 +134,7 @@ def test_oracle_a_finished_input_on_spark_is_a_left_join(spark, shop):
 @pytest.mark.spark
 def test_oracle_a_stream_has_the_rows_that_no_later_payment_can_change(spark, shop):
     home, expected, reached = shop
-    result = run(paid_orders, list_sources(home, files_per_batch=1), spark=spark, shards=2)
+    result = run(paid_orders, list_sources(home, files_per_batch=1), on=spark, shards=2)
     write_directory(
         result, output=home / "out", checkpoint=home / "checkpoint", available_now=True
     ).awaitTermination()

@@ -4,7 +4,6 @@ import os
 import random
 import sqlite3
 import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -14,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.acceptance.sizes import choose_size
+from tests.conftest import clean_environment
 
 pytestmark = pytest.mark.spark
 
@@ -73,7 +73,7 @@ def find_bills(rows):
     return sorted(bills)
 
 
-def test_oracle_a_batch_that_comes_again_is_in_the_database_once(tmp_path):
+def test_oracle_a_batch_that_comes_again_is_in_the_database_once(installed, tmp_path):
     rows = make_rows(random.Random(3))
     (tmp_path / "in").mkdir()
     for number in range(FILES):
@@ -84,13 +84,13 @@ def test_oracle_a_batch_that_comes_again_is_in_the_database_once(tmp_path):
     database = tmp_path / "bills.sqlite"
     arguments = [tmp_path / "in", database, tmp_path / "checkpoints", *TABLES]
     # As in an active environment: workers run the `python3` that the path finds.
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    path = f"{installed}{os.pathsep}{os.environ['PATH']}"
     ended = subprocess.run(
-        [sys.executable, JOB, *arguments],
+        [installed / "python", JOB, *arguments],
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "PATH": path, "TZ": "America/New_York"},
+        env=clean_environment(PATH=path, TZ="America/New_York"),
         cwd=tmp_path,
     )
     assert ended.returncode == 0, ended.stderr[-20_000:]

@@ -246,7 +246,7 @@ def test_jobs_of_other_engines_do_not_see_the_project():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--only", "storm"], "There is no contender 'storm'. Existing: anabranch-fused, "),
+        (["--only", "storm"], "There is no contender 'storm'. Existing: anabranch-local, "),
         (["--workload", "w9"], "There is no workload 'w9'. Existing: w1, "),
     ],
 )

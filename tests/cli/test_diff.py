@@ -10,7 +10,7 @@ FRAUD = "examples/fraud.py"
 @pytest.fixture
 def rows(tmp_path, capsys):
     file = tmp_path / "said.jsonl"
-    assert run_command(["run", FRAUD, "--output", str(file)]) == 0
+    assert run_command(["run", FRAUD, "--reference", "--output", str(file)]) == 0
     capsys.readouterr()
     return [json.loads(line) for line in file.read_text().splitlines()]
 
@@ -82,7 +82,7 @@ def test_equivalent_files_say_so(rows, write, capsys):
 
 def test_parquet_and_json_lines_compare(rows, write, tmp_path, capsys):
     parquet = str(tmp_path / "b.parquet")
-    assert run_command(["run", FRAUD, "--output", parquet]) == 0
+    assert run_command(["run", FRAUD, "--reference", "--output", parquet]) == 0
     assert run_command(["diff", write("a.jsonl", rows), parquet, "--ordered"]) == 0
 
 

@@ -30,7 +30,7 @@ def test_what_is_no_interval_is_refused(text):
 @pytest.mark.parametrize(
     ("name", "flags"),
     [
-        ("follow_without_spark", ["--input", "IN", "--output", "OUT", "--follow"]),
+        ("follow_by_reference", ["--input", "IN", "--output", "OUT", "--follow", "--reference"]),
         ("follow_a_file", ["--input", "IN/0.jsonl", "--output", "OUT", "--follow", "--spark"]),
         ("follow_without_an_output", ["--input", "IN", "--follow", "--spark"]),
         ("follow_as_json", ["--input", "IN", "--output", "OUT", "--follow", "--spark", "--json"]),

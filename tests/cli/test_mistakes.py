@@ -86,7 +86,6 @@ MISTAKES = {
     "semicolons": ("run", "app.py", "--input", "semicolons.csv"),
     "lateness_of_no_unit": ("run", "app.py", "--input", "good.jsonl", "--lateness", "soon"),
     "most_rejected_is_a_word": ("run", "app.py", "--input", "good.jsonl", "--most-rejected", "x"),
-    "output_into_a_folder": ("run", "app.py", "--input", "good.jsonl", "--output", "empty"),
     "output_without_a_format": ("run", "app.py", "--input", "good.jsonl", "--output", "out.txt"),
     "output_without_its_folder": (
         "run",
@@ -96,7 +95,7 @@ MISTAKES = {
         "--output",
         "no/o.jsonl",
     ),
-    "shards_without_spark": ("run", "app.py", "--input", "good.jsonl", "--shards", "4"),
+    "shards_of_the_reference": ("run", "app.py", "--reference", "--shards", "4"),
     "master_of_nothing": ("run", "app.py", "--input", "good.jsonl", "--master", "nonsense"),
     "output_in_the_input": (
         "run",

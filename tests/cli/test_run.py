@@ -69,15 +69,17 @@ def test_every_event_of_a_file_is_accounted_for(program, events, capsys):
     assert f"{events}:7: not JSON" in out
 
 
-def test_json_is_one_document_that_balances(program, events, capsys):
-    assert run_command(["run", program, "--input", events, "--json"]) == 0
+@pytest.mark.parametrize(("flags", "channel"), [([], None), (["--reference"], "r")])
+def test_json_is_one_document_that_balances(program, events, capsys, flags, channel):
+    assert run_command(["run", program, "--input", events, "--json", *flags]) == 0
     document = json.loads(capsys.readouterr().out)
     assert [output["value"] for output in document["outputs"]] == [10]
     ledger = document["ledger"]
     assert ledger["input"] == sum(n for name, n in ledger.items() if name != "input") == 7
     assert document["late"][0]["distance"] == 6
     rejected = {(entry["channel"], entry["seq"]) for entry in document["rejected"]}
-    assert rejected == {("t", 3), ("t", 4), ("r", 6)}
+    # The reference assigns a line without a channel to the channel of the line before it.
+    assert rejected == {("t", 3), ("t", 4), (channel, 6)}
 
 
 def test_lateness_lets_an_event_in(program, events, capsys):
@@ -116,10 +118,15 @@ def test_no_side_file_is_written_where_nothing_was_lost(tmp_path, capsys):
     file = tmp_path / "out.jsonl"
     assert run_command(["run", BARRIER, "--output", str(file)]) == 0
     assert [path.name for path in tmp_path.iterdir()] == ["out.jsonl"]
-    assert json.loads(file.read_text().splitlines()[0]) == {
-        "time": 2, "type": "Barrier", "channel": "b", "seq": 0, "index": 0, "value": 1,
-        "event": {"time": 2},
-    }  # fmt: skip
+    first = {"time": 2, "type": "Barrier", "channel": "b", "seq": 0, "index": 0, "value": 1}
+    assert json.loads(file.read_text().splitlines()[0]) == first
+    other = tmp_path / "reference.jsonl"
+    assert run_command(["run", BARRIER, "--output", str(other), "--reference"]) == 0
+    assert json.loads(other.read_text().splitlines()[0]) == {**first, "event": {"time": 2}}
+    capsys.readouterr()
+    assert run_command(["diff", str(file), str(other)]) == 0
+    assert run_command(["diff", str(file), str(other), "--target", BARRIER]) == 2
+    assert "or write the outputs with anabranch run --reference" in capsys.readouterr().err
 
 
 def test_a_dash_writes_outputs_to_standard_output_and_the_rest_to_standard_error(capsys):
@@ -149,7 +156,8 @@ def disorder(tmp_path):
 
 
 def test_a_speculative_run_shows_what_was_taken_back_and_how_much(program, disorder, capsys):
-    command = ["run", program, "--input", disorder, "--lateness", "9", "--mode", "speculative"]
+    command = ["run", program, "--input", disorder, "--lateness", "9", "--reference"]
+    command += ["--mode", "speculative"]
     assert run_command(command) == 0
     out, _ = capsys.readouterr()
     assert [line.split() for line in out.splitlines()[2:5]] == [
@@ -162,7 +170,8 @@ def test_a_speculative_run_shows_what_was_taken_back_and_how_much(program, disor
 
 
 def test_a_speculative_run_is_written_with_its_ops(program, disorder, tmp_path, capsys):
-    command = ["run", program, "--input", disorder, "--lateness", "9", "--mode", "speculative"]
+    command = ["run", program, "--input", disorder, "--lateness", "9", "--reference"]
+    command += ["--mode", "speculative"]
     assert run_command([*command, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert [(row["op"], row["value"]) for row in document["outputs"]] == [(1, 2), (-1, 2), (1, 10)]
@@ -190,7 +199,7 @@ def test_a_settled_run_has_no_ops(program, disorder, capsys):
         (["run", "no.such.module:p"], "there is no module 'no.such.module'"),
         (["run", f"{BARRIER}:nope"], "has no program 'nope'"),
         (["run", BARRIER, "--input", "gone.jsonl"], "there is no file 'gone.jsonl'"),
-        (["run", BARRIER, "--output", "x.csv"], "CSV"),
+        (["run", BARRIER, "--output", "x.arrow"], "outputs can't be written to 'x.arrow'"),
         (["run", BARRIER, "--output", "x.what"], "outputs can't be written to 'x.what'"),
         (["run", BARRIER, "--output", "no/such/folder/x.jsonl"], "there is no folder for"),
         (["run", BARRIER, "--lateness", "soon"], "soon"),
@@ -318,7 +327,16 @@ def test_too_many_rejected_are_one_document_with_the_error(program, events, caps
         (["--spark", "--input", "gone"], "there is no file 'gone'"),
         (["--input", "examples", "--output", "examples/x.jsonl"], "is inside the input folder"),
         (["--spark", "--input", "examples", "--output", "examples"], "is inside the input folder"),
-        (["--columnar", "never"], "--columnar needs Spark"),
+        (["--reference", "--columnar", "never"], "--columnar does not apply to a run with --ref"),
+        (
+            ["--savepoint", "s", "--shards", "2"],
+            "--shards does not apply to a run with --savepoint",
+        ),
+        (["--reference", "--spark"], "--reference and Spark don't go together"),
+        (["--cores", "0"], "--cores is not a number of cores"),
+        (["--master", "local[2]", "--cores", "2"], "--cores does not apply to a Spark master"),
+        (["--input", "examples", "--output", "x.jsonl", "--follow"], "needs a folder to read and"),
+        (["--checkpoint", "x"], "--checkpoint needs a stream"),
     ],
 )
 def test_a_path_that_can_not_be_used_has_its_own_words(arguments, message, capsys):
@@ -346,7 +364,7 @@ def test_the_reference_reads_all_files_of_a_folder_by_name(program, tmp_path, ca
 
 
 DECLARED = """
-from anabranch.eventtime import Channel
+from anabranch.sources import Channel
 
 channels = [Channel("phones", lateness=90)]
 """

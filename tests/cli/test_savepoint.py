@@ -64,7 +64,7 @@ def make(capsys, path="savepoints/one", rows="first"):
 
 
 def test_a_run_in_two_parts_says_what_one_run_says(place, capsys):
-    whole = read(capsys, "run", "heat.py", "--input", "all.jsonl")
+    whole = read(capsys, "run", "heat.py", "--reference", "--input", "all.jsonl")
     first = read(capsys, "run", "heat.py", "--input", "first.jsonl", "--savepoint", "s/one")
     rest = read(capsys, "run", "heat.py", "--input", "rest.jsonl", "--from", "s/one")
     assert first["savepoint"] == "s/one"
@@ -117,7 +117,7 @@ def test_events_that_were_read_before_are_rejected(place, capsys):
     (place / "first.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows[:4]))
     (place / "all.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     make(capsys)
-    whole = read(capsys, "run", "heat.py", "--input", "all.jsonl")
+    whole = read(capsys, "run", "heat.py", "--reference", "--input", "all.jsonl")
     again = read(capsys, "run", "heat.py", "--input", "all.jsonl", "--from", "savepoints/one")
     repeated = [r for r in again["rejected"] if "is not larger than the last" in r["reason"]]
     assert [r["seq"] for r in repeated] == [2, 0, 1, 3]

@@ -14,13 +14,15 @@ from anabranch import load
 from anabranch.cli.main import run_command
 from anabranch.errors import InputError
 from anabranch.microbatch.job.fingerprint import ChangedProgramError, check_fingerprint
+from anabranch.microbatch.runs.checkpoint_locks import Lock
+from anabranch.microbatch.runs.ownership import PAIR, Begin, read_begin, write_begin
 from anabranch.savepoints.folders import open_savepoint
-from anabranch.spark.checkpoint.locks import Lock
-from anabranch.spark.checkpoint.ownership import PAIR, Begin, read_begin, write_begin
 from anabranch.spark.savepoints import checkpoint_restore, rescaling
 from tests.cli.test_savepoint import PROGRAM, call, read
 
-RESTORE = ["savepoint", "restore", "savepoints/one", "heat.py", "--input", "in", "--output", "out"]
+RESTORE = [
+    "savepoint", "restore", "savepoints/one", "heat.py", "--spark", "--input", "in", "--output", "out",
+]  # fmt: skip
 RESCALE = ["rescale", "heat.py", "--input", "in", "--output", "out"]
 FROM = ["run", "heat.py", "--spark", "--from", "savepoints/one", "--input", "in"]
 CREATE = ["savepoint", "create", "out/_checkpoint"]

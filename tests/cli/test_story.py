@@ -1,4 +1,7 @@
-"""The story of a program that changes, run as it is told. `python -m tests.cli.test_story` writes it anew."""
+"""Stories of a program that changes and of a run that moves, run as they are told.
+
+`python -m tests.cli.test_story` writes them anew.
+"""
 
 import contextlib
 import io
@@ -14,7 +17,8 @@ import pytest
 from anabranch.cli.main import run_command
 from tests.cli.test_docs import BLOCK
 
-PAGE = Path(__file__).parents[2] / "docs" / "change-your-program.md"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = [DOCS / "change-your-program.md", DOCS / "move.md"]
 
 
 def tell(page: str, folder: Path) -> str:
@@ -84,8 +88,9 @@ def forget_what_varies(page: str) -> str:
 
 
 @pytest.mark.spark
-def test_the_story_is_what_happens(spark, tmp_path):
-    page = PAGE.read_text(encoding="utf-8")
+@pytest.mark.parametrize("file", PAGES, ids=[file.stem for file in PAGES])
+def test_the_story_is_what_happens(spark, tmp_path, file):
+    page = file.read_text(encoding="utf-8")
     told = tell(page, tmp_path)
     assert forget_what_varies(told) == forget_what_varies(page), (
         "cure: python -m tests.cli.test_story"
@@ -93,5 +98,7 @@ def test_the_story_is_what_happens(spark, tmp_path):
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as place:
-        PAGE.write_text(tell(PAGE.read_text(encoding="utf-8"), Path(place)), encoding="utf-8")
+    for written in map(Path, sys.argv[1:] or PAGES):
+        with tempfile.TemporaryDirectory() as place:
+            told = tell(written.read_text(encoding="utf-8"), Path(place))
+            written.write_text(told, encoding="utf-8")

@@ -9,7 +9,7 @@ from anabranch.cli.main import run_command
 from anabranch.eventtime.channels import NEVER
 from anabranch.eventtime.held_back import ChannelStatus
 from anabranch.eventtime.ledger import Ledger
-from anabranch.spark.sinks.directory import Watermarks
+from anabranch.microbatch.runs.published_batches import Watermarks
 
 PROGRAM = """
 from typing import NamedTuple
@@ -97,7 +97,7 @@ def test_flags_declare_what_channels_promise_as_they_do_for_run(program, inputs,
     assert document["held_back_by"] == {"west": "in order"}
     assert document["channels"]["south"] == {
         "watermark": 399, "largest": 400, "last": 4, "rule": "in order", "delay": 0, "silence_ms": 0,
-        "waived": None, "idle": False, "heard": None, "joined": None, "joined_in": None, "late": 2,
+        "waived": None, "idle": False, "active_in": None, "joined": None, "joined_in": None, "late": 2,
         "moved": None,
     }  # fmt: skip
 
@@ -144,9 +144,9 @@ def publish(folder, number, watermarks, pending=0):
 
 def test_a_folder_that_a_run_publishes_into_says_it_too(tmp_path, capsys):
     about = {
-        "a": ChannelStatus(0, 9, 3, "lateness 4", 4, heard=2).describe(),
-        "b": ChannelStatus(0, 30, 8, "in order", 0, heard=7).describe(),
-        "c": ChannelStatus(0, 1, 1, "in order", 0, 61_500, 4, idle=True, heard=0).describe(),
+        "a": ChannelStatus(0, 9, 3, "lateness 4", 4, active_in=2).describe(),
+        "b": ChannelStatus(0, 30, 8, "in order", 0, active_in=7).describe(),
+        "c": ChannelStatus(0, 1, 1, "in order", 0, 61_500, 4, idle=True, active_in=0).describe(),
     }
     since = {"a": 2, "b": 7, "c": 7}
     publish(tmp_path, 6, Watermarks(NEVER, {}))
@@ -196,10 +196,10 @@ def test_a_checkpoint_that_lies_elsewhere_can_not_say_it(tmp_path, capsys):
     assert "give the output folder of the run" in capsys.readouterr().err
 
 
-def test_an_idle_timeout_is_for_a_stream_on_spark(program, inputs, capsys):
+def test_an_idle_timeout_is_for_a_stream(program, inputs, capsys):
     command = ["run", program, *inputs, "--idle-after-s", "5"]
     assert run_command(command) == 2
-    assert "--idle-after-s needs Spark" in capsys.readouterr().err
+    assert "--idle-after-s needs a stream" in capsys.readouterr().err
     assert run_command([*command, "--master", "local[1]"]) == 2
     assert "--idle-after-s needs a stream" in capsys.readouterr().err
 
@@ -214,7 +214,7 @@ DATED = """
 from datetime import datetime
 from typing import NamedTuple
 from anabranch import EventTime
-from anabranch.eventtime import Tumbling
+from anabranch.windows import Tumbling
 from anabranch.query import aggregate
 from anabranch.state import Count
 

@@ -15,7 +15,6 @@ import pytest
 
 from anabranch import Event, EventTime, Program, depends, on
 from anabranch.errors import ProgramError
-from anabranch.eventtime import Channel, Tumbling
 from anabranch.eventtime.channels import end_channels
 from anabranch.microbatch.exchange.result_rows import encode_json
 from anabranch.microbatch.ingest.file_rows import Folder, read_rows, take_in_rows
@@ -23,8 +22,10 @@ from anabranch.microbatch.ingest.row_reader import Reading
 from anabranch.query import aggregate
 from anabranch.reference.event_files import read_items
 from anabranch.reference.sequential import run
+from anabranch.sources import Channel
 from anabranch.sources.files import Files, Taken, list_files
 from anabranch.state import Count, MapOf
+from anabranch.windows import Tumbling
 from tests.microbatch.test_microbatches import Engine
 
 

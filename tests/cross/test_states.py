@@ -95,7 +95,7 @@ def prepare(case, layout, seed):
     rng = random.Random(f"{seed} {layout}")
     rows = draw_rows(rng, layout, 10)
     channels = tuple(Channel(name) for name in CHANNELS)
-    items = end_channels([to_event(row, layout) for row in rows], channels)
+    items = end_channels([to_event(row, layout) for row in rows], channels=channels)
     return make_program(case, layout), channels, items, expect(case, layout, rows), rng
 
 

@@ -32,7 +32,7 @@ EVENT_TYPES = (Tick,)
 steps = st.lists(
     st.tuples(st.sampled_from(["event", "heartbeat"]), st.integers(0, 30)), max_size=20
 )
-declared = st.builds(Channel, st.just("a"), st.none() | st.integers(0, 5)) | st.just(
+declared = st.builds(Channel, st.just("a"), lateness=st.none() | st.integers(0, 5)) | st.just(
     Channel("a", unique_times=True)
 )
 
@@ -253,7 +253,7 @@ def test_a_channel_that_brings_nothing_is_watched_too():
 
 def test_an_ended_input_says_so_for_every_channel():
     items = [Event(Tick(1), "a", 7), Heartbeat(9, "a", 4), Event(Tick(2), "b")]
-    assert end_channels(items, [Channel("silent"), Channel("a")]) == [
+    assert end_channels(items, channels=[Channel("silent"), Channel("a")]) == [
         *items,
         Heartbeat(FOREVER, "silent", None),
         Heartbeat(FOREVER, "a", 8),

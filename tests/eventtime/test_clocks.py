@@ -4,7 +4,7 @@ import pytest
 
 from anabranch import Event
 from anabranch.errors import ProgramError
-from anabranch.eventtime import Tick, make_ticks
+from anabranch.sources import Tick, make_ticks
 
 
 def test_ticks_are_numbered_events_up_to_before_the_end():
@@ -13,7 +13,7 @@ def test_ticks_are_numbered_events_up_to_before_the_end():
         Event(Tick(20), "clock", 1),
         Event(Tick(30), "clock", 2),
     ]
-    assert make_ticks(0, 25, 10, "tower")[-1] == Event(Tick(20), "tower", 2)
+    assert make_ticks(0, 25, 10, channel="tower")[-1] == Event(Tick(20), "tower", 2)
 
 
 @pytest.mark.parametrize("every", [0, 0.5])

@@ -21,9 +21,9 @@ distances = st.integers(0, 60) | st.integers(0, (1 << 64) - 2)
 rules = st.builds(
     Estimated,
     st.sampled_from([0.5, 0.75, 0.9]),
-    st.none() | st.integers(10, 25),
-    st.integers(0, 3),
-    st.none() | st.integers(3, 50),
+    within=st.none() | st.integers(10, 25),
+    least=st.integers(0, 3),
+    most=st.none() | st.integers(3, 50),
 )
 
 

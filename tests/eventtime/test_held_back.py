@@ -51,10 +51,10 @@ def test_a_hold_is_measured_to_the_next_channel():
     ("status", "batch", "why"),
     [
         (ChannelStatus(4, 5), 7, "in order"),
-        (ChannelStatus(4, 5, heard=7), 7, "in order"),
-        (ChannelStatus(4, 5, heard=6), 7, "silent since batch 6"),
+        (ChannelStatus(4, 5, active_in=7), 7, "in order"),
+        (ChannelStatus(4, 5, active_in=6), 7, "silent since batch 6"),
         (ChannelStatus(NEVER), 7, "no events yet"),
-        (ChannelStatus(4, 5, heard=2, idle=True), 7, "idle"),
+        (ChannelStatus(4, 5, active_in=2, idle=True), 7, "idle"),
         (ChannelStatus(4, 9, rule="estimated for 99%", delay=4), None, "estimated for 99%: 4 now"),
         (
             ChannelStatus(NEVER, 9, rule="estimated for 99%"),

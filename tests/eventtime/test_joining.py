@@ -16,7 +16,7 @@ KNOWN = {"a": Standing(7, 8, 3), "b": Standing(4, 5, 1)}
 JOINED = Standing(4, joined=4)
 
 
-@pytest.mark.parametrize(("added", "announced", "heard", "taking"), [
+@pytest.mark.parametrize(("added", "announced", "active", "taking"), [
     ([], [], {"a"}, Taking(KNOWN, ())),
     (["c"], [], {"a"}, Taking(KNOWN, ("c",))),
     (["c"], [], {"c"}, Taking({**KNOWN, "c": JOINED}, ())),
@@ -24,9 +24,9 @@ JOINED = Standing(4, joined=4)
     (["d"], ["c"], {"d"}, Taking({**KNOWN, "c": JOINED, "d": JOINED}, ())),
 ])  # fmt: skip
 def test_a_channel_joins_with_what_it_brings_or_with_the_second_batch(
-    added, announced, heard, taking
+    added, announced, active, taking
 ):
-    assert join_channels(KNOWN, added, announced, heard) == taking
+    assert join_channels(KNOWN, added, announced, active) == taking
 
 
 def test_where_all_have_ended_a_channel_joins_at_the_end_of_time():

@@ -190,7 +190,7 @@ def test_differential_every_plan_wakes_what_the_fold_wakes(optimizer):
     channels = tuple(Channel(name) for name in "abc")
     for seed in range(10):
         items = draw_items(random.Random(seed), silent, 30)
-        ended = end_channels(items, channels) if seed % 2 else items
+        ended = end_channels(items, channels=channels) if seed % 2 else items
         answer = run(silent, ended, channels)
         assert any(output.event.event_type is Silence for output in answer.outputs)
         loads = [

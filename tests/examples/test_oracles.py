@@ -157,7 +157,7 @@ def test_trending_words_are_what_a_count_of_all_posts_gives(seed):
 @pytest.mark.parametrize("module", [energy_forecast, outlier_detection, trending_words])
 def test_every_plan_that_they_list_gives_their_answer(module):
     program = getattr(module, module.__name__.rpartition(".")[2])
-    items = end_channels(module.events, module.channels)
+    items = end_channels(module.events, channels=module.channels)
     for plan in module.plans.values():
         trial = prepare(program, plan, items, module.channels)
         assert trial.answer.values == module.expected

@@ -22,7 +22,8 @@ if __name__ == "__main__":
         # It does not live long enough for the second compiler to pay.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
-    spark = start_session("killed", *master, ui=False, **settings)
+    master = master[0] if master else "local[2]"
+    spark = start_session(name="killed", master=master, ui=False, **settings)
     story = LongStory(name, int(length), int(seed))
     start(spark, story, home, home / "checkpoint", home / "out").awaitTermination()
     spark.stop()

@@ -25,7 +25,7 @@ class LongStory(Story):
             channel, data = make(rng, time)
             events.append(Event(data, channel, counts.get(channel, 0)))
             counts[channel] = counts.get(channel, 0) + 1
-        self.items = end_channels(events, self.channels)
+        self.items = end_channels(events, channels=self.channels)
         self.answer = fold(self.program, self.items, self.channels)
 
     def _value_barrier(self, rng, time):

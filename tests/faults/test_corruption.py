@@ -15,9 +15,9 @@ from typing import NamedTuple
 import pytest
 
 from anabranch.errors import AnabranchError
+from anabranch.microbatch.runs.checkpoint_locks import Lock
 from anabranch.spark.checkpoint.file_manifest import MANIFEST
 from anabranch.spark.checkpoint.integrity import DamagedCheckpointError, inspect_checkpoint
-from anabranch.spark.checkpoint.locks import Lock
 from tests.faults.damages import DAMAGES, delete, flip_last, flip_middle
 from tests.faults.inputs import LongStory, check_answer, published, start
 from tests.microbatch.streams import outputs_of, read_published

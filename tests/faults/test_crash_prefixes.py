@@ -25,9 +25,7 @@ SEED = 4
 OPERATORS = {"key_counter": (0,), "value_barrier": (1, 0)}
 PARTITIONS = 2
 CHOICE = [
-    ("key_counter", "1", "0 state 0/0"),
     ("key_counter", "1", "1 source log"),
-    ("key_counter", "1", "1 state 0/0"),
     ("key_counter", "1", "1 draft"),
     ("key_counter", "1", "1 published"),
     ("key_counter", "1", "1 noted"),
@@ -36,9 +34,7 @@ CHOICE = [
     ("value_barrier", "2", "0 state schema"),
     ("value_barrier", "2", "1 offsets without checksum"),
     ("value_barrier", "2", "1 state 1/1"),
-    ("value_barrier", "2", "1 state 0/0"),
     ("value_barrier", "2", "1 published"),
-    ("value_barrier", "2", "2 draft"),
 ]
 
 

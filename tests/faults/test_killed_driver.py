@@ -1,6 +1,6 @@
 """A driver that is killed with its JVM, again and again, and restarted until it is done.
 
-ANABRANCH_KILLS says how often (3), ANABRANCH_SEED with which seed. The seed fixes the input, and
+ANABRANCH_KILLS says how often (2), ANABRANCH_SEED with which seed. The seed fixes the input, and
 how long after the beginning of a batch a kill comes; where exactly it lands is up to the machine.
 One run has many lives: each begins where the last one was cut off, and is a JVM of its own.
 """
@@ -20,7 +20,7 @@ from tests.faults.inputs import LongStory, check_answer, published
 
 pytestmark = pytest.mark.spark
 
-KILLS = int(os.environ.get("ANABRANCH_KILLS", "3"))
+KILLS = int(os.environ.get("ANABRANCH_KILLS", "2"))
 SEED = int(os.environ.get("ANABRANCH_SEED", "0"))
 # A life publishes two batches at most before it ends. After the last kill something must be left.
 FILES = 2 * KILLS + 2

@@ -15,7 +15,7 @@ def files_of(folder):
 
 
 def test_a_checkpoint_and_a_folder_that_do_not_belong_together_are_refused(spark, tmp_path):
-    from anabranch.spark.checkpoint.ownership import PairingError
+    from anabranch.microbatch.runs.ownership import PairingError
 
     story = LongStory("key_counter", 20, seed=2)
     story.write(tmp_path / "in", story.slices(2))

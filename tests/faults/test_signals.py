@@ -239,7 +239,7 @@ def test_a_command_on_a_checkpoint_stops_too_and_can_be_given_again(
     saved, made = run.home / "saved", run.home / "made"
     words = {
         "create": ["savepoint", "create", str(run.checkpoint), str(saved)],
-        "restore": ["savepoint", "restore", str(saved), str(run.program), *stream],
+        "restore": ["savepoint", "restore", str(saved), str(run.program), "--spark", *stream],
         "rescale": ["rescale", str(run.program), *stream, *run.stream[2:]],
     }
     words["restore"] += ["--output", str(made), "--checkpoint", str(made / "_checkpoint")]

@@ -21,7 +21,7 @@ PATIENCE = 150
 def test_a_second_driver_is_refused_while_the_first_runs_and_goes_on_when_it_is_gone(
     spark, tmp_path
 ):
-    from anabranch.spark.checkpoint.locks import BusyError
+    from anabranch.microbatch.runs.checkpoint_locks import BusyError
 
     story = LongStory("key_counter", 60, seed=1)
     story.write(tmp_path / "in", story.slices(FILES))
@@ -54,8 +54,8 @@ def test_a_second_driver_is_refused_while_the_first_runs_and_goes_on_when_it_is_
 
 
 def test_a_query_of_the_same_process_counts_as_well(spark, tmp_path):
+    from anabranch.microbatch.runs.checkpoint_locks import BusyError
     from anabranch.spark import run, write_directory
-    from anabranch.spark.checkpoint.locks import BusyError
 
     story = LongStory("key_counter", 20, seed=1)
     story.write(tmp_path / "in", story.slices(1))

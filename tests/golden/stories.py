@@ -91,7 +91,7 @@ class Golden:
 
     def list_items(self) -> list[Item]:
         """Return the whole input, with its end."""
-        return end_channels(list_events(self.program.inputs, self.channels), self.channels)
+        return end_channels(list_events(self.program.inputs, self.channels), channels=self.channels)
 
     def cut(self) -> tuple[list[Item], list[Item]]:
         """Return what came before it was saved, and the rest; channel b lags behind then."""

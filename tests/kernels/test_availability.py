@@ -30,7 +30,9 @@ total = Program(
 )
 least = aggregate(Tick, Sliding(6, every=2), per="k", n=Count(), low=(Min(), "v"))
 CHANNELS = (Channel("a"),)
-ITEMS = end_channels([Event(Tick(n, n % 3, 7 * n % 5), "a", n) for n in range(30)], CHANNELS)
+ITEMS = end_channels(
+    [Event(Tick(n, n % 3, 7 * n % 5), "a", n) for n in range(30)], channels=CHANNELS
+)
 
 
 def list_values():

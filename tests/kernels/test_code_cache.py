@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -84,7 +86,7 @@ def fold(n):
 
 def load_anew() -> tuple[int, int, int]:
     """Load as a new process would; return a result, and the counts of cache hits and misses."""
-    sys.modules.pop(f"anabranch_kernel_{code_cache._name(SOURCE)}", None)
+    code_cache._LOADED.pop(SOURCE, None)
     fold = code_cache.load(SOURCE).fold
     return fold(1), sum(fold.stats.cache_hits.values()), sum(fold.stats.cache_misses.values())
 
@@ -227,3 +229,21 @@ def test_the_shelf_stands_where_the_platform_keeps_caches(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert code_cache.find_cache_folder() == expected
+
+
+def test_threads_that_load_one_source_at_once_get_the_whole_module(monkeypatch):
+    begun = threading.Event()
+
+    def compile_slowly(module, source, file):
+        begun.set()
+        time.sleep(0.2)
+        module.fold = source
+
+    monkeypatch.setattr(code_cache, "_compile", compile_slowly)
+    source = "# loaded by two threads"
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(code_cache.load, source)
+        begun.wait()
+        second = pool.submit(lambda: code_cache.load(source).fold)
+        assert second.result() == source
+        assert first.result().fold == source

@@ -50,7 +50,7 @@ ITEMS = end_channels(
         Event(Temp(3, 8, 10), "a", 1),
         Event(Report(4), "a", 2),
     ],
-    CHANNELS,
+    channels=CHANNELS,
 )
 
 

@@ -17,6 +17,7 @@ from anabranch.microbatch.speculative.row_barrier import read_id
 from anabranch.model.events import Item, Malformed, field_types
 from anabranch.model.targets import load, load_module
 from anabranch.reference.sequential import run as fold
+from anabranch.sources.files import Files
 from anabranch.spark import Frame
 
 SQL_TYPES = {int: "long", float: "double", str: "string", bool: "boolean"}
@@ -59,6 +60,19 @@ class Stream:
             )
         ]
 
+    def files(self, folder: Path) -> Files:
+        """Return the files that `write` writes as a source; each file is a batch."""
+        return Files(
+            folder,
+            format="json",
+            files_per_batch=1,
+            type_column="type",
+            channel_column="channel",
+            channels=self.channels,
+            seq="seq" if self.numbered else None,
+            heartbeat="heartbeat",
+        )
+
     def write(self, folder: Path, parts: Sequence[Sequence[Item]], start: int = 0) -> None:
         """Write parts of the input as files that Spark reads in this order."""
         folder.mkdir(parents=True, exist_ok=True)
@@ -94,7 +108,7 @@ class Story(Stream):
 
     def __init__(self, name: str) -> None:
         module = load_module(f"examples/{name}.py")
-        items = end_channels(module.events, module.channels)
+        items = end_channels(module.events, channels=module.channels)
         super().__init__(load(f"examples/{name}.py"), module.channels, items)
         self.answer = fold(self.program, self.items, self.channels)
 

@@ -9,7 +9,6 @@ import pytest
 from pyspark import cloudpickle
 
 from anabranch import Event, EventTime, Program, depends, on
-from anabranch.eventtime import Channel
 from anabranch.eventtime.channels import end_channels
 from anabranch.eventtime.windows.panes import Windowing
 from anabranch.eventtime.windows.triggers import AfterCount, AfterWatermark
@@ -18,13 +17,14 @@ from anabranch.microbatch.job.description import Description, describe_job
 from anabranch.model.values.event_times import is_timestamped, time_field
 from anabranch.query import aggregate, asof_join, interval_join, window_join
 from anabranch.reference.sequential import run
+from anabranch.sources import Channel
 from anabranch.state import Count, Latest, MapOf, Sum, Value
 from tests.cross.test_states import restart
 from tests.microbatch.test_microbatches import Engine, cut
 from tests.runtimes.runtimes import read_emitted, sum_up
 
 START = datetime(2026, 3, 29, 0, 59, tzinfo=UTC)
-CHANNELS = [Channel("a", "20 s"), Channel("b", timedelta(seconds=5))]
+CHANNELS = [Channel("a", lateness="20 s"), Channel("b", lateness=timedelta(seconds=5))]
 
 
 class Txn(NamedTuple):
@@ -98,7 +98,9 @@ PROGRAMS = {
         aggregate(
             Pay,
             Windowing(
-                Tumbling("1 min"), AfterWatermark(AfterCount(3), AfterCount(1)), lateness="1 s"
+                Tumbling("1 min"),
+                AfterWatermark(AfterCount(3), AfterCount(1)),
+                allowed_lateness="1 s",
             ),
             per="user",
             **FOLDS,
@@ -197,7 +199,7 @@ def draw_events(program, seed):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_differential_shards_say_what_the_fold_says(name, columns):
     program, fits = PROGRAMS[name]
-    items = end_channels(draw_events(program, 3), CHANNELS)
+    items = end_channels(draw_events(program, 3), channels=CHANNELS)
     expected = run(program, items, CHANNELS)
     assert len(expected.outputs) > 3
     assert expected.ledger.late > 0
@@ -230,11 +232,11 @@ def test_a_window_of_datetimes_starts_and_ends_at_datetimes():
     program = aggregate(Txn, Tumbling("10 min"), per="user", n=Count())
     items = [Event(Txn(START, "x", 1), "a", 0)]
     bounds = datetime(2026, 3, 29, 0, 50, tzinfo=UTC), datetime(2026, 3, 29, 1, tzinfo=UTC)
-    emitted = run(program, end_channels(items, CHANNELS[:1]), CHANNELS[:1]).values
+    emitted = run(program, end_channels(items, channels=CHANNELS[:1]), CHANNELS[:1]).values
     assert [(one.start, one.end) for one in emitted] == [bounds]
     assert emitted[0].time == bounds[1] - timedelta(microseconds=1)
     engine = Engine(program, CHANNELS[:1], 1, columns=True)
-    for tasks in cut(random.Random(7), end_channels(items, CHANNELS[:1])):
+    for tasks in cut(random.Random(7), end_channels(items, channels=CHANNELS[:1])):
         engine.batch(tasks)
     rows = [row for row in engine.emitted if row.kind == "output"]
     assert [json.loads(row.value)["start"] for row in rows] == ["2026-03-29T00:50:00+00:00"]

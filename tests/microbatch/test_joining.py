@@ -143,7 +143,7 @@ def test_differential_a_speculative_run_settles_to_the_same_answer(name):
         for batch in cut(rng, first):
             engine.batch(batch)
         engine = restart(engine, NEW)
-        more = end_channels(rest + added, NEW)
+        more = end_channels(rest + added, channels=NEW)
         for batch in cut(rng, more):
             engine.batch(batch)
         head = read_kept(engine)[1]
@@ -252,7 +252,9 @@ def test_differential_folders_are_added_and_leaves_stay_folded_where_they_are_re
     joined = late = 0
     for seed in range(8):
         rng = random.Random(f"{case} {seed}")
-        channels = [Channel(name, 0 if name == "m" else rng.choice([0, 3])) for name in event_types]
+        channels = [
+            Channel(name, lateness=0 if name == "m" else rng.choice([0, 3])) for name in event_types
+        ]
         items, folders = [], {}
         for channel in channels:
             event_type = program.event_type(event_types[channel.name])

@@ -17,10 +17,10 @@ from anabranch.eventtime.channels import NEVER, Channel, end_channels
 from anabranch.eventtime.disorder import Estimated
 from anabranch.microbatch.columns.routing import spread_channels
 from anabranch.microbatch.ingest import look_ahead
-from anabranch.microbatch.ingest.column_reader import _promise
 from anabranch.microbatch.ingest.file_rows import Folder
 from anabranch.microbatch.ingest.look_ahead import can_look_ahead
 from anabranch.microbatch.ingest.row_reader import Reading
+from anabranch.microbatch.ingest.stretches import _promise
 from anabranch.microbatch.store.column_entries import forget_tables
 from anabranch.model.events import FOREVER, spread
 from anabranch.model.values.fields import encode_value
@@ -176,7 +176,7 @@ def test_differential_reference_and_shards_give_the_same_verdicts(name, rule, co
             for channel in (*channels, Channel("stranger"))
             for item in draw_channel(rng, channel.name, program.inputs, extremes)
         ]
-        items = items if rng.random() < 0.3 else end_channels(items, channels)
+        items = items if rng.random() < 0.3 else end_channels(items, channels=channels)
         answer = run(program, items, channels)
         engine = Engine(program, channels, rng.choice((1, 3)), columns=columns)
         for batch in cut(rng, items):
@@ -203,7 +203,7 @@ def test_of_two_different_events_with_one_number_the_first_is_kept(columns):
         transfer(1), transfer(2), transfer(1, 3), transfer(4), transfer(4, 4, 9),
         Event(Close(5), "bank", 4), transfer(6), transfer(2, 6, 1), transfer(7),
     ]  # fmt: skip
-    items = end_channels(items, channels)
+    items = end_channels(items, channels=channels)
     expected = give_account(run(program, items, channels))
     assert [seq for _, seq, _ in expected["rejected"]] == [1, 2, 4, 4]
     rows = [to_row(item) for item in items]
@@ -240,7 +240,7 @@ def test_differential_repeats_in_files_that_are_folded_as_they_are_read(
     inc, read = program.event_type("Inc"), program.event_type("Read")
     for seed in range(15):
         rng = random.Random(f"{seq} {shards} {seed}")
-        channels = [Channel("a", rng.choice((0, 3))), Channel("m")]
+        channels = [Channel("a", lateness=rng.choice((0, 3))), Channel("m")]
         rows = {"a": [(n, inc(n + rng.randint(0, 2), rng.randint(0, 3))) for n in range(80)]}
         rows["m"] = [(n, read(9 * n + 5, rng.randint(0, 3))) for n in range(9)]
         items, folders = [], []
@@ -317,7 +317,7 @@ def test_a_frame_gives_the_verdicts_of_the_reference_in_any_zone(spark):
         Event(Visit(t, noon, noon, m), s, n)
         for t, m, s, n in zip(times, maps, channels, seqs, strict=True)
     ]
-    answer = run(visits, end_channels(items, [Channel("a")]), [Channel("a")])
+    answer = run(visits, end_channels(items, channels=[Channel("a")]), [Channel("a")])
     schema = "time long, at timestamp, local timestamp_ntz, event_types map<string, int>, channel string, seq long"
     rows = [(t, noon, noon.replace(tzinfo=None), m, s, n)
             for t, m, s, n in zip(times, maps, channels, seqs, strict=True)]  # fmt: skip

@@ -69,7 +69,7 @@ def test_the_layout_of_every_example_is_a_valid_plan(name, shards):
     program = load(f"examples/{name}.py")
     for hot_keys in ((), (1, 2), ("a",)):
         for choose in (choose_layout, choose_speculative_layout):
-            layout = choose(program, shards, hot_keys)
+            layout = choose(program, shards, hot_keys=hot_keys)
             forked, plan = plan_layout(program, layout)
             assert find_faults(forked, plan) == []
             machines = {w.machine for w in plan.nodes().values() if w.machine}
@@ -84,7 +84,7 @@ def test_the_layout_of_a_random_program_is_a_valid_plan(data):
     hot_keys = data.draw(HOT)
     shards = data.draw(st.sampled_from(SHARDS))
     choose = data.draw(st.sampled_from([choose_layout, choose_speculative_layout]))
-    layout = choose(program, shards, hot_keys)
+    layout = choose(program, shards, hot_keys=hot_keys)
     forked, plan = plan_layout(program, layout)
     assert find_faults(forked, plan) == []
     check_layout(program, layout)
@@ -101,7 +101,7 @@ def test_random_programs_are_laid_out_in_every_way_there_is():
     @settings(max_examples=600, database=None, derandomize=True)
     @given(programs(), HOT)
     def collect(program, hot_keys):
-        layout = choose_layout(program, 4, hot_keys)
+        layout = choose_layout(program, 4, hot_keys=hot_keys)
         several = len(set(layout.leaves.values()) - {program.initial.name}) > 0
         found.add((layout.way, bool(layout.hot_keys), layout.lanes is not None, several))
 
@@ -134,7 +134,7 @@ def test_the_simulated_layout_of_an_example_gives_the_sequential_answer(name):
 
     module = importlib.import_module(f"examples.{name}")
     program = load(f"examples/{name}.py")
-    items = end_channels(getattr(module, "events", []), getattr(module, "channels", ()))
+    items = end_channels(getattr(module, "events", []), channels=getattr(module, "channels", ()))
     forked, plan = plan_layout(program, choose_layout(program, 3))
     trial = prepare(forked, plan, items, getattr(module, "channels", ()))
     for seed in range(10):
@@ -219,7 +219,8 @@ def test_faults_of_many_slices_are_those_of_all_pairs(data):
     if set(program.event_types) != set(other.event_types):
         return
     layout = replace(
-        choose_layout(program, data.draw(st.sampled_from(SHARDS)), data.draw(HOT)), reasons=()
+        choose_layout(program, data.draw(st.sampled_from(SHARDS)), hot_keys=data.draw(HOT)),
+        reasons=(),
     )
     _, plan = plan_layout(program, layout)
     faults = find_faults(other, plan)

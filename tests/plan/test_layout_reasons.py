@@ -22,7 +22,7 @@ class Mark(NamedTuple):
 
 
 def tell(program, shards=4, hot_keys=()):
-    found = locate_types(program, choose_layout(program, shards, hot_keys))
+    found = locate_types(program, choose_layout(program, shards, hot_keys=hot_keys))
     return {where.event_type: (where.place, where.apart, where.why) for where in found}
 
 

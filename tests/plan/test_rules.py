@@ -167,7 +167,7 @@ PLANS = [
 @pytest.mark.parametrize(("module", "program", "plan"), PLANS)
 def test_a_rewritten_plan_is_valid_and_gives_the_sequential_answer(module, program, plan):
     rates = sample_rates(program, module.events)
-    items = end_channels(module.events, module.channels)
+    items = end_channels(module.events, channels=module.channels)
     proposed = [p for rule in RULES for p in rule(program, plan, rates, PRICES)]
     if len(plan.nodes()) > 1:
         assert proposed

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from anabranch import Event, Map, Shard, Slices, take
 from anabranch.errors import PlanError
 from anabranch.model.values.hashing import hash_stably
-from anabranch.plan.enumeration import enumerate_plans
+from anabranch.plan.optimizers.enumeration import enumerate_plans
 from anabranch.plan.transitions import TransitionStep, carry, normalise, transition
 from anabranch.plan.tree import Plan, PlanNode
 from examples import key_counter as counter

@@ -10,9 +10,11 @@ from zoneinfo import ZoneInfo
 from hypothesis import strategies as st
 
 from anabranch import Event, Heartbeat
-from anabranch.eventtime import (
+from anabranch.model.events import FOREVER, Item
+from anabranch.sources import Channel
+from anabranch.state import Count, Max, Sum
+from anabranch.windows import (
     Calendar,
-    Channel,
     CountSliding,
     CountTumbling,
     Custom,
@@ -21,8 +23,6 @@ from anabranch.eventtime import (
     Sliding,
     Tumbling,
 )
-from anabranch.model.events import FOREVER, Item
-from anabranch.state import Count, Max, Sum
 
 FOLDS = {"n": Count(), "total": (Sum(), "price"), "top": (Max(), "price")}
 NEVER = -(2**63)
@@ -127,7 +127,7 @@ SPRING = int(datetime(2025, 3, 29, tzinfo=ZoneInfo("Europe/Berlin")).timestamp()
 
 CUTS: dict[str, Cut] = {
     "tumbling": Cut(Tumbling(10), group_by_spans(slide(10, 10))),
-    "tumbling, shifted": Cut(Tumbling(7, 3), group_by_spans(slide(7, 7, 3))),
+    "tumbling, shifted": Cut(Tumbling(7, offset=3), group_by_spans(slide(7, 7, 3))),
     "sliding": Cut(Sliding(10, every=5), group_by_spans(slide(10, 5))),
     "sliding, uneven": Cut(Sliding(10, every=4, offset=1), group_by_spans(slide(10, 4, 1))),
     "sliding by one": Cut(Sliding(6, every=1), group_by_spans(slide(6, 1))),

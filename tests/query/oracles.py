@@ -55,7 +55,7 @@ def draw_items(draw) -> list[Item]:
         if draw(st.booleans()):
             brought.sort(key=lambda event: event.time)
         items += [Event(event, channel, seq) for seq, event in enumerate(brought)]
-    return end_channels(items, CHANNELS)
+    return end_channels(items, channels=CHANNELS)
 
 
 def fold(program: Any, items: list[Item]) -> tuple[Answer, list[Show], list[Click]]:

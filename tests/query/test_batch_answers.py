@@ -11,7 +11,10 @@ from datetime import UTC, datetime
 import pytest
 
 from anabranch import state as states
-from anabranch.eventtime import (
+from anabranch.query import Missed, Result, aggregate
+from anabranch.reference.sequential import run
+from anabranch.state import Count, Max, Min, Sum
+from anabranch.windows import (
     AfterCount,
     AfterProcessingTime,
     AfterWatermark,
@@ -22,9 +25,6 @@ from anabranch.eventtime import (
     Tumbling,
     Windowing,
 )
-from anabranch.query import Missed, Result, aggregate
-from anabranch.reference.sequential import run
-from anabranch.state import Count, Max, Min, Sum
 from tests.query.archives import (
     AIRPORTS,
     Flight,
@@ -89,7 +89,7 @@ def panes(accumulation="accumulating", lateness=TWO_DAYS, window=None):
         window or Tumbling(60),
         AfterWatermark(early=AfterProcessingTime(30), late=Always()),
         accumulation=accumulation,
-        lateness=lateness,
+        allowed_lateness=lateness,
     )
 
 
@@ -152,7 +152,7 @@ def test_oracle_what_is_missed_is_what_the_database_says_came_too_late(base, wee
 
 def test_oracle_windows_that_slide_hold_what_a_join_with_their_starts_holds(base, week):
     windowing = Windowing(
-        Sliding(360, every=60), AfterWatermark(late=AfterCount(1)), lateness=TWO_DAYS
+        Sliding(360, every=60), AfterWatermark(late=AfterCount(1)), allowed_lateness=TWO_DAYS
     )
     answer = run(flights_by_hour(windowing), bring(week), AIRPORTS)
     assert keep_last(answer.values) == ask(base, f"""
@@ -170,7 +170,7 @@ def test_oracle_days_are_those_of_the_calendar_in_new_york(base):
         f._replace(scheduled=f.scheduled * 60, time=f.time * 60) for f in fetch_flights(base, two)
     ]
     program = aggregate(
-        Flight, Windowing(window, lateness=TWO_DAYS * 60), per="origin", at="scheduled", delay=0,
+        Flight, Windowing(window, allowed_lateness=TWO_DAYS * 60), per="origin", at="scheduled", delay=0,
         n=Count(), total=(Sum(), "delay"),
     )  # fmt: skip
     answer = run(program, bring(rows), AIRPORTS)
@@ -260,7 +260,9 @@ def test_oracle_earthquakes_by_the_time_they_were_last_corrected(lateness_days):
     rows = base.execute("select told, net, happened, mag from quakes order by all").fetchall()
     lateness = lateness_days * 24 * 3_600_000
     windowing = Windowing(
-        Tumbling(HOURS_MS), AfterWatermark(early=AfterCount(10), late=Always()), lateness=lateness
+        Tumbling(HOURS_MS),
+        AfterWatermark(early=AfterCount(10), late=Always()),
+        allowed_lateness=lateness,
     )
     folds = {"n": Count(), "top": (Max(), "mag")}
     program = aggregate(Quake, windowing, per="net", at="when", delay=3_600_000, **folds)

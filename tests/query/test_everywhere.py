@@ -11,7 +11,16 @@ import pytest
 from pyspark import cloudpickle
 
 from anabranch import take
-from anabranch.eventtime import (
+from anabranch.eventtime.channels import end_channels
+from anabranch.eventtime.windows.panes import ACCUMULATIONS, OUTPUT_TIMES
+from anabranch.microbatch.job.column_plan import plan_columns
+from anabranch.plan.layouts import choose_layout
+from anabranch.plan.optimizers import OPTIMIZERS
+from anabranch.plan.pricing.rates import Load, Rates
+from anabranch.query import Missed, aggregate
+from anabranch.reference.sequential import run
+from anabranch.reference.verification import prepare
+from anabranch.windows import (
     AfterAll,
     AfterAny,
     AfterCount,
@@ -26,15 +35,6 @@ from anabranch.eventtime import (
     Repeatedly,
     Windowing,
 )
-from anabranch.eventtime.channels import end_channels
-from anabranch.eventtime.windows.panes import ACCUMULATIONS, OUTPUT_TIMES
-from anabranch.microbatch.job.column_plan import plan_columns
-from anabranch.plan.layouts import choose_layout
-from anabranch.plan.optimizers import OPTIMIZERS
-from anabranch.plan.pricing.rates import Load, Rates
-from anabranch.query import Missed, aggregate
-from anabranch.reference.sequential import run
-from anabranch.reference.verification import prepare
 from tests.microbatch.test_microbatches import Engine
 from tests.query.bids import BIDDERS, CHANNELS, CUTS, FOLDS, Bid, draw_bids
 from tests.runtimes.inputs import cut_rows
@@ -57,7 +57,7 @@ def draw_windowing(rng):
         window,
         rng.choice(TRIGGERS),
         accumulation=rng.choice(ACCUMULATIONS),
-        lateness=0 if window.counted else rng.choice((0, 0, 4, 30)),
+        allowed_lateness=0 if window.counted else rng.choice((0, 0, 4, 30)),
         output_time=rng.choice(OUTPUT_TIMES),
         closing=rng.choice(("if_new", "if_new", "always", "never")),
         may_lose=True,
@@ -78,7 +78,7 @@ def draw_program(seed):
 def draw_input(seed, count):
     items = draw_bids(random.Random(seed), count)
     # Some inputs have not ended: then windows are left open.
-    return items if seed % 4 == 0 else end_channels(items, CHANNELS)
+    return items if seed % 4 == 0 else end_channels(items, channels=CHANNELS)
 
 
 def keyed(program):
@@ -157,4 +157,4 @@ def test_windows_do_not_fit_columns_and_say_why():
     program = aggregate(Bid, Global(), per="bidder", **FOLDS)
     channels = {channel.name: channel for channel in CHANNELS}
     reason = plan_columns(program, choose_layout(program, 4), channels, numbered=True)
-    assert reason == "Bid has fields with defaults"
+    assert reason == "Global windows do not lie on a grid"

@@ -72,7 +72,7 @@ def draw(rng, count=30):
         for seq in range(count if channel.name == "orders" else count // 3):
             time += rng.choice((0, 1, 1, 2) if channel.name == "orders" else (0, 2, 5))
             items.append(Event(event(time), channel.name, seq))
-    return end_channels(items, CHANNELS)
+    return end_channels(items, channels=CHANNELS)
 
 
 def look_up(events, how):

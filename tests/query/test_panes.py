@@ -6,7 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.eventtime import (
+from anabranch.eventtime.windows.panes import ACCUMULATIONS, OUTPUT_TIMES
+from anabranch.query import Missed, Result, aggregate
+from anabranch.reference.sequential import run
+from anabranch.windows import (
     AfterAll,
     AfterCount,
     AfterProcessingTime,
@@ -22,9 +25,6 @@ from anabranch.eventtime import (
     Tumbling,
     Windowing,
 )
-from anabranch.eventtime.windows.panes import ACCUMULATIONS, OUTPUT_TIMES
-from anabranch.query import Missed, Result, aggregate
-from anabranch.reference.sequential import run
 from tests.eventtime.windows.recorded_log import Clock, Elements, End, Watermark, replay
 from tests.eventtime.windows.test_trigger_machine import ENDING, LASTING
 from tests.query.bids import FOLDS, Bid, bring, logs, read_names, split_by_bidder, total_up
@@ -32,7 +32,7 @@ from tests.query.bids import FOLDS, Bid, bring, logs, read_names, split_by_bidde
 SPANS = st.sampled_from(
     [
         Tumbling(10),
-        Tumbling(7, 3),
+        Tumbling(7, offset=3),
         Sliding(10, every=5),
         Sliding(10, every=4, offset=1),
         Custom(lambda time, bid: [(time - 2, time + 3 + bid.price % 2)]),
@@ -59,7 +59,7 @@ def windowings(draw, windows=SPANS | AT_REST | MERGING, triggers=LASTING, **fixe
     """Return windowings of all kinds; those that may lose report it."""
     window = draw(windows)
     options = {
-        "lateness": 0 if window.counted else draw(LATENESS),
+        "allowed_lateness": 0 if window.counted else draw(LATENESS),
         "accumulation": draw(st.sampled_from(ACCUMULATIONS)),
         "output_time": draw(st.sampled_from(OUTPUT_TIMES)),
         "closing": draw(st.sampled_from(["if_new", "if_new", "always", "never"])),
@@ -146,7 +146,7 @@ def test_windows_by_the_clock_are_windows_with_no_delay(windowing, bids):
 
 @pytest.mark.parametrize(("lag", "timings"), [(5, ["on_time"]), (6, ["on_time", "late"])])
 def test_a_bid_exactly_the_delay_behind_is_on_time_and_one_more_is_late(lag, timings):
-    windowing = Windowing(Tumbling(10), lateness=50)
+    windowing = Windowing(Tumbling(10), allowed_lateness=50)
     bids = [Bid(9 + lag - 3, "x", 1, 9 + lag - 3 - 5), Bid(9 + lag, "x", 1, 9)]
     emitted = [result for result in say(windowing, bids, delay=5) if result.start == 0]
     assert [result.timing for result in emitted] == timings
@@ -164,7 +164,9 @@ def test_a_window_speaks_when_the_clock_has_passed_it_by_the_delay():
 
 
 def test_a_late_pane_may_wait_for_the_clock():
-    windowing = Windowing(Tumbling(10), AfterWatermark(late=AfterProcessingTime(3)), lateness=20)
+    windowing = Windowing(
+        Tumbling(10), AfterWatermark(late=AfterProcessingTime(3)), allowed_lateness=20
+    )
     bids = [Bid(5, "x", 1, 5), Bid(12, "x", 1, 3), Bid(13, "x", 1, 4)]
     outputs = run(aggregate(Bid, windowing, at="when", delay=0), bring(bids)).outputs
     assert [(o.event.time, o.value.timing, len(o.value.value)) for o in outputs] == [
@@ -187,7 +189,7 @@ def test_an_alarm_that_was_of_no_use_does_not_hide_the_end_of_a_window():
 @given(windowings(windows=SPANS | AT_REST, accumulation="discarding", closing="if_new"), logs())
 def test_discarding_panes_add_up_to_the_accumulating_pane(windowing, bids):
     some, lost = apart(say(windowing, bids, delay=3))
-    options = {"accumulation": "accumulating", "lateness": windowing.lateness}
+    options = {"accumulation": "accumulating", "allowed_lateness": windowing.allowed_lateness}
     whole, lost_too = apart(
         say(Windowing(windowing.window, windowing.trigger, may_lose=True, **options,
                       output_time=windowing.output_time), bids, delay=3)
@@ -278,7 +280,9 @@ def test_ready_made_states_hold_what_the_bids_themselves_come_to(windowing, bids
 
 @given(logs(), DELAYS, LATENESS)
 def test_a_bid_is_missed_only_when_the_clock_has_left_its_window(bids, delay, lateness):
-    windowing = Windowing(Tumbling(10), AfterWatermark(AfterCount(2), Always()), lateness=lateness)
+    windowing = Windowing(
+        Tumbling(10), AfterWatermark(AfterCount(2), Always()), allowed_lateness=lateness
+    )
     emitted, missed = apart(say(windowing, bids, delay=delay))
     too_late = [bid for bid in bids if bid.time - delay > bid.when // 10 * 10 + 9 + lateness]
     assert [one.value for one in missed] == too_late

@@ -52,7 +52,7 @@ def draw_events(seed, count=30):
                 max(0, time - rng.choice((0, 0, 0, 1, 3, 5))), rng.randint(0, 3), rng.randint(0, 9)
             )
             items.append(Event(event, channel.name, seq))
-    return end_channels(items, CHANNELS)
+    return end_channels(items, channels=CHANNELS)
 
 
 @every_join

@@ -8,7 +8,14 @@ import pytest
 
 from anabranch import Event, Heartbeat
 from anabranch.errors import ProgramError
-from anabranch.eventtime import (
+from anabranch.eventtime.channels import Channel, end_channels
+from anabranch.microbatch.job.fingerprint import fingerprint
+from anabranch.model.shapes import MISSING
+from anabranch.plan.layouts import choose_layout
+from anabranch.query import Missed, Result, aggregate
+from anabranch.reference.sequential import run
+from anabranch.state import Count, Max, Sum
+from anabranch.windows import (
     AfterCount,
     AfterWatermark,
     Custom,
@@ -20,13 +27,6 @@ from anabranch.eventtime import (
     Tumbling,
     Windowing,
 )
-from anabranch.eventtime.channels import Channel, end_channels
-from anabranch.microbatch.job.fingerprint import fingerprint
-from anabranch.model.shapes import MISSING
-from anabranch.plan.layouts import choose_layout
-from anabranch.query import Missed, Result, aggregate
-from anabranch.reference.sequential import run
-from anabranch.state import Count, Max, Sum
 from tests.query.bids import (
     CALENDARS,
     CHANNELS,
@@ -73,7 +73,7 @@ def test_oracle_windows_hold_what_brute_force_finds(name, per):
         items = draw_bids(random.Random(seed), 25)
         late = find_late(items)
         late_events += len(late)
-        answer = run(program, end_channels(items, CHANNELS), CHANNELS)
+        answer = run(program, end_channels(items, channels=CHANNELS), CHANNELS)
         bids = sort_bids(items, late)
         streams = [(None, bids)] if per is None else split_by_bidder(bids)
         wanted = [result for key, mine in streams for result in expect(cut, key, mine)]
@@ -92,7 +92,7 @@ def test_oracle_calendar_windows_are_those_of_local_clocks(name):
     for seed in range(12):
         items = draw_bids(random.Random(seed), 60, unit=HOUR, start=SPRING - 20 * HOUR)
         late = find_late(items, unit=HOUR)
-        answer = run(program, end_channels(items, channels), channels)
+        answer = run(program, end_channels(items, channels=channels), channels)
         wanted = [
             result
             for key, mine in split_by_bidder(sort_bids(items, late))
@@ -108,7 +108,7 @@ def test_oracle_calendar_windows_are_those_of_local_clocks(name):
 def test_oracle_windows_hold_the_events_themselves_in_order(name):
     cut = CUTS[name]
     items = draw_bids(random.Random(name), 30)
-    answer = run(aggregate(Bid, cut.window), end_channels(items, CHANNELS), CHANNELS)
+    answer = run(aggregate(Bid, cut.window), end_channels(items, channels=CHANNELS), CHANNELS)
     found = cut.group(sort_bids(items, find_late(items)))
     assert {(r.start, r.end): r.value for r in answer.values} == {
         span: tuple(bids) for span, bids in found.items()
@@ -134,7 +134,10 @@ def test_windows_that_are_not_complete_wait_and_nothing_is_said_twice(name):
 def test_windows_are_said_in_the_order_in_which_they_end():
     items = draw_bids(random.Random(1), 60)
     program = aggregate(Bid, Sliding(10, every=3), per="bidder", **FOLDS)
-    ends = [result.end for result in run(program, end_channels(items, CHANNELS), CHANNELS).values]
+    ends = [
+        result.end
+        for result in run(program, end_channels(items, channels=CHANNELS), CHANNELS).values
+    ]
     assert ends == sorted(ends)
     assert len(ends) > 40
 
@@ -147,7 +150,7 @@ def test_a_key_whose_windows_are_closed_is_forgotten(name):
     window = CUTS[name].window
     program = aggregate(Bid, window, per="bidder", **FOLDS)
     items = draw_bids(random.Random(name), 20)
-    ended = run(program, end_channels(items, CHANNELS), CHANNELS)
+    ended = run(program, end_channels(items, channels=CHANNELS), CHANNELS)
     later = [Heartbeat(10**6, channel.name, 20) for channel in CHANNELS]
     passed = run(program, [*items, *later], CHANNELS)
     if window.counted:
@@ -220,7 +223,7 @@ def test_a_stored_state_knows_the_windows_it_was_made_by():
     assert made == print_of(Tumbling(10), n=Count())
     others = [
         print_of(Tumbling(11), n=Count()),
-        print_of(Windowing(Tumbling(10), lateness=1), n=Count()),
+        print_of(Windowing(Tumbling(10), allowed_lateness=1), n=Count()),
         print_of(Windowing(Tumbling(10), AfterWatermark()), n=Count()),
         print_of(Windowing(Tumbling(10), closing="always"), n=Count()),
         print_of(Tumbling(10), n=Count(), at="when", delay=0),

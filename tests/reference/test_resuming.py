@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from anabranch import Event, Heartbeat, Program, depends, load, on
 from anabranch.errors import InputError
-from anabranch.eventtime import Channel, Sessions, Tumbling, Windowing
 from anabranch.eventtime.channel_progress import Standing
 from anabranch.eventtime.channels import NEVER, end_channels
 from anabranch.eventtime.disorder import Estimated
@@ -19,7 +18,9 @@ from anabranch.model.shapes import WrittenShape
 from anabranch.query import aggregate, asof_join, band_join, interval_join, window_join
 from anabranch.reference.sequential import run
 from anabranch.savepoints.snapshot import Snapshot
+from anabranch.sources import Channel
 from anabranch.state import Count, MapOf, Sum
+from anabranch.windows import Sessions, Tumbling, Windowing
 from tests.microbatch.programs import (
     PROGRAMS,
     Meter,
@@ -151,7 +152,7 @@ def test_a_run_goes_on_after_many_cuts(name, data):
 def test_windows_of_every_kind_go_on_from_any_cut(seed):
     rng = random.Random(seed)
     program = draw_program(seed)
-    items = end_channels(draw_bids(rng, 25), CHANNELS)
+    items = end_channels(draw_bids(rng, 25), channels=CHANNELS)
     cuts = {channel.name: rng.randint(0, 15) for channel in CHANNELS}
     assert_goes_on(program, CHANNELS, *split(items, cuts))
 

@@ -73,8 +73,10 @@ junk = st.builds(Stranger, times) | st.builds(
 )
 channel_names = st.sampled_from(["a", "b", "c"])
 channels = st.tuples(
-    st.builds(Channel, st.just("a"), st.none() | st.integers(0, 4)),
-    st.builds(Channel, st.just("b"), st.integers(0, 4), max_ahead=st.none() | st.integers(1, 5)),
+    st.builds(Channel, st.just("a"), lateness=st.none() | st.integers(0, 4)),
+    st.builds(
+        Channel, st.just("b"), lateness=st.integers(0, 4), max_ahead=st.none() | st.integers(1, 5)
+    ),
     st.just(Channel("c", unique_times=True)),
 )
 
@@ -124,7 +126,7 @@ def test_what_is_settled_stays_settled_when_more_comes(items, declared):
 
 @given(inputs(), channels)
 def test_an_ended_input_leaves_nothing_pending(items, declared):
-    answer = run(diary, end_channels(items, declared), declared)
+    answer = run(diary, end_channels(items, channels=declared), declared)
     assert answer.pending == []
     assert answer.watermark == FOREVER
 
@@ -141,8 +143,8 @@ def test_content_breaks_ties_where_there_is_no_sequence(fields, rng):
     patient = [Channel("a", lateness=100)]
     items = [Event(each, "a") for each in fields]
     shuffled = rng.sample(items, len(items))
-    answer = run(diary, end_channels(shuffled, patient), patient)
-    assert answer.outputs == run(diary, end_channels(items, patient), patient).outputs
+    answer = run(diary, end_channels(shuffled, channels=patient), patient)
+    assert answer.outputs == run(diary, end_channels(items, channels=patient), patient).outputs
 
 
 def test_events_of_equal_content_still_have_keys_of_their_own():
@@ -275,7 +277,9 @@ def test_lanes_give_the_same_bits_where_there_is_no_sequence(entries, lanes, rng
     items = [Event(Amount(n % 3, account, x), "a") for n, (account, x, _) in enumerate(entries)]
     items += [Event(Close(8, account), "a") for account in range(3)]
     shuffled = rng.sample(items, len(items))
-    answers = [run(program, end_channels(each, declared), declared) for each in (items, shuffled)]
+    answers = [
+        run(program, end_channels(each, channels=declared), declared) for each in (items, shuffled)
+    ]
     assert repr(answers[0].values) == repr(answers[1].values)
 
 

@@ -79,7 +79,7 @@ def test_differential_timers_settle_as_the_fold_has_them_after_restarts(name):
     taken_back = early = 0
     for seed in range(25):
         rng = random.Random(seed)
-        items = end_channels(draw_events(rng, program, 25), channels)
+        items = end_channels(draw_events(rng, program, 25), channels=channels)
         speculative_run, arrival, rows = (
             SpeculativeRun(program, channels),
             interleave(rng, items),
@@ -106,7 +106,7 @@ def test_differential_what_expires_or_is_shared_settles_as_the_fold_has_it(name)
     taken_back = 0
     for seed in range(10):
         rng = random.Random(seed)
-        items = end_channels(draw_events(rng, program, 25), channels)
+        items = end_channels(draw_events(rng, program, 25), channels=channels)
         speculative_run, arrival = SpeculativeRun(program, channels), interleave(rng, items)
         while arrival:
             size = rng.randint(1, 6)
@@ -147,7 +147,7 @@ def test_differential_a_restart_after_every_batch_does_not_show(name, data):
 def test_the_published_answer_comes_out_of_any_order_of_arrival(name):
     module = example(name)
     program = getattr(module, name)
-    items = end_channels(module.events, module.channels)
+    items = end_channels(module.events, channels=module.channels)
     for seed in range(20):
         speech = run(program, interleave(random.Random(seed), items), module.channels)
         assert speech.answer.values == module.expected
@@ -215,7 +215,7 @@ def test_at_moderate_disorder_little_is_said_in_vain(name, size, expected):
     program = load(f"examples/{name}.py")
     arrival = displace(random.Random(7), list(draw_traffic(name)), 0.01, 100)
     channels = [Channel("s", lateness=100)]
-    speech = run(program, end_channels(arrival, channels), channels, sizes=repeat(size))
+    speech = run(program, end_channels(arrival, channels=channels), channels, sizes=repeat(size))
     assert speech.answer.ledger.late == 0
     assert speech.amount == expected
     # A cumulative sum is wrong at every barrier that an event was missing from; see the docs.

@@ -226,7 +226,7 @@ def tell(program: Program, flights: list[Flight]) -> Day:
     """Return flights as the input of a program, ended."""
     markers = mark_time(program, flights)
     channels = (*AIRPORTS, Channel("clock")) if markers else AIRPORTS
-    return Day(program, channels, end_channels([*depart(flights), *markers], channels))
+    return Day(program, channels, end_channels([*depart(flights), *markers], channels=channels))
 
 
 def count_disorder(flights: list[Flight]) -> float:

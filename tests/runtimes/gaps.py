@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 import pytest
 
 from anabranch.eventtime.channels import end_channels
+from anabranch.model.events import Heartbeat
 from tests.runtimes.runtimes import Outcome, expect
 from tests.runtimes.stories import STORIES
 from tests.vectors.flumina import Vector
@@ -38,7 +39,17 @@ def take_cut(story: Vector) -> Vector:
 
 def end(story: Vector) -> Vector:
     """Return a story whose channels have ended."""
-    items = end_channels(story.items, story.channels)
+    items = end_channels(story.items, channels=story.channels)
+    return Vector(story.program, lambda: items, story.channels, story.expected, story.plans)
+
+
+def number(story: Vector) -> Vector:
+    """Return a story whose channels number their items, in the order of arrival."""
+    counts: dict[str, int] = {}
+    items = []
+    for item in story.items:
+        counts[item.channel] = counts.get(item.channel, -1) + 1
+        items.append(item._replace(seq=counts[item.channel]))
     return Vector(story.program, lambda: items, story.channels, story.expected, story.plans)
 
 
@@ -68,9 +79,25 @@ ENDED = Gap(
     "the same input, ended: everything settles",
 )
 
+NUMBERED = Gap(
+    "never",
+    "rows of files have a number, their place, if no column has one: no tie is broken by contents",
+    number,
+    "the same input, numbered in the order of arrival",
+)
+UNNUMBERED = [
+    name
+    for name, story in STORIES.items()
+    if story.cut is None
+    and any(item.seq is None for item in story.items if not isinstance(item, Heartbeat))
+]
+
 GAPS: dict[tuple[str, str], Gap] = {
     **{(name, "simulated"): SLOW for name in LONG},
     **{(name, "speculative"): ONE_BY_ONE for name in LONG},
+    **{(name, "shards"): ONE_BY_ONE for name in LONG},
+    **{(name, "local"): UNHURRIED for name in LONG},
+    **{(name, "local"): NUMBERED for name in UNNUMBERED},
     **{(name, "spark batch"): UNHURRIED for name in LONG},
     **{(name, "spark streaming"): UNHURRIED for name in LONG},
     ("progress, nothing without a heartbeat", "spark batch"): ENDED,

@@ -1,7 +1,8 @@
 """Inputs drawn at random, and random ways to cut them into batches and tasks."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import strategies as st
@@ -9,9 +10,10 @@ from hypothesis import strategies as st
 from anabranch import Event, Heartbeat, Program
 from anabranch.eventtime.channels import Channel, end_channels
 from anabranch.model.events import Item, field_types
-from tests.microbatch.streams import to_row
+from tests.microbatch.streams import Stream, to_row
 from tests.microbatch.test_microbatches import Engine
-from tests.runtimes.runtimes import Outcome, read_emitted
+from tests.runtimes.runtimes import Outcome, Place, read_emitted
+from tests.vectors.flumina import Vector
 
 # Few values, so that events meet: in a key, at a time, in a total.
 VALUES = {
@@ -63,7 +65,7 @@ def draw_items(draw, program: Program, channels: Sequence[Channel]) -> list[Item
     # The end of a channel that has brought nothing has no number of its own.
     return [
         item if item.seq is not None else item._replace(seq=0)
-        for item in end_channels(items, channels)
+        for item in end_channels(items, channels=channels)
     ]
 
 
@@ -126,14 +128,35 @@ def run_batches(
     batches: list[list[list[dict]]],
     shards: int,
     records: Sequence[type] = (),
+    *,
+    numbered: bool = True,
 ) -> Outcome:
     """Run micro-batches without Spark; the books are balanced after each.
 
     A program whose start holds no record of a kind can't name it, so a test may.
     """
-    machine = Engine(program, channels, shards)
+    machine = Engine(program, channels, shards, numbered=numbered)
     for record in records:
         machine.job.codec._learn(record)
     for tasks in batches:
         machine.batch(tasks)
     return read_emitted(machine.emitted, machine.ledger)
+
+
+@dataclass(frozen=True)
+class Shards:
+    """Shards and a root in micro-batches cut at random, without Spark."""
+
+    seed: str
+
+    name = "shards"
+
+    def run(self, story: Vector, place: Place) -> Iterator[Outcome]:
+        rng = random.Random(self.seed)
+        items = story.items
+        numbered = Stream(story.program, story.channels, items).numbered
+        if numbered:
+            items = sorted(items, key=lambda item: (item.seq, isinstance(item, Heartbeat)))
+        for shards in (1, 2, 7):
+            batches = cut_rows(rng, items, max(1, len(items) // rng.choice((1, 3, 9))))
+            yield run_batches(story.program, story.channels, batches, shards, numbered=numbered)

@@ -170,8 +170,9 @@ class SparkStreaming:
 
     def stream(self, session, stream: Stream, lives: list[list[list]], folder: Path) -> Outcome:
         """Run one life of the query after the other, each on the files that have come since."""
+        from anabranch.microbatch.runs.published_batches import find_last_batch, read_ledger
         from anabranch.spark.runs import run as run_query
-        from anabranch.spark.sinks.directory import find_last_batch, read_ledger, write_directory
+        from anabranch.spark.sinks.directory import write_directory
 
         ran = 0
         for parts in filter(None, lives):
@@ -210,3 +211,49 @@ def read_emitted(rows, ledger: Ledger | None = None) -> Outcome:
         ),
         ledger,
     )
+
+
+@dataclass(frozen=True)
+class Local:
+    """An embedded run in micro-batches cut at random, stopped and started again on its checkpoint."""
+
+    seed: str
+    shards: int = 4
+    cores: int = 1
+    batches: int = 4
+    columns: bool = True
+
+    name = "local"
+
+    def run(self, story: Vector, place: Place) -> Iterator[Outcome]:
+        rng = random.Random(self.seed)
+        stream = Stream(story.program, story.channels, story.items)
+        parts = stream.cut(rng, self.batches)
+        stop = rng.randint(1, max(1, len(parts) - 1))
+        yield self.stream(stream, [parts[:stop], parts[stop:]], place.folder)
+
+    def stream(self, stream: Stream, lives: list[list[list]], folder: Path) -> Outcome:
+        """Run one life after the other, each on the files that have come since."""
+        from anabranch.local import run as start
+        from anabranch.microbatch.runs.published_batches import find_last_batch, read_ledger
+        from anabranch.microbatch.store.column_entries import forget_tables
+
+        ran = 0
+        for parts in filter(None, lives):
+            stream.write(folder / "in", parts, start=ran)
+            start(
+                stream.program,
+                stream.files(folder / "in"),
+                output=folder / "out",
+                checkpoint=folder / "checkpoint",
+                shards=self.shards,
+                cores=self.cores,
+                columnar="auto" if self.columns else "never",
+                sync="system",
+                available_now=True,
+            ).wait()
+            forget_tables()
+            ran += len(parts)
+        assert len(list((folder / "out").glob("batch=*"))) == ran
+        rows = read_published(folder / "out", stream.program)
+        return read_emitted(rows, read_ledger(find_last_batch(folder / "out")))

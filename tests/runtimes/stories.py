@@ -33,7 +33,8 @@ def come_late() -> list[Item]:
     barriers = [Barrier(time) for time in range(5, 60, 5)]
     steady = [Value(time, 100) for time in range(1, 60, 6)]
     return end_channels(
-        [*brought("a1", values), *brought("a2", steady), *brought("b", barriers)], LATE_CHANNELS
+        [*brought("a1", values), *brought("a2", steady), *brought("b", barriers)],
+        channels=LATE_CHANNELS,
     )
 
 

@@ -28,7 +28,7 @@ CUTS = 3
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(data=st.data())
 def test_differential_no_cut_shows_in_the_answer_to_a_random_input(name, data):
     module = example(name)
@@ -46,7 +46,7 @@ def test_differential_no_cut_shows_in_the_answer_to_a_random_input(name, data):
         assert run_batches(program, channels, batches, data.draw(FEW_SHARDS)) == expected
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_differential_a_random_program_says_the_same_in_micro_batches(data):
     program = data.draw(relations())

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from anabranch.cli.main import run_command
+from anabranch.microbatch.runs.ownership import read_begin
+from anabranch.microbatch.runs.published_batches import find_last_batch, read_ledger
 from anabranch.savepoints.folders import open_savepoint
-from anabranch.spark.checkpoint.ownership import read_begin
-from anabranch.spark.sinks.directory import find_last_batch, read_ledger
 from tests.cli.test_docs import BLOCK
 
 PAGE = Path(__file__).parents[2] / "docs" / "savepoints.md"

@@ -9,7 +9,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from anabranch import Event, Heartbeat, Program, depends, on
-from anabranch.eventtime import Channel, Tumbling, Windowing
 from anabranch.eventtime.channel_progress import Standing
 from anabranch.eventtime.ledger import Ledger
 from anabranch.model.shapes import WrittenShape
@@ -25,10 +24,12 @@ from anabranch.savepoints.objects import (
     write_snapshot,
 )
 from anabranch.savepoints.snapshot import Snapshot
+from anabranch.sources import Channel
 from anabranch.state import Count, MapOf, Sum
 from anabranch.state.durable.codec import make_codec
 from anabranch.state.evolution.migration import EvolutionError
 from anabranch.state.evolution.schemas import describe_snapshot
+from anabranch.windows import Tumbling, Windowing
 from tests.microbatch.programs import Reading, levels
 from tests.reference.test_resuming import ALL, assert_goes_on, draw_cut
 from tests.savepoints.folders import list_tree

@@ -12,7 +12,7 @@ import pytest
 
 from anabranch import Event, Program, Shard, Slice, take
 from anabranch.eventtime.channels import end_channels
-from anabranch.plan.enumeration import enumerate_plans
+from anabranch.plan.optimizers.enumeration import enumerate_plans
 from anabranch.plan.pricing.rates import sample_rates
 from anabranch.plan.tree import Plan
 from anabranch.plan.validity import find_faults
@@ -50,7 +50,11 @@ def in_lanes(slices, event_type, channel):
     """Return the slices with those of one event type and channel cut in two lanes."""
     chosen = [part for part in slices if (part.event_type, part.channel) == (event_type, channel)]
     halves = [
-        Slice(part.event_type, tuple(sorted((*part.where, ("@lane", Shard(n, 2))))), part.channel)
+        Slice(
+            part.event_type,
+            tuple(sorted((*part.where, ("@lane", Shard(n, 2))))),
+            channel=part.channel,
+        )
         for part in chosen
         for n in (0, 1)
     ]
@@ -107,7 +111,7 @@ def test_every_plan_gives_the_sequential_answer(name):
     case = CASES[name]
     plans = list_plans(case)
     assert len(plans) == case.plans <= MOST
-    items = end_channels(case.module.events, case.module.channels)
+    items = end_channels(case.module.events, channels=case.module.channels)
     for plan in plans:
         assert find_faults(case.program, plan) == []
         trial = prepare(case.program, plan, items, case.module.channels)
@@ -122,7 +126,7 @@ def test_a_change_of_plan_in_mid_stream_does_not_show(name):
     """Change twice, between plans drawn at random, and see in the trace that it really happened."""
     case = CASES[name]
     plans = list_plans(case)
-    items = end_channels(case.module.events, case.module.channels)
+    items = end_channels(case.module.events, channels=case.module.channels)
     rng = random.Random(name)
     moving = 0
     for _ in range(case.changes):

@@ -231,11 +231,11 @@ def test_a_sequence_and_a_event_type_may_stand_in_columns(tmp_path, cell):
     assert items[3].reason == describe_stranger("t", ["s"])
 
 
-def test_fields_of_other_types_are_read_line_by_line(tmp_path):
+def test_fields_of_other_types_are_columns_of_texts(tmp_path):
     file = write(tmp_path, "time,day,size,price\n1,2026-01-01,,0.10\n2,x,3,\n3,2026-01-02,3,\n")
     other = make_job(Note)
     items, by_line = read_all(tmp_path, Reading(event_type="Note", channel="s"), other)
-    assert by_line
+    assert not by_line
     assert items == [
         Event(Note(1, date(2026, 1, 1), None, Decimal("0.10")), "s", 0),
         Malformed("2,x,3,", items[1].reason, "s", 1),

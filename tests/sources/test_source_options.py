@@ -6,9 +6,9 @@ import pytest
 
 from anabranch import Program, on
 from anabranch.errors import InputError
-from anabranch.eventtime import Channel
 from anabranch.microbatch.ingest.row_reader import Reading
 from anabranch.microbatch.ingest.source_readings import make_reading
+from anabranch.sources import Channel
 from anabranch.sources.files import Files
 from anabranch.sources.source_options import list_sources, name_columns
 

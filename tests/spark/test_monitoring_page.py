@@ -40,8 +40,8 @@ def test_every_metric_is_explained_on_the_page():
 
 def test_the_line_of_the_page_is_what_is_printed_of_such_a_batch():
     from anabranch.eventtime.ledger import Ledger
-    from anabranch.spark.sinks.directory import Watermarks
-    from anabranch.spark.sinks.progress import Batch, describe_batch
+    from anabranch.microbatch.runs.batch_progress import Batch, describe_batch
+    from anabranch.microbatch.runs.published_batches import Watermarks
 
     ledger, watermarks = (
         Ledger(96_000, 94_998, 2, 1, 0, 999),

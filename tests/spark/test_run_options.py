@@ -5,7 +5,7 @@ from dataclasses import FrozenInstanceError, fields
 import pytest
 
 from anabranch.errors import InputError
-from anabranch.spark.run_options import RunKeywords, RunOptions, read_options
+from anabranch.microbatch.runs.run_options import RunKeywords, RunOptions, read_options
 
 
 def test_the_keywords_of_a_call_are_the_fields_of_the_options():

@@ -98,7 +98,7 @@ def test_late_and_bad_rows_come_out_beside_the_outputs(spark):
     assert reasons == {
         ("late", 1): f"{watermark - 3} behind its channel's watermark",
         ("rejected", 2): "time 'time' is null or missing",
-        ("rejected", 3): "unknown event type 'Dec'",
+        ("rejected", 3): "unknown event type 'Dec'; the program knows Inc, Read",
     }
 
 

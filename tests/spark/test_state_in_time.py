@@ -6,8 +6,8 @@ import pytest
 
 from anabranch.eventtime.channels import Channel, end_channels
 from anabranch.microbatch.exchange.result_rows import encode_json, identify
+from anabranch.microbatch.runs.published_batches import find_last_batch, read_ledger
 from anabranch.reference.sequential import run as fold
-from anabranch.spark.sinks.directory import find_last_batch, read_ledger
 from tests.microbatch.programs import PROGRAMS
 from tests.microbatch.streams import Stream, outputs_of, read_published
 from tests.microbatch.test_microbatches import draw_items
@@ -21,7 +21,7 @@ def test_a_query_in_two_lives_says_what_the_fold_says(name, spark, tmp_path):
     from anabranch.spark import write_directory
 
     program, channels = PROGRAMS[name], tuple(Channel(name) for name in "abc")
-    items = end_channels(draw_items(random.Random(3), program, 25), channels)
+    items = end_channels(draw_items(random.Random(3), program, 25), channels=channels)
     stream = Stream(program, channels, items)
     parts = stream.cut(random.Random(1), most=4)
     session = spark.newSession()

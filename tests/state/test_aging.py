@@ -150,7 +150,7 @@ def test_oracle_any_cut_into_batches_and_shards_says_the_same(make, event_types,
         rng = random.Random(seed)
         ttl = rng.choice((1, 3, 5, 8))
         program = make(ttl, refresh)
-        items = end_channels(draw(rng, event_types, CHANNELS), CHANNELS)
+        items = end_channels(draw(rng, event_types, CHANNELS), channels=CHANNELS)
         answer = run(program, items, CHANNELS)
         assert answer.values == look_up(order(program, answer, items), ttl, refresh)[0]
         engine = Engine(program, CHANNELS, rng.choice((1, 2, 5)))
@@ -169,7 +169,7 @@ def test_differential_every_plan_says_what_the_fold_says(make, event_types, refr
     for seed in range(4):
         rng = random.Random(seed)
         program = make(rng.choice((1, 3, 5)), refresh)
-        items = end_channels(draw(rng, event_types, CHANNELS), CHANNELS)
+        items = end_channels(draw(rng, event_types, CHANNELS), channels=CHANNELS)
         answer = run(program, items, CHANNELS)
         cut_by = [event_type for event_type in program.event_types if "user" in event_type._fields]
         loads = [Load(take(event_type, user=user)) for event_type in cut_by for user in "abc"]

@@ -51,10 +51,10 @@ def test_laws_of_a_list_whose_items_say_their_order(last, parts, seed):
 
 @given(st.lists(sales), st.integers(1, 3))
 def test_a_list_is_sorted_and_keeps_the_last(items, last):
-    every = read(ListOf(Sale, "time"), items)
+    every = read(ListOf(Sale, ordered_by="time"), items)
     assert [sale.time for sale in every] == sorted(sale.time for sale in items)
     assert sorted(map(repr, every)) == sorted(map(repr, items))
-    assert read(ListOf(Sale, "time", last), items) == every[-last:]
+    assert read(ListOf(Sale, ordered_by="time", last=last), items) == every[-last:]
 
 
 def test_items_may_have_an_order_that_is_a_function():

@@ -71,7 +71,7 @@ def draw(rng, count=40):
             rate = Rate(at, money, rng.randint(1, 99))
             pay = Pay(at, rng.choice("abcde"), money, rng.randint(1, 9))
             items.append(Event(rate if rng.random() < 0.25 else pay, channel.name, seq))
-    return end_channels(items, CHANNELS)
+    return end_channels(items, channels=CHANNELS)
 
 
 def look_up(events):
@@ -168,7 +168,7 @@ def test_the_run_says_what_it_makes_of_it():
         ),
     ]
     assert choose_speculative_layout(bank, 4).way == "sequential"
-    assert choose_layout(bank, 4, ["a"]).reasons[1] == (
+    assert choose_layout(bank, 4, hot_keys=["a"]).reasons[1] == (
         "a hot user is not spread: its entry is changed in order"
     )
 

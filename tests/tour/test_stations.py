@@ -14,12 +14,11 @@ from rich.console import Console
 
 from anabranch.errors import InputError
 from anabranch.eventtime.ledger import Ledger
-from anabranch.spark.sinks.directory import read_ledger
+from anabranch.microbatch.runs.published_batches import read_ledger
 from anabranch.tour import child, lessons, stations
 from anabranch.tour.child import Home
-from anabranch.tour.page import Page
 from anabranch.tour.traffic import DAY_S, Traffic
-from anabranch.tour.view import LiveView
+from anabranch.tour.view import LiveView, Page
 
 SMALL = Traffic(tips=20_000, days=2, batches=6)
 

@@ -5,8 +5,8 @@ import io
 from rich.console import Console
 
 from anabranch.eventtime.ledger import Ledger
+from anabranch.microbatch.runs.published_batches import Watermarks
 from anabranch.model.events import FOREVER
-from anabranch.spark.sinks.directory import Watermarks
 from anabranch.tour.fold_tasks import Shares
 from anabranch.tour.summary import Flow, draw_rates
 from anabranch.tour.traffic import DAY_S, HOUR_S

@@ -113,7 +113,7 @@ def tell_by_simulator(story: Mapping[str, Any], seed: int) -> list[Facts]:
         elif "idle" in step:
             log.waive(step["idle"])
         else:
-            bounded = end_channels(log.items, log.channels)
+            bounded = end_channels(log.items, channels=log.channels)
             done = simulate(PROGRAM, Plan(PlanNode(Tick)), bounded, log.channels, seed=seed)
             answer = run(PROGRAM, bounded, log.channels)
             emitted = [output.value for output in sorted(done.outputs, key=lambda o: o.key)]

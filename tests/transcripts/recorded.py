@@ -91,7 +91,7 @@ def tell(stories: Iterable[dict[str, Any]]) -> list[Item]:
     for place, channel in enumerate(CHANNELS):
         mine = sorted(one for number, one in told if number % len(CHANNELS) == place)
         items += [Event(one, channel.name, seq) for seq, one in enumerate(mine)]
-    return end_channels(items, CHANNELS)
+    return end_channels(items, channels=CHANNELS)
 
 
 def read_answers(rows: Iterable[Any]) -> dict[str, list[StepOutcome]]:

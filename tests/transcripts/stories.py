@@ -80,7 +80,14 @@ def read_windowing(story: dict[str, Any]) -> Windowing:
     """Return the windowing that a story is about."""
     options = {
         name: story[name]
-        for name in ("accumulation", "lateness", "output_time", "closing", "may_lose", "share")
+        for name in (
+            "accumulation",
+            "allowed_lateness",
+            "output_time",
+            "closing",
+            "may_lose",
+            "share",
+        )
         if name in story
     }
     for name in ("trigger", "fold"):

@@ -92,7 +92,7 @@ pairs_in_sequence = {"sequential": Plan(PlanNode(Front, Derived))}
 
 def bring(*data: Any) -> list[Item]:
     """Bring events without a sequence, which is how FlameStream's inputs are."""
-    return end_channels([Event(fields) for fields in data], PATIENT)
+    return end_channels([Event(fields) for fields in data], channels=PATIENT)
 
 
 def number(*values: int) -> list[Number]:

@@ -60,7 +60,7 @@ def example(name: str) -> ModuleType:
 
 
 def vector_of(module: ModuleType, program: Program, state: Any = MISSING) -> Vector:
-    items = end_channels(module.events, module.channels)
+    items = end_channels(module.events, channels=module.channels)
     return Vector(
         program, lambda: items, module.channels, module.expected, module.plans, state=state
     )
@@ -111,7 +111,9 @@ Inc, Read, key_counter = counter.Inc, counter.Read, counter.key_counter
 
 def read_count_read() -> list[Item]:
     incs = [Event(Inc(t, 1), s, n) for t, s, n in [(2, "a", 0), (3, "b", 0), (4, "a", 1)]]
-    return end_channels([*incs, *brought("reads", [Read(1, 1), Read(5, 1)])], counter.channels)
+    return end_channels(
+        [*incs, *brought("reads", [Read(1, 1), Read(5, 1)])], channels=counter.channels
+    )
 
 
 KEY_COUNTER = {

@@ -1,4 +1,4 @@
-"""What a job is told, and how it tells when it said what."""
+"""The arguments of a job, and the times of its outputs."""
 
 import json
 import sys
@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Task:
-    """How to run, where the channels are, the file that says they have ended, and where to write."""
+    """How to run, where the channels are, the file that marks their end, and where to write."""
 
     how: str
     ports: list[int]
@@ -34,6 +34,6 @@ def wait_for_end(task: Task) -> None:
 
 
 def keep(task: Task, emitted: Iterable[tuple[int, int, float]]) -> None:
-    """Write the time of each barrier, its total, and when it was said."""
+    """Write the time of each barrier, its total, and when it was emitted."""
     rows = [(int(when), int(total), float(moment)) for when, total, moment in emitted]
     task.answer.write_text(json.dumps(rows), encoding="utf-8")

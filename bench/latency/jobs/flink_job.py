@@ -73,10 +73,10 @@ def run_sql(task: Task) -> Iterator[tuple[int, int, float]]:
     tables = open_tables(task)
     folder = task.scratch / "emitted"
     tables.execute_sql(
-        "CREATE TABLE said (t BIGINT, total BIGINT, moment STRING) WITH ("
+        "CREATE TABLE emitted (t BIGINT, total BIGINT, moment STRING) WITH ("
         f"'connector'='filesystem', 'path'='{folder.as_uri()}', 'format'='csv')"
     )
-    tables.execute_sql(f"INSERT INTO said {SUMS}").wait()
+    tables.execute_sql(f"INSERT INTO emitted {SUMS}").wait()
     for file in folder.rglob("*"):
         for line in file.read_text(encoding="utf-8").splitlines() if file.is_file() else ():
             when, total, moment = line.replace('"', "").split(",")
@@ -112,7 +112,7 @@ class Segments(KeyedProcessFunction):
 
 
 def run_python(task: Task) -> Iterator[tuple[int, int, float]]:
-    """Yield what the functions said."""
+    """Yield the outputs of the functions."""
     tables = open_tables(task)
     rows = tables.to_data_stream(tables.sql_query(f"SELECT k, mark, v, rt FROM ({ROWS})"))  # noqa: S608 - our own text
     kind = Types.TUPLE([Types.LONG(), Types.LONG(), Types.DOUBLE()])

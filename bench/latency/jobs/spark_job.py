@@ -1,6 +1,5 @@
 """On Spark, from its socket channel: `anabranch` from frames, and `tws`, transformWithStateInPandas."""
 
-import json
 import pickle
 import time
 from collections.abc import Iterator
@@ -72,7 +71,7 @@ def start_anabranch(spark: Any, task: Task, emitted: Emitted) -> Any:
 
     def take(batch: Any, number: int) -> None:
         rows = batch.outputs.select("time", "value").collect()
-        emitted.extend((row.time, json.loads(row.value), time.time()) for row in rows)
+        emitted.extend((row.time, row.value, time.time()) for row in rows)
 
     trigger = {"processingTime": "0 seconds"}
     return for_each_batch(
@@ -103,7 +102,7 @@ def start_tws(spark: Any, task: Task, emitted: Emitted) -> Any:
 def main() -> None:
     """Run until the producer has ended."""
     task = read_task()
-    spark = start_session("latency", ui=False, **{"spark.driver.memory": "4g"})
+    spark = start_session(name="latency", ui=False, **{"spark.driver.memory": "4g"})
     emitted: Emitted = []
     query = (start_anabranch if task.how == "anabranch" else start_tws)(spark, task, emitted)
     wait_for_end(task)

@@ -1,43 +1,39 @@
 """Anabranch: `frame` from plain streaming frames of Spark, `fused` from a channel that reads columns."""
 
-import json
 import time
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from batches import Clock, follow, open_session, read_channel
 from protocol import Task, keep_answer, keep_pages, keep_sampled, read_task
 
-from anabranch import Program
 from anabranch.spark import Files, Frame, read_outputs, run, write_directory
-from bench.peers import programs
+from bench.peers.programs import find_program
 
-PROGRAMS: dict[str, tuple[Program, dict[str, str]]] = {
-    "fold": (programs.keyed_fold, {"readings": "Reading", "asks": "Ask"}),
-    "ewma": (programs.ewma, {"readings": "Reading", "asks": "Ask"}),
-    "barrier": (programs.value_barrier, {"values": "Value", "barriers": "Barrier"}),
-    "pages": (programs.page_view, {"views": "View", "updates": "Update"}),
-    "w4": (programs.hopping_average, {"bids": "Bid"}),
-    "w4-tumbling": (programs.tumbling_average, {"bids": "Bid"}),
+ANSWERS = {
+    "fold": ("key", "top", "seen"),
+    "ewma": ("key", "average"),
+    "barrier": ("time", "value AS total"),
+    "pages": ("page", "version", "seen"),
+    "windows": ("key AS auction", "end", "value.total", "value.seen"),
 }
-"""By kind; of windows, which are part of a program, by workload."""
+"""The columns of the outputs that are the answer, by kind."""
 
 SHARDS = 4
 
 
 def run_program(task: Task, read: Callable[..., Any], *, fused: bool = False) -> Any:
-    """Return what the program says of its channels, each read with `read`."""
+    """Return the outputs of the program on its channels, each read with `read`."""
     windows = task.kind == "windows"
-    program, event_types = PROGRAMS[task.manifest["workload"] if windows else task.kind]
+    program, event_types = find_program(task.kind, task.manifest["workload"])
     names = [*task.channels, "asks"] if "asks" in event_types else task.channels
     sources = [
         read(
             name,
             channel=name,
-            event_type=event_types[name.partition("-")[0]],
+            event=event_types[name.partition("-")[0]],
             seq=None if fused else "seq",  # Files have a sequence of their own.
-            strict=not windows,  # Several bids have one time.
+            unique_times=not windows,  # Several bids have one time.
             heartbeat="heartbeat" if name == "asks" else None,
         )
         for name in names
@@ -73,33 +69,20 @@ def run_from_files(spark: Any, task: Task) -> Any:
 
 
 def keep_outputs(spark: Any, task: Task) -> None:
-    """Write the answer: windows have columns of their own, other outputs are JSON."""
-    rows = read_outputs(spark, task.scratch / "emitted")
-    if task.kind == "windows":
-        keep_windows(task, rows)
-        return
-    frame = rows.select("time", "value").toPandas()
-    values = [json.loads(value) for value in frame["value"]]
-    if task.kind == "barrier":
-        keep_answer(task, time=frame["time"].to_numpy(np.int64), total=values)
-        return
-    columns = [list(column) for column in zip(*values, strict=True)]
-    if task.kind == "pages":
-        keep_pages(task, *columns)
-        return
-    # A key that was asked for but never read has nothing to say: it is in the state it started from.
-    start = 0 if task.kind == "fold" else None
-    known = [place for place, emitted in enumerate(columns[-1]) if emitted != start]
-    columns = [[column[place] for place in known] for column in columns]
-    names = ("key", "top", "seen") if task.kind == "fold" else ("key", "average")
-    keep_sampled(task, **dict(zip(names, columns, strict=True)))
+    """Write the answer, from the typed columns of the outputs."""
+    columns = ANSWERS[task.kind]
+    frame = read_outputs(spark, task.scratch / "emitted").selectExpr(*columns).toPandas()
+    # A key that was asked for but never read is in the state it started from.
+    if task.kind == "fold":
+        frame = frame[frame["seen"] > 0]
+    elif task.kind == "ewma":
+        frame = frame[frame["average"].notna()]
+    found = {name: frame[name].to_numpy() for name in frame.columns}
+    keep = {"fold": keep_sampled, "ewma": keep_sampled, "pages": keep_pages}
+    keep.get(task.kind, keep_answer)(task, **found)
 
 
-def keep_windows(task: Task, rows: Any) -> None:
-    """Write what each window said."""
-    fields = ("key AS auction", "end", "value.total", "value.seen")
-    frame = rows.selectExpr(*fields).toPandas()
-    keep_answer(task, **{name: frame[name].to_numpy() for name in frame.columns})
+FORMS = {"frame": run_from_frames, "fused": run_from_files}
 
 
 def main() -> None:
@@ -107,7 +90,7 @@ def main() -> None:
     task = read_task()
     spark = open_session()
     ready = time.time()
-    result = {"frame": run_from_frames, "fused": run_from_files}[task.how](spark, task)
+    result = FORMS[task.how](spark, task)
     clock = Clock(task, ready)
     emitted = task.scratch / "emitted"
     query = write_directory(

@@ -28,7 +28,7 @@ DRIVER_MEMORY = "4g"
 
 def open_session() -> Any:
     """Start Spark, and let it do something, so that a start is a start."""
-    spark = start_session("bench", ui=False, **{"spark.driver.memory": DRIVER_MEMORY})
+    spark = start_session(name="bench", ui=False, **{"spark.driver.memory": DRIVER_MEMORY})
     spark.range(1).count()
     return spark
 
@@ -61,7 +61,7 @@ class Clock:
         if partial and len(durations) < 2:
             return
         if not partial and len(durations) != len(batches):
-            # Then nobody knows which rows a batch had.
+            # Then it is unknown which rows a batch had.
             tell(
                 self.task,
                 total_s=total_s or 0,
@@ -83,7 +83,7 @@ class Clock:
 
 
 def list_durations(query: Any) -> list[float]:
-    """Return how long each batch took, in seconds; one without input says what the one before closed."""
+    """Return how long each batch took, in seconds; one without input emits what the one before closed."""
     found: list[float] = []
     for progress in query.recentProgress:
         fields = progress if isinstance(progress, dict) else json.loads(progress.json)

@@ -93,7 +93,7 @@ class Files(FixedPartitionedSource):
 
 
 class Kept:
-    """Where the answer goes: the last of each key, or everything that was said."""
+    """Where the answer goes: the last of each key, or all outputs."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -328,7 +328,7 @@ class KeptArrays(Kept):
 
 
 def keep_windows(task: Task, emitted: list[Any]) -> None:
-    """Write what each window said: one after the other, or as arrays by place."""
+    """Write the results of all windows: one after the other, or as arrays by place."""
     if task.how == "event":
         size, every = task.manifest["size"], task.manifest["every"]
         rows = [(int(key), number * every + size, *held) for key, (number, held) in emitted]

@@ -113,9 +113,9 @@ def run_sql(task: Task) -> None:
         if changes
         else f"'connector'='filesystem', 'path'='{folder.as_uri()}', 'format'='csv'"
     )
-    tables.execute_sql(f"CREATE TABLE said ({columns}) WITH ({connector})")
+    tables.execute_sql(f"CREATE TABLE emitted ({columns}) WITH ({connector})")
     started = time.time()
-    tables.execute_sql(f"INSERT INTO said {query}").wait()
+    tables.execute_sql(f"INSERT INTO emitted {query}").wait()
     tell(task, total_s=time.time() - started, ready=ready)
     if changes:
         write_changes(streams, tables, query, folder)
@@ -134,7 +134,7 @@ def write_changes(streams: Any, tables: Any, query: str, folder: Path) -> None:
 
 
 def keep_rows(task: Task, folder: Path, *, changes: bool) -> None:
-    """Read what was written, and write the answer: of a key what was said of it last."""
+    """Read what was written, and write the answer: the last row of each key."""
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     if task.kind == "windows":
         parts = [np.loadtxt(file, np.int64, delimiter=",", ndmin=2) for file in files]
@@ -293,7 +293,7 @@ ROWS = {
 
 
 def build(task: Task, keyed: Any, note: str) -> Any:
-    """Return the stream of what is said."""
+    """Return the stream of outputs."""
     four = Types.TUPLE([Types.LONG()] * 4)
     if task.kind == "windows":
         size, every = (Time.milliseconds(task.manifest[name]) for name in ("size", "every"))
@@ -337,7 +337,7 @@ def run_python(task: Task) -> None:
 
 
 def keep_windows(task: Task, rows: Any) -> None:
-    """Write what each window said, a row for each."""
+    """Write the results of all windows, a row for each."""
     names = ("auction", "end", "total", "seen")
     keep_answer(task, **{name: rows[:, place] for place, name in enumerate(names)})
 

@@ -1,7 +1,7 @@
 """Windows without an engine: in plain Python, and as a Numba loop.
 
 Both add a bid to its pane, and keep for each auction what the panes of the open window hold: a pane is
-added when it is over, and taken away when its last window has been said.
+added when it is over, and taken away when its last window has been emitted.
 """
 
 from collections import deque
@@ -67,14 +67,14 @@ def hop_plain(state: dict[Any, Any], events: Iterable[Any]) -> None:
 
 
 def keep_hops(task: Task, state: dict[Any, Any]) -> None:
-    """Write what the windows said."""
+    """Write the results of the windows."""
     columns = zip(*state["windows"].emitted, strict=True)
     keep_answer(task, **dict(zip(("auction", "end", "total", "seen"), columns, strict=True)))
 
 
 @njit
 def hop_limit(a: Any, b: Any, every: int, pane: int, rings: Any, held: Any, emitted: Any) -> Any:
-    """Take two channels into panes, merged by time; return the pane that is open, and the rows said.
+    """Take two channels into panes, merged by time; return the pane that is open, and the rows emitted.
 
     `rings` has sums and counts by pane and auction, as many panes as a window; `held` is what they hold.
     """
@@ -134,6 +134,6 @@ def step_hops(state: dict[str, Any], parts: list[list[Any]]) -> None:
 
 
 def keep_emitted(task: Task, state: dict[str, Any]) -> None:
-    """Write what the windows said."""
+    """Write the results of the windows."""
     columns = [np.concatenate(parts) for parts in zip(*state["emitted"], strict=True)]
     keep_answer(task, **dict(zip(("auction", "end", "total", "seen"), columns, strict=True)))

@@ -217,7 +217,7 @@ def count_limit(views: Any, pages: Any, marks: Any, versions: Any, seen: Any) ->
             versions[page[place]] = version[place]
 
 
-def run_limit(task: Task, *, says: bool = True, slices: int | None = None) -> None:
+def run_limit(task: Task, *, writes: bool = True, slices: int | None = None) -> None:
     """Read a slice, fold it, read the next."""
     started = time.time()
     last = len(task.manifest["slices"]) if slices is None else slices
@@ -229,7 +229,7 @@ def run_limit(task: Task, *, says: bool = True, slices: int | None = None) -> No
         if number == 0:
             loaded = time.time()
     ended = time.time()
-    if says:
+    if writes:
         keep_limit(task, state)
         tell_loop(task, started, loaded, ended)
 
@@ -293,5 +293,5 @@ if __name__ == "__main__":
     if the_task.how == "plain":
         run_plain(the_task)
     else:
-        run_limit(the_task, says=False, slices=1)
+        run_limit(the_task, writes=False, slices=1)
         run_limit(the_task)

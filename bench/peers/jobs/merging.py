@@ -1,6 +1,6 @@
 """Merge channels by event time, as a user of an engine that leaves this to him has to.
 
-A watermark, the least of the last times seen of each channel, says what is complete. Events are arrays
+A watermark, the least of the last times seen of each channel, shows what is complete. Events are arrays
 that are sorted by time; only those at or before the watermark are touched. For values and barriers, and
 for page views, which are the same but for what is added up.
 """
@@ -38,7 +38,7 @@ class Closed(NamedTuple):
 
 
 def begin() -> Merge:
-    """Return the state of a key that has not been heard of."""
+    """Return the state of a key that is new."""
     return Merge(0, -1, [-1] * CHANNELS, [[] for _ in range(CHANNELS)])
 
 

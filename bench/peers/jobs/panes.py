@@ -1,7 +1,7 @@
 """Sum up in panes, as a user of an engine without windows, or with slow ones, has to.
 
 A pane is what lies between two starts of windows, so a bid is added once, not to each of the hundred
-windows that hold it. What a window says is the difference of two running sums. For one key or many.
+windows that hold it. The result of a window is the difference of two running sums. For one key or many.
 """
 
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ class Hop(NamedTuple):
 
 
 class Panes(NamedTuple):
-    """What is not yet said: rows are panes from `start` on, where the next window starts; columns are keys."""
+    """What is not yet emitted: rows are panes from `start` on, where the next window starts; columns are keys."""
 
     start: int
     total: Any
@@ -39,7 +39,7 @@ class Closed(NamedTuple):
 
 
 def begin(keys: int) -> Panes:
-    """Return the panes of keys that have not been heard of."""
+    """Return the panes of keys that are new."""
     return Panes(0, np.zeros((0, keys), np.int64), np.zeros((0, keys), np.int64))
 
 

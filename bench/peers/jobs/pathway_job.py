@@ -1,4 +1,4 @@
-"""Pathway, in static mode: it reads all files, then says the answer. Nothing is persisted."""
+"""Pathway, in static mode: it reads all files, then prints the answer. Nothing is persisted."""
 
 import time
 from typing import Any

@@ -1,4 +1,4 @@
-"""The protocol of a job: what it is told, and the one line of JSON that it says.
+"""The protocol of a job: its arguments, and the one line of JSON that it prints.
 
 A job is a script that runs alone, in the environment of its contender. So this module needs nothing
 but NumPy, which every contender brings along.

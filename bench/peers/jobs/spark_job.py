@@ -306,7 +306,7 @@ def run_nothing(spark: Any, clock: Clock) -> None:
 
 
 def keep_last(task: Task, emitted: pd.DataFrame) -> None:
-    """Write what was last said of each key."""
+    """Write the last output of each key."""
     last = emitted.sort_values("batch", kind="stable").drop_duplicates("key", keep="last")
     columns = ("key", "top", "seen") if task.kind == "fold" else ("key", "average")
     keep_sampled(task, **{name: last[name].to_numpy() for name in columns})

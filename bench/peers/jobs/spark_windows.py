@@ -81,7 +81,7 @@ def describe(key: int, closed: Closed) -> pd.DataFrame:
 
 
 class HopFrames(StatefulProcessor):
-    """Say windows when bids come; a timer says those of a key that has gone quiet."""
+    """Emit windows when bids come; a timer emits those of a key that has gone quiet."""
 
     def __init__(self, hop: Hop) -> None:
         self.hop = hop

@@ -9,13 +9,14 @@ from cyclopts import App, Parameter
 
 from anabranch.cli.flags import Json
 from anabranch.cli.screen import FOUND, GOOD, Screen, count_things
-from anabranch.spark.checkpoint.integrity import IntegrityReport, verify_checkpoint
+from anabranch.local.checkpoints import is_checkpoint
+from anabranch.spark.checkpoint.integrity import FileFinding, IntegrityReport, verify_checkpoint
 
-app = App(name="checkpoint", help="Inspect the checkpoint of a run on Spark.", help_epilogue="")
+app = App(name="checkpoint", help="Inspect the checkpoint of a run.", help_epilogue="")
 
 Place = Annotated[
     Path,
-    Parameter(help="Checkpoint of a run on Spark, or the --output folder that contains it."),
+    Parameter(help="Checkpoint of a run, or the --output folder that contains it."),
 ]
 
 
@@ -27,12 +28,29 @@ def verify(place: Place, /, *, json: Json = False) -> int:
     """
     screen = Screen(quiet=json)
     inner = place / "_checkpoint"
-    report = verify_checkpoint(inner if inner.is_dir() else place)
+    found = inner if inner.is_dir() else place
+    report = _verify_embedded(found) if is_checkpoint(found) else verify_checkpoint(found)
     if json:
         screen.print_json(_describe(report))
     else:
         _show(screen, report)
     return FOUND if report.is_damaged else GOOD
+
+
+def _verify_embedded(checkpoint: Path) -> IntegrityReport:
+    """Read all pages of an embedded run's checkpoint, and compare them with their checksums."""
+    from anabranch.local.log_views import open_view
+    from anabranch.local.page_log import list_logs
+    from anabranch.microbatch.store.state_store import DamagedStateError
+
+    name = max(list_logs(checkpoint).items())[1].name
+    try:
+        with open_view(checkpoint) as view:
+            view.read_all()
+            return IntegrityReport(checkpoint, view.commit.batch, 1, ())
+    except DamagedStateError as error:
+        finding = FileFinding(name, "changed", f"{error.what}; {error.where}")
+        return IntegrityReport(checkpoint, None, 1, (finding,))
 
 
 def _show(screen: Screen, report: IntegrityReport) -> None:

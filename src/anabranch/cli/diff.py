@@ -16,6 +16,7 @@ from anabranch.equivalence import Arrival, Difference, Side, compare, depends_fu
 from anabranch.errors import InputError
 from anabranch.model.events import Event
 from anabranch.model.program import Program
+from anabranch.model.values.fields import encode_value
 from anabranch.paths import strip_scheme
 from anabranch.reference.event_files import decode_event
 from anabranch.reference.rows import STANDARD, read_rows
@@ -76,6 +77,8 @@ def diff(
     _check_files(left, right)
     program = load_program(target) if target is not None else None
     expected, got = _read(left, program), _read(right, program)
+    if not (_have_events(expected) and _have_events(got)):
+        expected, got = _drop_events(expected), _drop_events(got)
     order = _choose_order(program, key, unordered=unordered)
     difference = compare(expected, got, order.depends, same=_equal_text, bucket=order.bucket)
     lengths = [len(expected), len(got)]
@@ -113,10 +116,23 @@ def _read(file: str, program: Program | None) -> list[OutputRow]:
             raise InputError(
                 "a row is not an output", where=f"{file}:{row.number}", got=row.columns
             )
-        text = encoding.dumps(row.columns, ensure_ascii=False, sort_keys=True, default=str)
         event = decode_event(program, row.columns) if program is not None else None
-        found.append(OutputRow(text, row.columns, event))
+        found.append(_make_row(row.columns, event))
     return found
+
+
+def _have_events(rows: list[OutputRow]) -> bool:
+    return all("event" in row.row for row in rows)
+
+
+def _drop_events(rows: list[OutputRow]) -> list[OutputRow]:
+    """Return rows that are compared without the event, which only the reference writes with an output."""
+    return [_make_row({k: v for k, v in one.row.items() if k != "event"}) for one in rows]
+
+
+def _make_row(columns: Mapping[str, Any], event: Event | None = None) -> OutputRow:
+    text = encoding.dumps(columns, ensure_ascii=False, sort_keys=True, default=encode_value)
+    return OutputRow(text, columns, event)
 
 
 def _choose_order(program: Program | None, key: str | None, *, unordered: bool) -> RowOrder:
@@ -149,7 +165,7 @@ def _find_key(row: Mapping[str, Any], key: str) -> str:
         for name in (*place, *key.split(".")):
             found = found.get(name, _ABSENT) if isinstance(found, Mapping) else _ABSENT
         if found is not _ABSENT:
-            return encoding.dumps(found, sort_keys=True, default=str)
+            return encoding.dumps(found, sort_keys=True, default=encode_value)
     raise InputError(
         f"an output has no field {key!r}",
         expected=f"one of {', '.join(_list_keys(row))}",

@@ -21,8 +21,8 @@ Inputs = Annotated[
     Parameter(
         consume_multiple=False,
         allow_leading_hyphen=True,  # For -, standard input.
-        help="File of events: .jsonl, .parquet, .csv, or - for JSON lines on standard input (default: "
-        "the list `events` beside the program). May be repeated.",
+        help="File of events (.jsonl, .parquet, .arrow, .csv), folder of such files, or - for JSON lines on "
+        "standard input (default: the list `events` beside the program). May be repeated.",
     ),
 ]
 

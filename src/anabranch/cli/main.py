@@ -6,8 +6,9 @@ A subcommand is imported when it is called, so that `--help` and `--version` sta
 from __future__ import annotations
 
 import json
-import signal
+import os
 import sys
+import threading
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from cyclopts import App, CycloptsError, Parameter
 
 from anabranch import __version__
 from anabranch.cli.json_failures import describe_failure
+from anabranch.cli.stop_signals import RECEIVED, raise_on_signals
 from anabranch.errors import (
     AnabranchError,
     ConservationError,
@@ -27,12 +29,16 @@ from anabranch.errors import (
 
 GOOD, FOUND, USAGE, INTERRUPTED = 0, 1, 2, 130
 
+RUN_THREAD = "anabranch-run"
+"""The name of the thread of an embedded run."""
+
 _VERBS = {
     "check": "Check that a program keeps its laws, by proof or by generated cases.",
     "explain": "Show which events a program can process in parallel, its plan, and why.",
     "run": "Run a program on files of events, here or on Spark.",
     "watermark": "Show the watermark of each channel, and which channel holds the others back.",
-    "rescale": "Change the number of shards or partitions of a stopped query on Spark.",
+    "move": "Let a stopped run continue elsewhere: in this process, on Spark, with other shards.",
+    "rescale": "Change the number of shards or partitions of a stopped run.",
     "simulate": "Run a program's plans under many schedules, with crashes and repeated messages.",
     "checkpoint": "Check the files of a checkpoint for damage.",
     "diff": "Compare two files of outputs, up to the order that does not matter.",
@@ -80,10 +86,22 @@ def build_app() -> App:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line, and exit with its exit code."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        if signal.getsignal(number) != signal.SIG_IGN:  # As under nohup.
-            signal.signal(number, _stop)
-    sys.exit(run_command(sys.argv[1:] if arguments is None else arguments))
+    words = sys.argv[1:] if arguments is None else arguments
+    raise_on_signals()
+    try:
+        code = run_command(words)
+    except Exception:
+        if not RECEIVED:
+            raise
+        # A library that is interrupted while it is imported may raise an error of its own.
+        stopped = AnabranchError("stopped")
+        code = _report(stopped, 128 + RECEIVED[0], as_json="--json" in words)
+    if RECEIVED and any(thread.name == RUN_THREAD for thread in threading.enumerate()):
+        # The batch of an embedded run may take long, and is repeated by the next run.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def run_command(arguments: Sequence[str]) -> int:
@@ -134,10 +152,6 @@ def _explain_exit(request: SystemExit) -> AnabranchError:
         got=f"SystemExit: {request.code}",
         cure="return the state unchanged, or raise an exception that describes the problem",
     )
-
-
-def _stop(number: int, frame: object) -> None:
-    raise Stopped(number)
 
 
 if __name__ == "__main__":

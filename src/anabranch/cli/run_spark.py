@@ -16,8 +16,9 @@ from typing import Any
 from rich.text import Text
 
 from anabranch.cli.run_report import RunReport, read_report
+from anabranch.cli.savepoint_local import check_begun
 from anabranch.cli.screen import Screen
-from anabranch.cli.spark_inputs import list_channels, open_inputs
+from anabranch.cli.spark_inputs import open_inputs
 from anabranch.cli.spark_options import (
     TRIGGER,
     SparkRequest,
@@ -30,7 +31,7 @@ from anabranch.cli.target_module import TargetModule
 from anabranch.errors import AnabranchError, InputError
 from anabranch.paths import resolve_path
 from anabranch.savepoints.collection import find_savepoint
-from anabranch.savepoints.folders import NoSavepointError, Savepoint, open_savepoint
+from anabranch.savepoints.folders import Savepoint, open_savepoint
 
 Session = Any
 """Spark's. Only `anabranch.spark` imports PySpark, for types too."""
@@ -53,19 +54,19 @@ def run_on_spark(
         check_order(order)
     else:
         order = prepare_restore(material, order, savepoint)
-    from anabranch.spark.run_options import RunOptions
+    from anabranch.microbatch.runs.run_options import RunOptions
     from anabranch.spark.runs import make_job
     from anabranch.spark.session.signals import end_on_signals
     from anabranch.spark.session.startup import start_session
 
     with ExitStack() as scope:
-        scratch = Path(scope.enter_context(TemporaryDirectory(prefix="anabranch-run-")))
+        scratch = Path(scope.enter_context(open_scratch()))
         # A JVM that was already running may have another working directory.
         folder = resolve_path(order.output or scratch / "published", "output")
         folder_inputs = open_inputs(material, order, scratch)
         scope.enter_context(end_on_signals())
         with screen.wait("starting Spark"):
-            session = start_session("anabranch", order.master)
+            start_session(name="anabranch", master=order.master)
         sources = [
             folder_input.make_source_of_files(material.program) for folder_input in folder_inputs
         ]
@@ -80,7 +81,12 @@ def run_on_spark(
             _run_batch(screen, job, sources, order, folder)
         else:
             _run_stream(screen, job, sources, order, folder)
-        return read_report(session, order, job, list_channels(folder_inputs), folder, page)
+        return read_report(order, job, folder_inputs, folder, page)
+
+
+def open_scratch() -> TemporaryDirectory[str]:
+    """Return a folder that is deleted at the end; Spark may still write to it then."""
+    return TemporaryDirectory(prefix="anabranch-run-", ignore_cleanup_errors=True)
 
 
 def find_most(order: SparkRequest) -> int:
@@ -98,30 +104,12 @@ def find_start(order: SparkRequest, start: str) -> Savepoint | None:
             expected="--input DIR, the folder of the stream, and --output DIR",
             got="no --output" if order.folder else "no folder as --input",
         )
-    from anabranch.spark.checkpoint.ownership import read_begin
+    from anabranch.microbatch.runs.ownership import read_begin
 
     checkpoint = find_checkpoint(order, Path(order.output))
     if not (checkpoint / "commits").is_dir():
         return open_savepoint(find_savepoint(start), verify=False)
-    begun = read_begin(checkpoint).savepoint
-    if begun is None:
-        raise InputError(
-            f"{checkpoint} did not begin with a savepoint",
-            expected="a new --output, or one that began with it",
-            got=f"--from {start}",
-            cure="run without --from, which continues from the checkpoint",
-        )
-    try:
-        wanted = open_savepoint(find_savepoint(start), verify=False).manifest.id
-    except NoSavepointError:
-        return None  # The savepoint may have been deleted since.
-    if wanted != begun:
-        raise InputError(
-            f"{checkpoint} began with another savepoint",
-            expected=begun[:16],
-            got=f"{wanted[:16]}, which is {start}",
-            cure="give a new --output; or run without --from, which continues from the checkpoint",
-        )
+    check_begun(checkpoint, read_begin(checkpoint).savepoint, start)
     return None
 
 
@@ -167,6 +155,7 @@ def restore_here(
             columnar=order.place.columnar,
             partitions=partitions,
             format=order.format,
+            mode=order.mode,
             max_record_bytes=find_most(order),
         )
 
@@ -175,11 +164,12 @@ def _run_batch(
     screen: Screen, job: Any, sources: list[Any], order: SparkRequest, folder: Path
 ) -> None:
     from anabranch.spark.runs import run_job
-    from anabranch.spark.sinks.directory import publish
+    from anabranch.spark.sinks.directory import check_writable, publish
     from anabranch.spark.sinks.progress import explain_failure, keep_trace
 
-    folder.mkdir(parents=True, exist_ok=True)
     result = run_job(job, sources, find_most(order))
+    check_writable(result, order.format)
+    folder.mkdir(parents=True, exist_ok=True)
     try:
         with screen.wait("running on Spark"):
             publish(result, 0, folder, order.format)
@@ -224,10 +214,10 @@ def open_run(
     from anabranch.spark.session.signals import end_on_signals
     from anabranch.spark.session.startup import start_session
 
-    with TemporaryDirectory(prefix="anabranch-run-") as scratch, end_on_signals():
+    with open_scratch() as scratch, end_on_signals():
         folder_inputs = open_inputs(material, order, Path(scratch))
         with screen.wait("starting Spark"):
-            session = start_session("anabranch", order.master)
+            session = start_session(name="anabranch", master=order.master)
         yield (
             session,
             [folder_input.make_source_of_files(material.program) for folder_input in folder_inputs],

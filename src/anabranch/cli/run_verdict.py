@@ -27,6 +27,7 @@ from anabranch.model.events import Event, Item
 from anabranch.model.failures import was_raised
 from anabranch.reference.event_files import encode_item
 from anabranch.reference.sequential import Answer
+from anabranch.speculation.output_changes import Amount, Mode
 
 MOST_REASONS = 5
 """Number of kinds of reasons that are printed."""
@@ -120,3 +121,15 @@ def show_reasons(screen: Screen, samples: Iterable[Sample]) -> None:
         rest = sum(one.times for one in counted[MOST_REASONS:])
         kinds = count_things(len(counted) - MOST_REASONS, "reason")
         screen.write(f"          … and {rest:,} more rejected, for {kinds} more")
+
+
+def describe_samples(samples: Iterable[Sample]) -> list[dict[str, Any]]:
+    """Return the kinds of reasons as JSON: an example of each, its event type, and its count."""
+    return [{"reason": one.reason, "type": one.event_type, "count": one.times} for one in samples]
+
+
+def describe_amount(amount: Amount, mode: Mode) -> dict[str, Any]:
+    """Return the counts of emitted and still valid outputs of a speculative run; none for a settled run."""
+    if mode == "settled":
+        return {}
+    return {"amount": {**amount._asdict(), "ratio": round(amount.ratio, 4)}}

@@ -9,7 +9,7 @@ import msgspec
 from cyclopts import App, Parameter
 
 from anabranch.cli.flags import Json
-from anabranch.cli.run import explain_ledger
+from anabranch.cli.run_display import explain_ledger
 from anabranch.cli.screen import FOUND, GOOD, Screen, count_things
 from anabranch.errors import InputError
 from anabranch.eventtime.held_back import name_time
@@ -28,7 +28,7 @@ app = App(
 app.command(
     "anabranch.cli.savepoint_spark:create",
     name="create",
-    help="Save the state of a query on Spark.",
+    help="Save the state of a run, embedded or on Spark.",
 )
 app.command(
     "anabranch.cli.savepoint_spark:restore",

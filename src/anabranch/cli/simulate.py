@@ -117,7 +117,7 @@ def _prepare(
 ) -> dict[str, PlanTrial]:
     items = load_items(material, files)
     channels = declare_channels(material, items, None, unique_times=False, files=files)
-    bounded = end_channels(items, channels)
+    bounded = end_channels(items, channels=channels)
     plans = _choose_plans(material, items, only, shards)
     return {name: prepare(program, p, bounded, channels) for name, (program, p) in plans.items()}
 

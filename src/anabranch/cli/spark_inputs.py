@@ -1,4 +1,4 @@
-"""Inputs of a run on Spark: files and folders of events, as sources of `Files`.
+"""Inputs of a run, embedded or on Spark: files and folders of events, as sources of `Files`.
 
 A folder is a stream of files. Single files, standard input and the events beside a program are one bounded
 input: a manifest lists the files, and they are read as one batch. Both are read by `Files`.
@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,6 +46,8 @@ class InputFolder:
     name: str
     columns: frozenset[str]
     channels: tuple[Channel, ...] = ()
+    shown: Mapping[str, str] = field(default_factory=dict)
+    """The names of the folder, or of its files, as the user gave them, by their absolute paths."""
 
     def make_source_of_files(self, program: Program) -> Files:
         """Return the source of these files."""
@@ -95,13 +97,13 @@ def declare_inputs(
         known = {} if flagged else {channel.name: channel for channel in material.channels}
         names = [folder_input.name]
         if named and known:
-            # A channel without rows so far may still get some, if the input is a folder.
-            bounded = order.folder is None and bool(order.inputs)
+            # A channel without rows so far may still get some, if the input is a stream.
+            bounded = not order.is_stream and bool(order.inputs)
             brought = _read_names(folder_input.files, column) if bounded else known.keys()
             names = [name for name in known if name in brought] or list(known)
         elif named:
             names = sorted(_read_names(folder_input.files, column))
-        usual = Channel("", order.lateness or 0, unique_times=order.unique_times)
+        usual = Channel("", lateness=order.lateness or 0, unique_times=order.unique_times)
         mine = [known.get(name, replace(usual, name=name)) for name in names]
         if idle is not None:
             mine = [replace(channel, idle_after_s=idle) for channel in mine]
@@ -115,45 +117,53 @@ def _find_inputs(
     from anabranch.sources.files import Files
 
     column = name_columns(material.program)["channel"]
-    if order.folder is not None:
+    if order.is_stream:
+        assert order.folder is not None
         folder = check_folder(order.folder)
         paths = list_inputs(str(folder))
         files = Files(folder, format=_find_format(paths), files_per_batch=order.files_per_batch)
-        yield InputFolder(files, name_channel(order.folder), _peek(paths))
+        shown = {str(files.folder): order.folder}
+        yield InputFolder(files, name_channel(order.folder), _peek(paths), shown=shown)
         return
-    paths = [str(resolve_path(path, "input")) for path in _list_files(material, order, scratch)]
-    groups: dict[tuple[str, str], list[str]] = {}
-    for path in paths:
-        named = column in _peek([path])
-        groups.setdefault(("", "input") if named else ("stem", Path(path).stem), []).append(path)
+    groups: dict[tuple[str, str], dict[str, str]] = {}
+    for channel, path, shown_as in _list_files(material, order, scratch):
+        absolute = str(resolve_path(path, "input"))
+        named = column in _peek([absolute])
+        group = groups.setdefault(("", "input") if named else ("channel", channel), {})
+        group[absolute] = shown_as
     for number, ((_, name), mine) in enumerate(groups.items()):
         place = scratch / f"manifest-{number}"
         place.mkdir()
         (place / _MANIFEST).write_text("".join(f"{path}\n" for path in mine), encoding="utf-8")
-        files = Files(place, format=_find_format(mine), manifest=_MANIFEST, ended=True)
-        yield InputFolder(files, name, _peek(mine))
+        files = Files(
+            place, format=_find_format(mine), manifest=_MANIFEST, ended=not order.unbounded,
+            files_per_batch=len(mine),
+        )  # fmt: skip
+        yield InputFolder(files, name, _peek(mine), shown={p: s for p, s in mine.items() if s})
 
 
-def _list_files(material: TargetModule, order: SparkRequest, scratch: Path) -> list[str]:
+def _list_files(
+    material: TargetModule, order: SparkRequest, scratch: Path
+) -> Iterator[tuple[str, str, str]]:
+    """Yield the files of a bounded input: the channel of rows that name none, the path, and the shown name."""
     if not order.inputs:
-        return [_write_items(material, scratch)]
-    found = []
+        yield "input", _write_items(material, scratch), ""
     for name in order.inputs:
-        if name != STANDARD:
-            if not Path(name).is_file():
-                raise InputError(
-                    f"there is no file {name!r}",
-                    expected="a file or a folder of events: JSON lines, Parquet, Arrow or CSV",
-                    got="nothing of that name",
-                )
-            find_format(name)
-            found.append(name)
+        if name == STANDARD:
+            copy = scratch / "input.jsonl"
+            with copy.open("wb") as file:
+                shutil.copyfileobj(sys.stdin.buffer, file)
+            yield "input", str(copy), "standard input"
             continue
-        copy = scratch / "input.jsonl"
-        with copy.open("wb") as file:
-            shutil.copyfileobj(sys.stdin.buffer, file)
-        found.append(str(copy))
-    return found
+        if not Path(name).exists():
+            raise InputError(
+                f"there is no file {name!r}",
+                expected="a file or a folder of events: JSON lines, Parquet, Arrow or CSV",
+                got="nothing of that name",
+            )
+        for path in list_inputs(name):
+            find_format(path)
+            yield name_channel(name), path, path
 
 
 def _write_items(material: TargetModule, scratch: Path) -> str:
@@ -174,7 +184,7 @@ def _find_format(files: Iterable[str]) -> FileFormat:
         "the files of an input have different formats",
         expected="JSON lines only, or Parquet, Arrow or CSV only",
         got=", ".join(sorted(formats)),
-        cure="convert them, or run each format separately",
+        cure="convert them, or run each format separately; --reference reads them together",
     )
 
 

@@ -1,14 +1,15 @@
-"""Flags of a run on Spark, and their validation."""
+"""Flags of a run: where it takes place, embedded, on Spark or by the reference, and their validation."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from anabranch.cli.run_outputs import PartFormat
 from anabranch.errors import InputError
 from anabranch.eventtime.disorder import Estimated
 from anabranch.eventtime.tolerance import Tolerance
@@ -18,7 +19,10 @@ from anabranch.reference.rows import STANDARD
 from anabranch.speculation.output_changes import Mode
 
 TRIGGER = "1 second"
-"""Interval at which --follow lists the folder. Spark's own default would list it 100 times a second."""
+"""Interval at which --follow lists the folder on Spark, whose own default would list it 100 times a second."""
+
+LOCAL_TRIGGER = "100 ms"
+"""Interval at which --follow lists the folder in an embedded run."""
 
 _UNITS = {
     "ms": "milliseconds", "millisecond": "milliseconds", "milliseconds": "milliseconds",
@@ -36,35 +40,46 @@ class RunPlace:
     master: Annotated[
         str | None,
         Parameter(
-            help="Run on this Spark master: local[2], spark://host:7077. --input may be a folder."
+            help="Run on this Spark master: local[2], spark://host:7077 (default: in this process, "
+            "without Spark)."
         ),
     ] = None
     spark: Annotated[bool, Parameter(help="Run on Spark on all cores of this machine.")] = False
+    reference: Annotated[
+        bool,
+        Parameter(
+            help="Run one event after the other. This run defines what the program means: slow, on "
+            "one core, without a checkpoint."
+        ),
+    ] = False
+    cores: Annotated[
+        int | None, Parameter(help="Number of cores (default: all cores of this machine).")
+    ] = None
     checkpoint: Annotated[
         str | None,
-        Parameter(help="On Spark: checkpoint folder of a stream (default OUTPUT/_checkpoint)."),
+        Parameter(help="Checkpoint folder of a stream (default OUTPUT/_checkpoint)."),
     ] = None
     shards: Annotated[
         int | None,
         Parameter(
-            help="On Spark: number of shards (default 16, or fewer where that is faster; fixed for "
+            help="Number of shards (default 16, or fewer where that is faster; fixed for "
             "a checkpoint, and then taken from it)."
         ),
     ] = None
     files_per_batch: Annotated[
-        int | None, Parameter(help="On Spark: number of files of a folder per batch (default 1).")
+        int | None, Parameter(help="Number of files of a folder per batch (default 1).")
     ] = None
     max_record_bytes: Annotated[
         int | None,
         Parameter(
-            help="On Spark: maximum size of an event, in bytes (default 1048576); larger ones are rejected."
+            help="Maximum size of an event, in bytes (default 1048576); larger ones are rejected."
         ),
     ] = None
 
     columnar: Annotated[
         Columnar,
         Parameter(
-            help="On Spark: take the columnar path where the program allows it (auto, the default), "
+            help="Take the columnar path where the program allows it (auto, the default), "
             "refuse a program that does not (require), or take the row path (never)."
         ),
     ] = "auto"
@@ -72,7 +87,7 @@ class RunPlace:
     idle_after_s: Annotated[
         float | None,
         Parameter(
-            help="On Spark: seconds after which a channel of a folder without new events is idle and "
+            help="Seconds after which a channel of a folder without new events is idle and "
             "no longer holds back the watermark (default: as declared by the channel, or never)."
         ),
     ] = None
@@ -80,7 +95,7 @@ class RunPlace:
     follow: Annotated[
         bool,
         Parameter(
-            help="On Spark: keep running and read files that are added to the --input folder, until "
+            help="Keep running and read files that are added to the --input folder, until "
             "Ctrl-C or SIGTERM (default: read the existing files and end)."
         ),
     ] = False
@@ -89,7 +104,8 @@ class RunPlace:
         str | None,
         Parameter(
             help="With --follow: interval between listings of the folder, a number and a unit (ms, "
-            f"seconds, minutes, hours; default {TRIGGER!r}). A longer batch delays the next listing."
+            f"seconds, minutes, hours; default {LOCAL_TRIGGER!r}, on Spark {TRIGGER!r}). A longer batch "
+            "delays the next listing."
         ),
     ] = None
 
@@ -100,7 +116,7 @@ class RunPlace:
 
 
 HERE = RunPlace()
-"""In this process, without Spark."""
+"""In this process, without Spark: the embedded runtime."""
 
 
 @dataclass(frozen=True)
@@ -110,12 +126,14 @@ class SparkRequest:
     place: RunPlace
     inputs: tuple[str, ...] = ()
     output: str | None = None
-    format: Literal["json", "parquet"] = "parquet"
+    format: PartFormat = "parquet"
     lateness: int | Estimated | None = None
     unique_times: bool = False
     unbounded: bool = False
     most_rejected: Tolerance | None = None
     mode: Mode = "settled"
+    to_file: bool = False
+    """Whether `output` is one file, or standard output, and not a folder of batches."""
 
     def __post_init__(self) -> None:
         """Refuse paths on other file systems; turn `file:` URLs into plain paths."""
@@ -131,7 +149,7 @@ class SparkRequest:
     @property
     def master(self) -> str:
         """Return Spark's master."""
-        return self.place.master or "local[*]"
+        return self.place.master or f"local[{self.place.cores or '*'}]"
 
     @property
     def checkpoint(self) -> str | None:
@@ -152,8 +170,34 @@ class SparkRequest:
 
     @property
     def folder(self) -> str | None:
-        """Return the folder to read as a stream, if the input is one."""
+        """Return the folder among the inputs, if there is one."""
         return next((name for name in self.inputs if Path(name).is_dir()), None)
+
+    @property
+    def is_stream(self) -> bool:
+        """Return whether the folder is read as a stream, which does not end.
+
+        Without Spark, a stream needs an output folder, for its checkpoint. If there is none, the files
+        of the folder are the whole input.
+        """
+        if self.folder is None:
+            return False
+        return self.place.on_spark or not (self.output is None or self.to_file)
+
+
+def is_file_name(output: str, kind: str | None) -> bool:
+    """Return whether an output is one file, and not a folder: by its name, or by what is there.
+
+    >>> is_file_name("out.jsonl", None), is_file_name("out", None), is_file_name("out.txt", "jsonl")
+    (True, False, True)
+    """
+    if output == STANDARD:
+        return True
+    path = Path(strip_scheme(output, "output"))
+    if path.is_dir():
+        return False
+    # A name with an unknown ending is a file too: as the name of a folder it would be a surprise.
+    return path.is_file() or bool(path.suffix)
 
 
 def read_interval(text: str) -> str:
@@ -172,37 +216,45 @@ def read_interval(text: str) -> str:
     return f"{int(found[1])} {_UNITS[found[2]]}"
 
 
-def refuse_flags(place: RunPlace) -> None:
-    """Raise `InputError` for flags that need Spark."""
-    if place.follow:
-        raise InputError(
-            "--follow needs Spark: without Spark, a run reads its input to the end",
-            expected="it together with --master or --spark",
-            got="--follow",
-            cure="add --spark, which runs on all cores of this machine",
+def refuse_flags(place: RunPlace, why: str = "--reference") -> None:
+    """Raise `InputError` for flags that do not apply to the reference, which was chosen by the flag `why`."""
+    given = {
+        name: getattr(place, name)
+        for name in (
+            "follow", "columnar", "cores", "checkpoint", "shards", "files_per_batch",
+            "max_record_bytes", "idle_after_s", "trigger",
         )
-    if place.columnar != "auto":
+        if getattr(place, name) != getattr(HERE, name)
+    }  # fmt: skip
+    for name, value in given.items():
+        flag = f"--{name.replace('_', '-')}"
         raise InputError(
-            "--columnar needs Spark",
-            expected="it together with --master or --spark",
-            got=f"--columnar {place.columnar}",
+            f"{flag} does not apply to a run with {why}, which folds one event after the other",
+            expected=f"{flag} without {why}",
+            got=flag if value is True else f"{flag} {value}",
         )
-    for name in (
-        "checkpoint",
-        "shards",
-        "files_per_batch",
-        "max_record_bytes",
-        "idle_after_s",
-        "trigger",
-    ):
-        value = getattr(place, name)
-        if value is not None:
-            flag = f"--{name.replace('_', '-')}"
-            raise InputError(
-                f"{flag} needs Spark",
-                expected="it together with --master or --spark",
-                got=f"{flag} {value}",
-            )
+
+
+def check_place(place: RunPlace) -> None:
+    """Raise `InputError` if two places to run are given, or a wrong number of cores."""
+    if place.reference and place.on_spark:
+        raise InputError(
+            "--reference and Spark don't go together",
+            expected="one of --reference, --spark and --master",
+            got="--reference and " + ("--spark" if place.master is None else "--master"),
+        )
+    if place.cores is None:
+        return
+    if place.cores < 1:
+        raise InputError(
+            "--cores is not a number of cores", expected="1 or more", got=str(place.cores)
+        )
+    if place.master is not None:
+        raise InputError(
+            "--cores does not apply to a Spark master, which has its own",
+            expected="--master local[2], or --spark --cores 2",
+            got=f"--master {place.master} --cores {place.cores}",
+        )
 
 
 def check_order(order: SparkRequest) -> None:
@@ -212,13 +264,31 @@ def check_order(order: SparkRequest) -> None:
 
 
 def check_flags(order: SparkRequest) -> None:
-    """Raise `InputError` for flags with wrong values, or that exclude each other."""
+    """Raise `InputError` for flags with wrong values, or that exclude each other, on Spark."""
     if order.unbounded:
         raise InputError(
             "--unbounded does not apply to Spark, where files end and a folder does not",
             expected="--input DIR instead of --unbounded",
             got="--unbounded",
         )
+    if order.output == STANDARD or (order.output and Path(order.output).is_file()):
+        raise InputError(
+            "on Spark, outputs go to a folder",
+            expected="--output DIR, with one folder per batch",
+            got="standard output" if order.output == STANDARD else f"the file {order.output!r}",
+        )
+    check_values(order)
+
+
+def check_local(order: SparkRequest) -> None:
+    """Raise `InputError` for a request that the embedded runtime can't run."""
+    check_values(order)
+    if not order.to_file:
+        _check_output(order)
+
+
+def check_values(order: SparkRequest) -> None:
+    """Raise `InputError` for flags with wrong values, or that exclude each other."""
     _check_follow(order)
     shards = order.place.shards
     if shards is not None and shards < 1:
@@ -237,31 +307,27 @@ def check_flags(order: SparkRequest) -> None:
             expected="1 or more",
             got=str(order.place.max_record_bytes),
         )
-    if order.output == STANDARD or (order.output and Path(order.output).is_file()):
-        raise InputError(
-            "on Spark, outputs go to a folder",
-            expected="--output DIR, with one folder per batch",
-            got="standard output" if order.output == STANDARD else f"the file {order.output!r}",
-        )
-    if order.folder is not None and len(order.inputs) > 1:
+    if order.is_stream and len(order.inputs) > 1:
         raise InputError(
             "a folder must be the only input",
             expected="one --input DIR, or one --input FILE or more",
             got=", ".join(order.inputs),
             cure="put the files into the folder",
         )
-    if order.folder is None and order.checkpoint is not None:
-        raise InputError(
-            "--checkpoint needs a stream",
-            expected="--input DIR, a folder to which files are added",
-            got="files, which are read once to their end",
-        )
-    if order.folder is None and order.place.idle_after_s is not None:
-        raise InputError(
-            "--idle-after-s needs a stream",
-            expected="--input DIR, a folder to which files are added",
-            got="files, which are read once to their end",
-        )
+    for flag, value in (
+        ("--checkpoint", order.checkpoint),
+        ("--idle-after-s", order.place.idle_after_s),
+    ):
+        if value is not None and not order.is_stream:
+            lacks_folder = order.folder is None
+            raise InputError(
+                f"{flag} needs a stream",
+                expected="--input DIR, a folder to which files are added"
+                + ("" if lacks_folder else ", and --output DIR"),
+                got="files, which are read once to their end"
+                if lacks_folder
+                else "no output folder, so that the files are read once to their end",
+            )
 
 
 def _check_follow(order: SparkRequest) -> None:
@@ -274,18 +340,22 @@ def _check_follow(order: SparkRequest) -> None:
             )
         return
     read_interval(order.place.trigger or TRIGGER)
-    if order.folder is None or order.output is None:
+    if order.folder is None or order.output is None or order.to_file:
         raise InputError(
             "--follow needs a folder to read and a folder to write",
             expected="--input DIR, to which files are added, and --output DIR",
-            got="no --output" if order.folder else "no folder as --input",
+            got="no folder as --input"
+            if order.folder is None
+            else "no --output"
+            if order.output is None
+            else f"the file {order.output!r}",
         )
 
 
 def _check_output(order: SparkRequest) -> None:
     if order.output is None or not any(Path(order.output).glob("batch=*")):
         return
-    if order.folder is None:
+    if not order.is_stream:
         raise InputError(
             f"{order.output!r} already has the batches of a run",
             expected="a new folder",
@@ -312,7 +382,7 @@ def keep_shards(order: SparkRequest) -> SparkRequest:
     """Return the request with the number of shards of its checkpoint, if the user gave none."""
     if order.folder is None or order.output is None or order.place.shards is not None:
         return order
-    from anabranch.spark.checkpoint.ownership import read_begin
+    from anabranch.microbatch.runs.ownership import read_begin
     from anabranch.spark.checkpoint.provenance import find_shards
 
     checkpoint = find_checkpoint(order, Path(order.output))

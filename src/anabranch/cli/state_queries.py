@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -10,11 +11,12 @@ from anabranch.cli.flags import Json
 from anabranch.cli.screen import GOOD, Screen, count_things
 from anabranch.errors import InputError
 from anabranch.eventtime.held_back import name_time
+from anabranch.local.checkpoints import is_checkpoint
 from anabranch.model.shapes import MISSING
 from anabranch.model.values.fields import encode_value
 from anabranch.spark.inspect.http_access import TOKEN_VARIABLE, grant
 
-Checkpoint = Annotated[str, Parameter(help="Checkpoint of a run on Spark; the run may be active.")]
+Checkpoint = Annotated[str, Parameter(help="Checkpoint of a run, which may be active.")]
 Master = Annotated[str, Parameter(help="Spark master (default local[2], which needs no cluster).")]
 LIMIT = 100
 
@@ -24,8 +26,8 @@ def query(
     sql: Annotated[
         str,
         Parameter(
-            help="Query in Spark SQL on the tables state, channels, ledger and pending (default "
-            "select * from state)."
+            help="Query in SQL (of Spark; for an embedded run, of DuckDB) on the tables state, channels, "
+            "ledger and pending (default select * from state)."
         ),
     ] = "select * from state",
     /,
@@ -38,26 +40,48 @@ def query(
     json: Json = False,
 ) -> int:
     """Query the state of a checkpoint with SQL, at one committed batch, also during its run."""
-    from anabranch.spark.inspect.sql_queries import ask
-    from anabranch.spark.inspect.state_frames import StateView
-
     screen = Screen(quiet=json)
-    _check_checkpoint(checkpoint)
-    with screen.wait("reading the state"):
-        view = StateView.open(checkpoint, batch, _start(master))
-        columns, rows = ask(view, sql, limit)
+    if is_checkpoint(Path(checkpoint)):
+        number, watermark, columns, rows = _query_embedded(checkpoint, sql, batch, limit)
+    else:
+        from anabranch.spark.inspect.sql_queries import ask
+        from anabranch.spark.inspect.state_frames import StateView
+
+        _check_checkpoint(checkpoint)
+        with screen.wait("reading the state"):
+            view = StateView.open(checkpoint, batch, _start(master))
+            columns, rows = ask(view, sql, limit)
+        number, watermark = view.batch, view.watermark
     shown, more = rows[:limit], len(rows) > limit
-    watermark = view.watermark
     if json:
         named = [dict(zip(columns, row, strict=True)) for row in shown]
-        screen.print_json(
-            {"batch": view.batch, "watermark": watermark, "rows": named, "more": more}
-        )
+        screen.print_json({"batch": number, "watermark": watermark, "rows": named, "more": more})
         return GOOD
     screen.show_table(_align(columns, shown), [[_show(cell) for cell in row] for row in shown])
     count = f"the first {limit:,} rows" if more else count_things(len(shown), "row")
-    screen.write(f"\n  {count}, at batch {view.batch}, watermark {name_time(watermark)}")
+    screen.write(f"\n  {count}, at batch {number}, watermark {name_time(watermark)}")
     return GOOD
+
+
+def _query_embedded(
+    checkpoint: str, sql: str, batch: int | None, limit: int
+) -> tuple[int, int, list[str], list[list[Any]]]:
+    from anabranch.local.state_reads import query_state, read_tables
+
+    read = read_tables(checkpoint)
+    if batch not in (None, read.batch):
+        raise InputError(
+            "the checkpoint of an embedded run has only its last batch",
+            expected=f"--batch {read.batch}, or no --batch",
+            got=f"--batch {batch}",
+        )
+    columns, rows = query_state(read, sql, limit)
+    return (
+        read.batch,
+        read.watermark,
+        columns,
+        [[encode_value(cell) for cell in row] for row in rows],
+    )
 
 
 def history(
@@ -160,9 +184,13 @@ def export(
     """Write the state of the last batch as Parquet, or of each batch as it is committed."""
     import time
 
+    screen = Screen()
+    if is_checkpoint(Path(checkpoint)):
+        _export_embedded(checkpoint, folder, keep, follow=follow)
+        screen.write(f"  {folder}/latest has the state of the last batch")
+        return GOOD
     from anabranch.spark.inspect.live_state import export_view
 
-    screen = Screen()
     _check_checkpoint(checkpoint)
     with screen.wait("reading the state"):
         running = export_view(checkpoint, output=folder, keep=keep, spark=_start(master))
@@ -175,8 +203,26 @@ def export(
     return GOOD
 
 
+def _export_embedded(checkpoint: str, folder: str, keep: int, *, follow: bool) -> None:
+    import time
+
+    from anabranch.local.state_reads import export_state
+
+    export_state(checkpoint, folder, keep=keep)
+    while follow:
+        time.sleep(0.2)
+        export_state(checkpoint, folder, keep=keep)
+
+
 def _check_checkpoint(checkpoint: str) -> None:
-    """Raise `InputError` for a folder that is not a checkpoint, before Spark starts."""
+    """Raise `InputError` for a folder that is not a checkpoint of Spark, before Spark starts."""
+    if is_checkpoint(Path(checkpoint)):
+        raise InputError(
+            f"{checkpoint} is the checkpoint of an embedded run, which has only its last batch",
+            expected="the checkpoint of a run on Spark",
+            got="pages-NNNNNN.log",
+            cure="`anabranch state query` and `state export` read it; `anabranch move` moves it to Spark",
+        )
     from anabranch.spark.checkpoint.state_values import find_batch
 
     find_batch(checkpoint)
@@ -185,7 +231,7 @@ def _check_checkpoint(checkpoint: str) -> None:
 def _start(master: str) -> Any:
     from anabranch.spark.session.startup import start_session
 
-    return start_session("anabranch", master, ui=False)
+    return start_session(name="anabranch", master=master, ui=False)
 
 
 def _show(cell: Any) -> str:

@@ -146,7 +146,8 @@ def declare_channels(
     brought = {item.channel for item in items}
     if lateness is not None or unique_times:
         return tuple(
-            Channel(name, lateness or 0, unique_times=unique_times) for name in sorted(brought)
+            Channel(name, lateness=lateness or 0, unique_times=unique_times)
+            for name in sorted(brought)
         )
     if items is material.items:
         return material.channels

@@ -132,7 +132,11 @@ def survey(
 
 def read_published(folder: Path) -> ChannelOverview:
     """Return the watermarks that a run on Spark has published with its last batch."""
-    from anabranch.spark.sinks.directory import find_last_batch, read_ledger, read_watermarks
+    from anabranch.microbatch.runs.published_batches import (
+        find_last_batch,
+        read_ledger,
+        read_watermarks,
+    )
 
     # A checkpoint is in its output folder, unless the user chose another place.
     begun = (folder / "offsets").is_dir()
@@ -256,7 +260,7 @@ def suggest_lateness(
     """Return for each confidence the least lateness that covers this share of the channel's events."""
     event_types = tuple(event_types)
     # Leave out rejected events only; events that are late now are part of the estimate.
-    watch = Watch(Channel(channel.name, None, max_ahead=channel.max_ahead))
+    watch = Watch(Channel(channel.name, lateness=None, max_ahead=channel.max_ahead))
     events = [item for item in items if isinstance(item, Event)]
     usable = [e for e in events if not isinstance(watch.see(e, event_types), Rejected)]
     distances = list_distances(event.time for event in usable)

@@ -11,7 +11,7 @@ its channel is rejected. If channels are declared, an event of any other channel
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
@@ -63,6 +63,7 @@ class Channel:
     """
 
     name: str
+    _: KW_ONLY
     lateness: SpanField[Estimated | None] = SpanField(
         "lateness of channel {name!r}",
         least=0,
@@ -409,13 +410,13 @@ def _check_sequence(name: str, items: list[Item]) -> bool:
     return numbered > 0
 
 
-def end_channels(items: Iterable[Item], declared: Iterable[Channel] = ()) -> list[Item]:
+def end_channels(items: Iterable[Item], *, channels: Iterable[Channel] = ()) -> list[Item]:
     """Return a bounded input: the items, then a final heartbeat of each channel.
 
     If channels are declared, only these get a heartbeat.
     """
     bounded = list(items)
-    last: dict[str, int | None] = {channel.name: None for channel in declared}
+    last: dict[str, int | None] = {channel.name: None for channel in channels}
     closed = bool(last)
     for item in bounded:
         if closed and item.channel not in last:

@@ -22,7 +22,7 @@ class Tick(NamedTuple):
     time: int
 
 
-def make_ticks(start: int, end: int, every: int, channel: str = CLOCK) -> list[Event]:
+def make_ticks(start: int, end: int, every: int, *, channel: str = CLOCK) -> list[Event]:
     """Return the ticks of a clock from `start` to before `end`, as events of a channel.
 
     >>> [event.time for event in make_ticks(10, 40, 10)]

@@ -8,7 +8,7 @@ are late does not depend on how the channel is split into batches.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from typing import Never
 
@@ -36,6 +36,7 @@ class Estimated:
     """
 
     confidence: float
+    _: KW_ONLY
     within: int | None = WITHIN
     least: SpanField[Never] = SpanField(
         "`least` of an estimated lateness", least=0, default=0, error=InputError

@@ -25,7 +25,7 @@ class ChannelStatus(NamedTuple):
 
     `rule` describes how its watermark moves, and `delay` is the current distance from its largest time.
     `waived` is the watermark up to which the others have continued without it, and `silence_ms` the time
-    without items by the query's clock. `heard` is the last batch with items of it. `joined` is the
+    without items by the query's clock. `active_in` is the last batch with items of it. `joined` is the
     watermark at which it joined a running program, and `joined_in` the first batch with it.
     """
 
@@ -37,7 +37,7 @@ class ChannelStatus(NamedTuple):
     silence_ms: int = 0
     waived: int | None = None
     idle: bool = False
-    heard: int | None = None
+    active_in: int | None = None
     joined: int | None = None
     joined_in: int | None = None
 
@@ -128,7 +128,7 @@ def measure_hold(statuses: Mapping[str, ChannelStatus], holders: list[str]) -> i
 def explain_hold(status: ChannelStatus, batch: int | None = None) -> str:
     """Return why a channel's watermark is where it is.
 
-    >>> explain_hold(ChannelStatus(4, 9, 7, "lateness 4", 4)), explain_hold(ChannelStatus(4, 5, heard=2), batch=7)
+    >>> explain_hold(ChannelStatus(4, 9, 7, "lateness 4", 4)), explain_hold(ChannelStatus(4, 5, active_in=2), batch=7)
     ('lateness 4', 'silent since batch 2')
     """
     if status.watermark == NEVER and status.largest is None:
@@ -137,8 +137,8 @@ def explain_hold(status: ChannelStatus, batch: int | None = None) -> str:
         return "no events since it joined"
     if status.idle:
         return "idle"
-    if batch is not None and status.heard is not None and status.heard < batch:
-        return f"silent since batch {status.heard}"
+    if batch is not None and status.active_in is not None and status.active_in < batch:
+        return f"silent since batch {status.active_in}"
     if status.rule.startswith("estimated"):
         now = "too few events yet" if status.delay is None else f"{status.delay} now"
         return f"{status.rule}: {now}"

@@ -25,11 +25,11 @@ def join_channels(
     standings: Mapping[str, Standing],
     added: Collection[str],
     announced: Collection[str],
-    heard: Collection[str],
+    active: Collection[str],
 ) -> Taking:
     """Return the channels that take part in a batch, before its items are processed.
 
-    `added` are newly declared channels, `announced` those that were new in an earlier batch, and `heard` those
+    `added` are newly declared channels, `announced` those that were new in an earlier batch, and `active` those
     with items in this batch. A batch may be the repetition of one that was planned, and published, before they
     were declared: it has no items of them, and must have the same results. So an added channel joins with the
     first batch that has items of it, and with the second batch at the latest.
@@ -41,7 +41,7 @@ def join_channels(
     Standing(watermark=4, largest=None, last=None, disorder=(), silence_ms=0, waived=-9223372036854775808, joined=4)
     """
     reached = min((standing.watermark for standing in standings.values()), default=NEVER)
-    joining = {name for name in {*added, *announced} if name in announced or name in heard}
+    joining = {name for name in {*added, *announced} if name in announced or name in active}
     begun = {name: Standing(watermark=reached, joined=reached) for name in sorted(joining)}
     waiting = tuple(sorted({*added} - joining))
     return Taking({**standings, **begun}, waiting)

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import threading
 
 MISSING_NUMBA = "numba is not installed"
+
+LOADING = threading.RLock()
+"""Held by a thread that imports or compiles with Numba: its modules register types when they are first used, and two
+threads that load them at once may see them half done."""
 
 
 def find_obstacle() -> str | None:

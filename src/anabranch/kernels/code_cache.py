@@ -20,6 +20,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import IO, Any
 
+from anabranch.kernels.availability import LOADING
 from anabranch.publication import publish_file
 
 try:
@@ -34,6 +35,9 @@ _PATIENCE_S = 60.0
 """Seconds that a process waits for another one that compiles the same source."""
 
 _LONGEST_REASON = 300
+
+_LOADED: dict[str, ModuleType] = {}
+"""The modules of this process by their sources."""
 
 _FAILURES: dict[str, str] = {}
 """Sources that this process could not compile, and why: it does not try again with each batch."""
@@ -55,10 +59,17 @@ def find_cache_folder() -> Path:
 
 def load(source: str) -> Any:
     """Return the module of a generated source, compiled now or loaded from the cache."""
-    key = _name(source)
-    name = f"anabranch_kernel_{key}"
-    if name in sys.modules:
-        return sys.modules[name]
+    found = _LOADED.get(source)
+    if found is not None:
+        return found
+    with LOADING:  # A module that is still being executed is not visible to other threads.
+        if source not in _LOADED:
+            _LOADED[source] = _load(source)
+        return _LOADED[source]
+
+
+def _load(source: str) -> ModuleType:
+    name = f"anabranch_kernel_{_name(source)}"
     file = _place(source, f"{name}.py")
     module = ModuleType(name)
     # Numba finds the module of cached machine code by its name.

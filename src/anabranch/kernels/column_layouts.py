@@ -12,6 +12,7 @@ import types
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias, Union, get_args, get_origin
 
 from anabranch.model.events import EventType, field_names, field_types
@@ -74,6 +75,11 @@ class Fields:
     cls: type
     parts: tuple[ColumnLayout, ...]
 
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """Return the columns of all parts; computed once, because every table of a batch needs them."""
+        return tuple(_list_columns(self, ""))
+
     def __reduce__(self) -> tuple[Any, ...]:
         # Each process makes its own type for a struct; the restored layout must use that one.
         names = getattr(self.cls, "_fields", None)
@@ -99,16 +105,20 @@ class Column(NamedTuple):
     path: str
 
 
-def list_columns(layout: ColumnLayout, path: str = "") -> Iterator[Column]:
-    """Yield the columns of a layout, in order."""
+def list_columns(layout: ColumnLayout) -> tuple[Column, ...]:
+    """Return the columns of a layout, in order."""
+    return layout.columns if isinstance(layout, Fields) else tuple(_list_columns(layout, ""))
+
+
+def _list_columns(layout: ColumnLayout, path: str) -> Iterator[Column]:
     if isinstance(layout, Leaf):
         yield Column(layout.kind, path)
     elif isinstance(layout, OptionalColumn):
         yield Column(BOOL, path + "?")
-        yield from list_columns(layout.inner, path)
+        yield from _list_columns(layout.inner, path)
     elif isinstance(layout, Fields):
         for name, part in zip(part_names(layout), layout.parts, strict=True):
-            yield from list_columns(part, f"{path}.{name}")
+            yield from _list_columns(part, f"{path}.{name}")
 
 
 def part_names(layout: Fields) -> tuple[str, ...]:
@@ -204,7 +214,14 @@ def _without_none(layout: ColumnLayout) -> ColumnLayout:
 
 
 def is_record(cls: Any) -> bool:
-    """Return whether making an instance of a class only stores its fields."""
+    """Return whether making an instance of a class, from its fields in order, only stores them."""
+    if not has_plain_fields(cls):
+        return False
+    return issubclass(cls, tuple) or all(not f.kw_only for f in dataclasses.fields(cls))
+
+
+def has_plain_fields(cls: Any) -> bool:
+    """Return whether the instances of a class never change, and have only the fields that they were made with."""
     if not isinstance(cls, type):
         return False
     if issubclass(cls, tuple):
@@ -213,7 +230,7 @@ def is_record(cls: Any) -> bool:
         return False
     params: Any = cls.__dataclass_params__  # type: ignore[attr-defined]
     plain = params.frozen and params.init and not hasattr(cls, "__post_init__")
-    return plain and all(f.init and not f.kw_only for f in dataclasses.fields(cls))
+    return plain and all(f.init for f in dataclasses.fields(cls))
 
 
 def describe(layout: ColumnLayout) -> str:

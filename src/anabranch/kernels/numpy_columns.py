@@ -32,7 +32,7 @@ from anabranch.kernels.column_layouts import (
 )
 from anabranch.model.values.event_times import EPOCH, to_microseconds, to_moment
 from anabranch.model.values.fields import Unfit
-from anabranch.model.values.hashing import hash_stably
+from anabranch.model.values.hashing import hash_texts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -81,7 +81,14 @@ class Strings:
         """Return the codes of many texts, such as the dictionary of an Arrow column."""
         import numpy as np
 
-        return np.fromiter((self.code(text) for text in texts), np.int64)
+        given = list(texts)
+        known = self._codes
+        fresh = [text for text in dict.fromkeys(given) if text not in known]
+        known.update(
+            zip(fresh, range(len(self._texts), len(self._texts) + len(fresh)), strict=True)
+        )
+        self._texts += fresh
+        return np.fromiter(map(known.__getitem__, given), np.int64, len(given))
 
     def hashes(self) -> Array:
         """Return the stable hash of each text, by code. Each text is hashed once."""
@@ -89,8 +96,7 @@ class Strings:
 
         known = np.empty(0, np.int64) if self._hashes is None else self._hashes
         if len(known) < len(self._texts):
-            fresh = self._texts[len(known) :]
-            found = np.fromiter(map(hash_stably, fresh), np.int64, len(fresh))
+            found = np.array(hash_texts(self._texts[len(known) :]), np.int64)
             known = np.concatenate([known, found])
             self._hashes = known
         return known
@@ -129,7 +135,7 @@ class Columns:
     @property
     def columns(self) -> tuple[Column, ...]:
         """Return the column of each array."""
-        return tuple(list_columns(self.layout))
+        return list_columns(self.layout)
 
     def unpack(self) -> list[Any]:
         """Return the values as Python objects."""

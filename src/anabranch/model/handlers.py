@@ -1,15 +1,17 @@
-"""Handlers: the functions that a program calls on the events of each event type."""
+"""Handlers: the functions that a program calls on the events of each event type, and on timers of expiry."""
 
 from __future__ import annotations
 
 import dis
 import inspect
-from collections.abc import Callable
+from collections import namedtuple
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from anabranch.errors import Location, ProgramError
-from anabranch.model.events import EventType, check_event_type
+from anabranch.model.events import EventType, check_event_type, field_types
 from anabranch.model.locations import locate_caller, locate_function
 from anabranch.model.values.output_types import OutputCheck
 
@@ -113,3 +115,35 @@ def check_arity(
             got=f"a function of {signature}",
             cure=f"write it with {len(arguments)} positional arguments",
         ) from None
+
+
+def find_expiry(shape: Any, handlers: Iterable[Handler]) -> Handler | None:
+    """Return the handler of the timer that a state with a `ttl` sets, or None if it has no `ttl`.
+
+    The innermost entries expire, so the timer has the key fields of all levels.
+    """
+    fields: list[str] = []
+    while shape.by is not None:
+        fields.append(shape.by)
+        shape = shape.inner
+    if not hasattr(shape, "expire"):
+        return None
+    event_types = [handler.event_type for handler in handlers]
+    timer = make_expiry(tuple((name, _find_type(name, event_types)) for name in fields))
+    return Handler(timer, update=shape.expire, due=shape.find_due, expires=True)
+
+
+@cache
+def make_expiry(fields: tuple[tuple[str, Any], ...]) -> Any:
+    """Return the event type of timers for entries with these key fields; one per process."""
+    words = [word.capitalize() for field, _ in fields for word in field.split("_")]
+    name, names = f"{''.join(words)}Expiry", ("time", *(field for field, _ in fields))
+    # Name and fields are computed, so there is no class to annotate.
+    timer: Any = namedtuple(name, names)  # type: ignore[misc]  # noqa: PYI024
+    timer.__annotations__ = {"time": int, **dict(fields)}
+    return timer
+
+
+def _find_type(field: str, event_types: Iterable[EventType]) -> Any:
+    kinds = (field_types(event_type) for event_type in event_types)
+    return next((kind[field] for kind in kinds if field in kind), Any)

@@ -15,8 +15,7 @@ from anabranch.errors import Location, ProgramError
 from anabranch.model import markers, refusals
 from anabranch.model.dependence import Dependence, Depends
 from anabranch.model.events import CHANNEL, LANE, Event, EventType, field_names
-from anabranch.model.expiry import find_expiry
-from anabranch.model.handlers import Handler, check_arity
+from anabranch.model.handlers import Handler, check_arity, find_expiry
 from anabranch.model.locations import locate_caller
 from anabranch.model.order import OrderKey, order_key
 from anabranch.model.shapes import MISSING, AnyState, Fork, Join, LanedShape, Shape, WrittenShape
@@ -261,6 +260,29 @@ class Program:
     def init(self) -> AnyState:
         """Return the state a run starts from."""
         return self.initial.shape.init
+
+    def _repr_html_(self) -> str:
+        from anabranch.html_tables import show_line, show_table
+
+        handlers, markers = self.initial.handlers, self.markers
+        rows = [
+            (
+                event_type.__name__,
+                ", ".join(field_names(event_type)),
+                "marker" if event_type in markers else "timer" if handlers[event_type].due else "",
+                "yes" if handlers[event_type].update else "",
+                "yes" if handlers[event_type].output else "",
+            )
+            for event_type in self.rank
+        ]
+        states = ", ".join(f"{part.name}: {part.shape!r}" for part in self.state_types)
+        return (
+            show_line("program", self.name)
+            + show_table(("event type", "fields", "role", "update", "output"), rows)
+            + show_line("dependence", repr(self.dependence).removeprefix("Dependence"))
+            + show_line("state", states)
+            + show_line("outputs", self.output_types)
+        )
 
     @property
     def markers(self) -> tuple[EventType, ...]:

@@ -7,7 +7,7 @@ or in shard 2 of 8), by channel, and, if its events are independent, by lane.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, is_dataclass
+from dataclasses import KW_ONLY, dataclass, is_dataclass
 from math import gcd
 from typing import Any
 
@@ -92,6 +92,7 @@ class Slice:
 
     event_type: EventType
     where: tuple[tuple[str, Choice], ...] = ()
+    _: KW_ONLY
     channel: str | None = None
 
     def choice(self, field: str) -> Choice | None:
@@ -165,7 +166,7 @@ def take(
     if lane is not None:
         fields[LANE] = lane
     where = {name: v if isinstance(v, Equals | Shard) else Equals(v) for name, v in fields.items()}
-    return Slice(event_type, tuple(sorted(where.items())), channel)
+    return Slice(event_type, tuple(sorted(where.items())), channel=channel)
 
 
 class Slices:

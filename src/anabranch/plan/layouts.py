@@ -111,7 +111,7 @@ class Layout:
         return hash_stably(self.key(event))
 
 
-def choose_layout(program: Program, shards: int, hot_keys: Iterable[Any] = ()) -> Layout:
+def choose_layout(program: Program, shards: int, *, hot_keys: Iterable[Any] = ()) -> Layout:
     """Return the best layout of a program. `hot_keys` are the values of its key that are spread."""
     structure = read_structure(program)
     refused: list[str] = []

@@ -133,7 +133,7 @@ def _find_family(parts: Iterable[Slice]) -> tuple[Slice, set[Slice]] | None:
         for field, choice in part.where:
             if isinstance(choice, Shard) and not choice.but:
                 rest = tuple(entry for entry in part.where if entry[0] != field)
-                whole = Slice(part.event_type, rest, part.channel)
+                whole = Slice(part.event_type, rest, channel=part.channel)
                 members = families.setdefault((whole, field, choice.count), set())
                 members.add(part)
                 if len(members) == choice.count:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from anabranch.errors import PlanError
+from anabranch.html_tables import show_line, show_table
 from anabranch.model.events import EventType
 from anabranch.model.slices import Slice, Slices
 
@@ -89,6 +90,14 @@ class Plan:
     def height(self) -> int:
         """Return the number of nodes on the longest path down."""
         return self.root.height
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (path, node.state, ", ".join(map(str, node.slices)), node.machine or "")
+            for path, node in self.nodes().items()
+        ]
+        table = show_table(("node", "state", "handles", "machine"), rows)
+        return show_line("plan", self.name) + table
 
 
 def pair_up(nodes: Sequence[PlanNode], state: str, machine: str | None) -> tuple[PlanNode, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from typing import Any
 
@@ -44,6 +44,7 @@ class Table:
     row: EventType
     key: str
     on: str | None = None
+    _: KW_ONLY
     gone: EventType | None = None
 
     def find_place(self, value: Any) -> Place:

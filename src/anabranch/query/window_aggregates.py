@@ -94,7 +94,7 @@ class Panes:
     def meaning(self) -> str:
         """Return the settings that a stored state depends on, as text that is the same in every process."""
         w = self.windowing
-        changes = (w.accumulation, w.lateness, w.output_time, w.closing, w.shares)
+        changes = (w.accumulation, w.allowed_lateness, w.output_time, w.closing, w.shares)
         text = f"{w.window} {w.trigger} {' '.join(map(str, changes))} {w.fold} {self.reads}"
         return re.sub(r" at 0x[0-9a-fA-F]+", "", text)
 
@@ -142,7 +142,7 @@ class Windows:
         """Return the state after an event."""
         return self._keep(self._step(state, event, brings=True)[0])
 
-    def say(self, state: WindowState, event: Any) -> list[Result | Missed]:
+    def emit_on_event(self, state: WindowState, event: Any) -> list[Result | Missed]:
         """Return the outputs of the windows on an event."""
         return self._describe(event, *self._step(state, event, brings=True)[1:])
 
@@ -150,7 +150,7 @@ class Windows:
         """Return the state after a timer."""
         return self._keep(self._step(state, timer, brings=False)[0])
 
-    def emit(self, state: WindowState, timer: Any) -> list[Result | Missed]:
+    def emit_on_timer(self, state: WindowState, timer: Any) -> list[Result | Missed]:
         """Return the outputs of the windows on a timer."""
         return self._describe(timer, *self._step(state, timer, brings=False)[1:])
 
@@ -238,8 +238,8 @@ def aggregate(
     shape: Any = Panes(windowing, f"{at} {behind}")
     same = () if per is None else (per,)
     program = Program(
-        on(event_type, update=windows.add, output=windows.say),
-        on(timer, due=windows.due, update=windows.wake, output=windows.emit),
+        on(event_type, update=windows.add, output=windows.emit_on_event),
+        on(timer, due=windows.due, update=windows.wake, output=windows.emit_on_timer),
         depends(event_type, event_type, same=same),
         state=shape if per is None else MapOf(shape, by=per, sparse=True),
         outputs=describe_outputs(event_type, windowing, per, behind),

@@ -10,7 +10,7 @@ from anabranch.eventtime.windows.triggers import AfterWatermark, DefaultTrigger
 from anabranch.eventtime.windows.window_types import Sessions, Sliding, Tumbling
 from anabranch.model.events import EventType, field_types
 from anabranch.model.values.event_times import is_timestamped
-from anabranch.model.values.output_types import OutputTypes
+from anabranch.model.values.output_types import OutputTypes, find_return_type
 from anabranch.model.values.value_types import (
     ANYTHING,
     FLOAT,
@@ -21,7 +21,20 @@ from anabranch.model.values.value_types import (
     make_record,
     read_type,
 )
-from anabranch.state import Count, Max, Mean, Min, Sum
+from anabranch.state import (
+    ApproxDistinct,
+    Count,
+    Distinct,
+    ExactMean,
+    ExactSum,
+    ExactVariance,
+    Latest,
+    Max,
+    Mean,
+    Min,
+    Sum,
+    TopK,
+)
 from anabranch.state.combined import Several
 
 
@@ -105,17 +118,33 @@ def _describe_fold(event_type: EventType, fold: Any) -> ValueType:
 
 
 def _describe_part(event_type: EventType, state: Any, source: Any) -> ValueType:
-    """Return the output type of a ready-made state of a field, if it is known."""
+    """Return the output type of a ready-made state over the event, a field or a function, if it is known."""
     kind = type(state)
-    if kind is Count:
+    if kind in (Count, Distinct, ApproxDistinct):
         return read_type(int)
-    if not isinstance(source, str):
-        return ANYTHING
-    found = read_type(field_types(event_type)[source])
+    if kind is ExactSum:
+        return read_type(float)
+    if kind in (ExactMean, ExactVariance):
+        return make_optional(read_type(float))
+    found = _describe_source(event_type, source)
     if kind is Sum and found.kind in (INT, FLOAT) and type(state.start) is int:
         return ValueType(found.kind, found.name)
-    if kind in (Max, Min) and state.start is None:
-        return make_optional(found)
     if kind is Mean and found.kind == INT:
         return make_optional(read_type(float))
+    if callable(source) or found is ANYTHING:
+        return ANYTHING
+    if kind is Latest or (kind in (Max, Min) and state.start is None):
+        return make_optional(found)
+    if kind is TopK:
+        name = f"tuple[{found.name}, ...]"
+        return ValueType(LIST, name, cls=tuple, parts=(("element", found),))
     return ANYTHING
+
+
+def _describe_source(event_type: EventType, source: Any) -> ValueType:
+    """Return the type of what a state is given: the event, a field, or what a function is annotated with."""
+    if source is None:
+        return read_type(event_type)
+    if isinstance(source, str):
+        return read_type(field_types(event_type)[source])
+    return find_return_type(source) or ANYTHING

@@ -31,7 +31,7 @@ from anabranch.model.events import (
     field_names,
 )
 from anabranch.model.program import Program
-from anabranch.model.values.event_times import to_time
+from anabranch.model.values.event_times import to_moment, to_time
 from anabranch.model.values.field_support import check_fields
 from anabranch.model.values.fields import Unfit, encode_value, read_fields, read_text, read_value
 from anabranch.paths import resolve_path
@@ -266,11 +266,11 @@ def encode_item(item: Item) -> Any:
     return {event_type: clear.pop(event_type), **fields, **clear}
 
 
-def encode_output(output: Output) -> dict[str, Any]:
-    """Return an output as a row: its value, and the event that caused it."""
+def encode_output(output: Output, *, timestamped: bool = False) -> dict[str, Any]:
+    """Return an output as a row: its value, and the event that caused it; `timestamped`, with an ISO time."""
     event = output.event
     return {
-        "time": event.time,
+        "time": encode_value(to_moment(event.time)) if timestamped else event.time,
         "type": event.event_type.__name__,
         "channel": event.channel,
         "seq": event.seq,
@@ -280,10 +280,10 @@ def encode_output(output: Output) -> dict[str, Any]:
     }
 
 
-def encode_change(row: OutputChange) -> dict[str, Any]:
+def encode_change(row: OutputChange, *, timestamped: bool = False) -> dict[str, Any]:
     """Return an output change of a speculative run as a row: the output, and `op`, -1 for a retraction."""
     output = Output(row.value, row.event, row.id[1], row.id[0])
-    return {"op": row.op, **encode_output(output)}
+    return {"op": row.op, **encode_output(output, timestamped=timestamped)}
 
 
 def decode_event(program: Program, row: Mapping[str, Any]) -> Event:
@@ -296,6 +296,7 @@ def decode_event(program: Program, row: Mapping[str, Any]) -> Event:
             f"an output does not name the event of {program.name} that caused it",
             expected="rows as `anabranch run --output` writes them: time, event type, channel, seq, event",
             got=f"{error.args[0]} in {json.dumps(row, default=str)[:100]}",
-            cure="compare with --key FIELD, --ordered or --unordered",
+            cure="compare with --key FIELD, --ordered or --unordered; or write the outputs with "
+            "anabranch run --reference, which adds the event of each",
         ) from None
     return Event(data, row.get("channel", "input"), row.get("seq"))

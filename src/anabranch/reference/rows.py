@@ -10,6 +10,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -59,13 +60,15 @@ def check_output_name(file: str) -> None:
     """Raise `InputError` for a file name that outputs can't be written to."""
     if file == STANDARD:
         return
-    suffix, kinds = Path(file).suffix.lower(), (".jsonl", ".ndjson", ".json", ".parquet", ".pq")
-    if Path(file).is_dir() or suffix not in (*kinds, ".csv", ".arrow", ".feather", ".ipc"):
+    suffix = Path(file).suffix.lower()
+    kinds = (".jsonl", ".ndjson", ".json", ".parquet", ".pq", ".csv")
+    if Path(file).is_dir() or suffix not in kinds:
         raise InputError(
             f"outputs can't be written to {file!r}",
             expected=f"--output FILE, with a name that ends in {', '.join(kinds)}",
             got="a folder" if Path(file).is_dir() else suffix or "no ending",
-            cure="--format jsonl or parquet for any other name; a folder with --master or --spark",
+            cure="--format jsonl, parquet or csv for any other name of a file; a name without an ending is a "
+            "folder, except with --reference",
         )
 
 
@@ -122,7 +125,7 @@ def list_inputs(place: str) -> list[str]:
 
 
 def _read_blocks(file: str, kind: Format) -> Iterator[Row]:
-    arrow, _ = _import_arrow()
+    arrow, _ = import_arrow()
     read = read_parquet_blocks if kind == "parquet" else read_arrow_blocks
     try:
         rows = (columns for block in read(file, _BLOCK_ROWS) for columns in read_batch(block))
@@ -137,14 +140,6 @@ def write_rows(file: str, rows: Iterable[Any], kind: Format | None = None) -> No
     """Write rows as JSON lines or Parquet; a text among JSON lines is written unchanged."""
     file = file if file == STANDARD else strip_scheme(file, "output")
     kind = kind or find_format(file)
-    if kind in ("csv", "arrow"):
-        raise InputError(
-            "outputs contain an event, which CSV can't represent"
-            if kind == "csv"
-            else "outputs are not written as Arrow files",
-            expected="a name that ends in .jsonl or .parquet",
-            got=file,
-        )
     try:
         if kind == "parquet":
             _write_parquet(file, list(rows))
@@ -164,12 +159,17 @@ def _encode_line(row: Any) -> str:
 
 
 def _write_parquet(file: str, rows: list[dict[str, Any]]) -> None:
-    arrow, parquet = _import_arrow()
+    arrow, parquet = import_arrow()
     kinds = {"time": arrow.int64(), "seq": arrow.int64(), "index": arrow.int64()}
+    stamped = arrow.timestamp("us", tz="UTC")
     names = list(dict.fromkeys(name for row in rows for name in row))
     fields, columns = [], []
     for name in names:
         values = [row.get(name) for row in rows]
+        if name == "time" and isinstance(next(iter(values), None), str):
+            fields.append(arrow.field(name, stamped))
+            columns.append(arrow.array([datetime.fromisoformat(str(v)) for v in values], stamped))
+            continue
         column, spelled = _build_column(arrow, values, kinds.get(name))
         metadata = {"anabranch": "json"} if spelled else None
         fields.append(arrow.field(name, column.type, metadata=metadata))
@@ -188,13 +188,14 @@ def _build_column(arrow: Any, values: list[Any], kind: Any) -> tuple[Any, bool]:
     return arrow.array([json.dumps(value, ensure_ascii=False) for value in values]), True
 
 
-def _import_arrow() -> tuple[Any, Any]:
+def import_arrow() -> tuple[Any, Any]:
+    """Return the modules of Arrow and of Parquet; raise `MissingExtraError` if they are not installed."""
     try:
         import pyarrow as pa
         from pyarrow import parquet
     except ImportError as error:
         raise MissingExtraError(
-            "Parquet files need pyarrow, which is not installed",
+            "Parquet files, and outputs in CSV, need pyarrow, which is not installed",
             expected="the extra `parquet`",
             cure="pip install 'anabranch[parquet]'",
         ) from error

@@ -57,6 +57,14 @@ class Answer(NamedTuple):
         """Return the program's watermark: the least of the channels' watermarks."""
         return min(self.watermarks.values(), default=FOREVER)
 
+    def _repr_html_(self) -> str:
+        from anabranch.html_tables import MOST_ROWS, show_line, show_table
+
+        rows = [(o.event.time, repr(o.event.data), repr(o.value)) for o in self.outputs[:MOST_ROWS]]
+        count = show_line("outputs", f"{len(self.outputs):,}")
+        table = show_table(("time", "event", "value"), rows)
+        return show_line("ledger", self.ledger) + count + table
+
     def snapshot(self) -> Snapshot:
         """Return the snapshot from which a later run can continue."""
         return Snapshot(

@@ -83,7 +83,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     made_at: str
     anabranch: str
     program: str
-    runtime: Literal["reference", "spark"]
+    runtime: Literal["reference", "local", "spark"]
     fingerprint: dict[str, str]
     watermark: Whole
     watermarks: dict[str, Whole]

@@ -93,6 +93,13 @@ def read_snapshot(folder: Path | str, program: Program) -> Snapshot:
     savepoint = open_savepoint(find_savepoint(folder))
     manifest = savepoint.manifest
     check_windows(manifest, program)
+    if manifest.fingerprint.get("mode", "settled") != "settled":
+        raise SavepointError(
+            "the savepoint was made in speculative mode",
+            expected="a savepoint of a settled run: the reference emits each output once",
+            got="one whose outputs of pending events were emitted before",
+            cure="restore it with `anabranch savepoint restore`, and run that in speculative mode",
+        )
     schema = read_schema(manifest.schema)
     same = schema.promise == describe_program(program)
     migration = None if same else Migration(schema, program)

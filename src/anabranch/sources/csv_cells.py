@@ -30,11 +30,16 @@ def open_sheet(data: bytes, name: str) -> tuple[tuple[str, ...], int, list[bytes
     """Return the names in the first row of a file, the number of lines before the data rows, and all lines."""
     lines = data.removeprefix(BOM).split(b"\n")
     lines = [line + b"\n" for line in lines[:-1]] + lines[-1:] * bool(lines[-1])
+    return *open_lines(lines, name), lines
+
+
+def open_lines(lines: Sequence[bytes], name: str) -> tuple[tuple[str, ...], int]:
+    """Return the names in the first row of a file's lines, and the number of lines before the data rows."""
     place = 0
     while place < len(lines) and not trim_end(lines[place]):
         place += 1
     if place == len(lines):
-        return (), place, lines
+        return (), place
     height, cells = measure_record(lines, place)
     if isinstance(cells, str):
         raise InputError(
@@ -44,7 +49,7 @@ def open_sheet(data: bytes, name: str) -> tuple[tuple[str, ...], int, list[bytes
         )
     header = tuple(cell.strip() for cell in cells)
     _check_delimiter(header, name)
-    return header, place + height, lines
+    return header, place + height
 
 
 def _check_delimiter(header: tuple[str, ...], name: str) -> None:

@@ -122,6 +122,14 @@ class Files(Source):
         """Return the folder's name."""
         return Path(self.folder).name
 
+    def check_schema(self, program: Program) -> None:
+        """Raise `InputError` if the columns of Parquet or Arrow files show that no row can become an event."""
+        from anabranch.sources.schema_check import check_files, name_columns_beside
+
+        if self.format in ("parquet", "arrow"):
+            paths = [str(Path(self.folder) / name) for name in list_names(self)]
+            check_files(paths, self.list_event_types(program), name_columns_beside(self))
+
 
 class Taken(NamedTuple):
     """The files of a folder that have been read: their number, the last name and a digest."""
@@ -311,12 +319,14 @@ def _read_blocks(
 ) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
-    columns = wanted if typed and all(wanted.values()) else {}
+    known = {name: kind for name, kind in wanted.items() if kind} if typed else {}
     try:
         if format == "json":
-            yield from read_json_blocks(Path(path).read_bytes(), columns, BLOCK_ROWS)
+            yield from read_json_blocks(Path(path).read_bytes(), known, BLOCK_ROWS)
         elif format == "csv":
-            yield from read_csv_blocks(Path(path).read_bytes(), columns, BLOCK_ROWS, path)
+            # A cell is a text, whatever it is read as.
+            cells = {name: kind or "string" for name, kind in wanted.items()} if typed else {}
+            yield from read_csv_blocks(Path(path).read_bytes(), cells, BLOCK_ROWS, path)
         elif format == "arrow":
             yield from read_arrow_blocks(path, BLOCK_ROWS, wanted)
         else:

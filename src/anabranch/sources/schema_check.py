@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anabranch.errors import InputError
 from anabranch.model.events import EventType, field_types
+from anabranch.model.program import Program
 from anabranch.model.values.fields import (
     Unfit,
     admits_none,
@@ -23,6 +24,7 @@ from anabranch.model.values.fields import (
     read_value,
 )
 from anabranch.sources.arrow_tables import is_spelled
+from anabranch.sources.source_options import Source
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,6 +39,10 @@ _SPARK_TYPES = {
     datetime: "timestamp", date: "date", Decimal: "decimal(38,18)",
 }  # fmt: skip
 """The type of a cast to each type of field."""
+
+
+Show = Callable[[str], str]
+"""A function that returns the name of a column's type."""
 
 
 class Misfit(NamedTuple):
@@ -58,12 +64,37 @@ class ColumnNames(NamedTuple):
     channel: str | None = None
 
 
+def name_columns_beside(source: Source) -> ColumnNames:
+    """Return the names of a source's columns beside the fields."""
+    return ColumnNames(
+        source.time, source.seq, source.heartbeat, source.type_column, source.channel_column
+    )
+
+
+def check_columns(
+    source: Source, program: Program, schema: pa.Schema, place: str, show: Show | None = None
+) -> None:
+    """Raise `InputError` if no row with the columns of a source can become an event; `place` is its kind."""
+    event_types = source.list_event_types(program)
+    misfits = find_misfits(schema, event_types, name_columns_beside(source), show=show)
+    if misfits:
+        what = name_rows(source, place)
+        raise explain_misfits(misfits, event_types, schema.names, what=what, place=place)
+
+
+def name_rows(source: Source, place: str) -> str:
+    """Return a name of the rows of a source: "a frame", or "the frame of 'cards'"."""
+    return (
+        f"a {place}" if source.channel_name is None else f"the {place} of {source.channel_name!r}"
+    )
+
+
 def find_misfits(
     schema: pa.Schema,
     event_types: Sequence[EventType],
     names: ColumnNames,
     *,
-    show: Callable[[str], str] | None = None,
+    show: Show | None = None,
 ) -> list[Misfit]:
     """Return the columns for which every row of a schema would be rejected.
 

@@ -121,6 +121,21 @@ class Source(ABC):
             )
         return found
 
+    def list_event_types(self, program: Program) -> list[EventType]:
+        """Return the event types that rows of this source may have."""
+        name = self.find_event_type(program)
+        # A row that names its own type need not be of the one given.
+        if name is None or self.type_column is not None:
+            return list(program.inputs)
+        return [event_type for event_type in program.inputs if event_type.__name__ == name]
+
+    def known_columns(self) -> Sequence[str] | None:
+        """Return the columns of all rows; None if they are known only when rows are read."""
+        return None
+
+    def check_schema(self, program: Program) -> None:  # noqa: B027 - most sources have no schema
+        """Raise `InputError` if the schema shows that no row can become an event."""
+
     def list_columns(self) -> list[str]:
         """Return the columns that the options name, for any event type."""
         inside = self.json_column is not None  # Then the others may be in the JSON.

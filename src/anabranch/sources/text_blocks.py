@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from anabranch.sources.csv_cells import find_height, open_sheet
+from anabranch.sources.csv_cells import find_height, open_lines
 from anabranch.sources.text_lines import BOM
 
 if TYPE_CHECKING:
@@ -94,16 +94,16 @@ def read_csv_blocks(
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    header, place, texts = open_sheet(data, name)
-    skipped = data.startswith(BOM) * len(BOM) + sum(map(len, texts[:place]))
-    ends = _find_ends(data, skipped)
+    bounds = _find_ends(data, data.startswith(BOM) * len(BOM))
+    header, place = open_lines(_Lines(data, bounds), name)
+    ends = bounds[place:]
     lines = _cut(data, ends)
     if not len(lines):
         return
     known = {name: kind for name, kind in wanted.items() if name in header}
     known = known if len({*header}) == len(header) else {}
     whole = _matches(lines, _write_row(header, {}))
-    inner = _find_inner(lines, texts[place:], whole, len(header))
+    inner = _find_inner(lines, _Lines(data, ends), whole, len(header))
     records = _cut(data, np.delete(ends, inner)) if len(inner) else lines
     blank = pc.match_substring_regex(records, r"^\r*\n?$")
     if pc.any(blank).as_py():
@@ -137,6 +137,20 @@ def _find_ends(data: bytes, start: int) -> Array:
     last = [] if len(ends) and ends[-1] == len(data) else [len(data)]
     found = np.concatenate([[start], ends, last]).astype(np.int64)
     return found[:-1] if len(found) > 1 and found[-1] == found[-2] else found
+
+
+class _Lines(Sequence[bytes]):
+    """The lines of a text, each of which is cut when it is read."""
+
+    def __init__(self, data: bytes, ends: Array) -> None:
+        self._data = data
+        self._ends = ends
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._data[int(self._ends[place]) : int(self._ends[place + 1])]
 
 
 def _cut(data: bytes, ends: Array) -> pa.Array:
@@ -271,7 +285,7 @@ def _write_row(header: Sequence[str], known: Mapping[str, str]) -> str:
     return rf"^{','.join(cells)}\r?\n?$"
 
 
-def _find_inner(lines: pa.Array, texts: list[bytes], whole: Array, width: int) -> list[int]:
+def _find_inner(lines: pa.Array, texts: Sequence[bytes], whole: Array, width: int) -> list[int]:
     """Return the lines that continue the record before them."""
     import numpy as np
 

@@ -10,10 +10,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from anabranch.microbatch.runs.batch_progress import Batch
+    from anabranch.microbatch.runs.published_batches import (
+        find_last_batch,
+        read_waivers,
+        read_watermarks,
+    )
+    from anabranch.microbatch.runs.run_options import RunOptions
     from anabranch.sources.files import Files
     from anabranch.spark.checkpoint.integrity import verify_checkpoint
     from anabranch.spark.inspect.live_state import export_view, history, serve, state
-    from anabranch.spark.run_options import RunOptions
     from anabranch.spark.runs import run
     from anabranch.spark.savepoints.checkpoint_restore import restore_savepoint
     from anabranch.spark.savepoints.creation import create_savepoint
@@ -21,15 +27,9 @@ if TYPE_CHECKING:
     from anabranch.spark.session.settings import prepare
     from anabranch.spark.session.startup import start_session
     from anabranch.spark.settlement import settle, settle_outputs
-    from anabranch.spark.sinks.directory import (
-        find_last_batch,
-        for_each_batch,
-        read_waivers,
-        read_watermarks,
-        write_directory,
-    )
+    from anabranch.spark.sinks.directory import for_each_batch, write_directory
     from anabranch.spark.sinks.preview_sinks import write_console, write_memory
-    from anabranch.spark.sinks.progress import Batch, describe_progress, follow, watch
+    from anabranch.spark.sinks.progress import describe_progress, follow, watch
     from anabranch.spark.sinks.published import read_late, read_outputs, read_rejected
     from anabranch.spark.sinks.results import Result
     from anabranch.spark.sources.clock_frames import Clock
@@ -71,25 +71,25 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Batch": "spark.sinks.progress",
+    "Batch": "microbatch.runs.batch_progress",
     "Clock": "spark.sources.clock_frames",
     "Files": "sources.files",
     "Frame": "spark.sources.data_frames",
     "Result": "spark.sinks.results",
-    "RunOptions": "spark.run_options",
+    "RunOptions": "microbatch.runs.run_options",
     "create_savepoint": "spark.savepoints.creation",
     "describe_progress": "spark.sinks.progress",
     "export_view": "spark.inspect.live_state",
     "follow": "spark.sinks.progress",
-    "find_last_batch": "spark.sinks.directory",
+    "find_last_batch": "microbatch.runs.published_batches",
     "for_each_batch": "spark.sinks.directory",
     "history": "spark.inspect.live_state",
     "prepare": "spark.session.settings",
-    "read_watermarks": "spark.sinks.directory",
+    "read_watermarks": "microbatch.runs.published_batches",
     "read_late": "spark.sinks.published",
     "read_outputs": "spark.sinks.published",
     "read_rejected": "spark.sinks.published",
-    "read_waivers": "spark.sinks.directory",
+    "read_waivers": "microbatch.runs.published_batches",
     "rescale": "spark.savepoints.rescaling",
     "restore_savepoint": "spark.savepoints.checkpoint_restore",
     "run": "spark.runs",

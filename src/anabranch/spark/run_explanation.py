@@ -98,7 +98,7 @@ def describe_run(
 ) -> RunExplanation:
     """Return the layout and path of a program on Spark, with these channels or default ones."""
     shards = SHARDS if shards is None else shards
-    shard_layout = choose_layout(program, shards, hot_keys)
+    shard_layout = choose_layout(program, shards, hot_keys=hot_keys)
     reasons = [
         f"{shard_layout.way}: {reason}" if n == 0 else reason
         for n, reason in enumerate(shard_layout.reasons)

@@ -37,7 +37,9 @@ def settle_outputs(outputs: DataFrame, watermark: int) -> DataFrame:
     names = [f"`{name}`" for name in outputs.columns if name not in (op, "batch")]
     counted = outputs.groupBy(*names).agg({op: "sum"})
     standing = counted.selectExpr(*names, f"CAST(`sum({op})` AS INT) AS `{op}`")
-    return standing.where(f"`{op}` > 0 AND `{time}` <= {watermark}").select(
+    stamped = dict(outputs.dtypes)[time] == "timestamp"
+    passed = f"unix_micros(`{time}`)" if stamped else f"`{time}`"
+    return standing.where(f"`{op}` > 0 AND {passed} <= {watermark}").select(
         *(f"`{name}`" for name in outputs.columns if name != "batch")
     )
 
@@ -46,16 +48,13 @@ _NAMES = [column.split()[0] for column in COLUMNS.split(", ")]
 
 
 def _settle_stream(rows: DataFrame) -> DataFrame:
-    from anabranch.microbatch.operators.group_operators import BarrierOperator
-    from anabranch.spark.operators.stateful_processor import ShardProcessor
+    from anabranch.spark.operators.stateful_processor import BarrierProcessor
 
     # As strings: in pandas, an integer column with a null becomes a float column.
     texts = {name: f"CAST({name} AS STRING) AS {name}" for name in ("time", "seq", "distance")}
     columns = [texts.get(name, name) for name in _NAMES]
     grouped = rows.selectExpr("0 AS barrier", *columns).groupBy("barrier")
-    return grouped.transformWithStateInPandas(
-        ShardProcessor(BarrierOperator), PACK_SCHEMA, "append", "None"
-    )
+    return grouped.transformWithStateInPandas(BarrierProcessor(), PACK_SCHEMA, "append", "None")
 
 
 def _settle_rows(rows: DataFrame, watermark: int | None) -> DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cache
 from typing import Any, ClassVar, cast
 
@@ -35,6 +35,7 @@ class TopK:
 
     k: int
     init: tuple[Any, ...] = ()
+    _: KW_ONLY
     by: None = None
 
     def __post_init__(self) -> None:
@@ -78,6 +79,7 @@ class SetOf:
     """
 
     init: frozenset[Any] = frozenset()
+    _: KW_ONLY
     by: None = None
 
     @property
@@ -119,6 +121,7 @@ class Replicated:
     """
 
     start: Any = None
+    _: KW_ONLY
     by: None = None
     replicated: ClassVar[bool] = True
 
@@ -159,6 +162,7 @@ class MapOf:
 
     inner: Shape
     by: str
+    _: KW_ONLY
     sparse: bool = field(default=False, repr=False)
     ttl: SpanInput | None = field(default=None, repr=False)
     refresh: str = field(default="writes", repr=False)

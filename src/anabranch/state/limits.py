@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 from anabranch.errors import ProgramError, StateTooLargeError
@@ -28,6 +28,7 @@ class Limited:
     """
 
     inner: Shape
+    _: KW_ONLY
     bytes: int | None = None
     items: int | None = None
     on_overflow: Overflow = "reject"

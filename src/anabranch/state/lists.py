@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from anabranch.errors import ProgramError
@@ -35,6 +35,7 @@ class ListOf:
     """
 
     of: Any = None
+    _: KW_ONLY
     ordered_by: Order | None = None
     last: int | None = None
     by: None = None
@@ -116,6 +117,7 @@ class Bag:
     """
 
     of: Any = None
+    _: KW_ONLY
     by: None = None
 
     @property
@@ -211,6 +213,7 @@ class UnionList:
     """
 
     of: Any = None
+    _: KW_ONLY
     by: None = None
 
     @property

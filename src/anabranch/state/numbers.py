@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal, InvalidOperation
 from math import isnan
 from typing import Any, NamedTuple
@@ -21,6 +21,7 @@ class Sum:
     """
 
     start: Any = 0
+    _: KW_ONLY
     by: None = None
 
     @property
@@ -81,6 +82,7 @@ class Max:
     """
 
     start: Any = None
+    _: KW_ONLY
     by: None = None
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from anabranch.model.events import CHANNEL
 from anabranch.state.collections import MapOf
@@ -20,4 +20,5 @@ class PerChannel(MapOf):
     Map({})
     """
 
+    _: KW_ONLY
     by: str = CHANNEL

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
@@ -42,6 +42,7 @@ class ApproxDistinct:
     """
 
     k: int = 1024
+    _: KW_ONLY
     by: None = None
 
     def __post_init__(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from anabranch.errors import ProgramError, StateTooLargeError
@@ -30,6 +30,7 @@ class Value:
     """
 
     start: Any = None
+    _: KW_ONLY
     of: Any = None
     by: None = None
 
@@ -84,6 +85,7 @@ class Latest:
     """
 
     ordered_by: Order = "time"
+    _: KW_ONLY
     of: Any = None
     by: None = None
 
@@ -141,6 +143,7 @@ class Dictionary:
     """
 
     inner: Shape = Value()
+    _: KW_ONLY
     by: None = None
 
     def __post_init__(self) -> None:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from anabranch.errors import AnabranchError
 from anabranch.eventtime.ledger import Ledger
-from anabranch.spark.sinks.directory import Watermarks
+from anabranch.microbatch.runs.published_batches import Watermarks
 from anabranch.tour.fold_tasks import Shares
 from anabranch.tour.published_rows import list_numbers
 from anabranch.tour.view import Step

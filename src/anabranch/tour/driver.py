@@ -23,7 +23,7 @@ from anabranch.tour.example_program import load_program
 from anabranch.tour.traffic import CHANNELS, CLOCK, PARTS
 
 if TYPE_CHECKING:
-    from anabranch.spark.sinks.progress import Batch
+    from anabranch.microbatch.runs.batch_progress import Batch
 
 FAILED = 1
 MOST_CORES = 8
@@ -70,7 +70,7 @@ def open_session(scratch: Path, cores: int) -> Any:
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.driver.extraJavaOptions": f"{SHORT_LIVED} -Djava.io.tmpdir={scratch}",
     }
-    return start_session("anabranch-tour", f"local[{cores}]", ui=False, **settings)
+    return start_session(name="anabranch-tour", master=f"local[{cores}]", ui=False, **settings)
 
 
 def start_query(program: Program, events: Path, published: Path, checkpoint: Path) -> Any:
@@ -101,7 +101,7 @@ def watch_query(query: Any, published: Path) -> Iterator[Batch]:
 
 def describe(batch: Batch, published: Path) -> dict[str, Any]:
     """Return the fields of a batch that the tour shows: its events, ledger, watermarks, and Spark's time."""
-    from anabranch.spark.sinks.directory import find_last_batch, read_ledger
+    from anabranch.microbatch.runs.published_batches import find_last_batch, read_ledger
 
     before = find_last_batch(published, before=batch.number)
     known = 0 if before is None else read_ledger(before).input

@@ -16,7 +16,7 @@ from anabranch.reference.simulator import Counts
 from anabranch.reference.verification import prepare
 from anabranch.state import MapOf, Sum
 from anabranch.tour.example_program import EXAMPLE
-from anabranch.tour.page import Page
+from anabranch.tour.view import Page
 
 PLAN = "by channel"
 SCHEDULES = 500
@@ -56,7 +56,7 @@ def show_schedules(page: Page, program: Program, module: ModuleType) -> None:
         "Nodes fold in parallel and join at each hour. A seed decides the order of messages, which are "
         "repeated, and when all nodes crash and restart from the last snapshot.",
     )  # fmt: skip
-    items = end_channels(module.events, module.channels)
+    items = end_channels(module.events, channels=module.channels)
     trial = prepare(program, module.plans[PLAN], items, module.channels)
     total = [0] * len(Counts._fields)
     agreed = 0

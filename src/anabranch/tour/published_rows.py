@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from anabranch.eventtime.ledger import Ledger
-from anabranch.spark.sinks.directory import find_last_batch, read_ledger
+from anabranch.microbatch.runs.published_batches import find_last_batch, read_ledger
 from anabranch.tour.oracle import Place
 from anabranch.tour.view import Hour
 

@@ -26,11 +26,10 @@ from anabranch.tour.example_program import EXAMPLE, find_example, load_example
 from anabranch.tour.fold_tasks import Shares
 from anabranch.tour.lessons import show_laws, show_mistake, show_schedules
 from anabranch.tour.oracle import compute_answer
-from anabranch.tour.page import Page, cut_source
 from anabranch.tour.summary import Crash, Flow, show_numbers, show_pictures, show_tips
 from anabranch.tour.traffic import PROMISES, Traffic, write_traffic
 from anabranch.tour.verdict import agrees_with_reference, fold_sample, judge
-from anabranch.tour.view import Hour, LiveView, Step, draw_channels, open_view
+from anabranch.tour.view import Hour, LiveView, Page, Step, cut_source, draw_channels, open_view
 
 GOOD, FOUND, USAGE = 0, 1, 2
 PIPE_WIDTH = 100

@@ -10,10 +10,9 @@ from rich.text import Text
 from anabranch.eventtime.ledger import Ledger
 from anabranch.tour.fold_tasks import Shares
 from anabranch.tour.oracle import Expected
-from anabranch.tour.page import Page
 from anabranch.tour.traffic import TAXIS
 from anabranch.tour.verdict import ReferenceSample, TourVerdict
-from anabranch.tour.view import BAR, Hour, Step, draw_bar, draw_curve, name_count
+from anabranch.tour.view import BAR, Hour, Page, Step, draw_bar, draw_curve, name_count
 
 CURVE = 56
 _LABEL = 13

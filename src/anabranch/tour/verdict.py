@@ -114,7 +114,7 @@ def fold_sample(
     """Fold the start of every channel with the reference; with `end=None`, the whole channels."""
     items = list_items(module, folder, FOREVER if end is None else end)
     if end is None:
-        items = end_channels(items, CHANNELS)
+        items = end_channels(items, channels=CHANNELS)
     began_s = time.perf_counter()
     answer = run(program, items, CHANNELS)
     return ReferenceSample(answer, len(items), time.perf_counter() - began_s)

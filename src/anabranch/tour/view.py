@@ -1,23 +1,31 @@
-"""The view: a row for each finished batch, and on a terminal a live picture of the stream below."""
+"""The view: the page of the tour, a row for each finished batch, and on a terminal a live picture of the stream."""
 
 from __future__ import annotations
 
+import ast
+import textwrap
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.padding import Padding
 from rich.spinner import Spinner
+from rich.syntax import Syntax
 from rich.text import Text
 
 from anabranch.eventtime.channels import NEVER
 from anabranch.eventtime.ledger import Ledger
+from anabranch.microbatch.runs.batch_progress import find_slowest
+from anabranch.microbatch.runs.published_batches import Watermarks
 from anabranch.model.events import FOREVER
-from anabranch.spark.sinks.directory import Watermarks
-from anabranch.spark.sinks.progress import find_slowest
 from anabranch.tour.traffic import name_moment
+
+WIDTH = 80
+"""Maximum width of paragraphs, also on a wider terminal."""
 
 BAR = 36
 LAST_HOURS = 4
@@ -197,3 +205,59 @@ def open_view(console: Console, end: int) -> Iterator[LiveView]:
         view.live = live
         yield view
         view.live = None
+
+
+@dataclass
+class Page:
+    """The console of the tour, and the number of stations printed so far."""
+
+    console: Console
+    stations: int = 0
+
+    def open_station(self, title: str, text: str = "") -> None:
+        """Print the heading of the next station."""
+        self.stations += 1
+        self.console.print(f"\n[bold cyan]{self.stations}. {title}[/]")
+        if text:
+            self.write(text)
+        self.console.print()
+
+    def write(self, text: str, *, indent: int = 0) -> None:
+        """Print a paragraph."""
+        margin = " " * indent
+        width = min(self.console.width, WIDTH)
+        lines = textwrap.wrap(text, width, initial_indent=margin, subsequent_indent=margin)
+        self.console.print(Text("\n".join(lines)))
+
+    def print_line(self, line: str | Text = "", style: str = "") -> None:
+        """Print a line without wrapping or markup."""
+        text = Text(line, style) if isinstance(line, str) else line
+        self.console.print(text, soft_wrap=True)
+
+    def show_code(self, code: str) -> None:
+        """Print Python, in colour on a terminal."""
+        if self.console.is_terminal:
+            syntax = Syntax(code, "python", theme="ansi_dark", word_wrap=True)
+            self.console.print(Padding(syntax, (0, 0, 0, 4)))
+        else:
+            for line in code.splitlines():
+                self.print_line(f"    {line}".rstrip())
+
+    def wait(self, what: str) -> AbstractContextManager[Any]:
+        """Show a status, on a terminal."""
+        return self.console.status(f"    {what}")
+
+
+def cut_source(file: Path) -> str:
+    """Return the part of an example that is the program: its types and its statement."""
+    text = file.read_text(encoding="utf-8")
+    parts = [
+        ast.get_source_segment(text, node) or ""
+        for node in ast.parse(text).body
+        if isinstance(node, ast.ClassDef)
+        or (
+            isinstance(node, ast.Assign)
+            and "Program(" in (ast.get_source_segment(text, node) or "")
+        )
+    ]
+    return "\n\n".join(parts)

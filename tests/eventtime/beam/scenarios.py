@@ -158,7 +158,7 @@ def run_here(scenario: Scenario) -> list[list[list[Any]]]:
         window=build(window_types, scenario["window"]),
         trigger=build(triggers, scenario["trigger"]),
         accumulation=scenario["accumulation"],
-        lateness=scenario["lateness"],
+        allowed_lateness=scenario["lateness"],
         output_time=scenario["output_time"],
         # Beam's driver says nothing when a window is closed.
         closing="never",
@@ -190,7 +190,11 @@ def build(module: Any, told: Any) -> Any:
     """Build what is told as a list: a name and its arguments, or None."""
     if not isinstance(told, list):
         return told
-    return getattr(module, told[0])(*(build(module, part) for part in told[1:]))
+    name, *arguments = told[0], *(build(module, part) for part in told[1:])
+    required = {"Tumbling": 1, "Sliding": 2}.get(name, len(arguments))
+    if len(arguments) > required:  # The last is the offset of a window.
+        return getattr(module, name)(*arguments[:-1], offset=arguments[-1])
+    return getattr(module, name)(*arguments)
 
 
 def ask_beam(python: str, scenarios: Iterable[Scenario]) -> list[Any]:

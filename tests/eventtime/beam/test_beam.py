@@ -87,7 +87,7 @@ def translate_story(beam: dict[str, Any]) -> dict[str, Any]:
         "window": translate(beam.get("window_fn", "GlobalWindows")),
         "trigger": translate(beam.get("trigger_fn", "DefaultTrigger")),
         "accumulation": beam.get("accumulation_mode", "accumulating"),
-        "lateness": beam.get("allowed_lateness", 0),
+        "allowed_lateness": beam.get("allowed_lateness", 0),
         "output_time": beam.get("timestamp_combiner", "OUTPUT_AT_EOW")
         .removeprefix("OUTPUT_AT_")
         .lower()

@@ -13,7 +13,9 @@ from anabranch.state import Max, Sum
 from tests.eventtime.windows.recorded_log import Elements, End, Watermark, replay
 
 spans = st.tuples(st.integers(1, 14), st.integers(1, 14))
-sliding = st.builds(lambda s, offset: Sliding(max(s), min(s), offset), spans, st.integers(-9, 9))
+sliding = st.builds(
+    lambda s, offset: Sliding(max(s), min(s), offset=offset), spans, st.integers(-9, 9)
+)
 counting = st.builds(lambda s: CountSliding(max(s), min(s)), spans)
 
 
@@ -33,7 +35,7 @@ windowings = st.builds(
     lambda window, trigger, lateness, accumulation, output_time, closing, fold: Windowing(
         window,
         trigger,
-        lateness=0 if window.counted else lateness,
+        allowed_lateness=0 if window.counted else lateness,
         accumulation=accumulation,
         output_time=output_time,
         closing=closing,
@@ -93,7 +95,7 @@ def test_windows_are_shared_only_where_they_are_silent_until_their_end():
     window = Sliding(10, every=5)
     assert Windowing(window=window).shares
     assert not Windowing(window=Tumbling(10)).shares
-    assert Windowing(window=window, lateness=5).shares
+    assert Windowing(window=window, allowed_lateness=5).shares
     assert Windowing(window=window, trigger=AfterWatermark()).shares
     assert not Windowing(window=window, trigger=AfterWatermark(early=AfterCount(1))).shares
     assert not Windowing(window=window, fold=Fold(0, lambda total, value: total + value)).shares

@@ -67,7 +67,14 @@ ENDING = st.sampled_from(
     ]
 )
 APART = st.sampled_from(
-    [Tumbling(10), Tumbling(7, 3), Sliding(10, 5), Sliding(10, 4, 1), Global(), CountTumbling(3)]
+    [
+        Tumbling(10),
+        Tumbling(7, offset=3),
+        Sliding(10, 5),
+        Sliding(10, 4, offset=1),
+        Global(),
+        CountTumbling(3),
+    ]
 ) | st.sampled_from([CountSliding(4, 2), Custom(lambda time, value: [(time - 2, time + 3)])])
 MERGING = st.sampled_from(
     [Sessions(4), Sessions(10), Custom(lambda time, n: [(time, time + 2 + n % 5)], merging=True)]
@@ -98,7 +105,7 @@ def logs(draw, *, end=True):
 
 def make(window, trigger, lateness=0, **options) -> Windowing:
     lateness = 0 if window.counted else lateness
-    return Windowing(window=window, trigger=trigger, lateness=lateness, **options)
+    return Windowing(window=window, trigger=trigger, allowed_lateness=lateness, **options)
 
 
 def run(windowing, log) -> tuple[list[Pane], list]:
@@ -305,7 +312,7 @@ def test_the_panes_of_a_window_are_numbered_and_only_the_last_is_last(
 
 
 @given(
-    st.sampled_from([Tumbling(10), Tumbling(7, 3), Sliding(10, 5), Sliding(9, 4, 1)]),
+    st.sampled_from([Tumbling(10), Tumbling(7, offset=3), Sliding(10, 5), Sliding(9, 4, offset=1)]),
     st.lists(st.integers(-50, 50), max_size=20),
 )
 def test_the_pane_on_time_is_what_recomputing_from_scratch_gives(window, times):

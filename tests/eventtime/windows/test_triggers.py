@@ -76,26 +76,26 @@ UNSAFE = [
 @pytest.mark.parametrize(("trigger", "lateness"), SAFE, ids=str)
 def test_a_trigger_that_goes_on_is_taken(trigger, lateness):
     assert find_loss(trigger, lateness) is None
-    assert Windowing(window=Global(), trigger=trigger, lateness=lateness).trigger == trigger
+    assert Windowing(window=Global(), trigger=trigger, allowed_lateness=lateness).trigger == trigger
 
 
 @pytest.mark.parametrize(("trigger", "lateness"), UNSAFE, ids=str)
 def test_a_trigger_that_may_lose_events_is_refused_unless_that_is_accepted(trigger, lateness):
     assert find_loss(trigger, lateness) is not None
     with pytest.raises(ProgramError, match="may lose events"):
-        Windowing(window=Global(), trigger=trigger, lateness=lateness)
-    accepted = Windowing(window=Global(), trigger=trigger, lateness=lateness, may_lose=True)
+        Windowing(window=Global(), trigger=trigger, allowed_lateness=lateness)
+    accepted = Windowing(window=Global(), trigger=trigger, allowed_lateness=lateness, may_lose=True)
     assert accepted.trigger == trigger
 
 
 def test_the_refusal_says_why_and_how_to_accept_it():
     with pytest.raises(ProgramError) as refused:
-        Windowing(window=Tumbling(10), trigger=AfterWatermark(), lateness=60)
+        Windowing(window=Tumbling(10), trigger=AfterWatermark(), allowed_lateness=60)
     assert str(refused.value) == (
         "this windowing may lose events\n"
         "  expected: a trigger that does not finish before its window is closed\n"
         "  got:      AfterWatermark without `late` finishes when it fires, and later events, "
-        "within the lateness of 60, are lost\n"
+        "within the allowed lateness of 60, are lost\n"
         "  to do:    wrap it in Repeatedly(...), give AfterWatermark a `late`, or accept it: "
         "may_lose=True"
     )
@@ -115,8 +115,8 @@ REFUSED = {
     "accumulation of a windowing": lambda: Windowing(window=Global(), accumulation="summing"),
     "output_time of a windowing": lambda: Windowing(window=Global(), output_time="middle"),
     "closing of a windowing": lambda: Windowing(window=Global(), closing="maybe"),
-    "the lateness of a windowing": lambda: Windowing(window=Global(), lateness=-1),
-    "no late events": lambda: Windowing(window=CountTumbling(3), lateness=5),
+    "the allowed lateness of a windowing": lambda: Windowing(window=Global(), allowed_lateness=-1),
+    "no late events": lambda: Windowing(window=CountTumbling(3), allowed_lateness=5),
     "windows that merge need": lambda: Windowing(window=Sessions(3), fold=Fold(0, max)),
     "may lose events": lambda: Windowing(window=Global(), closing="never"),
 }

@@ -28,7 +28,7 @@ intervals = st.builds(lambda start, size: Window(start, start + size), times, si
 
 @given(times, sizes, times)
 def test_a_tumbling_window_holds_its_event_and_starts_on_the_grid(time, size, offset):
-    (window,) = Tumbling(size, offset).assign(time, None, 0)
+    (window,) = Tumbling(size, offset=offset).assign(time, None, 0)
     assert window.start <= time < window.end == window.start + size
     assert (window.start - offset) % size == 0
 
@@ -36,7 +36,7 @@ def test_a_tumbling_window_holds_its_event_and_starts_on_the_grid(time, size, of
 @given(times, sizes, sizes, times)
 def test_sliding_windows_are_all_those_on_the_grid_that_hold_the_event(time, size, every, offset):
     size, every = max(size, every), min(size, every)
-    found = Sliding(size, every, offset).assign(time, None, 0)
+    found = Sliding(size, every, offset=offset).assign(time, None, 0)
     wanted = [
         Window(start, start + size)
         for start in range(time - size + 1, time + 1)
@@ -103,7 +103,7 @@ def test_a_window_expires_when_the_watermark_is_as_far_past_its_last_time_as_the
 
 REFUSED = {
     "the size of a tumbling window": lambda: Tumbling(0),
-    "the offset of a tumbling window": lambda: Tumbling(5, 0.5),
+    "the offset of a tumbling window": lambda: Tumbling(5, offset=0.5),
     "the size of a sliding window": lambda: Sliding(-1, 1),
     "the distance of sliding windows": lambda: Sliding(5, 0),
     "events between two windows would be lost": lambda: Sliding(5, 6),

@@ -1,5 +1,8 @@
 """The reason why a function is interpreted names the line to change."""
 
+from datetime import datetime
+from typing import NamedTuple
+
 import pytest
 
 from anabranch import Program, on
@@ -166,3 +169,23 @@ def test_where_numba_fails_numpy_sorts_and_python_looks_up(monkeypatch):
     assert (slots.tolist(), distinct.tolist()) == ([0, 1, 0], [7, 9])
     with pytest.warns(UserWarning, match="keys are looked up in Python: Numba failed"):
         assert indexes.Index().find(keys).tolist() == [0, 1, 0]
+
+
+def test_a_state_that_becomes_a_record_without_columns_is_not_compiled_by_any_handler():
+    # The second handler alone could be compiled; the record that the first one keeps has no column.
+    kernel = make_kernel(
+        (
+            [
+                on(Moved, update=lambda last, moved: moved),
+                on(Tick, output=lambda last, tick: None if last is None else last.level),
+            ],
+            WrittenShape(init=None),
+        )
+    )
+    assert kernel.reasons[1].endswith(" has a state with at, which has no column")
+
+
+class Moved(NamedTuple):
+    time: int
+    at: datetime
+    level: int

@@ -70,7 +70,11 @@ def test_differential_windows_by_columns_say_what_the_program_says(event_type, p
         size = rng.randint(1, 12)
         every, offset = rng.randint(1, size), rng.randint(-3, 5)
         window = rng.choice(
-            [Tumbling(size, offset), Sliding(size, every, offset), Sessions(rng.randint(1, 6))]
+            [
+                Tumbling(size, offset=offset),
+                Sliding(size, every, offset=offset),
+                Sessions(rng.randint(1, 6)),
+            ]
         )
         program = aggregate(
             event_type, window, per=per,
@@ -78,7 +82,7 @@ def test_differential_windows_by_columns_say_what_the_program_says(event_type, p
             mean=(Mean(), "price"),
         )  # fmt: skip
         items = draw_bids(rng, event_type, 50)
-        items = end_channels(items, CHANNELS) if rng.random() < 0.5 else items
+        items = end_channels(items, channels=CHANNELS) if rng.random() < 0.5 else items
         answer = run(program, items, CHANNELS)
         engine = Engine(program, CHANNELS, rng.choice([1, 3]), columns=True)
         assert engine.columns.windows is not None
@@ -99,7 +103,7 @@ def test_differential_triggers_that_speak_once_say_the_same_by_columns():
         way = rng.choice(["discarding", "accumulating", "retracting"])
         over = Windowing(window, trigger, accumulation=way)
         program = aggregate(Bid, over, per="auction", n=Count(), sum=(Sum(), "price"))
-        items = end_channels(draw_bids(rng, Bid, 30), CHANNELS)
+        items = end_channels(draw_bids(rng, Bid, 30), channels=CHANNELS)
         answer = run(program, items, CHANNELS)
         engine = Engine(program, CHANNELS, 2, columns=True)
         assert engine.columns.windows is not None
@@ -155,7 +159,7 @@ def test_pages_of_a_long_window_stay_few():
      "windows have a trigger of their own, Repeatedly(inner=AfterCount(n=1))"),
     (Windowing(Tumbling(5), AfterCount(3), may_lose=True), {"n": Count()},
      "windows have a trigger of their own, AfterCount(n=3)"),
-    (Windowing(Tumbling(5), lateness=3), {"n": Count()}, "windows stay open for late events"),
+    (Windowing(Tumbling(5), allowed_lateness=3), {"n": Count()}, "windows stay open for late events"),
     (Windowing(Tumbling(5), output_time="latest"), {"n": Count()},
      "panes have a time of their own, or are always emitted"),
     (Tumbling(5), {}, "windows use a user-defined fold"),
@@ -204,7 +208,7 @@ def test_differential_an_event_too_far_away_for_a_window_is_rejected(window, sha
     times = [-(1 << 62), -far, 1 - far, 1, 2, 30, far - 1, far, 1 << 62, (1 << 63) - 2]
     channel = Channel("b", lateness=None)
     items = [Event(Bid(time, seq % 3, 1), "b", seq) for seq, time in enumerate(times)]
-    items = end_channels(items, [channel])
+    items = end_channels(items, channels=[channel])
     answer = run(program, items, [channel])
     assert (answer.ledger.processed, answer.ledger.rejected) == (5, 5)
     line = program.where.line  # The aggregate's own: no function of the user has raised.
@@ -240,7 +244,7 @@ def test_differential_sessions_far_apart_in_time_are_found_all_the_same():
 
 def test_differential_events_taken_in_turn_give_the_same_panes_however_batches_are_cut():
     deferring = AfterWatermark(early=Repeatedly(AfterCount(2)), late=AfterCount(1))
-    over = Windowing(Tumbling(10), deferring, lateness=8, accumulation="retracting")
+    over = Windowing(Tumbling(10), deferring, allowed_lateness=8, accumulation="retracting")
     program = aggregate(Ping, over, per="host", at="at", delay=2, n=Count())
     channels = (Channel("a", order="arrival"), Channel("b", order="arrival"))
     timings = set()
@@ -251,7 +255,7 @@ def test_differential_events_taken_in_turn_give_the_same_panes_however_batches_a
             for seq in range(40):
                 at = seq + rng.randint(-12 if rng.random() < 0.3 else -1, 1)
                 items.append(Event(Ping(at, at, rng.randint(0, 2)), name, seq))
-        items = end_channels(items, channels) if seed % 2 else items
+        items = end_channels(items, channels=channels) if seed % 2 else items
         answer = run(program, items, channels)
         assert answer.ledger.late == 0
         engine = Engine(program, channels, 3)

@@ -53,7 +53,7 @@ def test_differential_an_estimate_is_the_same_on_every_runtime_and_cut(rule):
         items += [Event(BARRIER(t), "b", t) for t in range(5, 240, 9)]
         channels = (Channel("a1", lateness=rule), Channel("a2", lateness=2), Channel("b"))
         unended = run(PROGRAM, items, channels)
-        ended = run(PROGRAM, end_channels(items, channels), channels)
+        ended = run(PROGRAM, end_channels(items, channels=channels), channels)
         late += len(ended.late)
         engine = Engine(PROGRAM, channels, 1 + seed % 3)
         for batch in cut(rng, items):
@@ -62,7 +62,11 @@ def test_differential_an_estimate_is_the_same_on_every_runtime_and_cut(rule):
         assert emitted_rows(engine) == expected_rows(unended)
         assert engine.ledger == unended.ledger
         whole = simulate(
-            PROGRAM, PLANS["four lanes"], end_channels(items, channels), channels, seed=seed
+            PROGRAM,
+            PLANS["four lanes"],
+            end_channels(items, channels=channels),
+            channels,
+            seed=seed,
         )
         assert sorted(o.id for o in whole.outputs) == sorted(o.id for o in ended.outputs)
         assert whole.ledger == ended.ledger
@@ -157,7 +161,7 @@ def test_differential_the_reference_with_the_record_says_what_the_query_said(
         assert engine.watermark == answer.watermark
         found = sorted((s.channel, s.seq) for s in engine.emitted if s.kind == "late")
         assert found == sorted((x.event.channel, x.event.seq) for x in answer.late)
-        bounded = end_channels(shown + record(recorder.decided), channels)
+        bounded = end_channels(shown + record(recorder.decided), channels=channels)
         whole = simulate(PROGRAM, PLANS["four lanes"], bounded, channels, seed=seed)
         assert whole.ledger == run(PROGRAM, bounded, channels).ledger
         late += sum("was silent" in s.reason for s in engine.emitted if s.kind == "late")

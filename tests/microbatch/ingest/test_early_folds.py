@@ -180,7 +180,7 @@ def test_differential_prefolded_files_give_the_sequential_answer(
         # Of many markers in a file, none is read ahead; of many that wait, none is remembered.
         monkeypatch.setattr(look_ahead, "MOST_WAITING", rng.choice([2, 4, 10_000]))
         lateness = rng.choice([0, 3])
-        channels = [Channel(name, 0 if name == "m" else lateness) for name in event_types]
+        channels = [Channel(name, lateness=0 if name == "m" else lateness) for name in event_types]
         items, folders = [], []
         for channel in channels:
             event_type = program.event_type(event_types[channel.name])

@@ -88,7 +88,7 @@ def test_differential_a_replica_that_follows_says_what_a_new_one_says(name, colu
     channels = tuple(Channel(name) for name in "abc")
     for seed in range(3):
         rng = random.Random(seed)
-        items = end_channels(draw_items(rng, program, 30), channels)
+        items = end_channels(draw_items(rng, program, 30), channels=channels)
         hot_keys = rng.choice(((), (1, 2))) if not columns else ()
         engine = Engine(program, channels, rng.choice((1, 3)), hot_keys, columns=columns)
         for number, replica, values in follow(engine, cut(rng, items), rng):
@@ -109,11 +109,11 @@ def test_differential_a_replica_that_follows_says_what_a_new_one_says(name, colu
 def test_oracle_rows_and_look_ups_are_the_state_of_the_fold(name, columns):
     if name in PROGRAMS:
         program, channels = PROGRAMS[name], tuple(Channel(one) for one in "abc")
-        items = end_channels(draw_items(random.Random(7), program, 40), channels)
+        items = end_channels(draw_items(random.Random(7), program, 40), channels=channels)
     else:
         module = load_module(f"examples/{name}.py")
         program, channels = load(f"examples/{name}.py"), module.channels
-        items = end_channels(module.events, channels)
+        items = end_channels(module.events, channels=channels)
     engine = Engine(program, channels, 3, columns=columns)
     for batch in cut(random.Random(1), items):
         engine.batch(batch)

@@ -10,8 +10,8 @@ from anabranch.eventtime.channels import Channel, end_channels
 from anabranch.laws import check
 from anabranch.microbatch.job.column_plan import plan_columns
 from anabranch.microbatch.store.column_entries import forget_tables
-from anabranch.plan.enumeration import enumerate_plans
 from anabranch.plan.layouts import choose_layout
+from anabranch.plan.optimizers.enumeration import enumerate_plans
 from anabranch.reference.sequential import run
 from anabranch.reference.simulator import Faults
 from anabranch.reference.verification import prepare
@@ -34,7 +34,7 @@ every_program = pytest.mark.parametrize("name", STATE_PROGRAMS)
 
 
 def draw(program, seed, count=25):
-    return end_channels(draw_items(random.Random(seed), program, count), CHANNELS)
+    return end_channels(draw_items(random.Random(seed), program, count), channels=CHANNELS)
 
 
 @WAYS

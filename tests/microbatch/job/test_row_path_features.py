@@ -137,7 +137,7 @@ def test_a_run_that_uses_a_feature_of_the_row_path_takes_it_and_says_so(feature)
     program = use.get("program", PLAIN)
     channel = use.get("channel", Channel("s"))
     options = {"numbered": use.get("numbered", True), "mode": use.get("mode", "settled")}
-    layout = choose_layout(program, 4, use.get("hot_keys", ()))
+    layout = choose_layout(program, 4, hot_keys=use.get("hot_keys", ()))
     if "way" in use:
         layout = replace(layout, way=use["way"], leaves={})
     gaps = [*list_gaps(Use(program, layout, {"s": channel}, **options))]

@@ -1,24 +1,20 @@
-"""What a worker hands on, batch by batch, without Spark around it."""
+"""Messages of operators, batch by batch, without Spark."""
 
 import subprocess
 import sys
 from collections import defaultdict
 
-import pandas as pd
 import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 
 from anabranch.eventtime.channels import Channel
-from anabranch.microbatch.exchange.packed_rows import unpack
-from anabranch.microbatch.exchange.partition_keys import find_keys
 from anabranch.microbatch.ingest.row_reader import Reading, take_in
 from anabranch.microbatch.job.job import Job
 from anabranch.microbatch.job.speculative_layout import choose_speculative_layout
 from anabranch.microbatch.operators.group_operators import (
     LeafOperator,
-    RootOperator,
-    SingleShardOperator,
+    list_operators,
 )
 from anabranch.microbatch.store.state_store import MemoryStore
 from anabranch.model.targets import load
@@ -31,42 +27,40 @@ READING = Reading(type_column="type", channel_column="channel", seq="seq", heart
 
 
 @pytest.mark.parametrize("hot_keys", [(), (1,)], ids=["forked", "a hot key"])
-def test_every_root_is_heard_in_a_batch_in_which_no_marker_became_stable(hot_keys):
+def test_every_root_gets_a_message_in_a_batch_in_which_no_marker_became_stable(hot_keys):
     name = "key_counter" if hot_keys else "value_barrier"
     program = load(f"examples/{name}.py")
-    layout = choose_layout(program, SHARDS, hot_keys)
+    layout = choose_layout(program, SHARDS, hot_keys=hot_keys)
     assert layout.has_root
     job = Job(program, layout, {"a": Channel("a"), "b": Channel("b")}, make_codec(program))
     fields = {"type": "Inc", "key": 1} if hot_keys else {"type": "Value", "value": 1}
     rows = [{**fields, "time": 5, "channel": "a", "seq": 0}]
     envelopes = list(take_in(job, READING, rows))
-    heard = set()
+    found = set()
     for number in range(SHARDS):
         worker = LeafOperator(MemoryStore(), job)
         mine = [(kind, payload) for shard, kind, payload in envelopes if shard == number]
-        frame = pd.DataFrame(mine, columns=["kind", "payload"])
-        mail = worker.handle(find_keys(SHARDS)[number], iter([frame]))
-        heard |= {to for to in mail["to"] if to >= 0}
+        found |= {to for to, _, _ in worker.work(number, mine).messages if to >= 0}
     # Channel b has brought nothing, so nothing is stable. Ledgers of roots must be counted anyhow.
-    assert heard == (set(range(SHARDS)) if hot_keys else {0})
+    assert found == (set(range(SHARDS)) if hot_keys else {0})
 
 
-def run_workers(job, stores, rows):
-    """Run a batch through the workers that Spark would run it through; return the result's rows."""
-    found = pd.DataFrame(take_in(job, READING, rows), columns=["to", "kind", "payload"])
-    found["to"] = found["to"].map(dict(enumerate(find_keys(job.layout.shards))))
-    chain = [SingleShardOperator] if job.layout.shards == 1 else [LeafOperator, RootOperator]
-    for kind in chain:
-        results = []
-        for to, frame in found.groupby("to"):
-            results.append(kind(stores[kind, to], job).handle(to, iter([frame])))
-        found = pd.concat(results)
-    packs = pa.RecordBatch.from_pandas(found[["pack"]], preserve_index=False)
-    return pa.Table.from_batches(unpack(packs)).to_pandas()
+def run_operators(job, stores, rows):
+    """Run a batch through the operators of a job; return the result rows."""
+    messages = list(take_in(job, READING, rows))
+    tables = []
+    for kind in list_operators(job):
+        groups = defaultdict(list)
+        for to, *message in messages:
+            groups[to].append(tuple(message))
+        emitted = [kind(stores[kind, to], job).work(to, groups[to]) for to in sorted(groups)]
+        messages = [message for one in emitted for message in one.messages]
+        tables += [one.rows for one in emitted if one.rows is not None]
+    return pa.concat_tables(tables).to_pandas()
 
 
 @pytest.mark.parametrize("shards", [1, SHARDS])
-def test_a_root_hears_what_lies_ahead_and_takes_back_what_was_wrong(shards):
+def test_a_root_gets_pending_deltas_and_retracts_wrong_outputs(shards):
     program = load("examples/value_barrier.py")
     channels = {"a": Channel("a", lateness=None), "b": Channel("b", lateness=None)}
     layout = choose_speculative_layout(program, shards)
@@ -74,7 +68,7 @@ def test_a_root_hears_what_lies_ahead_and_takes_back_what_was_wrong(shards):
     stores = defaultdict(MemoryStore)
 
     def run(*rows):
-        result = run_workers(job, stores, rows)
+        result = run_operators(job, stores, rows)
         outputs = result[result["kind"] == "output"]
         return [(int(row.op), row.time, row.value) for row in outputs.itertuples()]
 
@@ -103,7 +97,7 @@ print(*{"pandas", "pyarrow", "numpy", "numba"} & set(sys.modules))
 """
 
 
-def test_whoever_asks_an_operator_for_its_state_imports_nothing_heavy():
+def test_a_processor_that_is_asked_for_its_state_imports_nothing_heavy():
     program = load("examples/value_barrier.py")
     job = Job(program, choose_layout(program, 1), {"a": Channel("a")}, make_codec(program))
     data = cloudpickle.dumps(ShardProcessor(LeafOperator, job)).hex()

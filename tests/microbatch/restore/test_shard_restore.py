@@ -24,6 +24,7 @@ from anabranch.microbatch.restore.shares import (
     deal_state,
     keeps_book,
 )
+from anabranch.microbatch.savepoints.seeds import read_slices
 from anabranch.microbatch.shards.deferred_outputs import DeferredOutputs
 from anabranch.microbatch.shards.root import Root
 from anabranch.microbatch.store.column_entries import forget_tables, read_entries
@@ -34,7 +35,6 @@ from anabranch.model.values.maps import Map
 from anabranch.plan.foldable_leaves import join_deltas
 from anabranch.query import aggregate
 from anabranch.reference.sequential import run
-from anabranch.spark.savepoints.first_batch import _read_slices
 from anabranch.state import Count, Max, Min
 from anabranch.state.sharing import Held
 from tests.microbatch.programs import PROGRAMS
@@ -168,7 +168,7 @@ FORMS = pytest.mark.parametrize(
 def test_differential_another_number_of_shards_goes_on_with_the_same_answer(name, forms):
     module = load_module(f"examples/{name}.py")
     program = load(f"examples/{name}.py")
-    items = end_channels(module.events, module.channels)
+    items = end_channels(module.events, channels=module.channels)
     answer = run(program, items, module.channels)
     for seed, shards in enumerate(SHARDS):
         first, second = (
@@ -189,7 +189,7 @@ def test_differential_any_program_goes_on_to_the_bit_also_with_other_hot_keys(na
     channels = tuple(Channel(name) for name in "abc")
     for seed, shards in enumerate(SHARDS):
         rng = random.Random(seed)
-        items = end_channels(draw_items(rng, program, 40), channels)
+        items = end_channels(draw_items(rng, program, 40), channels=channels)
         answer = run(program, items, channels)
         hots = [rng.choice(((), (1, 2), (2, 3))) if not c else () for c in forms]
         engine = go_on(
@@ -231,5 +231,5 @@ def test_a_savepoint_of_windows_holds_what_they_hold(window):
         table.column_names.index("min_price"), "min_price", [[~row["min_price"]]]
     )
     for one in (table, turned.rename_columns(older)):
-        again = _read_slices(one, plan)
+        again = read_slices(one, plan)
         assert [a.tolist() for a in again.parts] == [a.tolist() for a in kept.parts]

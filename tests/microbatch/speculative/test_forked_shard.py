@@ -102,7 +102,9 @@ def test_differential_after_each_batch_what_stands_is_what_the_fold_says_so_far(
     for seed in range(6):
         rng = random.Random(seed)
         queues = draw(rng, program, numbered=numbered)
-        items = end_channels([item for queue in queues.values() for item in queue], channels)
+        items = end_channels(
+            [item for queue in queues.values() for item in queue], channels=channels
+        )
         answer = run(program, items, channels)
         assert answer.ledger.late == 0
         engine, come = Engine(program, channels, count, hot_keys=[1], reading=reading), []
@@ -247,7 +249,7 @@ def test_every_value_that_is_lost_is_missed_or_was_not_needed(monkeypatch):
     program = FORKED["value_barrier"]
     channels = tuple(Channel(name, lateness=None) for name in "abc")
     queues = draw(random.Random(3), program, numbered=True)
-    items = end_channels([item for queue in queues.values() for item in queue], channels)
+    items = end_channels([item for queue in queues.values() for item in queue], channels=channels)
     batches = [[to_row(item) for item in batch] for batch in deal(random.Random(4), queues)]
     batches.append([to_row(item) for item in items if item.time > 1 << 60])
     answer = tell(run(program, items, channels).outputs)

@@ -43,7 +43,7 @@ class Engine:
 
     def __init__(self, program, channels, shards, hot_keys=(), reading=READING):
         self.reading = reading
-        layout = choose_speculative_layout(program, shards, hot_keys)
+        layout = choose_speculative_layout(program, shards, hot_keys=hot_keys)
         known = {channel.name: channel for channel in channels}
         self.job = Job(program, layout, known, make_codec(program), mode="speculative")
         self.stores = [MemoryStore() for _ in range(layout.shards)]
@@ -114,7 +114,7 @@ def say_so_far(program, items, rows):
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_differential_after_each_batch_what_stands_is_what_the_fold_says_so_far(name, shards):
     module, program = load_module(f"examples/{name}.py"), load(f"examples/{name}.py")
-    items = end_channels(module.events, module.channels)
+    items = end_channels(module.events, channels=module.channels)
     answer = run(program, items, module.channels)
     assert answer.ledger.late == 0
     for seed in range(5):
@@ -148,7 +148,7 @@ def test_differential_out_of_order_late_and_failing_events_settle_as_the_fold_ha
             items.append(Event(data, item.channel, 2 * item.seq))
             if rng.random() < 0.2:
                 items.append(Heartbeat(item.time - 8, item.channel, 2 * item.seq + 1))
-        items = end_channels(items, channels)
+        items = end_channels(items, channels=channels)
         answer = run(program, items, channels)
         late = {(entry.event.channel, entry.event.seq) for entry in answer.late}
         good = [item for item in items if (item.channel, item.seq) not in late]
@@ -282,9 +282,9 @@ def test_a_mode_that_there_is_not_is_refused(message):
 
 @pytest.mark.spark
 def test_a_speculative_stream_taken_through_the_barrier_is_the_settled_one(spark, tmp_path):
+    from anabranch.microbatch.runs.published_batches import find_last_batch, read_watermarks
     from anabranch.spark import read_outputs, settle, settle_outputs, write_directory
     from anabranch.spark import run as run_query
-    from anabranch.spark.sinks.directory import find_last_batch, read_watermarks
 
     story = Story("taxi_tips")
     parts = story.cut(random.Random(1), most=3)

@@ -31,7 +31,7 @@ def half_way(name, *, columns):
     """Return an engine that has had half of an example's batches, the others, and the answer."""
     module = load_module(f"examples/{name}.py")
     program = load(f"examples/{name}.py")
-    items = end_channels(module.events, module.channels)
+    items = end_channels(module.events, channels=module.channels)
     batches = list(cut(random.Random(7), items))
     engine = Engine(program, module.channels, SHARDS, columns=columns)
     for batch in batches[: len(batches) // 2]:

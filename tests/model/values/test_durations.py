@@ -9,7 +9,6 @@ import pytest
 
 from anabranch import Program, on
 from anabranch.errors import AnabranchError, InputError, ProgramError
-from anabranch.eventtime import AfterWatermark, Channel, Tumbling, Windowing
 from anabranch.eventtime.disorder import Estimated
 from anabranch.eventtime.windows.calendar_windows import Calendar
 from anabranch.eventtime.windows.triggers import AfterAny, AfterCount, AfterProcessingTime
@@ -17,7 +16,9 @@ from anabranch.eventtime.windows.window_types import Sessions, Sliding
 from anabranch.model.values.durations import Duration, list_spans, parse_duration, read_span
 from anabranch.query import aggregate, asof_join, band_join, interval_join, window_join
 from anabranch.reference.sequential import run
+from anabranch.sources import Channel
 from anabranch.state import Count, MapOf
+from anabranch.windows import AfterWatermark, Tumbling, Windowing
 
 SECOND = 1_000_000
 
@@ -103,18 +104,18 @@ def test_a_duration_is_an_integer_that_shows_its_unit():
 def test_equal_spans_are_equal_however_they_are_written():
     assert Tumbling("10 min") == Tumbling(timedelta(minutes=10)) == Tumbling("PT10M")
     assert replace(Sliding("10 min", every="1 min"), every="2 min").every == 120 * SECOND
-    assert Channel("a", "5 s", idle_after_s="1 min").idle_after_s == 60
-    assert Channel("a", "5 s", max_ahead=timedelta(hours=1)).max_ahead == 3600 * SECOND
+    assert Channel("a", lateness="5 s", idle_after_s="1 min").idle_after_s == 60
+    assert Channel("a", lateness="5 s", max_ahead=timedelta(hours=1)).max_ahead == 3600 * SECOND
 
 
 def test_the_spans_of_a_windowing_are_those_of_its_parts():
     trigger = AfterWatermark(AfterAny(AfterCount(3), AfterProcessingTime("1 s")), AfterCount(1))
-    windowing = Windowing(Tumbling("1 min"), trigger, lateness="5 s")
+    windowing = Windowing(Tumbling("1 min"), trigger, allowed_lateness="5 s")
     assert list(list_spans(windowing)) == [
         ("the size of a tumbling window", 60 * SECOND),
         ("the offset of a tumbling window", 0),
         ("the delay of a trigger", SECOND),
-        ("the lateness of a windowing", 5 * SECOND),
+        ("the allowed lateness of a windowing", 5 * SECOND),
     ]
 
 
@@ -128,7 +129,9 @@ def keep(event_type, **options):
 DATED = {
     "aggregate": lambda span: aggregate(Txn, Tumbling(span), n=Count()),
     "sessions": lambda span: aggregate(Txn, Sessions(span), per="account"),
-    "allowed lateness": lambda span: aggregate(Txn, Windowing(Tumbling("1 d"), lateness=span)),
+    "allowed lateness": lambda span: aggregate(
+        Txn, Windowing(Tumbling("1 d"), allowed_lateness=span)
+    ),
     "trigger": lambda span: aggregate(
         Txn, Windowing(Tumbling("1 d"), AfterWatermark(early=AfterProcessingTime(span)))
     ),

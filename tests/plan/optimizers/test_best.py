@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anabranch import Shard, take
-from anabranch.plan.enumeration import enumerate_plans
 from anabranch.plan.optimizers import OPTIMIZERS
 from anabranch.plan.optimizers.best import FEW, plan_best
+from anabranch.plan.optimizers.enumeration import enumerate_plans
 from anabranch.plan.pricing.cost import PRICES, Prices, price
 from anabranch.plan.pricing.machine_placement import place
 from anabranch.plan.pricing.rates import Load, Rates, spread_hot

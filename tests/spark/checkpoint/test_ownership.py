@@ -7,17 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from anabranch.spark.checkpoint.locks import BusyError, Lock
-from anabranch.spark.checkpoint.ownership import PairingError, check_pair, write_pair
+from anabranch.microbatch.runs.checkpoint_locks import BusyError, Lock
+from anabranch.microbatch.runs.ownership import PairingError, write_pair
+from anabranch.microbatch.runs.ownership import check_pair as compare_pair
+from anabranch.spark.checkpoint.provenance import find_begun
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from anabranch.spark.checkpoint.locks import Lock
+from anabranch.microbatch.runs.checkpoint_locks import Lock
 Lock(Path(sys.argv[1]))
 print("held", flush=True)
 time.sleep(60)
 """
+
+
+def check_pair(folder, checkpoint):
+    """Check a folder and a checkpoint, as a query does before it starts."""
+    compare_pair(folder, checkpoint, find_begun(checkpoint))
 
 
 @pytest.fixture

@@ -88,7 +88,7 @@ class Run:
         )
 
     def ledger(self, name="run"):
-        from anabranch.spark.sinks.directory import find_last_batch, read_ledger
+        from anabranch.microbatch.runs.published_batches import find_last_batch, read_ledger
 
         return read_ledger(find_last_batch(self.base / name))
 
@@ -101,7 +101,7 @@ def cut_in_two(story, seed, most=3):
 def make_floats(seed):
     program = PROGRAMS["floats_per_meter"]
     channels = tuple(Channel(name) for name in "abc")
-    items = end_channels(draw_items(random.Random(seed), program, 60), channels)
+    items = end_channels(draw_items(random.Random(seed), program, 60), channels=channels)
     stream = Stream(program, channels, items)
     stream.answer = fold(program, items, channels)
     stream.expected = lambda: Story.expected(stream)
@@ -270,7 +270,6 @@ def test_what_does_not_fit_is_refused_before_anything_is_touched(spark, tmp_path
     with pytest.raises(InputError, match="is not where the savepoint was made"):
         restore_savepoint(savepoint, story.program, query.sources(), **places)
     assert query.outputs("run") == story.expected()
-    query.go("emitted", shards=2, mode="speculative")
     with pytest.raises(SavepointError) as error:
-        query.save("emitted")
-    message("saving_what_may_be_taken_back", str(error.value))
+        query.restore(savepoint, "other", shards=2, mode="speculative")
+    message("restoring_in_another_mode", str(error.value))

@@ -118,7 +118,7 @@ def test_a_reader_that_leaves_out_files_in_silence_is_refused(spark, tmp_path, o
 @pytest.mark.spark
 def test_differential_settings_that_nobody_asks_for_do_not_show_in_the_answer(spark, tmp_path):
     from anabranch.eventtime.ledger import Ledger
-    from anabranch.spark.sinks.directory import find_last_batch, read_ledger
+    from anabranch.microbatch.runs.published_batches import find_last_batch, read_ledger
 
     story = Story("taxi_tips")
     story.write(tmp_path / "in", story.cut(random.Random(3), most=2))

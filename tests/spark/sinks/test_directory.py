@@ -11,8 +11,13 @@ from anabranch import Program, depends, on
 from anabranch.errors import InputError, RejectionError
 from anabranch.eventtime.channels import NEVER, Channel
 from anabranch.eventtime.ledger import Ledger
+from anabranch.microbatch.runs.published_batches import (
+    Watermarks,
+    _note_since,
+    read_ledger,
+    read_watermarks,
+)
 from anabranch.model.events import FOREVER
-from anabranch.spark.sinks.directory import Watermarks, _note_since, read_ledger, read_watermarks
 from anabranch.spark.sinks.progress import QueryError
 from anabranch.state import MapOf, Sum
 from tests.microbatch.streams import read_published

@@ -8,9 +8,9 @@ import pytest
 from anabranch import Event
 from anabranch.eventtime.channels import Channel
 from anabranch.eventtime.disorder import Estimated
+from anabranch.microbatch.runs.published_batches import read_ledger, read_waivers, read_watermarks
 from anabranch.reference.sequential import run as fold
 from anabranch.spark.checkpoint.file_manifest import MANIFEST
-from anabranch.spark.sinks.directory import read_ledger, read_waivers, read_watermarks
 from tests.microbatch.streams import read_published
 from tests.spark.sinks.test_directory import Put, lengths, outputs, put, write
 

@@ -12,12 +12,12 @@ from anabranch.cli.main import main
 from anabranch.eventtime.channels import BEFORE_ALL, Channel
 from anabranch.eventtime.windows.window_types import Tumbling
 from anabranch.microbatch.job.fingerprint import ChangedProgramError
+from anabranch.microbatch.runs.batch_progress import describe_watermarks
+from anabranch.microbatch.runs.published_batches import read_ledger, read_waivers, read_watermarks
 from anabranch.query.window_aggregates import aggregate
 from anabranch.reference.sequential import run as fold
 from anabranch.sources.files import Files
 from anabranch.spark.checkpoint.file_manifest import MANIFEST
-from anabranch.spark.sinks.directory import read_ledger, read_waivers, read_watermarks
-from anabranch.spark.sinks.progress import describe_watermarks
 from anabranch.state import Count, Sum
 from tests.microbatch.streams import read_published
 from tests.microbatch.test_microbatches import expected_rows

@@ -7,8 +7,9 @@ import pytest
 
 from anabranch.errors import InputError
 from anabranch.eventtime.ledger import Ledger
+from anabranch.microbatch.runs.batch_progress import describe_batch
 from anabranch.spark.sinks.observed_metrics import read_metrics
-from anabranch.spark.sinks.progress import describe_batch, read_batch
+from anabranch.spark.sinks.progress import read_batch
 from anabranch.spark.sinks.query_names import choose_name
 
 INCS = [

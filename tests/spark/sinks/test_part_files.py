@@ -3,8 +3,9 @@
 import pytest
 
 from anabranch.errors import InputError
-from anabranch.spark.sinks.directory import find_last_batch
-from anabranch.spark.sinks.part_files import PublishingError, check_parts, explain_disk
+from anabranch.microbatch.runs.part_files import PublishingError, explain_disk
+from anabranch.microbatch.runs.published_batches import find_last_batch
+from anabranch.spark.sinks.batch_parts import check_parts
 from anabranch.spark.sinks.progress import explain_failure, keep_trace
 
 

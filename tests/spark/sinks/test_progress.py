@@ -6,19 +6,18 @@ from anabranch.errors import ConservationError, RejectionError
 from anabranch.eventtime.channels import NEVER
 from anabranch.eventtime.held_back import ChannelStatus
 from anabranch.eventtime.ledger import Ledger
-from anabranch.model.events import FOREVER, Heartbeat
-from anabranch.spark.sinks.directory import (
+from anabranch.microbatch.runs.batch_progress import describe_batch, describe_watermarks
+from anabranch.microbatch.runs.published_batches import (
     Watermarks,
-    _find_watermarks,
     _note_since,
     find_last_batch,
+    find_watermarks,
     read_waivers,
 )
+from anabranch.model.events import FOREVER, Heartbeat
 from anabranch.spark.sinks.progress import (
     QueryError,
-    describe_batch,
     describe_progress,
-    describe_watermarks,
     explain_failure,
     read_batch,
 )
@@ -98,8 +97,8 @@ def test_the_line_says_who_holds_the_watermark_back(watermarks, line):
     assert describe_watermarks(watermarks) == line
 
 
-def about(rule="in order", heard=7, **more):
-    return ChannelStatus(0, 5, 3, rule, heard=heard, **more).describe()
+def about(rule="in order", active_in=7, **more):
+    return ChannelStatus(0, 5, 3, rule, active_in=active_in, **more).describe()
 
 
 @pytest.mark.parametrize(
@@ -109,8 +108,8 @@ def about(rule="in order", heard=7, **more):
         (about("lateness 10"), "a since batch 5 (lateness 10)"),
         (about("only heartbeats"), "a since batch 5 (only heartbeats)"),
         (about("estimated for 99%", delay=37), "a since batch 5 (estimated for 99%: 37 now)"),
-        (about(heard=5), "a, silent since batch 5"),
-        (about(heard=5, idle=True), "b (in order)"),
+        (about(active_in=5), "a, silent since batch 5"),
+        (about(active_in=5, idle=True), "b (in order)"),
     ],
 )
 def test_the_line_says_why_the_watermark_is_held_back(told, held):
@@ -123,13 +122,13 @@ def test_the_line_says_why_the_watermark_is_held_back(told, held):
 
 def test_a_batch_notes_when_a_channel_was_heard_last():
     counts = [{"watermark": 4, "channels": {"a": 4, "b": 7}, "about": {"a": about(), "b": about()}}]
-    first = _note_since(_find_watermarks(counts), None, 0)
-    assert {name: status.heard for name, status in first.statuses.items()} == {"a": 0, "b": 0}
+    first = _note_since(find_watermarks(counts), None, 0)
+    assert {name: status.active_in for name, status in first.statuses.items()} == {"a": 0, "b": 0}
     # A promise on behalf of a silent channel is no sign of life; a late event is one.
     counts[0]["channels"] = {"a": 6, "b": 7}
     counts[0]["about"] = {"a": about(waived=6, silence_ms=9), "b": about() | {"last": 4}}
-    second = _note_since(_find_watermarks(counts), first, 1)
-    assert {name: status.heard for name, status in second.statuses.items()} == {"a": 0, "b": 1}
+    second = _note_since(find_watermarks(counts), first, 1)
+    assert {name: status.active_in for name, status in second.statuses.items()} == {"a": 0, "b": 1}
 
 
 def test_what_was_decided_by_the_clock_can_be_read_from_what_was_published(tmp_path):
@@ -148,8 +147,8 @@ def test_watermarks_are_the_least_that_any_shard_knows():
         {"watermark": 4, "channels": {"a": 4, "b": 7}},
         {"input": 0},
     ]
-    assert _find_watermarks(counts) == Watermarks(4, {"a": 4, "b": 7})
-    assert _find_watermarks([]) == Watermarks(NEVER, {})
+    assert find_watermarks(counts) == Watermarks(4, {"a": 4, "b": 7})
+    assert find_watermarks([]) == Watermarks(NEVER, {})
 
 
 def test_the_last_batch_is_the_largest_number_not_the_last_name(tmp_path):

@@ -17,14 +17,10 @@ from anabranch.microbatch.exchange.result_rows import encode_json, identify
 from anabranch.microbatch.ingest.file_rows import Folder
 from anabranch.microbatch.ingest.look_ahead import LookAheadState
 from anabranch.microbatch.ingest.row_reader import Reading
+from anabranch.microbatch.runs.file_batches import read_offset, write_offset
 from anabranch.reference.sequential import run
 from anabranch.sources.files import ChangedFilesError, Files, Taken, list_files
-from anabranch.spark.sources.envelope_source import (
-    BatchReader,
-    FusedReader,
-    read_offset,
-    write_offset,
-)
+from anabranch.spark.sources.envelope_source import BatchReader, FusedReader
 from tests.microbatch.streams import read_published
 from tests.microbatch.test_microbatches import Engine, emitted_rows, expected_rows
 
@@ -212,7 +208,7 @@ def test_a_file_that_is_gone_before_it_is_read_is_named(tmp_path, monkeypatch):
     write(tmp_path, "0.parquet", rows_of(1, 10))
     _, reader = make_reader(tmp_path)
     monkeypatch.setattr(
-        "anabranch.spark.sources.envelope_source.list_names", lambda _: ["0.parquet", "1.parquet"]
+        "anabranch.microbatch.runs.file_batches.list_names", lambda _: ["0.parquet", "1.parquet"]
     )
     with pytest.raises(InputError, match=r"1\.parquet can't be read"):
         reader.latestOffset(reader.initialOffset(), None)
@@ -268,7 +264,7 @@ def test_a_line_that_is_no_row_of_csv_is_rejected_with_its_text_and_the_rest_is_
         5: ("Inc,10", "2 columns where the header names 3"),
         6: ("Inc,noon,1", "field 'time' of Inc: expected int, got \"noon\" (text)"),
         8: ("Inc,10,", "field 'key' of Inc is missing"),
-        9: ("Dec,10,2", "unknown event type 'Dec'"),
+        9: ("Dec,10,2", "unknown event type 'Dec'; the program knows Inc, Read"),
         10: ("Inc,010,2", "field 'time' of Inc: expected int, got \"010\" (text)"),
     }
     assert engine.ledger.input == 11
@@ -330,7 +326,7 @@ def test_a_batch_is_dealt_out_to_all_tasks_by_size(tmp_path):
     _, reader = make_reader(tmp_path, per_batch=8)
     start = reader.initialOffset()
     parts = reader.partitions(start, reader.latestOffset(start, None))
-    sizes = [sum(f.size for files in part.files.values() for f in files) for part in parts]
+    sizes = [sum(f.size for files in part.part.files.values() for f in files) for part in parts]
     assert len(parts) == 2
     assert max(sizes) < 2 * min(sizes)
 

@@ -59,7 +59,7 @@ def test_a_ready_made_state_may_be_part_of_ones_own_record(inner):
     )
     check_durable(program)
     channels = (Channel("a"),)
-    items = end_channels([Event(Level(n, 0, 1.5), "a", n) for n in range(3)], channels)
+    items = end_channels([Event(Level(n, 0, 1.5), "a", n) for n in range(3)], channels=channels)
     engine = Engine(program, channels, 2)
     for item in items:
         engine.batch([[to_row(item)]])

@@ -65,7 +65,7 @@ ROOT = Path(__file__).parents[3]
 )
 def test_a_program_takes_over_its_own_state_as_it_is(file):
     program, module = load(str(file)), load_module(str(file))
-    answer = run(program, end_channels(module.events, module.channels), module.channels)
+    answer = run(program, end_channels(module.events, channels=module.channels), module.channels)
     schema, tables = save(program, answer.state, events=[event.data for event in answer.pending])
     assert {one.status for one in compare(schema, program)} == {"same"}
     migration = Migration(schema, program)

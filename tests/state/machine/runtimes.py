@@ -15,6 +15,8 @@ from anabranch import Program
 from anabranch.eventtime.channels import Channel
 from anabranch.microbatch.exchange.partition_keys import find_keys
 from anabranch.microbatch.restore.shard_restore import restore_shard
+from anabranch.microbatch.runs.ownership import find_last
+from anabranch.microbatch.savepoints.seeds import Seed
 from anabranch.microbatch.shards.deferred_outputs import DeferredOutputs
 from anabranch.microbatch.shards.root import Root
 from anabranch.microbatch.store.state_store import MemoryStore
@@ -23,10 +25,9 @@ from anabranch.reference.sequential import run
 from anabranch.savepoints.folders import open_savepoint
 from anabranch.savepoints.objects import read_snapshot, write_snapshot
 from anabranch.savepoints.snapshot import Snapshot
-from anabranch.spark.checkpoint.ownership import find_last
 from anabranch.spark.inspect import state_frames
 from anabranch.spark.savepoints import creation
-from anabranch.spark.savepoints.first_batch import Seed, SeedingReader
+from anabranch.spark.savepoints.first_batch import SeedingReader
 from anabranch.state.evolution.migration import Migration
 from anabranch.state.evolution.schemas import read_schema
 from tests.microbatch.streams import Stream, read_published

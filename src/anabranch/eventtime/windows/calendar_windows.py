@@ -6,7 +6,7 @@ window starts at the first instant at which local clocks show its start.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -36,6 +36,7 @@ class Calendar:
 
     unit: str
     zone: str = "UTC"
+    _: KW_ONLY
     week_starts: str = "monday"
     per_second: int = 1_000_000
 

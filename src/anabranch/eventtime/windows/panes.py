@@ -71,7 +71,7 @@ class Windowing:
 
     `accumulation`: a pane contains the events since the last pane ("discarding"), or all events
     ("accumulating"), or all events after a retraction of the last pane ("retracting").
-    `lateness`: how far the watermark may pass the end of a window before the window is closed.
+    `allowed_lateness`: how far the watermark may pass the end of a window before the window is closed.
     `output_time`: the time of a pane: the last time of the window ("end"), or the time of its "earliest"
     or "latest" event.
     `closing`: whether a window that is closed emits a last pane: if it has new events ("if_new"), "always",
@@ -85,7 +85,9 @@ class Windowing:
     trigger: Trigger = DefaultTrigger()  # noqa: RUF009 - frozen, so one for all will do
     _: KW_ONLY
     accumulation: str = "accumulating"
-    lateness: SpanField[Never] = SpanField("the lateness of a windowing", least=0, default=0)
+    allowed_lateness: SpanField[Never] = SpanField(
+        "the allowed lateness of a windowing", least=0, default=0
+    )
     output_time: str = "end"
     closing: str = "if_new"
     fold: Folding = VALUES
@@ -100,11 +102,11 @@ class Windowing:
         _check_name("accumulation", self.accumulation, ACCUMULATIONS)
         _check_name("output_time", self.output_time, OUTPUT_TIMES)
         _check_name("closing", self.closing, CLOSINGS)
-        if self.window.counted and self.lateness:
+        if self.window.counted and self.allowed_lateness:
             raise ProgramError(
                 "count windows have no late events",
-                expected="lateness=0 with CountTumbling or CountSliding",
-                got=f"lateness={self.lateness}",
+                expected="allowed_lateness=0 with CountTumbling or CountSliding",
+                got=f"allowed_lateness={self.allowed_lateness}",
             )
         if self.window.merging and self.fold.join is None:
             raise ProgramError(
@@ -261,7 +263,7 @@ def _may_fire_early(trigger: Trigger) -> bool:
 
 
 def _refuse_loss(windowing: Windowing) -> None:
-    loss = find_loss(windowing.trigger, windowing.lateness)
+    loss = find_loss(windowing.trigger, windowing.allowed_lateness)
     if windowing.closing == "never":
         loss = loss or 'with closing="never", a closed window loses the events since its last pane'
     if loss:

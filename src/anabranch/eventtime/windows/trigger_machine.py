@@ -106,7 +106,7 @@ def find_next_watermark(windowing: Windowing, state: WindowState) -> int | None:
         return FOREVER if state.windows or state.slices else None
     # Windows are sorted by end: the first is the next to close, or to be complete.
     first = state.windows[:1]
-    places = [held.window.last + windowing.lateness for held in first]
+    places = [held.window.last + windowing.allowed_lateness for held in first]
     open_from = _find_first_after(state.windows, state.watermark)
     places += [held.window.last for held in state.windows[open_from : open_from + 1]]
     if windowing.shares and state.slices:
@@ -145,7 +145,7 @@ def _assign(
         if not windows and not shared:
             dropped.append(Dropped(value, time, None, "no window"))
         for window in windows:
-            if is_expired(window, state.watermark, windowing.lateness):
+            if is_expired(window, state.watermark, windowing.allowed_lateness):
                 dropped.append(Dropped(value, time, window, "expired"))
             elif windowing.shares and state.watermark < window.last:
                 shared = True
@@ -233,7 +233,7 @@ def _advance(windowing: Windowing, state: WindowState, watermark: int) -> StepOu
         state, joined = shared_slices.complete_windows(windowing, state, watermark)
         windows += tuple(_make_entry(windowing, *one) for one in joined)
     # Windows are sorted by end: some are closed, some were complete before, some become complete.
-    left = watermark if watermark >= FOREVER else watermark - windowing.lateness
+    left = watermark if watermark >= FOREVER else watermark - windowing.allowed_lateness
     closed, before, complete = (
         _find_first_after(windows, last) for last in (left, state.watermark, watermark)
     )
@@ -250,7 +250,7 @@ def _advance(windowing: Windowing, state: WindowState, watermark: int) -> StepOu
         if asked and is_ready(windowing.trigger, held.running, moment):
             now, emitted = _fire(windowing, held, moment, on_time=True)
             panes += emitted
-        if not is_expired(held.window, watermark, windowing.lateness):
+        if not is_expired(held.window, watermark, windowing.allowed_lateness):
             kept.append(now)
         elif not (emitted and emitted[-1].last):
             last, deferred = _close(windowing, now, moment, on_time=on_time)
@@ -288,7 +288,7 @@ def _fire(
     held = held._replace(running=running)
     panes: tuple[Pane, ...] = ()
     if held.fresh or (on_time and not held.nonspeculative):
-        last = finished or is_expired(held.window, moment.watermark, windowing.lateness)
+        last = finished or is_expired(held.window, moment.watermark, windowing.allowed_lateness)
         held, panes = _emit(windowing, held, moment, on_time=on_time, last=last)
     return (_make_finished(held.window) if finished else held), panes
 

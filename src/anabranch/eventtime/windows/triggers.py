@@ -153,7 +153,7 @@ def find_loss(trigger: Trigger, lateness: int) -> str | None:
         case AfterWatermark(late=None) if lateness:
             return (
                 f"AfterWatermark without `late` finishes when it fires, "
-                f"and later events, within the lateness of {lateness}, are lost"
+                f"and later events, within the allowed lateness of {lateness}, are lost"
             )
         case AfterWatermark(late=Repeatedly() as late) if lateness:
             return find_loss(late, lateness)

@@ -8,7 +8,7 @@ positions count the events of one key from 0.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, NamedTuple, Never, Protocol
 
 from anabranch.errors import InputError, Location, ProgramError
@@ -78,6 +78,7 @@ class Tumbling:
     """
 
     size: SpanField[Never] = SpanField("the size of a tumbling window", least=1)
+    _: KW_ONLY
     offset: SpanField[Never] = SpanField("the offset of a tumbling window", default=0)
 
     merging: ClassVar[bool] = False
@@ -99,6 +100,7 @@ class Sliding:
 
     size: SpanField[Never] = SpanField("the size of a sliding window", least=1)
     every: SpanField[Never] = SpanField("the distance of sliding windows", least=1)
+    _: KW_ONLY
     offset: SpanField[Never] = SpanField("the offset of a sliding window", default=0)
 
     merging: ClassVar[bool] = False
@@ -202,6 +204,7 @@ class Custom:
     """
 
     function: Assign
+    _: KW_ONLY
     merging: bool = False
 
     counted: ClassVar[bool] = False

@@ -6,7 +6,7 @@ import warnings
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from anabranch.kernels.availability import find_obstacle
+from anabranch.kernels.availability import LOADING, find_obstacle
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,7 +71,8 @@ def _probe() -> Any:
     if find_obstacle() is not None:
         return probe_plainly
     try:
-        from anabranch.kernels.arrays import probes
+        with LOADING:
+            from anabranch.kernels.arrays import probes
     except Exception as error:  # noqa: BLE001 - whatever fails, Python computes the result
         warnings.warn(f"keys are looked up in Python: Numba failed: {error}", stacklevel=2)
         return probe_plainly

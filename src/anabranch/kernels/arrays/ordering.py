@@ -9,7 +9,7 @@ import warnings
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from anabranch.kernels.availability import find_obstacle
+from anabranch.kernels.availability import LOADING, find_obstacle
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,7 +27,8 @@ def _passes() -> Any:
     if find_obstacle() is not None:
         return None
     try:
-        from anabranch.kernels.arrays import passes
+        with LOADING:
+            from anabranch.kernels.arrays import passes
     except Exception as error:  # noqa: BLE001 - whatever fails, NumPy computes the result
         warnings.warn(f"batches are sorted by NumPy: Numba failed: {error}", stacklevel=2)
         return None

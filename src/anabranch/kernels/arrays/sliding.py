@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anabranch.eventtime.windows.window_types import find_first_start
-from anabranch.kernels.availability import find_obstacle
+from anabranch.kernels.availability import LOADING, find_obstacle
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,7 +32,8 @@ class Ranges(NamedTuple):
 def _passes() -> Any:
     if find_obstacle() is None:
         try:
-            from anabranch.kernels.arrays import sliding_passes
+            with LOADING:
+                from anabranch.kernels.arrays import sliding_passes
         except Exception as error:  # noqa: BLE001 - whatever fails, Python computes the result
             warnings.warn(f"windows are computed in Python: Numba failed: {error}", stacklevel=2)
         else:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from anabranch.kernels.column_layouts import BOOL, FLOAT, INT, KINDS, STR, is_record
+from anabranch.kernels.column_layouts import BOOL, FLOAT, INT, KINDS, STR, has_plain_fields
 from anabranch.kernels.translate import python_operators
 from anabranch.kernels.translate.known_values import (
     NONE,
@@ -100,7 +100,7 @@ def apply(
 def _call_known(t: Translator, target: Any, args: Args, named: Named) -> Value:
     if target is dataclasses.replace:
         return _replace(args[0], named)
-    if isinstance(target, type) and is_record(target):
+    if isinstance(target, type) and has_plain_fields(target):
         return _construct(target, args, named)
     if target in (max, min):
         return _extreme(t, target, args, named)
@@ -173,7 +173,12 @@ def _replace(owner: Value, named: Named) -> Value:
 def _construct(cls: type, args: Args, named: Named) -> Value:
     names = field_names(cls)
     given = dict(zip(names, args, strict=False)) | named
-    if len(args) > len(names) or len(args) + len(named) != len(given) or set(given) - set(names):
+    places = (
+        sum(not f.kw_only for f in dataclasses.fields(cls))
+        if dataclasses.is_dataclass(cls)
+        else len(names)
+    )
+    if len(args) > places or len(args) + len(named) != len(given) or set(given) - set(names):
         raise Refusal(f"makes a {cls.__name__} with fields that it does not have")
     parts: list[Value] = []
     for name in names:

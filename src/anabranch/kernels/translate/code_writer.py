@@ -15,6 +15,7 @@ from anabranch.kernels.column_layouts import (
     widen,
 )
 from anabranch.kernels.translate.known_values import (
+    MIXED,
     NEVER,
     NONE,
     AlwaysFails,
@@ -137,7 +138,7 @@ class Writer:
             then += [f"{n} = {t}" for n, t in zip(names, self.texts(layout, x), strict=True)]
             other += [f"{n} = {t}" for n, t in zip(names, self.texts(layout, y), strict=True)]
             return load(layout, iter(names))
-        raise Refusal(f"is {name_value(x)} on one path and {name_value(y)} on another")
+        raise Refusal(f"is {name_value(x)} {MIXED} {name_value(y)} on another")
 
     def texts(self, layout: ColumnLayout, value: Value) -> list[str]:
         """Return the text of each column of a layout for a value."""
@@ -182,4 +183,4 @@ def _meet(x: Value, y: Value) -> ColumnLayout:
     try:
         return meet(widen(layout_of(x)), widen(layout_of(y)))
     except Clash:
-        raise Refusal(f"is {name_value(x)} on one path and {name_value(y)} on another") from None
+        raise Refusal(f"is {name_value(x)} {MIXED} {name_value(y)} on another") from None

@@ -25,6 +25,7 @@ from anabranch.kernels.column_layouts import (
     Leaf,
     OptionalColumn,
     describe,
+    has_plain_fields,
     is_record,
 )
 from anabranch.model.events import field_names
@@ -97,6 +98,9 @@ class AlwaysFails:
     """The value of an expression that always fails."""
 
 
+MIXED = "on one path and"
+"""In the reason of a function whose value has two types: a column of one of them does not hold it."""
+
 NEVER = AlwaysFails()
 NONE = Known(None)
 
@@ -112,7 +116,7 @@ def know(value: Any, name: str) -> Value:
         return Known(value)
     if type(value) is tuple:
         return KnownRecord(tuple, tuple(know(part, name) for part in value))
-    if is_record(type(value)):
+    if has_plain_fields(type(value)):
         cls: type = type(value)
         return KnownRecord(cls, tuple(know(getattr(value, f), name) for f in field_names(cls)))
     if isinstance(value, MethodType):
@@ -137,7 +141,7 @@ def layout_of(value: Value) -> ColumnLayout:
         return Constant(value.value)
     if isinstance(value, Maybe):
         return OptionalColumn(layout_of(value.inner))
-    if isinstance(value, KnownRecord):
+    if isinstance(value, KnownRecord) and (value.cls is tuple or is_record(value.cls)):
         return Fields(value.cls, tuple(layout_of(part) for part in value.parts))
     raise Refusal(f"uses {an(value)} as a value")
 
@@ -150,6 +154,8 @@ def name_value(value: Value) -> str:
         return "function"
     if isinstance(value, Known) and value.value is not None and type(value.value) not in KINDS:
         return type(value.value).__name__
+    if isinstance(value, KnownRecord) and value.cls is not tuple:
+        return value.cls.__name__
     return describe(layout_of(value))
 
 

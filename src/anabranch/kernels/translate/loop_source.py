@@ -107,8 +107,15 @@ def draw(handlers: Sequence[Handler], starts: Sequence[Any]) -> Blueprint:
     parts: list[_TypeCode | None] = []
     for number, handler in enumerate(handlers):
         parts.append(_attempt(draft, number, partial(_write, t, draft, number, handler)))
+    objects = [column.path for column in list_columns(draft.state) if column.kind == OBJECT]
+    for number, handler in enumerate(handlers):
+        if objects and draft.reasons[number] is None:
+            name = objects[0].lstrip(".") or "a value"
+            draft.reasons[number] = (
+                f"{_where(handler)} has a state with {name}, which has no column"
+            )
     reasons = tuple(draft.reasons)
-    if all(part is None for part in parts):
+    if objects or all(part is None for part in parts):
         return Blueprint(draft.state, reasons, "")
     forms = tuple(
         Form(event_type, layout, sites)

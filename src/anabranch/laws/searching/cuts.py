@@ -78,7 +78,7 @@ class Cuts:
         for where in places:
             yield Slice(event_type, where)
             for channel in CHANNELS if not where else CHANNELS[:3]:
-                yield Slice(event_type, where, channel)
+                yield Slice(event_type, where, channel=channel)
             for lane in self._lane_choices(event_type):
                 yield Slice(event_type, tuple(sorted((*where, (LANE, lane)))))
         for field, n in itertools.product(keys, range(2)):

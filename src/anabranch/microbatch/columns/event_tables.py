@@ -57,6 +57,11 @@ class EventTable:
         assert isinstance(self.columns.layout, Fields)
         return self.columns.arrays[_find_places(self.columns.layout)[name]]
 
+    def is_text(self, name: str) -> bool:
+        """Return whether a field is a text."""
+        assert isinstance(self.columns.layout, Fields)
+        return self.columns.columns[_find_places(self.columns.layout)[name]].kind == STR
+
     def take(self, rows: Array | slice) -> EventTable:
         """Return some of the events, by a mask, by places, or by a slice."""
         columns = self.columns.take(rows)
@@ -78,7 +83,7 @@ def _find_places(layout: Fields) -> dict[str, int]:
     places: dict[str, int] = {}
     count = 0
     for name, part in zip(field_names(layout.cls), layout.parts, strict=True):
-        count += len(list(list_columns(part)))
+        count += len(list_columns(part))
         places[name] = count - 1
     return places
 

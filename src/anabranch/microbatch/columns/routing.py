@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from anabranch.kernels.column_layouts import STR
 from anabranch.kernels.numpy_columns import Strings
 from anabranch.microbatch.columns.event_tables import EventTable
-from anabranch.model.events import EventType
+from anabranch.model.events import Event, EventType
 from anabranch.plan.layouts import Layout
 
 if TYPE_CHECKING:
@@ -53,6 +53,22 @@ def route_table(
         yield from _split(table, places % shard_layout.shards)
 
 
+def route_events(shard_layout: Layout, events: Sequence[Event]) -> list[Iterable[int]]:
+    """Return the shards of each event, as `Layout.route` does; a key is hashed once."""
+    if shard_layout.way != "keyed" or shard_layout.hot_keys:
+        return [shard_layout.route(event) for event in events]
+    values = list(map(attrgetter(*shard_layout.keys), [event.data for event in events]))
+    if len(set(map(type, values))) > 1 or not values:
+        return [shard_layout.route(event) for event in events]
+    known: dict[Any, Iterable[int]] = {}
+    try:
+        for value, event in dict(zip(values, events, strict=True)).items():
+            known[value] = shard_layout.route(event)
+        return [known[value] for value in values]
+    except (TypeError, KeyError):  # A key that can't be hashed, or is not equal to itself.
+        return [shard_layout.route(event) for event in events]
+
+
 def find_homes(shard_layout: Layout, table: EventTable, names: tuple[str, ...]) -> Array:
     """Return the shard that counts each event of a table that is sent to all of them."""
     return spread_channels(table.channels, table.seqs, names, shard_layout.shards)
@@ -60,9 +76,8 @@ def find_homes(shard_layout: Layout, table: EventTable, names: tuple[str, ...]) 
 
 def hash_column(table: EventTable, field: str) -> Array:
     """Return `hash_stably` of each value of a field."""
-    kind = table.columns.columns[_place(table, field)].kind
     values = table.field(field)
-    if kind == STR:
+    if table.is_text(field):
         return hash_texts(table.columns.strings)[values]
     return hash_numbers(values)
 
@@ -78,11 +93,6 @@ def hash_numbers(values: Array) -> Array:
 def hash_texts(strings: Strings) -> Array:
     """Return the hash of each text of a list."""
     return strings.hashes()
-
-
-def _place(table: EventTable, field: str) -> int:
-    layout: Any = table.columns.layout
-    return int(layout.cls._fields.index(field))
 
 
 def _deal(shards: int, table: EventTable, channel: str) -> Iterator[tuple[int, EventTable]]:

@@ -7,11 +7,15 @@ same watermark without communication.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from anabranch.microbatch.columns.allocator import pause_collection
 from anabranch.microbatch.exchange.partition_keys import find_keys
 from anabranch.model.events import Event, EventType
+from anabranch.model.values.field_lists import stores_fields
 from anabranch.state.durable.codec import Codec
 
 if TYPE_CHECKING:
@@ -22,6 +26,10 @@ SCHEMA = "shard int, kind string, payload binary"
 
 CLOCK = "clock_ms"
 """The recorded time of the batch: a column of envelopes if some channel may be idle."""
+
+
+_BESIDE = 5
+"""The lists of a payload beside the fields: channel, number, time and promise before, and place."""
 
 
 class Chunk(NamedTuple):
@@ -60,23 +68,71 @@ class Carried(NamedTuple):
 def pack_events(
     codec: Codec, event_types: tuple[EventType, ...], events: Iterable[Carried]
 ) -> bytes:
-    """Return events as the payload of an envelope; an event type is a number."""
-    numbers = {event_type: number for number, event_type in enumerate(event_types)}
-    rows = [
-        (numbers[type(e.data)], tuple(_values(e.data)), e.channel, e.seq, before, promised, place)
-        for e, before, promised, place in events
+    """Return events as the payload of an envelope: field by field, and an event type is a number."""
+    carried = list(events)
+    if not carried:
+        return codec.encode_lists([[], 0, []], [[]] * _BESIDE)
+    held, *seen = zip(*carried, strict=True)
+    datas, channels, seqs = zip(*held, strict=True)
+    found = list(map(type, datas))
+    beside = [
+        [values[0]] if _is_constant(values) else list(values) for values in (channels, seqs, *seen)
     ]
-    return codec.encode(rows)
+    lists: list[list[Any]] = []
+    widths = []
+    for number, event_type in enumerate(event_types):
+        rows = [_values(data) for data in datas if type(data) is event_type]
+        if rows:
+            columns = list(map(list, zip(*rows, strict=True)))
+            lists += columns
+            widths.append((number, len(columns)))
+    numbers = {event_type: number for number, event_type in enumerate(event_types)}
+    types = [numbers[found[0]]] if len(widths) == 1 else [numbers[kind] for kind in found]
+    return codec.encode_lists([types, len(carried), widths], beside + lists)
+
+
+def _is_constant(values: Sequence[Any]) -> bool:
+    return values.count(values[0]) == len(values) and len({*map(type, values)}) == 1
 
 
 def unpack_events(
     codec: Codec, event_types: tuple[EventType, ...], payload: bytes
 ) -> list[Carried]:
     """Return the events of a payload."""
-    return [
-        Carried(Event(event_types[number](*values), channel, seq), *seen)
-        for number, values, channel, seq, *seen in codec.decode(payload)
-    ]
+    with pause_collection():
+        return _unpack(codec, event_types, payload)
+
+
+def _unpack(codec: Codec, event_types: tuple[EventType, ...], payload: bytes) -> list[Carried]:
+    found = codec.decode_lists(payload)
+    if found is None:
+        # Pages of versions that stored event by event.
+        return [
+            Carried(Event(event_types[number](*values), channel, seq), *seen)
+            for number, values, channel, seq, *seen in codec.decode(payload)
+        ]
+    (types, count, widths), lists = found
+    rows: dict[int, Iterator[Any]] = {}
+    start = _BESIDE
+    for number, width in widths:
+        rows[number] = _make_data(event_types[number], lists[start : start + width])
+        start += width
+    datas = rows[types[0]] if len(types) < count else (next(rows[number]) for number in types)
+    channels, seqs, before, promised, places = (
+        repeat(values[0]) if len(values) < count else values for values in lists[:_BESIDE]
+    )
+    events = map(_make_event, zip(datas, channels, seqs, strict=False))
+    return list(map(_make_carried, zip(events, before, promised, places, strict=False)))
+
+
+_make_event = partial(tuple.__new__, Event)
+_make_carried = partial(tuple.__new__, Carried)
+
+
+def _make_data(event_type: EventType, columns: list[list[Any]]) -> Iterator[Any]:
+    if stores_fields(event_type) and issubclass(event_type, tuple):
+        return map(partial(tuple.__new__, event_type), zip(*columns, strict=True))
+    return map(event_type, *columns)
 
 
 def pack_chunks(codec: Codec, chunks: Iterable[Chunk]) -> bytes:

@@ -15,6 +15,11 @@ from decimal import Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from anabranch.microbatch.exchange.event_columns import (
+    convert_times,
+    find_time_type,
+    name_time_type,
+)
 from anabranch.microbatch.exchange.result_rows import encode_json
 from anabranch.model.values import value_types as kinds
 from anabranch.model.values.fields import encode_value, to_utc
@@ -42,6 +47,8 @@ class OutputColumns:
 
     types: OutputTypes = UNKNOWN
     only: int | None = None
+    timestamped: bool = False
+    """Whether the program's times are timestamps."""
 
     @property
     def shown(self) -> tuple[ValueType, ...]:
@@ -74,7 +81,7 @@ class OutputColumns:
     def ddl(self) -> str:
         """Return the columns as Spark DDL."""
         name, time, op = self.own
-        ours = [f"`{name}` string", f"`{time}` bigint", f"`{op}` int"]
+        ours = [f"`{name}` string", f"`{time}` {name_time_type(self.timestamped)}", f"`{op}` int"]
         return ", ".join([*ours, *(f"{_quote(n)} {spark_type(t)}" for n, t in self.fields)])
 
     @cached_property
@@ -82,7 +89,8 @@ class OutputColumns:
         """Return the columns as an Arrow schema."""
         import pyarrow as pa
 
-        ours = zip(self.own, (pa.string(), pa.int64(), pa.int32()), strict=True)
+        time = find_time_type(timestamped=self.timestamped)
+        ours = zip(self.own, (pa.string(), time, pa.int32()), strict=True)
         return pa.schema([*ours, *((name, arrow_type(t)) for name, t in self.fields)])
 
     def convert(self, rows: pa.Table | pa.RecordBatch) -> pa.Table:
@@ -93,7 +101,8 @@ class OutputColumns:
         if self.only is not None and len(self.types.types) > 1:
             rows = rows.filter(pc.equal(rows.column("form"), self.only))
         values = self._convert_values(rows.column("value"), rows.column("form"))
-        ours = [rows.column(name) for name in OURS]
+        time = convert_times(rows.column("time"), timestamped=self.timestamped)
+        ours = [rows.column("id"), time, rows.column("op")]
         return pa.table([*ours, *values], schema=self.schema)
 
     def _convert_values(self, texts: Any, forms: Any) -> Sequence[pa.Array]:
@@ -128,7 +137,7 @@ class OutputColumns:
         return _describe(shown[number], row[self.fields[number][0]])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return OutputColumns, (self.types, self.only)
+        return OutputColumns, (self.types, self.only, self.timestamped)
 
 
 def name_columns(types: Sequence[ValueType]) -> list[str]:

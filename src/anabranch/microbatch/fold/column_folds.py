@@ -25,7 +25,7 @@ from anabranch.microbatch.fold.early_deltas import EarlyDelta, Gathered
 from anabranch.microbatch.job.job import Job
 from anabranch.microbatch.store.column_entries import ColumnEntries
 from anabranch.microbatch.store.state_store import Store
-from anabranch.model.events import LANE, Event
+from anabranch.model.events import LANE, Event, field_names
 from anabranch.model.order import OrderKey, sort_events
 from anabranch.model.program import StateType
 from anabranch.model.step import begin_delta
@@ -348,7 +348,7 @@ class _Lined(NamedTuple):
         """Return whether the values of a field are texts."""
         table = next(table for table in self.tables if table is not None)
         layout: Any = table.columns.layout
-        return layout.parts[layout.cls._fields.index(name)].kind == "str"  # type: ignore[no-any-return]
+        return layout.parts[field_names(layout.cls).index(name)].kind == "str"  # type: ignore[no-any-return]
 
     def values(self, keys: Array, *, text: bool) -> list[Any]:
         """Return keys as values of the program."""

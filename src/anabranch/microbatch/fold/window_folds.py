@@ -23,6 +23,7 @@ from anabranch.microbatch.columns.window_slices import (
     join_slices,
 )
 from anabranch.microbatch.job.window_plan import SlicePart, WindowPlan
+from anabranch.model.events import field_names
 
 if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
@@ -114,4 +115,4 @@ def _is_text(plan: WindowPlan, table: EventTable) -> bool:
     if plan.key is None:
         return False
     layout: Any = table.columns.layout
-    return bool(layout.parts[layout.cls._fields.index(plan.key)].kind == "str")
+    return bool(layout.parts[field_names(layout.cls).index(plan.key)].kind == "str")

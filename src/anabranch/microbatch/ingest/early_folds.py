@@ -38,12 +38,7 @@ from anabranch.microbatch.fold.column_folds import Counting, Folds, count_cuts
 from anabranch.microbatch.fold.early_deltas import EarlyDelta, Gathered
 from anabranch.microbatch.fold.window_folds import fold_table, is_near
 from anabranch.microbatch.ingest.channel_verdicts import Standing, advance, came_before
-from anabranch.microbatch.ingest.column_reader import (
-    follow_stretch,
-    line_up,
-    read_tables,
-    send_stretch,
-)
+from anabranch.microbatch.ingest.column_reader import read_tables
 from anabranch.microbatch.ingest.file_rows import (
     Folder,
     find_place,
@@ -53,6 +48,7 @@ from anabranch.microbatch.ingest.file_rows import (
 )
 from anabranch.microbatch.ingest.look_ahead import Cut, LookAhead, LookAheadResult
 from anabranch.microbatch.ingest.row_reader import Reading
+from anabranch.microbatch.ingest.stretches import follow_stretch, line_up, send_stretch
 from anabranch.microbatch.job.job import Job
 from anabranch.microbatch.store.state_store import MemoryStore
 from anabranch.model.events import field_types

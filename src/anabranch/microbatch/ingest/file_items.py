@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from anabranch.errors import MissingExtraError
+from anabranch.microbatch.ingest.block_items import read_block
 from anabranch.microbatch.ingest.file_rows import Folder, number_rows, read_rows
-from anabranch.microbatch.ingest.row_reader import read_row
 from anabranch.microbatch.ingest.source_readings import make_reading
 from anabranch.microbatch.job.job import Job
 from anabranch.model.events import Item
 from anabranch.model.program import Program
 from anabranch.plan.layouts import choose_layout
-from anabranch.sources.arrow_tables import read_batch
 from anabranch.sources.files import Files, Taken, list_files
-from anabranch.sources.raw_rows import is_blank
 from anabranch.state.durable.codec import make_codec
 
 
@@ -35,7 +33,5 @@ def read_items(program: Program, source: Files) -> Iterator[Item]:
     for found in list_files(source, Taken()):
         for batches in read_rows(job, folder, [found]):
             reading = number_rows(folder.reading, batches[0].schema)
-            rows = (row for batch in batches for row in read_batch(batch))
-            for row in rows:
-                if not is_blank(row, reading.json_column):
-                    yield read_row(job, reading, row)
+            for batch in batches:
+                yield from (item for item in read_block(job, reading, batch) if item is not None)

@@ -7,13 +7,15 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
+from anabranch.microbatch.columns.allocator import pause_collection
+from anabranch.microbatch.ingest.block_items import read_block
 from anabranch.microbatch.ingest.column_reader import take_in_columns
-from anabranch.microbatch.ingest.row_reader import Reading, take_in
+from anabranch.microbatch.ingest.row_reader import Reading, send_items
 from anabranch.microbatch.job.job import Job
 from anabranch.model.events import EventType, field_types
 from anabranch.model.values.event_times import time_field
 from anabranch.model.values.fields import strip_none
-from anabranch.sources.arrow_tables import is_spelled, read_batch
+from anabranch.sources.arrow_tables import is_spelled
 from anabranch.sources.files import ROW, Files, Found, read_file
 from anabranch.sources.text_blocks import LINE, read_header
 
@@ -55,10 +57,12 @@ class Folder:
 def read_rows(job: Job, folder: Folder, found: Iterable[Found]) -> Iterator[list[pa.RecordBatch]]:
     """Yield the rows of some files in lists of limited size; the rows of one list have the same columns."""
     wanted = list_columns(job, folder.reading)
+    # On the row path, a line of JSON is parsed as an object.
+    typed = job.columns is not None or folder.files.format == "csv"
     # Files of one folder need not have the same columns.
     alike: dict[tuple[Any, ...], list[pa.RecordBatch]] = {}
     for file in sorted(found, key=lambda file: file.number):
-        for batch in read_file(folder.files, file, wanted, typed=job.columns is not None):
+        for batch in read_file(folder.files, file, wanted, typed=typed):
             columns = _describe(batch.schema)
             group = alike.setdefault(columns, [])
             group.append(batch)
@@ -79,8 +83,16 @@ def take_in_rows(
     place = find_place(batches)
     if job.columns is not None:
         return take_in_columns(job, reading, batches, place)
-    rows = (row for batch in batches for row in read_batch(batch))
-    return iter(take_in(job, reading, rows, place))
+    return take_in_blocks(job, reading, batches, place)
+
+
+def take_in_blocks(
+    job: Job, reading: Reading, batches: Iterable[pa.RecordBatch], place: int = 0
+) -> Iterator[tuple[int, str, bytes]]:
+    """Yield the envelopes of blocks on the row path; see `take_in`."""
+    with pause_collection():
+        items = (item for batch in batches for item in read_block(job, reading, batch))
+        return iter(list(send_items(job, items, place)))
 
 
 def find_place(batches: Iterable[pa.RecordBatch]) -> int:

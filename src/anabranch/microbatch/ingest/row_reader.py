@@ -11,7 +11,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
+from itertools import accumulate, pairwise, repeat
+from operator import lt
 from typing import Any, TypeGuard
 
 from anabranch.eventtime.channels import (
@@ -22,11 +23,12 @@ from anabranch.eventtime.channels import (
     find_sequence_fault,
     fits,
 )
+from anabranch.microbatch.columns.routing import route_events
 from anabranch.microbatch.exchange.envelope_kinds import Kind
 from anabranch.microbatch.exchange.envelopes import Carried, Chunk, pack_chunks, pack_events
 from anabranch.microbatch.exchange.result_rows import clip, describe_event, encode_json, name_row
 from anabranch.microbatch.job.job import Job
-from anabranch.model.events import Event, EventType, Heartbeat, Malformed, field_names
+from anabranch.model.events import Event, EventType, Heartbeat, Item, Malformed, field_names
 from anabranch.model.values.event_times import time_field, to_time
 from anabranch.model.values.fields import Unfit, read_fields, read_value
 from anabranch.sources.event_limits import find_large_number
@@ -100,7 +102,7 @@ def _read(job: Job, reading: Reading, opened: Opened) -> Event | Heartbeat | Mal
     type_name = reading.event_type if type_name is None else type_name
     event_type = _find_event_type(job, type_name)
     if event_type is None:
-        return _spoil(reading, opened, f"unknown event type {type_name!r}")
+        return _spoil(reading, opened, _describe_unknown(job, type_name))
     column = reading.time_column(event_type)
     time = beside.get(column)
     if time is None:
@@ -114,12 +116,12 @@ def _read(job: Job, reading: Reading, opened: Opened) -> Event | Heartbeat | Mal
     fault = (
         find_fault(event, job.program.inputs)
         or find_large_number(event)
-        or _find_excess(job, event, reading.max_bytes)
+        or find_excess(job, event, reading.max_bytes)
     )
     return event if fault is None else _spoil(reading, opened, fault)
 
 
-def _find_excess(job: Job, event: Event, most: int) -> str | None:
+def find_excess(job: Job, event: Event, most: int) -> str | None:
     """Return why an event can't be sent: it is too large, or a text can't be encoded as UTF-8; else None."""
     name = event.event_type.__name__
     values = [getattr(event.data, field) for field in field_names(event.event_type)]
@@ -148,13 +150,22 @@ def take_in(
     job: Job, reading: Reading, rows: Iterable[Mapping[str, Any]], place: int = 0
 ) -> Iterator[tuple[int, str, bytes]]:
     """Yield the envelopes of a task: (shard, kind, payload). `place` distinguishes the task from others."""
+    read = (
+        None if is_blank(row, reading.json_column) else read_row(job, reading, row) for row in rows
+    )
+    return send_items(job, read, place)
+
+
+def send_items(
+    job: Job, found: Iterable[Item | None], place: int = 0
+) -> Iterator[tuple[int, str, bytes]]:
+    """Yield the envelopes of the items of a task: (shard, kind, payload); None is no item."""
     items: dict[str, list[Event | Heartbeat]] = {}
     rejected: list[tuple[Any, ...]] = []
     bad: dict[str, list[int]] = {}
-    for row in rows:
-        if is_blank(row, reading.json_column):
+    for item in found:
+        if item is None:
             continue
-        item = read_row(job, reading, row)
         if isinstance(item, Malformed):
             rejected.append(describe_malformed(item))
             if item.seq is not None:
@@ -184,7 +195,7 @@ def _line_up(
     items: list[Event | Heartbeat], rejected: list[tuple[Any, ...]]
 ) -> list[Event | Heartbeat]:
     """Return a task's items of a channel in order of its sequence; of one number, the first event only."""
-    if items[0].seq is None:
+    if items[0].seq is None or _is_rising([item.seq or 0 for item in items]):
         return items
     items.sort(key=lambda item: (item.seq, isinstance(item, Heartbeat)))
     kept: list[Event | Heartbeat] = []
@@ -197,6 +208,10 @@ def _line_up(
             last = item.seq
         kept.append(item)
     return kept
+
+
+def _is_rising(seqs: list[int]) -> bool:
+    return all(map(lt, seqs, seqs[1:]))
 
 
 def describe_repeated(event: Event) -> tuple[Any, ...]:
@@ -215,10 +230,11 @@ def _cut_at_gaps(
     not cut: it is one chunk.
     """
     rows = sorted({*bad})
+    seqs = [item.seq or 0 for item in items]
     jumps = [
         place
-        for place in range(1, len(items))
-        if _is_gap(items[place - 1].seq or 0, items[place].seq or 0, rows)
+        for place, (before, after) in enumerate(pairwise(seqs), start=1)
+        if after - before > 1 and _is_gap(before, after, rows)
     ]
     if len(jumps) > MOST_CHUNKS:
         return None
@@ -238,28 +254,45 @@ def _follow(
     outgoing: dict[int, list[Carried]],
 ) -> Chunk:
     """Route a channel's events, each with the largest time before it; return the chunk."""
+    exact = job.channels[channel].needs_each_item
+    times = [item.time for item in items]
+    beats = [isinstance(item, Heartbeat) for item in items]
+    events: list[Any] = [item for item in items if isinstance(item, Event)]
+    seen = _list_largest(times, beats) if items[0].seq is not None else repeat((None, None))
+    routes = route_events(job.layout, events)
+    for event, (largest, promised), shards in zip(events, seen, routes, strict=False):
+        carried = tuple.__new__(Carried, (event, largest, promised, place))
+        for shard in shards:
+            outgoing.setdefault(shard, []).append(carried)
+    promises = [time for time, beat in zip(times, beats, strict=True) if beat]
+    others = [time for time, beat in zip(times, beats, strict=True) if not beat]
+    listed = zip([item.seq or 0 for item in items], times, beats, strict=True) if exact else ()
+    return Chunk(
+        channel,
+        items[0].seq,
+        events[-1].seq if events else None,
+        max(others, default=None),
+        max(promises, default=None),
+        tuple(listed),
+        place=place,
+        beat=beats[0],
+    )
+
+
+def _list_largest(times: list[int], beats: list[bool]) -> Iterable[tuple[int | None, int | None]]:
+    """Return the largest time and the largest promise before each event."""
+    if True not in beats:
+        return zip([None, *accumulate(times, max)], repeat(None), strict=False)
+    found: list[tuple[int | None, int | None]] = []
     largest: int | None = None
     promised: int | None = None
-    last: int | None = None
-    numbered = items[0].seq is not None
-    times: list[tuple[int, int, bool]] = []
-    exact = job.channels[channel].needs_each_item
-    for item in items:
-        beat = isinstance(item, Heartbeat)
-        if exact:
-            times.append((item.seq or 0, item.time, beat))
-        if isinstance(item, Heartbeat):
-            promised = item.time if promised is None else max(promised, item.time)
+    for time, beat in zip(times, beats, strict=True):
+        if beat:
+            promised = time if promised is None else max(promised, time)
             continue
-        before = (largest, promised) if numbered else (None, None)
-        for shard in job.layout.route(item):
-            outgoing.setdefault(shard, []).append(Carried(item, *before, place))
-        largest = item.time if largest is None else max(largest, item.time)
-        last = item.seq
-    beat = isinstance(items[0], Heartbeat)
-    return Chunk(
-        channel, items[0].seq, last, largest, promised, tuple(times), place=place, beat=beat
-    )
+        found.append((largest, promised))
+        largest = time if largest is None else max(largest, time)
+    return found
 
 
 def describe_malformed(item: Malformed) -> tuple[Any, ...]:
@@ -302,6 +335,12 @@ def _find_event_type(job: Job, name: Any) -> EventType | None:
     return next(
         (event_type for event_type in job.program.inputs if event_type.__name__ == name), None
     )
+
+
+def _describe_unknown(job: Job, name: Any) -> str:
+    known = ", ".join(event_type.__name__ for event_type in job.program.inputs)
+    what = "event type is missing" if name is None else f"unknown event type {name!r}"
+    return f"{what}; the program knows {known}"
 
 
 def _read_promise(job: Job, value: Any) -> int | None:

@@ -20,7 +20,12 @@ from anabranch.kernels.column_layouts import (
     list_columns,
 )
 from anabranch.kernels.kernel import make_kernel
-from anabranch.microbatch.job.column_types import find_odd_field, fits_columns
+from anabranch.kernels.translate.known_values import MIXED
+from anabranch.microbatch.job.column_types import (
+    find_odd_default,
+    find_odd_field,
+    fits_columns,
+)
 from anabranch.microbatch.job.window_plan import plan_windows
 from anabranch.model.events import CHANNEL, LANE, EventType, field_names, field_types
 from anabranch.model.program import Program, StateType
@@ -111,9 +116,10 @@ def _find_odd_fields(use: Use) -> str | None:
         return None
     name = find_odd_field(found[0])
     if name is None:
-        has_defaults = bool(getattr(found[0], "_field_defaults", None))
-        what = "has fields with defaults" if has_defaults else "is not a NamedTuple"
-        return f"{found[0].__name__} {what}"
+        odd = find_odd_default(found[0])
+        if odd is None:
+            return f"making a {found[0].__name__} does more than store its fields"
+        return f"the default of field {odd!r} of {found[0].__name__} is not of its type"
     kind = field_types(found[0])[name]
     shown = kind.__name__ if isinstance(kind, type) else kind
     return f"field {name!r} of {found[0].__name__} can't be a column: {shown}"
@@ -233,7 +239,8 @@ def _check_objects(use: Use, kept: StateType, event_types: list[EventType]) -> s
     kernel = make_kernel(kept)
     objects = any(column.kind == OBJECT for column in list_columns(kernel.layout))
     # A function whose source is not available may return any type from a state that begins empty.
-    if objects or (any(kernel.reasons) and _begins_empty(kernel.layout)):
+    mixed = any(MIXED in reason for reason in kernel.reasons if reason is not None)
+    if objects or mixed or (any(kernel.reasons) and _begins_empty(kernel.layout)):
         return "the state of an entry can't be stored in columns"
     return None
 

@@ -13,8 +13,8 @@ FEW_SHARDS = 4
 """Default number of shards for windows with an early fold, which leaves little work to shards."""
 
 
-def choose_shards(layout: Layout, columns: ColumnPlan | None) -> int:
-    """Return the default number of shards for a layout and a column plan.
+def choose_shards(layout: Layout, columns: ColumnPlan | None, most: int = SHARDS) -> int:
+    """Return the default number of shards for a layout and a column plan, at most `most`.
 
     An early fold leaves so little work that a few shards are fastest.
     """
@@ -22,5 +22,5 @@ def choose_shards(layout: Layout, columns: ColumnPlan | None) -> int:
         if layout.way == "forked":
             return 1
         if columns.windows is not None:
-            return FEW_SHARDS
-    return SHARDS
+            return min(FEW_SHARDS, most)
+    return most

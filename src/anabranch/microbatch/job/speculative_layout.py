@@ -20,7 +20,7 @@ def check_mode(mode: str) -> None:
 
 
 def choose_speculative_layout(
-    program: Program, shards: int, hot_keys: Iterable[Any] = ()
+    program: Program, shards: int, *, hot_keys: Iterable[Any] = ()
 ) -> Layout:
     """Return the best layout that can retract outputs.
 
@@ -33,7 +33,7 @@ def choose_speculative_layout(
         refused = _refuse_segments(program, layout)
         if refused is None:
             why = "speculative: pending events fold in parallel too, and only events after a change are run again"
-            layout = choose_layout(program, shards, hot_keys)
+            layout = choose_layout(program, shards, hot_keys=hot_keys)
             return replace(layout, reasons=(*layout.reasons, why))
         return _wire_one(refused)
     if layout.way == "shared":

@@ -126,7 +126,7 @@ def _find_odd_windowing(windows: Windows) -> str | None:
     silent = isinstance(trigger, AfterWatermark) and trigger.early is None
     if windows.delay is not None:
         return f"windows are over {windows.at}, and not over time"
-    if windowing.lateness:
+    if windowing.allowed_lateness:
         return "windows stay open for late events"
     if trigger != DefaultTrigger() and not silent:
         return f"windows have a trigger of their own, {trigger}"

@@ -61,7 +61,10 @@ def restore_shard(
     _take_slices(job, shard.store, parts.get(Kind.RESTORE_SLICES, []))
     waiting = [Event(*event) for part in parts.get(Kind.RESTORE_PENDING, []) for event in part]
     state = _put_together(job, next(iter(parts.get(Kind.RESTORE_STATE, [])), None), entries.found)
-    pages = _put_off(shard, waiting, _find_wakes(job, state, shard.watermark))
+    wakes = _find_wakes(job, state, shard.watermark)
+    pages = _put_off(shard, waiting, wakes)
+    if isinstance(shard, RowShard) and job.mode == "speculative":
+        shard.recall(waiting, wakes)
     pending = sum(counted for _, counted in pages.values())
     # Each shard counts its own pending events; one shard has all the other counts.
     counts = Ledger(*ledger)

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anabranch.errors import InputError
+from anabranch.eventtime.channels import NEVER
 from anabranch.eventtime.windows.window_types import check_reach
 from anabranch.kernels.numpy_columns import Strings
 from anabranch.microbatch.columns.event_tables import (
@@ -88,6 +89,7 @@ class ColumnShard(ShardBase):
         self.plan = job.columns
         self._received = _Received([], [], [], [], [])
         self._before: Before = {}
+        self._chunks: dict[tuple[str, int], list[tuple[int, Standing]]] = {}
 
     def _admit(self, added: list[str]) -> None:
         """Add channels; the code of a channel is its place among all names, so codes change."""
@@ -122,6 +124,11 @@ class ColumnShard(ShardBase):
         self, before: dict[str, Standing], chunks: list[Chunk], counts: dict[str, int]
     ) -> dict[str, Standing]:
         after, followed = follow_chunks(self.job.channels, before, chunks)
+        self._chunks = {}
+        for name, found in followed.items():
+            for chunk, standing in found:
+                mine = self._chunks.setdefault((name, chunk.place), [])
+                mine.append((chunk.first or 0, standing))
         self._before = {
             (name, chunk.first, chunk.place): standing
             for name, found in followed.items()
@@ -149,16 +156,14 @@ class ColumnShard(ShardBase):
         claimed = {(claim.channel, claim.first, claim.place) for claim in batch.claims}
         apart = [received for received in batch.tables if self._key(received) in claimed]
         plain = [received for received in batch.tables if self._key(received) not in claimed]
-        stable = self._release(self._sort_out(plain, before, counts), pages)
+        stable = self._release(self._sort_out(plain, counts), pages)
         early_folds, gathered = batch.early_folds, batch.gathered
         if not self._bears_out(batch.claims, [part for part, _ in gathered], before, stable):
             # The look-ahead was wrong, so the events themselves are needed.
             early_folds, gathered = [], []
             batch.slices.clear()
             apart = [self._open(p) for p in read_again(self.job, batch.claims, self.number)]
-        for event_type, tables in self._release(
-            self._sort_out(apart, before, counts), pages
-        ).items():
+        for event_type, tables in self._release(self._sort_out(apart, counts), pages).items():
             stable.setdefault(event_type, []).extend(tables)
         for early_fold in early_folds:
             self.emitted += early_fold.emitted
@@ -182,6 +187,23 @@ class ColumnShard(ShardBase):
         """Return the key of a table's chunk."""
         return self.plan.names[int(received.table.channels[0])], received.first, received.place
 
+    def _list_cuts(
+        self, stable: dict[int, list[EventTable]], low: int, high: int
+    ) -> list[tuple[int, int]]:
+        """Return the times and ranks of the stable events that early folds must not pass, between two times."""
+        import numpy as np
+
+        program = self.job.program
+        cuts: set[tuple[int, int]] = set()
+        for number, tables in stable.items():
+            event_type = program.event_types[number]
+            if event_type in self.plan.stops:
+                rank = program.ranks[event_type]
+                for table in tables:
+                    near = table.times[(table.times >= low) & (table.times <= high)]
+                    cuts.update((time, rank) for time in np.unique(near).tolist())
+        return sorted(cuts)
+
     def _bears_out(
         self,
         claims: list[Claim],
@@ -190,19 +212,18 @@ class ColumnShard(ShardBase):
         stable: dict[int, list[EventTable]],
     ) -> bool:
         """Return whether all claims are true."""
-        program = self.job.program
-        cuts = {
-            (time, program.ranks[program.event_types[event_type]])
-            for event_type, tables in stable.items()
-            if claims and program.event_types[event_type] in self.plan.stops
-            for table in tables
-            for time in table.times.tolist()
-        }
+        if not claims:
+            return True
+        # Only cuts among the folded events matter; markers may be many.
+        low, high = min(claim.low for claim in claims), max(claim.high for claim in claims)
+        if gathered:
+            low, high = NEVER, max(high, *(part.until - 1 for part in gathered))
+        lined = self._list_cuts(stable, low, high)
         for part in gathered:
             # A delta is placed before the next cut of the look-ahead, so there must be no other cut.
-            if not cuts <= {*part.cuts, *(cut for cut in cuts if cut[0] >= part.until)}:
+            known = {*part.cuts}
+            if any(cut[0] < part.until and cut not in known for cut in lined):
                 return False
-        lined = sorted(cuts)
         return all(
             holds(
                 claim,
@@ -214,27 +235,25 @@ class ColumnShard(ShardBase):
         )
 
     def _sort_out(
-        self, tables: Iterable[_ReceivedTable], before: Before, counts: dict[str, int]
+        self, tables: Iterable[_ReceivedTable], counts: dict[str, int]
     ) -> list[EventTable]:
         """Return the events of tables that are on time; count all, and emit rows for late ones."""
-        good = (self._judge_table(received, before, counts) for received in tables)
+        good = (self._judge_table(received, counts) for received in tables)
         return [table for table in good if len(table)]
 
-    def _judge_table(
-        self, received: _ReceivedTable, before: Before, counts: dict[str, int]
-    ) -> EventTable:
+    def _judge_table(self, received: _ReceivedTable, counts: dict[str, int]) -> EventTable:
         import numpy as np
 
-        standing = before[self._key(received)]
-        received = self._drop_repeated(received, standing, counts)
-        table, watermark = received.table, standing.watermark
+        watermark, repeated = self._find_standings(received)
+        received = self._drop_repeated(received, repeated, counts)
+        table, watermark = received.table, watermark[~repeated]
         counted = self._counts_here(table)
         counts["input"] += _count(counted, len(table))
         if received.behind is None:
             late = table.times <= watermark
             if not late.any():
                 return table
-            bounds = np.full(len(table), watermark)
+            bounds = watermark
         else:
             late = np.ones(len(table), np.bool_)
             bounds = np.maximum(received.behind, watermark)
@@ -245,14 +264,26 @@ class ColumnShard(ShardBase):
             self.emitted.append(self._describe_late(event, bound - event.time))
         return table.take(~late)
 
+    def _find_standings(self, received: _ReceivedTable) -> tuple[Array, Array]:
+        """Return the watermark before the chunk of each event, and which events' numbers came before."""
+        import numpy as np
+
+        seqs = received.table.seqs
+        name, _, place = self._key(received)
+        mine = self._chunks[name, place]
+        firsts = np.array([first for first, _ in mine], np.int64)
+        chunks = np.searchsorted(firsts, seqs, "right") - 1
+        watermarks = np.array([standing.watermark for _, standing in mine], np.int64)
+        last = [standing.last for _, standing in mine]
+        known = np.array([number is not None for number in last], np.bool_)
+        numbers = np.array([number or 0 for number in last], np.int64)
+        return watermarks[chunks], known[chunks] & (seqs <= numbers[chunks])
+
     def _drop_repeated(
-        self, received: _ReceivedTable, standing: Standing, counts: dict[str, int]
+        self, received: _ReceivedTable, repeated: Array, counts: dict[str, int]
     ) -> _ReceivedTable:
         """Reject the events of a table whose numbers were read before its chunk."""
-        table, last = received.table, standing.last
-        if last is None or received.first > last:
-            return received
-        repeated = table.seqs <= last
+        table = received.table
         if not repeated.any():
             return received
         counted = self._counts_here(table)

@@ -34,11 +34,16 @@ class Root:
         if not self._begun and store.read("spine") is not None:  # They are written together.
             raise report_missing(store, "ledger")
         self.ledger = Ledger() if data is None else Ledger(*job.codec.decode(data))
+        self._restored = False
         self.emitted: list[ResultRow] = []
         self.states: list[tuple[OrderKey, Any]] = []
 
     def restore(self, spine: Any) -> None:
         """Start with a state from a savepoint."""
+        self._restored = True
+        self._begin(spine)
+
+    def _begin(self, spine: Any) -> None:
         self.store.write("spine", self.job.codec.encode(spine))
         self.store.write("ledger", self.job.codec.encode(tuple(self.ledger)))
 
@@ -52,9 +57,11 @@ class Root:
         if self.job.mode == "speculative":
             program, codec = self.job.program, self.job.codec
             speculation = ForkedRootSpeculation(program, codec, self.store, begun=self._begun)
-            if not self._begun and not waiting:
-                self.restore(program.init)
+            if not self._begun and not waiting and not self._restored:
+                self._begin(program.init)
             self.emitted = speculation.correct(self.emitted, waiting, ahead)
+            if self._restored:  # They were emitted before the savepoint.
+                self.emitted = []
 
     def _run(self, waiting: dict[OrderKey, list[Delta]]) -> None:
         job = self.job

@@ -120,6 +120,15 @@ class RowShard(ShardBase):
             self._ends[number] = part[-1].time
         return pages
 
+    def recall(self, waiting: list[Event], timers: list[Event]) -> None:
+        """Fold restored pending events and timers ahead, whose outputs were emitted before the savepoint.
+
+        These outputs depend only on the settled state and the pending events, so that they are the ones that were
+        emitted. They are kept, to be retracted if they turn out wrong, and not emitted again.
+        """
+        self._speculate([*waiting, *timers], [], [], self.watermark)
+        self.emitted = []
+
     def _speculate(
         self,
         good: list[Event],

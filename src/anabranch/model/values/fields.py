@@ -76,6 +76,15 @@ def field_defaults(event_type: EventType) -> frozenset[str]:
     return frozenset(event_type._field_defaults)  # type: ignore[attr-defined]
 
 
+@cache
+def list_defaults(event_type: EventType) -> dict[str, Any]:
+    """Return the default of each field that has one; `MISSING` for a default that is made anew each time."""
+    if dataclasses.is_dataclass(event_type):
+        fields = {field.name: field for field in dataclasses.fields(event_type)}
+        return {name: fields[name].default for name in fields if name in field_defaults(event_type)}
+    return dict(event_type._field_defaults)  # type: ignore[attr-defined]
+
+
 def admits_none(annotation: Any) -> bool:
     """Return whether a field may be None."""
     if annotation in (Any, None, types.NoneType):

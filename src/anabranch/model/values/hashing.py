@@ -9,6 +9,7 @@ import math
 import numbers
 import struct
 import zlib
+from collections.abc import Sequence
 from typing import Any
 
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -46,6 +47,18 @@ def hash_stably(value: Any) -> int:
         if float(number) == number:
             return hash_stably(float(number))
     return zlib.crc32(repr(value).encode())
+
+
+def hash_texts(texts: Sequence[str]) -> list[int]:
+    """Return `hash_stably` of each text, without a call of Python for each.
+
+    >>> hash_texts(["a", "é"]) == [hash_stably("a"), hash_stably("é")]
+    True
+    """
+    try:
+        return list(map(zlib.crc32, map(str.encode, texts)))
+    except UnicodeEncodeError:  # Half of a surrogate pair.
+        return list(map(hash_stably, texts))
 
 
 def hash_widely(value: Any) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from anabranch.model.program import Program
 from anabranch.plan.assembly import assemble_balanced, place_by_rate
-from anabranch.plan.enumeration import enumerate_plans
+from anabranch.plan.optimizers.enumeration import enumerate_plans
 from anabranch.plan.optimizers.greedy import grow_type_tree
 from anabranch.plan.optimizers.keyed import plan_by_key
 from anabranch.plan.optimizers.single_node import plan_sequentially

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from anabranch.microbatch.job.fingerprint import ChangedProgramError, check_fingerprint, name_part
-from anabranch.spark.checkpoint.ownership import find_last
+from anabranch.microbatch.runs.ownership import find_last, read_begin
 
 MADE_BY = "_made_by.json"
 """In a checkpoint: the fingerprint of the job that made it."""
@@ -68,6 +68,11 @@ def check_made_by(
     added = {part: value for part, value in fingerprint.items() if part not in stored}
     if added:
         write_made_by(checkpoint, {**stored, **added})
+
+
+def find_begun(checkpoint: Path) -> int:
+    """Return the last batch that was planned, as it is numbered in the output folder; -1 if there is none."""
+    return find_last(checkpoint / "offsets", "[0-9]*") + read_begin(checkpoint).first
 
 
 def find_shards(checkpoint: Path) -> int | None:

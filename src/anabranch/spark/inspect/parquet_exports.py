@@ -1,20 +1,12 @@
-"""Exports: the state of each committed batch as Parquet, for dashboards and notebooks.
-
-`FOLDER/batch=N` has the whole state of a batch and becomes visible by one rename; `FOLDER/latest` is a link
-to the newest batch, which another rename replaces. File names are never reused, so a reader may miss a file
-during a change, but never reads rows of two batches. The next export removes the draft that a crash leaves.
-"""
+"""Exports of a query: the state of each committed batch as Parquet, for dashboards and notebooks."""
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from anabranch.publication import publish_file, publish_folder
+from anabranch.microbatch.inspect.state_exports import KEEP, publish_state
 from anabranch.spark.checkpoint.state_values import find_batches, find_checkpoint
 from anabranch.spark.inspect.follower import POLL_S
 from anabranch.spark.inspect.state_frames import StateView
@@ -22,12 +14,6 @@ from anabranch.spark.inspect.state_frames import StateView
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-
-LATEST = "latest"
-POSITION = "_view.json"
-"""Beside the rows: the number of their batch, and its watermark."""
-KEEP = 2
-"""The number of batches that are kept: a reader may still read the last but one."""
 
 
 class Export:
@@ -81,31 +67,13 @@ def publish_view(
     if not known:
         return None
     batch = known[-1]
-    final = folder / f"batch={batch}"
-    if not final.is_dir():
-        view = StateView(spark, checkpoint, batch)
-        if not view.has_state:
-            return None
-        with publish_folder(final) as draft:
-            view.state().write.mode("append").parquet(str(draft.absolute()))
-            position = {"batch": batch, "watermark": view.watermark}
-            (draft / POSITION).write_text(json.dumps(position) + "\n", encoding="utf-8")
-    if _read_latest(folder) != final.name:
-        with publish_file(folder / LATEST) as link:
-            link.symlink_to(final.name)
-        _tidy(folder, keep)
-    return batch
-
-
-def _read_latest(folder: Path) -> str | None:
-    try:
-        return os.readlink(folder / LATEST)
-    except OSError:
+    view = StateView(spark, checkpoint, batch)
+    if not (folder / f"batch={batch}").is_dir() and not view.has_state:
         return None
 
+    def write(draft: Path) -> int:
+        view.state().write.mode("append").parquet(str(draft.absolute()))
+        return view.watermark
 
-def _tidy(folder: Path, keep: int) -> None:
-    """Remove old batches, and the drafts of crashed exports."""
-    done = sorted(folder.glob("batch=*"), key=lambda path: int(path.name.partition("=")[2]))
-    for path in [*done[:-keep], *folder.glob(".batch=*")]:
-        shutil.rmtree(path, ignore_errors=True)
+    publish_state(folder, batch, write, keep=keep)
+    return batch

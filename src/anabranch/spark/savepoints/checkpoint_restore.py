@@ -9,45 +9,44 @@ from __future__ import annotations
 import json
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from anabranch.errors import AnabranchError, InputError
-from anabranch.microbatch.ingest.look_ahead import SEEN_AHEAD
+from anabranch.errors import AnabranchError
 from anabranch.microbatch.job.job import Job
+from anabranch.microbatch.runs.ownership import PAIR, Begin, write_begin
+from anabranch.microbatch.runs.part_files import Format
+from anabranch.microbatch.runs.run_options import RunKeywords, read_options
+from anabranch.microbatch.savepoints.restore_checks import (
+    check_folders,
+    check_sources,
+    find_first,
+    find_new,
+    open_draft,
+)
+from anabranch.microbatch.savepoints.source_offsets import NOTHING_READ, line_up_offsets
 from anabranch.model.program import Program
-from anabranch.paths import resolve_path, strip_scheme
+from anabranch.paths import resolve_path
 from anabranch.publication import publish_file
 from anabranch.savepoints.collection import find_savepoint
 from anabranch.savepoints.file_names import SOURCE_LOGS
 from anabranch.savepoints.folders import Savepoint, open_savepoint
-from anabranch.savepoints.manifest import SavepointError
-from anabranch.savepoints.objects import check_windows
 from anabranch.sources.source_options import Source, list_sources
 from anabranch.spark.checkpoint.file_manifest import MANIFEST
 from anabranch.spark.checkpoint.hadoop_checksums import name_sums
 from anabranch.spark.checkpoint.integrity import renew_manifest
-from anabranch.spark.checkpoint.ownership import PAIR, Begin, check_apart, find_last, write_begin
 from anabranch.spark.checkpoint.provenance import write_made_by
-from anabranch.spark.run_options import RunKeywords, read_options
 from anabranch.spark.runs import fold_envelopes, list_frames, make_job
-from anabranch.spark.savepoints.creation import NOTHING_READ
 from anabranch.spark.session.current_session import find_session
 from anabranch.spark.session.partitions import check_partitions, set_partitions
-from anabranch.spark.sinks.directory import find_retained, publish, read_ledger
-from anabranch.spark.sinks.part_files import Format, check_format
+from anabranch.spark.sinks.directory import find_retained, publish
 from anabranch.spark.sinks.progress import explain_failure
 from anabranch.spark.sources.source_positions import Origin, list_origins, move_log
 from anabranch.state.evolution.migration import Migration
-from anabranch.state.evolution.schemas import read_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-LOOK_AHEAD = f'"{SEEN_AHEAD}"'
-"""A key that only the offset of `Files` has: the offsets of frames do not."""
 
 
 def restore_savepoint(
@@ -73,12 +72,12 @@ def restore_savepoint(
     migration = check_restore(
         opened, program, output, checkpoint, partitions=partitions, format=format
     )
-    target, place = resolve_path(output, "output"), _find_new(checkpoint).absolute()
+    target, place = resolve_path(output, "output"), find_new(checkpoint).absolute()
     sources = list_sources(sources)
     job = make_job(program, sources, read_options(options), spark)
-    _check_sources(opened, job, sources)
-    first = _find_first(target, opened)
-    with _draft(place) as draft:
+    check_sources(opened, job, len(list_origins(sources)))
+    first = find_first(target, opened)
+    with open_draft(place) as draft:
         session = find_session(list_frames(sources), spark)
         with set_partitions(session, partitions):
             _seed(session, job, opened, migration, draft, first, format)
@@ -102,95 +101,7 @@ def check_restore(
 ) -> Migration:
     """Return the migration of a restore; raise if it is not possible, as far as that shows without Spark."""
     check_partitions(partitions)
-    target = Path(strip_scheme(folder, "output"))
-    check_apart(target, _find_new(checkpoint))
-    check_format(target, format)
-    _find_first(target, savepoint)
-    check_windows(savepoint.manifest, program)
-    return Migration(read_schema(savepoint.manifest.schema), program)
-
-
-def describe_place(place: Path) -> str:
-    """Return what is at the path where a checkpoint should be."""
-    if place.is_dir():
-        return "a folder without commits"
-    return "a file" if place.exists() else "nothing"
-
-
-def _find_new(checkpoint: str | Path) -> Path:
-    place = Path(strip_scheme(checkpoint, "checkpoint"))
-    if place.is_file() or (place.exists() and any(place.iterdir())):
-        raise InputError(
-            f"{checkpoint} can't become the checkpoint of a restored query",
-            expected="a new folder",
-            got="a file" if place.is_file() else "a folder that is not empty",
-            cure="publish into another folder, or choose another checkpoint",
-        )
-    return place
-
-
-def _check_sources(savepoint: Savepoint, job: Job, sources: Sequence[Source]) -> None:
-    """Raise if sources can't continue from a savepoint, before anything is written."""
-    from anabranch.microbatch.restore.shares import begin_channels  # It needs NumPy.
-
-    manifest = savepoint.manifest
-    if job.ended:
-        raise InputError(
-            "a savepoint continues as a stream", expected="streaming sources", got="batch"
-        )
-    saved = bool(manifest.fingerprint.get("windows")) and manifest.fingerprint.get("state")
-    windows = job.columns is not None and job.columns.windows is not None
-    if windows != (saved == "in columns") and manifest.fingerprint.get("windows"):
-        raise SavepointError(
-            "open windows were saved in another form",
-            expected="a run on the row path" if windows else "a run on the columnar path",
-            got="the columnar path" if windows else "the row path",
-            cure='run with columnar="never"'
-            if windows
-            else 'columnar="require" names what keeps the run on the row path',
-        )
-    begin_channels(job, manifest.list_standings())
-    if manifest.offsets:
-        _line_up(manifest.offsets, len(list_origins(sources)), files=bool(job.folders))
-
-
-def _find_first(folder: Path, savepoint: Savepoint) -> int:
-    """Return the number of the seeding batch in the output folder."""
-    last, batch = find_last(folder, "batch=*"), savepoint.manifest.batch
-    if last == -1:
-        return 0
-    if last != batch:
-        raise InputError(
-            f"{folder} is not where the savepoint was made",
-            expected="a new folder, or one whose last batch is that of the savepoint",
-            got=f"batch {last} as its last; the savepoint is of {_name_batch(batch)}",
-            cure="publish into a new folder; here, outputs after the savepoint would be published twice",
-        )
-    ledger, saved = read_ledger(folder / f"batch={last}"), savepoint.manifest.list_ledger()
-    if ledger != saved:
-        raise InputError(
-            f"{folder} is not where the savepoint was made",
-            expected=f"a new folder, or one whose ledger is: {saved}",
-            got=str(ledger),
-            cure="publish into a new folder; this one belongs to another query",
-        )
-    return last + 1
-
-
-def _name_batch(batch: int | None) -> str:
-    return "a run without Spark" if batch is None else f"batch {batch}"
-
-
-@contextmanager
-def _draft(place: Path) -> Iterator[Path]:
-    """Create a draft folder beside the path of a checkpoint; remove it at the end."""
-    draft = place.with_name(f".{place.name}.restore")
-    shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir(parents=True)
-    try:
-        yield draft
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+    return check_folders(savepoint, program, folder, checkpoint, format=format)
 
 
 def _seed(
@@ -203,7 +114,8 @@ def _seed(
     format: Format,  # noqa: A002 - Spark's own word
 ) -> None:
     """Run the seeding batch into a new checkpoint."""
-    from anabranch.spark.savepoints.first_batch import Seed, make_seeding_source
+    from anabranch.microbatch.savepoints.seeds import Seed
+    from anabranch.spark.savepoints.first_batch import make_seeding_source
 
     name = f"anabranch_{uuid.uuid4().hex}"
     spark.dataSource.register(make_seeding_source(Seed(job, savepoint, migration), name))
@@ -227,29 +139,6 @@ def _seed(
         query.stop()
 
 
-def _line_up(offsets: Sequence[str], asked: int, *, files: bool) -> list[str]:
-    """Return the offsets in Spark's order: frames, then added frames, then all `Files` as one."""
-    saved = [offset for offset in offsets if LOOK_AHEAD in offset]
-    if len(offsets) == asked and (bool(saved) == files or offsets[-1] == NOTHING_READ):
-        return list(offsets)
-    frames = [offset for offset in offsets if LOOK_AHEAD not in offset]
-    added = asked - files - len(frames)
-    if added < 0 or (saved and not files):
-        raise SavepointError(
-            "the savepoint has read from sources that are missing now",
-            expected=f"{_count_sources(len(frames), files=bool(saved))}, in the same order; added frames come last",
-            got=_count_sources(asked - files, files=files),
-            cure="pass the sources that it had, and new ones after them",
-        )
-    fused = saved or [NOTHING_READ]
-    return [*frames, *[NOTHING_READ] * added, *(fused if files else ())]
-
-
-def _count_sources(frames: int, *, files: bool) -> str:
-    counted = [f"{frames} frame{'s' * (frames != 1)}"] if frames or not files else []
-    return " and ".join([*counted, *(["files"] if files else [])])
-
-
 def _write_positions(
     savepoint: Savepoint, checkpoint: Path, origins: Sequence[Origin], *, files: bool
 ) -> None:
@@ -258,7 +147,7 @@ def _write_positions(
     # Sources that Spark has not read yet start at their beginning.
     offsets = [NOTHING_READ] * len(origins)
     if manifest.offsets:
-        offsets = _line_up(manifest.offsets, len(origins), files=files)
+        offsets = line_up_offsets(manifest.offsets, len(origins), files=files)
     file = checkpoint / "offsets" / "0"
     version, settings, *_ = file.read_text(encoding="utf-8").splitlines()
     file.write_text("\n".join([version, settings, *offsets]), encoding="utf-8")

@@ -9,50 +9,28 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import anabranch
-from anabranch.microbatch.inspect.state_tables import describe_state, list_pairs
-from anabranch.microbatch.inspect.stored_state import (
-    Address,
-    Overview,
-    read_overview,
-    read_pending,
+from anabranch.microbatch.inspect.stored_state import Address, Overview, read_overview
+from anabranch.microbatch.runs.ownership import read_begin
+from anabranch.microbatch.savepoints.contents import (
+    describe_savepoint,
+    place_table,
+    write_deltas,
+    write_pending,
+    write_shared,
+    write_start,
 )
-from anabranch.microbatch.job.description import Description
-from anabranch.model.events import Event
-from anabranch.model.values.maps import Map
+from anabranch.microbatch.savepoints.source_offsets import NOTHING_READ
 from anabranch.paths import resolve_path
 from anabranch.savepoints.drafts import Draft, begin_draft, check_is_free
-from anabranch.savepoints.file_names import SOURCE_LOGS, STATE
-from anabranch.savepoints.manifest import (
-    LedgerRecord,
-    Manifest,
-    SavepointError,
-    record_standings,
-)
-from anabranch.savepoints.objects import (
-    name_part,
-    place_deltas,
-    place_events,
-    to_pending,
-    write_entries,
-)
-from anabranch.spark.checkpoint.ownership import read_begin
+from anabranch.savepoints.file_names import SOURCE_LOGS
+from anabranch.savepoints.manifest import SavepointError
 from anabranch.spark.checkpoint.state_values import find_batch, find_batches
 from anabranch.spark.inspect.state_frames import PENDING, StateView
 from anabranch.spark.session.current_session import find_session
-from anabranch.state.durable.kinds import describe_values
-from anabranch.state.durable.row_tables import to_table
-from anabranch.state.evolution.schemas import (
-    EntryKinds,
-    Schema,
-    describe_entries,
-    list_entries,
-    write_schema,
-)
+from anabranch.state.evolution.schemas import EntryKinds
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,9 +41,6 @@ PATIENCE_S = 0.5
 
 
 DELTAS = "name rlike '^((shard|root|deferred_outputs):)?(head|description|ledger|deltas)$'"
-
-NOTHING_READ = "-"
-"""The offset that Spark writes for a source that has not been read yet."""
 
 
 def create_savepoint(
@@ -89,21 +64,16 @@ def create_savepoint(
     number = find_batch(place, batch) if at is None else _wait_for(spark, place, at, wait_s)
     view = StateView(spark, str(place), number)
     description = view.overview.description
-    if description.mode != "settled":
-        raise SavepointError(
-            "a speculative query can't be saved: its outputs may still be retracted",
-            expected='mode="settled"',
-            got=description.mode,
-            cure="run it in settled mode from the start, and save that",
-        )
     with begin_draft(folder) as draft:
         state = _write_state(view, draft)
-        events = _write_pending(view, draft)
+        events = write_pending(description, view.collect_stores(PENDING), draft)
         overview = read_overview(view.collect_stores(DELTAS))
-        schema = Schema(state, _describe_deltas(overview), events, declared=description.emitted)
-        _write_deltas(overview, schema, draft)
+        schema = write_deltas(overview, state, events, draft)
         _copy_source_logs(place, draft)
-        manifest = _describe(folder.name, place, number, overview, schema)
+        manifest = describe_savepoint(
+            folder.name, overview, schema, runtime="spark", batch=number + read_begin(place).first,
+            offsets=read_offsets(place, number),
+        )  # fmt: skip
         return draft.seal(manifest)
 
 
@@ -147,89 +117,21 @@ def _write_state(view: StateView, draft: Draft) -> EntryKinds:
 
     description = view.overview.description
     if description.plan.way == "shared":
-        whole = _gather_shared(view, description)
-        found = describe_entries(description.emitted.state, [(None, whole)])
-        write_entries(draft, STATE, found, whole, description.codec)
-        return found
-    kinds, shards = view.kinds, description.plan.shards
+        shared = "name rlike '^(shard:)?(head|description|state|entries/.*)$'"
+        return write_shared(description, view.collect_stores(shared), draft)
+    kinds = view.kinds
 
     def write(tables: Iterable[tuple[Address, pa.Table]]) -> Iterator[pa.Table]:
         for address, table in tables:
             if len(table):
-                number = address.number + (0 if address.role == "shard" else shards)
-                draft.write_table(name_part(STATE, number), table)
+                draft.write_table(place_table(description, address), table)
                 yield pa.table({"rows": [len(table)]})
 
     written = view.map_state(kinds, pa.schema([("rows", pa.int64())]), write).collect()
-    return kinds if written else _write_start(description, draft)
+    return kinds if written else write_start(description, draft)
 
 
-def _write_start(description: Description, draft: Draft) -> EntryKinds:
-    """Write the initial value of a state without rows; return its kinds."""
-    emitted, codec = description.emitted.state, description.codec
-    found, pairs = describe_state(description), list[tuple[Any, Any]]()
-    if found is None:
-        pairs = list_entries(emitted, _find_start(description), codec)
-        found = describe_entries(emitted, pairs)
-    draft.write_table(name_part(STATE, 0), to_table(found.key, found.entry, pairs, codec))
-    return found
-
-
-def _gather_shared(view: StateView, description: Description) -> Any:
-    """Return a state with a part that keys share, with the entries of all shards."""
-    stores = view.collect_stores("name rlike '^(shard:)?(head|description|state|entries/.*)$'")
-    pairs = (list_pairs(description, address, store) for address, store in stores.items())
-    each = Map([pair for some in pairs for pair in some])
-    data = stores[min(stores)].read("state")
-    start = _find_start(description)
-    common = start.common if data is None else description.codec.decode(data)
-    return start._replace(common=common, each=each)
-
-
-def _find_start(description: Description) -> Any:
-    return description.codec.decode(bytes.fromhex(description.start))
-
-
-# --- pending events, deltas and positions -------------------------------------------------------
-
-
-def _write_pending(view: StateView, draft: Draft) -> dict[str, Any]:
-    """Write the pending events; return the kinds of each event type."""
-    description = view.overview.description
-    by_type: dict[str, list[Event]] = {}
-    for address, store in view.collect_stores(PENDING).items():
-        if address.role == "shard":
-            for event in read_pending(description, address.number, store):
-                by_type.setdefault(type(event.data).__name__, []).append(event)
-    found = {
-        event_type: describe_values(e.data for e in by_type[event_type])
-        for event_type in sorted(by_type)
-    }
-    places = place_events(Schema(description.emitted.state, {}, found))
-    for event_type, events in by_type.items():
-        table = to_pending(found[event_type], events, description.codec)
-        draft.write_table(name_part(places[event_type], 0), table)
-    return found
-
-
-def _describe_deltas(overview: Overview) -> dict[str, EntryKinds]:
-    emitted, codec = overview.description.emitted.deltas, overview.description.codec
-    found: dict[str, EntryKinds] = {}
-    for name, several in overview.deltas.items():
-        pairs = [pair for delta in several for pair in list_entries(emitted[name], delta, codec)]
-        found[name] = describe_entries(emitted[name], pairs)
-    return found
-
-
-def _write_deltas(overview: Overview, schema: Schema, draft: Draft) -> None:
-    """Write the deltas of leaves, one file per shard: only the program can join them."""
-    codec = overview.description.codec
-    for name, place in place_deltas(schema).items():
-        entries = schema.deltas[name]
-        for number, delta in enumerate(overview.deltas[name]):
-            pairs = list_entries(entries, delta, codec)
-            table = to_table(entries.key, entries.entry, pairs, codec)
-            draft.write_table(name_part(place, number), table)
+# --- positions ----------------------------------------------------------------------------------
 
 
 def _copy_source_logs(checkpoint: Path, draft: Draft) -> None:
@@ -255,26 +157,3 @@ def read_offsets(checkpoint: Path, batch: int) -> tuple[str, ...]:
             cure="`anabranch checkpoint verify` names the files that are damaged",
         ) from error
     return tuple(offsets)
-
-
-def _describe(
-    name: str, checkpoint: Path, batch: int, overview: Overview, schema: Schema
-) -> Manifest:
-    standings = overview.standings
-    watermarks = {channel: standing.watermark for channel, standing in sorted(standings.items())}
-    return Manifest(
-        name=name,
-        made_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        anabranch=anabranch.__version__,
-        program=overview.description.program,
-        runtime="spark",
-        fingerprint=dict(overview.made_by),
-        watermark=min(watermarks.values()),
-        watermarks=watermarks,
-        standings=record_standings(standings),
-        ledger=LedgerRecord(*overview.ledger),
-        clock_ms=overview.clock_ms,
-        batch=batch + read_begin(checkpoint).first,
-        offsets=read_offsets(checkpoint, batch),
-        schema=write_schema(schema),
-    )

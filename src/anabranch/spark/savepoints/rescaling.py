@@ -14,38 +14,36 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from anabranch.errors import InputError
-from anabranch.model.program import Program
-from anabranch.paths import resolve_path, strip_scheme
-from anabranch.publication import publish_folder
-from anabranch.sources.source_options import Source, list_sources
-from anabranch.spark.checkpoint.file_manifest import MANIFEST
-from anabranch.spark.checkpoint.integrity import refuse_damage, renew_manifest
-from anabranch.spark.checkpoint.locks import Lock
-from anabranch.spark.checkpoint.ownership import (
+from anabranch.microbatch.runs.checkpoint_locks import Lock
+from anabranch.microbatch.runs.ownership import (
     PAIR,
     check_pair,
     find_last,
     read_begin,
     write_begin,
 )
-from anabranch.spark.run_options import RunKeywords, read_options
-from anabranch.spark.runs import list_frames, make_job
-from anabranch.spark.savepoints.checkpoint_restore import (
-    describe_place,
-    move_checkpoint,
-    restore_savepoint,
+from anabranch.microbatch.runs.part_files import Format, check_format
+from anabranch.microbatch.runs.published_batches import (
+    COLUMNS,
+    LEDGER,
+    WATERMARKS,
+    find_last_batch,
 )
+from anabranch.microbatch.runs.run_options import RunKeywords, read_options
+from anabranch.microbatch.savepoints.restore_checks import describe_place
+from anabranch.model.program import Program
+from anabranch.paths import resolve_path, strip_scheme
+from anabranch.publication import publish_folder
+from anabranch.sources.source_options import Source, list_sources
+from anabranch.spark.checkpoint.file_manifest import MANIFEST
+from anabranch.spark.checkpoint.integrity import refuse_damage, renew_manifest
+from anabranch.spark.checkpoint.provenance import find_begun
+from anabranch.spark.runs import list_frames, make_job
+from anabranch.spark.savepoints.checkpoint_restore import move_checkpoint, restore_savepoint
 from anabranch.spark.savepoints.creation import create_savepoint, read_checkpoint
 from anabranch.spark.session.current_session import find_session
 from anabranch.spark.session.partitions import PARTITIONS, check_partitions
-from anabranch.spark.sinks.directory import (
-    LEDGER,
-    OUTPUT_COLUMNS,
-    WATERMARKS,
-    find_last_batch,
-    find_retained,
-)
-from anabranch.spark.sinks.part_files import Format, check_format
+from anabranch.spark.sinks.directory import find_retained
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -122,7 +120,7 @@ def _repartition(
         return
     number = find_last(checkpoint / "offsets", "[0-9]*") + read_begin(checkpoint).first
     with publish_folder(folder / f"batch={number}") as draft:
-        for name in (LEDGER, WATERMARKS, OUTPUT_COLUMNS):
+        for name in (LEDGER, WATERMARKS, COLUMNS):
             shutil.copyfile(last / name, draft / name)
 
 
@@ -161,7 +159,7 @@ def check_rescale(
             expected="the checkpoint of a query that has run and is stopped, on this machine",
             got=describe_place(place),
         )
-    check_pair(target, place)
+    check_pair(target, place, find_begun(place))
     check_format(target, format)
     Lock(place).release()
     _check_finished(place)

@@ -71,7 +71,7 @@ LOCAL_SETTINGS = {
 
 
 def start_session(
-    name: str = "anabranch", master: str = "local[2]", *, ui: bool | None = None, **settings: str
+    *, name: str = "anabranch", master: str = "local[2]", ui: bool | None = None, **settings: str
 ) -> "SparkSession":
     """Start a Spark session, or return the one that already runs in this process.
 

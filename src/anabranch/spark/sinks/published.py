@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anabranch.errors import InputError
-from anabranch.microbatch.exchange.event_columns import LATE, REJECTED
+from anabranch.microbatch.runs.part_files import FOLDERS
+from anabranch.microbatch.runs.published_batches import list_batches, read_columns
 from anabranch.paths import resolve_path
-from anabranch.spark.sinks.directory import OUTPUT_COLUMNS, list_batches
-from anabranch.spark.sinks.part_files import FOLDERS
+from anabranch.spark.sinks.batch_parts import read_parts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,32 +28,31 @@ def read_outputs(spark: SparkSession, folder: str | Path) -> DataFrame:
 
     The column `batch` is left out if outputs have a field of that name.
     """
-    last = max(_list_published(folder).items())[1]
-    ddl = (last / OUTPUT_COLUMNS).read_text(encoding="utf-8").strip()
-    return _read(spark, folder, FOLDERS["output"], ddl)
+    return _read(spark, folder, FOLDERS["output"])
 
 
 def read_late(spark: SparkSession, folder: str | Path) -> DataFrame:
     """Return the late events that were published into a folder, with the number of their `batch`."""
-    return _read(spark, folder, FOLDERS["late"], LATE)
+    return _read(spark, folder, FOLDERS["late"])
 
 
 def read_rejected(spark: SparkSession, folder: str | Path) -> DataFrame:
     """Return the rejected events that were published into a folder, with the number of their `batch`."""
-    return _read(spark, folder, FOLDERS["rejected"], REJECTED)
+    return _read(spark, folder, FOLDERS["rejected"])
 
 
-def _read(spark: SparkSession, folder: str | Path, kind: str, ddl: str) -> DataFrame:
+def _read(spark: SparkSession, folder: str | Path, kind: str) -> DataFrame:
     batches = _list_published(folder)
+    ddl = read_columns(max(batches.items())[1])[kind]
     places = [batch / kind for _, batch in sorted(batches.items()) if (batch / kind).is_dir()]
     files = (file for place in places for file in place.glob("part-*"))
     suffix = next((file.suffix.lstrip(".") for file in files), "parquet")
-    reader = spark.read.schema(ddl)
+    options = {}
     if not _BATCH.search(ddl):  # Unless outputs have a field of that name.
         # With its scheme: Spark may have another default file system.
-        base = f"file://{resolve_path(folder, 'output')}"
-        reader = spark.read.schema(f"{ddl}, batch int").option("basePath", base)
-    return reader.format(suffix).load([f"file://{place}" for place in places])
+        options = {"basePath": f"file://{resolve_path(folder, 'output')}"}
+        ddl = f"{ddl}, batch int"
+    return read_parts(spark, [f"file://{place}" for place in places], ddl, suffix, options)
 
 
 def _list_published(folder: str | Path) -> dict[int, Path]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import InputError
-from anabranch.microbatch.exchange.event_columns import KINDS, convert_events
+from anabranch.microbatch.exchange.event_columns import convert_events, describe_kind
 from anabranch.microbatch.exchange.output_columns import OutputColumns
 from anabranch.microbatch.exchange.packed_rows import PACK_SCHEMA, pack, unpack
 from anabranch.microbatch.exchange.result_rows import COLUMNS
@@ -40,11 +40,12 @@ class Result:
     shards: int | None = None
     made_by: Provenance | None = field(default=None, repr=False)
     name: str | None = None
+    timestamped: bool = False
 
     @property
     def columns(self) -> OutputColumns:
         """Return the columns of the outputs."""
-        return OutputColumns(self.types)
+        return OutputColumns(self.types, timestamped=self.timestamped)
 
     @property
     def outputs(self) -> DataFrame:
@@ -58,19 +59,17 @@ class Result:
     @property
     def late(self) -> DataFrame:
         """Return the events that arrived too late, with their `distance` behind their channel's watermark."""
-        return self._show("late", KINDS["late"], lambda rows: convert_events("late", rows))
+        return self._show_events("late")
 
     @property
     def rejected(self) -> DataFrame:
         """Return the events that could not be used, with the `reason` and the `raw` input."""
-        return self._show(
-            "rejected", KINDS["rejected"], lambda rows: convert_events("rejected", rows)
-        )
+        return self._show_events("rejected")
 
     @property
     def ledger(self) -> DataFrame:
         """Return the counts of each operator as JSON, with each batch, since the query's first start."""
-        return self._show("ledger", KINDS["ledger"], lambda rows: convert_events("ledger", rows))
+        return self._show_events("ledger")
 
     @property
     def rows(self) -> DataFrame:
@@ -93,7 +92,7 @@ class Result:
         wanted = getattr(output_type, "__name__", None)
         for number, type_ in enumerate(self.types.types):
             if type_.cls is output_type or type_ == read_type(output_type):
-                return self._show_outputs(OutputColumns(self.types, number))
+                return self._show_outputs(replace(self.columns, only=number))
         raise InputError(
             f"{wanted or output_type} is no type of the program's outputs",
             expected=f"one of {', '.join(names)}" if names else "a program with known output types",
@@ -104,6 +103,20 @@ class Result:
     def with_packs(self, packs: DataFrame) -> Result:
         """Return a result of the same program with other packs, such as those of one batch."""
         return replace(self, packs=packs)
+
+    def describe_kind(self, kind: str) -> str:
+        """Return the columns of the outputs, or of late or rejected events, as Spark DDL."""
+        if kind == "output":
+            return self.columns.ddl
+        return describe_kind(kind, timestamped=self.timestamped)
+
+    def _show_events(self, kind: str) -> DataFrame:
+        timestamped = self.timestamped
+        return self._show(
+            kind,
+            self.describe_kind(kind),
+            lambda rows: convert_events(kind, rows, timestamped=timestamped),
+        )
 
     def _show_outputs(self, columns: OutputColumns) -> DataFrame:
         return self._show("output", columns.ddl, columns.convert)

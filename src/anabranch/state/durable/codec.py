@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
@@ -22,6 +22,8 @@ import msgspec
 
 from anabranch.model.program import Program
 from anabranch.model.shapes import MISSING
+from anabranch.model.values.event_times import EPOCH, to_microseconds
+from anabranch.model.values.field_lists import stores_fields
 from anabranch.model.values.maps import Map
 from anabranch.state.durable.durable_names import (
     CodecError,
@@ -48,6 +50,7 @@ OWN_RECORDS: tuple[type, ...] = (Average, SumState, MeanState, VarianceState)
 """The ready-made states that are records."""
 
 _SMALL = 1 << 63
+_LISTS = "lists"
 _PLAIN = frozenset({int, str, float, bytes, bool, type(None)})
 
 
@@ -74,6 +77,54 @@ class Codec:
             return self._lift(msgspec.msgpack.decode(data))
         except (msgspec.DecodeError, LookupError, TypeError, ValueError, RecursionError) as error:
             raise _explain(data, error) from error
+
+    def encode_lists(self, head: list[Any], lists: list[list[Any]]) -> bytes:
+        """Return lists of values as bytes, with a head of plain values; a list of plain values needs no conversion."""
+        lowered = [self._lower_list(values) for values in lists]
+        return msgspec.msgpack.encode([_LISTS, head, lowered])
+
+    def decode_lists(self, data: bytes) -> tuple[list[Any], list[list[Any]]] | None:
+        """Return the head and the lists that `encode_lists` wrote; None if `encode` wrote the bytes."""
+        try:
+            found = msgspec.msgpack.decode(data)
+            if type(found) is not list or found[0] != _LISTS:
+                return None
+            _, head, lists = found
+            return head, [self._lift_list(form, values) for form, values in lists]
+        except (msgspec.DecodeError, LookupError, TypeError, ValueError, RecursionError) as error:
+            raise _explain(data, error) from error
+
+    def _lower_list(self, values: list[Any]) -> tuple[str, list[Any]]:
+        types = set(map(type, values))
+        if types <= _PLAIN and (int not in types or _are_small(values)):
+            return "p", values
+        if types == {datetime} and all(v.tzinfo is UTC and not v.fold for v in values):
+            return "u", list(map(to_microseconds, values))
+        if types == {Decimal}:
+            return "d", list(map(str, values))
+        kind = next(iter(types), None)
+        if len(types) == 1 and kind is not None and self._records.get(name_record(kind)) is kind:
+            if issubclass(kind, Enum):
+                names = {member: member.name for member in {*values}}
+                if {*names.values()} <= kind.__members__.keys():
+                    return "e", [name_record(kind), [names[value] for value in values]]
+            elif issubclass(kind, tuple) and stores_fields(kind) and fields_of(values[0]):
+                columns = map(list, zip(*values, strict=True))
+                return "n", [name_record(kind), list(map(self._lower_list, columns))]
+        return "v", list(map(self._lower, values))
+
+    def _lift_list(self, form: str, values: list[Any]) -> list[Any]:
+        return _LIFT_LISTS[form](self, values)
+
+    def _lift_enums(self, data: list[Any]) -> list[Any]:
+        kind = self._find_enum(data[0])
+        members = {name: kind[name] for name in {*data[1]}}
+        return [members[name] for name in data[1]]
+
+    def _lift_records(self, data: list[Any]) -> list[Any]:
+        record = self._records[data[0]]
+        columns = [self._lift_list(form, values) for form, values in data[1]]
+        return list(map(record, *columns))
 
     def _learn(self, record: type) -> None:
         name = name_record(record)
@@ -134,6 +185,11 @@ class Codec:
         if name not in self._records:
             raise CodecError(f"stored bytes name an enum {name!r}, which the program does not have")
         return self._records[name]
+
+
+def _are_small(values: list[Any]) -> bool:
+    numbers = [value for value in values if type(value) is int]
+    return min(numbers) >= -_SMALL and max(numbers) < _SMALL
 
 
 def make_codec(program: Program) -> Codec:
@@ -264,4 +320,12 @@ _LIFTS: dict[str, _Lift] = {
     "A": lambda codec, data: read_array(*data),
     "N": lambda codec, data: read_array(*data)[()],
     "Y": lambda codec, data: date.fromisoformat(data[0]),
+}
+_LIFT_LISTS: dict[str, Callable[[Codec, list[Any]], list[Any]]] = {
+    "p": lambda codec, values: values,
+    "u": lambda codec, values: [EPOCH + timedelta(microseconds=value) for value in values],
+    "d": lambda codec, values: list(map(Decimal, values)),
+    "e": Codec._lift_enums,
+    "n": Codec._lift_records,
+    "v": lambda codec, values: list(map(codec._lift, values)),
 }

@@ -1,0 +1,1 @@
+"""What every runtime needs for a run: its options, its job, its batches of files, and published batches."""
