@@ -21,6 +21,7 @@ from anabranch.savepoints.snapshot import Snapshot
 from anabranch.sources import Channel
 from anabranch.state import Count, MapOf, Sum
 from anabranch.windows import Sessions, Tumbling, Windowing
+from tests.exact_text import write_exactly
 from tests.microbatch.programs import (
     PROGRAMS,
     Meter,
@@ -113,7 +114,7 @@ def assert_goes_on(program, channels, first, rest, carry=lambda snapshot: snapsh
     resumed = run(program, rest, channels, start=carry(begun.snapshot()))
     assert begun.outputs + resumed.outputs == whole.outputs
     assert [o.id for o in begun.outputs + resumed.outputs] == [o.id for o in whole.outputs]
-    assert repr(resumed.state) == repr(whole.state)
+    assert write_exactly(resumed.state) == write_exactly(whole.state)
     assert program.initial.shape.same(resumed.state, whole.state)
     assert resumed.ledger == whole.ledger
     assert sorted_out(begun.late + resumed.late) == sorted_out(whole.late)

@@ -30,6 +30,7 @@ from anabranch.state.durable.codec import make_codec
 from anabranch.state.evolution.migration import EvolutionError
 from anabranch.state.evolution.schemas import describe_snapshot
 from anabranch.windows import Tumbling, Windowing
+from tests.exact_text import write_exactly
 from tests.microbatch.programs import Reading, levels
 from tests.reference.test_resuming import ALL, assert_goes_on, draw_cut
 from tests.savepoints.folders import list_tree
@@ -38,7 +39,7 @@ from tests.savepoints.programs import CHANNELS, FULL, Account, Order, list_items
 
 def assert_same(a: Snapshot, b: Snapshot) -> None:
     assert a == b
-    assert repr(a) == repr(b)
+    assert write_exactly(a) == write_exactly(b)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -58,7 +59,7 @@ def test_a_run_goes_on_from_a_folder(name, data, tmp_path_factory):
     else:
         snapshot = run(program, first, channels).snapshot()
         carried = carry(snapshot)
-        assert repr(carried.state) == repr(snapshot.state)
+        assert write_exactly(carried.state) == write_exactly(snapshot.state)
         assert sorted(map(repr, carried.pending)) == sorted(map(repr, snapshot.pending))
         assert carried.standings == snapshot.standings
 
