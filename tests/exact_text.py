@@ -1,6 +1,7 @@
 """The text of a value, to compare values that must be equal to the bit."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -18,7 +19,7 @@ def write_exactly(value: Any) -> str:
     if isinstance(value, Mapping):
         pairs = sorted(f"{write_exactly(k)}: {write_exactly(v)}" for k, v in value.items())
         return f"{name}{{{', '.join(pairs)}}}"
-    if isinstance(value, Set):
+    if isinstance(value, AbstractSet):
         return f"{name}{{{', '.join(sorted(map(write_exactly, value)))}}}"
     if is_dataclass(value) and not isinstance(value, type):
         parts = [f"{f.name}={write_exactly(getattr(value, f.name))}" for f in fields(value)]
