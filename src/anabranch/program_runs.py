@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         for_each_batch: Take | None
         available_now: bool
         cores: int | None
+        processes: bool | None
         sync: Sync
         poll_s: float
         most_rejected: float | str | Tolerance | None

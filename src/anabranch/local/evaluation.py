@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from anabranch.errors import InputError
 from anabranch.eventtime.ledger import Ledger
-from anabranch.local.batch_fold import BatchFold, Read, choose_cores, choose_shards
+from anabranch.local.batch_fold import BatchFold, FileTask, Read, choose_cores, choose_shards
 from anabranch.local.table_pages import show_tables
 from anabranch.microbatch.exchange.event_columns import convert_events
 from anabranch.microbatch.exchange.output_columns import OutputColumns
@@ -20,7 +20,7 @@ from anabranch.microbatch.ingest.file_rows import number_rows, take_in_blocks
 from anabranch.microbatch.ingest.source_readings import make_reading
 from anabranch.microbatch.job.job import Job
 from anabranch.microbatch.operators.group_operators import Message
-from anabranch.microbatch.runs.file_batches import FileBatches, read_part
+from anabranch.microbatch.runs.file_batches import FileBatches
 from anabranch.microbatch.runs.job_assembly import assemble_job, check_program, warn_of_row_path
 from anabranch.microbatch.runs.published_batches import read_counts, sum_up
 from anabranch.microbatch.runs.run_options import RunKeywords, RunOptions, read_options
@@ -163,7 +163,7 @@ def list_tasks(job: Job, sources: Iterable[Source], options: RunOptions, cores: 
     start = batches.begin()
     parts = batches.divide(start, batches.advance(start, whole=True))
     tasks = list_tables_tasks(job, sources, options)
-    return [*tasks, *(partial(read_task, job, part) for part in parts)]
+    return [*tasks, *(FileTask(job, part) for part in parts)]
 
 
 def list_tables_tasks(job: Job, sources: Iterable[Source], options: RunOptions) -> list[Read]:
@@ -180,12 +180,6 @@ def list_tables_tasks(job: Job, sources: Iterable[Source], options: RunOptions) 
                 cure="anabranch.spark.run(program, …)",
             )
     return tasks
-
-
-def read_task(job: Job, part: Any) -> Iterable[Message]:
-    """Yield the envelopes of a task's files."""
-    for envelopes in read_part(job, part):
-        yield from envelopes
 
 
 def _read_table(job: Job, source: InMemory, max_bytes: int) -> Iterable[Message]:

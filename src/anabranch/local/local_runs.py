@@ -8,15 +8,21 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 from typing import Any, Self, Unpack
 
 from anabranch.errors import InputError
 from anabranch.eventtime.tolerance import Tolerance, read_tolerance
-from anabranch.local.batch_fold import BatchFold, Read, choose_cores, choose_shards, join_batches
+from anabranch.local.batch_fold import (
+    BatchFold,
+    FileTask,
+    Read,
+    choose_cores,
+    choose_shards,
+    join_batches,
+)
 from anabranch.local.checkpoints import Checkpoint, read_made_by
-from anabranch.local.evaluation import Evaluation, list_tables_tasks, order_rows, read_task
+from anabranch.local.evaluation import Evaluation, list_tables_tasks, order_rows
 from anabranch.local.folder_sink import FolderSink
 from anabranch.local.page_log import PlannedBatch, Sync
 from anabranch.microbatch.exchange.output_columns import OutputColumns
@@ -58,6 +64,7 @@ def run(  # noqa: PLR0913 - the options of a run, each by its name
     for_each_batch: Take | None = None,
     available_now: bool = False,
     cores: int | None = None,
+    processes: bool | None = None,
     sync: Sync = "batch",
     poll_s: float = POLL_S,
     most_rejected: float | str | Tolerance | None = None,
@@ -73,8 +80,9 @@ def run(  # noqa: PLR0913 - the options of a run, each by its name
     The run takes new files until it is stopped; with `available_now=True`, or bounded sources, it processes the
     input that exists and ends. A batch starts when files are there: `poll_s` is the time between two listings.
     `sync="batch"` waits for the disk at each commit; with `"system"`, a loss of power may lose the last batches, but
-    a crash of the process loses nothing. `cores` is the number of threads (default: all cores). If more events are
-    rejected than `most_rejected`, a count or a share such as "1%", the run publishes them and stops with
+    a crash of the process loses nothing. `cores` is the number of threads (default: all cores). A program on
+    the row path uses as many worker processes instead, from the second batch on, if the first takes longer than half a
+    second; `processes=True` starts them at once, `False` never. If more events are rejected than `most_rejected`, a count or a share such as "1%", the run publishes them and stops with
     `RejectionError`. The options are those of `anabranch.spark.run`.
     """
     check_program(program)
@@ -89,6 +97,7 @@ def run(  # noqa: PLR0913 - the options of a run, each by its name
     if not job.ended:
         check_streams(listed)
     loop = _Loop(job, listed, chosen, sink, for_each_batch, number, tolerance)
+    loop.processes = processes
     loop.until = loop.batches.find_last() if available_now else None
     loop.open(place, sync)
     loop.ends, loop.poll_s = available_now or job.ended, poll_s
@@ -220,6 +229,7 @@ class _Loop:
         self.stopping, self.ended = threading.Event(), threading.Event()
         self.until: list[str] | None = None
         self.ends, self.poll_s = False, POLL_S
+        self.processes: bool | None = None
         self.last: Batch | None = None
         self.recent: deque[Batch] = deque(maxlen=_RECENT)
         self.error: BaseException | None = None
@@ -254,8 +264,15 @@ class _Loop:
             self.ended.set()
 
     def _run(self, pool: Executor | None) -> None:
+        log = None if self._checkpoint is None else self._checkpoint.log
+        fold = BatchFold(self.job, log, pool, cores=self._cores, processes=self.processes)
+        try:
+            self._run_batches(fold)
+        finally:
+            fold.close()
+
+    def _run_batches(self, fold: BatchFold) -> None:
         checkpoint = self._checkpoint
-        fold = BatchFold(self.job, None if checkpoint is None else checkpoint.log, pool)
         if self.job.ended:
             if checkpoint is None or checkpoint.next_batch == 0:
                 self._run_once(fold, checkpoint)
@@ -275,7 +292,7 @@ class _Loop:
                 if checkpoint is not None:
                     checkpoint.log.write_plan(plan)
             parts = self.batches.divide(start, plan.offset)
-            self._process(fold, plan, [partial(read_task, self.job, part) for part in parts])
+            self._process(fold, plan, [FileTask(self.job, part) for part in parts])
             start, number = plan.offset, number + 1
 
     def _run_once(self, fold: BatchFold, checkpoint: Checkpoint | None) -> None:
@@ -288,7 +305,7 @@ class _Loop:
                 checkpoint.log.write_plan(plan)
         tasks = list_tables_tasks(self.job, self._sources, self._options)
         parts = self.batches.divide(start, plan.offset)
-        self._process(fold, plan, [*tasks, *(partial(read_task, self.job, part) for part in parts)])
+        self._process(fold, plan, [*tasks, *(FileTask(self.job, part) for part in parts)])
 
     def _read_clock(self) -> int | None:
         """Return the time that is recorded with a batch, if a channel can become idle."""

@@ -15,7 +15,7 @@ import json
 import os
 import struct
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
@@ -108,6 +108,15 @@ class PageLog:
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)
+
+    @property
+    def path(self) -> Path:
+        """Return the path of the file: compaction replaces it by another one."""
+        return name_log(self._folder, self._number)
+
+    def find_places(self, names: Iterable[str]) -> dict[str, PagePlace | None]:
+        """Return the places of pages in the file, for a process that reads them itself; None if there is no page."""
+        return {name: self._places.get(name) for name in names}
 
     def read(self, name: str) -> bytes | None:
         """Return a page of the last committed batch."""

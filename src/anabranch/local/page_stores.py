@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from anabranch.local.page_log import PageLog
+from collections.abc import Iterator
+from typing import Protocol
+
 from anabranch.microbatch.store.state_store import seal, unseal
+
+
+class Pages(Protocol):
+    """The committed pages of a log, by name: in the process that writes it, or in another one."""
+
+    def read(self, name: str) -> bytes | None:
+        """Return a page of the last committed batch."""
+
+    def __iter__(self) -> Iterator[str]: ...
 
 
 class PageStore:
@@ -12,7 +23,7 @@ class PageStore:
     The group's pages are those of the log whose names begin with its prefix; without a log, all are in memory.
     """
 
-    def __init__(self, owner: str, log: PageLog | None = None) -> None:
+    def __init__(self, owner: str, log: Pages | None = None) -> None:
         self.owner = owner
         self._log = log
         self._prefix = f"{owner}/"

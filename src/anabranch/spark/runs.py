@@ -16,12 +16,12 @@ from anabranch.microbatch.ingest.source_readings import make_reading
 from anabranch.microbatch.job.job import Job
 from anabranch.microbatch.runs.job_assembly import assemble_job, check_program, warn_of_row_path
 from anabranch.microbatch.runs.run_options import RunKeywords, RunOptions, read_options
+from anabranch.microbatch.runs.shipping import list_own_modules
 from anabranch.model.program import Program
 from anabranch.sources.source_options import Source, list_sources
 from anabranch.spark.checkpoint.provenance import Provenance
 from anabranch.spark.session.current_session import find_session
 from anabranch.spark.session.settings import check_settings, prepare
-from anabranch.spark.session.shipping import ship_by_value
 from anabranch.spark.sinks.observed_metrics import observe_packs
 from anabranch.spark.sinks.results import Result
 from anabranch.spark.sources.data_frames import Frame
@@ -91,8 +91,16 @@ def make_job(
     if not job.ended:
         prepare(session)
         check_settings(frames, session)
-    ship_by_value(program)
+    _ship_by_value(program)
     return job
+
+
+def _ship_by_value(program: Program) -> None:
+    """Pickle the event types and functions of a program by value, unless their modules are installed."""
+    from pyspark import cloudpickle
+
+    for module in list_own_modules(program):
+        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 
 def fold_envelopes(job: Job, envelopes: DataFrame) -> Result:

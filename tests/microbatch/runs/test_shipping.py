@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from anabranch.model.targets import load_module
-from anabranch.spark.session import shipping
+from anabranch.microbatch.runs import shipping
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Shipping: the user's own modules are sent to workers, which can't import them."""
+"""Shipping: the user's own modules are sent by value to processes that can't import them."""
 
 from __future__ import annotations
 
@@ -14,18 +14,14 @@ _EVERYWHERE = frozenset({"", "__main__", "anabranch", "builtins"})
 """Modules that workers have: Anabranch is installed there, and functions of `__main__` are sent by value."""
 
 
-def ship_by_value(program: Program) -> None:
-    """Pickle the event types and functions of a program by value, unless their modules are installed."""
-    from pyspark import cloudpickle
-
+def list_own_modules(program: Program) -> list[ModuleType]:
+    """Return the modules of a program's event types and functions that are not installed."""
     names = {event_type.__module__ for event_type in program.event_types}
     for state_type in program.state_types:
         for handler in state_type.handlers.values():
             names |= {getattr(f, "__module__", "") or "" for f in (handler.update, handler.output)}
-    for name in names:
-        module = None if name.partition(".")[0] in _EVERYWHERE else sys.modules.get(name)
-        if module is not None and not is_installed(module):
-            cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    found = [sys.modules.get(name) for name in names if name.partition(".")[0] not in _EVERYWHERE]
+    return [module for module in found if module is not None and not is_installed(module)]
 
 
 def is_installed(module: ModuleType) -> bool:
