@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from typing import Any
 
 MOST_ROWS = 10
 """Number of rows of a result that a notebook shows."""
@@ -30,3 +31,18 @@ def show_line(name: str, text: object) -> str:
     '<p><b>ledger</b>: 1 &lt; 2</p>'
     """
     return f"<p><b>{escape(name)}</b>: {escape(str(text))}</p>"
+
+
+def list_rows(table: Any, most: int) -> list[dict[str, Any]]:
+    """Return the first rows of a table of Arrow, pandas or Polars."""
+    first = table[:most]
+    if hasattr(first, "to_pylist"):
+        return list(first.to_pylist())
+    if hasattr(first, "to_dicts"):
+        return list(first.to_dicts())
+    return list(first.to_dict("records"))
+
+
+def show_rows(rows: list[dict[str, Any]]) -> str:
+    """Return rows as an HTML table; nothing if there are none."""
+    return show_table(map(str, rows[0]), [list(row.values()) for row in rows]) if rows else ""

@@ -54,7 +54,7 @@ class FileTask:
             yield from envelopes
 
 
-class Place(Protocol):
+class GroupRunner(Protocol):
     """Where the work of a batch is done: `Groups` in this process, or `WorkerProcesses`."""
 
     def read(self, task: Read, /) -> list[Message]:
@@ -115,7 +115,7 @@ class BatchFold:
         processes: bool | None = False,
     ) -> None:
         self._job, self._log, self._pool, self._cores = job, log, pool, cores
-        self._place: Place = Groups(job, log)
+        self._place: GroupRunner = Groups(job, log)
         usable = log is not None and job.columns is None and pool is not None
         self._processes = processes if usable else False
         self._workers: Any = None

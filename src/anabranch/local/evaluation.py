@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from anabranch.errors import InputError
 from anabranch.eventtime.ledger import Ledger
+from anabranch.html_tables import MOST_ROWS, list_rows, show_line, show_rows
 from anabranch.local.batch_fold import BatchFold, FileTask, Read, choose_cores, choose_shards
-from anabranch.local.table_pages import show_tables
 from anabranch.microbatch.exchange.event_columns import convert_events
 from anabranch.microbatch.exchange.output_columns import OutputColumns
 from anabranch.microbatch.ingest.column_reader import take_in_columns
@@ -78,7 +78,13 @@ class Evaluation:
         return convert(self.rows.filter(pc.equal(self.rows.column("kind"), kind)))
 
     def _repr_html_(self) -> str:
-        return show_tables(self)
+        parts = [show_line("ledger", self.ledger)]
+        for name in ("outputs", "late", "rejected"):
+            table = getattr(self, name)
+            rows = list_rows(table, MOST_ROWS)
+            if rows or name == "outputs":
+                parts.append(show_line(name, f"{len(table):,} rows") + show_rows(rows))
+        return "".join(parts)
 
 
 def evaluate(

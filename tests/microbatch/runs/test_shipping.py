@@ -6,8 +6,8 @@ import sys
 import msgspec
 import pytest
 
-from anabranch.model.targets import load_module
 from anabranch.microbatch.runs import shipping
+from anabranch.model.targets import load_module
 
 
 @pytest.fixture
