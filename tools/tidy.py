@@ -20,7 +20,6 @@ NAMED_TWICE = frozenset(
         "Result",  # What a window gives and what a query gives: likewise.
     }
 )
-CROWDED_FOLDERS = {"src/anabranch/cli": "one module per verb"}
 EMPTY_NAMES = frozenset({"utils", "helpers", "common", "manager", "factory", "context", "engine"})
 VARIANTS = frozenset({"util", "helper", "managers", "factories", "contexts", "engines"})
 
@@ -156,7 +155,7 @@ def find_crowded_folders(package: dict[Path, str]) -> Iterator[Finding]:
     """Refuse a folder in which a stranger has to search."""
     folders = Counter(file.parent for file in package)
     for folder, count in sorted(folders.items()):
-        if count > MAX_FOLDER_MODULES and folder.as_posix() not in CROWDED_FOLDERS:
+        if count > MAX_FOLDER_MODULES:
             problem = f"{count} modules, more than {MAX_FOLDER_MODULES}"
             yield Finding(folder, 1, problem, "give what belongs together a folder of its own")
 

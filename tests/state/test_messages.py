@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from anabranch import Map, Program, depends, on
-from anabranch.cli.state import load_side
+from anabranch.cli.state.state import load_side
 from anabranch.errors import AnabranchError
 from anabranch.model.shapes import WrittenShape
 from anabranch.state import Count, MapOf, Max, Rekey, Reshape, Retype, Sum

@@ -9,8 +9,8 @@ from cyclopts import Parameter
 from rich.text import Text
 
 from anabranch.cli.flags import Json, Target
-from anabranch.cli.screen import FOUND, GOOD, Screen
 from anabranch.cli.target_module import load_program, load_strategies
+from anabranch.cli.terminal.screen import FOUND, GOOD, Screen
 from anabranch.errors import InputError, MissingExtraError
 from anabranch.model.program import Program
 

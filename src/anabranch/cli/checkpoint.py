@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from anabranch.cli.flags import Json
-from anabranch.cli.screen import FOUND, GOOD, Screen, count_things
+from anabranch.cli.terminal.screen import FOUND, GOOD, Screen, count_things
 from anabranch.local.checkpoints import is_checkpoint
 from anabranch.spark.checkpoint.integrity import FileFinding, IntegrityReport, verify_checkpoint
 

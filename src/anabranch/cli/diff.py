@@ -10,8 +10,8 @@ from typing import Annotated, Any, NamedTuple
 from cyclopts import Parameter
 
 from anabranch.cli.flags import Json
-from anabranch.cli.screen import FOUND, GOOD, Screen, count_things
 from anabranch.cli.target_module import load_program
+from anabranch.cli.terminal.screen import FOUND, GOOD, Screen, count_things
 from anabranch.equivalence import Arrival, Difference, Side, compare, depends_fully, depends_never
 from anabranch.errors import InputError
 from anabranch.model.events import Event

@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 
 import anabranch
 from anabranch.cli.flags import Json
-from anabranch.cli.screen import GOOD, Screen
+from anabranch.cli.terminal.screen import GOOD, Screen
 from anabranch.errors import InputError, TargetError
 
 app = App(name="examples", help="List, show and copy the example programs.", help_epilogue="")

@@ -10,8 +10,8 @@ from rich.text import Text
 from rich.tree import Tree
 
 from anabranch.cli.flags import Json, Target
-from anabranch.cli.screen import FOUND, GOOD, Screen, count_things
 from anabranch.cli.target_module import TargetModule, load_material
+from anabranch.cli.terminal.screen import FOUND, GOOD, Screen, count_things
 from anabranch.errors import InputError
 from anabranch.model.events import Event
 from anabranch.plan.drawing.plan_picture import draw

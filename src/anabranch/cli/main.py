@@ -16,8 +16,8 @@ from pathlib import Path
 from cyclopts import App, CycloptsError, Parameter
 
 from anabranch import __version__
-from anabranch.cli.json_failures import describe_failure
-from anabranch.cli.stop_signals import RECEIVED, raise_on_signals
+from anabranch.cli.terminal.json_failures import describe_failure
+from anabranch.cli.terminal.stop_signals import RECEIVED, raise_on_signals
 from anabranch.errors import (
     AnabranchError,
     ConservationError,
@@ -51,6 +51,9 @@ _VERBS = {
 _APPS = ("checkpoint", "savepoint", "state", "examples")
 """Subcommands that have subcommands, each an `App`."""
 
+_FOLDERS = ("run", "savepoint", "state")
+"""Subcommands of several modules, each in a folder."""
+
 _EPILOGUE = """\
 Exit codes: 0 success, 1 a problem was found, 2 wrong usage or input, 130 stopped by Ctrl-C, 143 by
 SIGTERM.
@@ -75,10 +78,11 @@ def build_app() -> App:
         print_error=False,
     )
     for place, (verb, sentence) in enumerate(_VERBS.items()):
+        module = f"anabranch.cli.{verb}.{verb}" if verb in _FOLDERS else f"anabranch.cli.{verb}"
         if verb in _APPS:
-            app.command(f"anabranch.cli.{verb}:app", name=verb, help=sentence, sort_key=place)
+            app.command(f"{module}:app", name=verb, help=sentence, sort_key=place)
         else:
-            path = f"anabranch.cli.{verb}:{verb}"
+            path = f"{module}:{verb}"
             app.command(path, name=verb, help=sentence, sort_key=place, help_epilogue="")
     app.register_install_completion_command(help="Install tab completion for your shell.")
     return app

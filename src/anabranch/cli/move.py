@@ -12,9 +12,10 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from anabranch.cli.flags import Json, Lateness, Strict, Target
-from anabranch.cli.run_display import explain_ledger
-from anabranch.cli.savepoint_local import create_embedded
-from anabranch.cli.savepoint_spark import (
+from anabranch.cli.run.run_display import explain_ledger
+from anabranch.cli.run.run_request import HERE, RunPlace, check_place, find_checkpoint
+from anabranch.cli.savepoint.savepoint_local import create_embedded
+from anabranch.cli.savepoint.savepoint_spark import (
     Folder,
     Partitions,
     create_on_spark,
@@ -24,9 +25,8 @@ from anabranch.cli.savepoint_spark import (
     read_shards,
     restore_anywhere,
 )
-from anabranch.cli.screen import GOOD, Screen, count_things
-from anabranch.cli.spark_options import HERE, RunPlace, check_place, find_checkpoint
 from anabranch.cli.target_module import load_material
+from anabranch.cli.terminal.screen import GOOD, Screen, count_things
 from anabranch.errors import ConservationError, InputError
 from anabranch.local.checkpoints import is_checkpoint
 from anabranch.microbatch.runs.checkpoint_locks import Lock

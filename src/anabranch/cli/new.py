@@ -9,7 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from anabranch.cli.screen import GOOD, Screen
+from anabranch.cli.terminal.screen import GOOD, Screen
 from anabranch.errors import InputError
 
 FILES = {

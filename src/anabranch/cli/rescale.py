@@ -9,19 +9,19 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from anabranch.cli.flags import Json, Lateness, Strict, Target
-from anabranch.cli.run_outputs import FileKind
-from anabranch.cli.run_spark import open_run
-from anabranch.cli.savepoint_local import rescale_embedded
-from anabranch.cli.savepoint_spark import (
+from anabranch.cli.run.run_outputs import FileKind
+from anabranch.cli.run.run_request import HERE, RunPlace, check_flags, find_checkpoint
+from anabranch.cli.run.run_spark import open_run
+from anabranch.cli.savepoint.savepoint_local import rescale_embedded
+from anabranch.cli.savepoint.savepoint_spark import (
     Folder,
     Partitions,
     make_order,
     read_shards,
     refuse_partitions,
 )
-from anabranch.cli.screen import GOOD, Screen, count_things
-from anabranch.cli.spark_options import HERE, RunPlace, check_flags, find_checkpoint
 from anabranch.cli.target_module import load_material
+from anabranch.cli.terminal.screen import GOOD, Screen, count_things
 from anabranch.local.checkpoints import is_checkpoint, read_mode
 
 

@@ -18,8 +18,8 @@ from cyclopts import Parameter
 
 from anabranch.cli.explain import check_shards
 from anabranch.cli.flags import Inputs, Json, Target
-from anabranch.cli.screen import FOUND, GOOD, Progress, Screen, count_things
 from anabranch.cli.target_module import TargetModule, declare_channels, load_items, load_material
+from anabranch.cli.terminal.screen import FOUND, GOOD, Progress, Screen, count_things
 from anabranch.errors import InputError
 from anabranch.eventtime.channels import end_channels
 from anabranch.model.events import Event, Item

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from anabranch.cli.flags import Inputs, Json, Lateness, Strict
-from anabranch.cli.screen import GOOD, Screen, count_things
 from anabranch.cli.target_module import declare_channels, load_items, load_material
+from anabranch.cli.terminal.screen import GOOD, Screen, count_things
 from anabranch.errors import InputError
 from anabranch.eventtime.channels import Channel, Late, Rejected, Watch, check_units, read_channels
 from anabranch.eventtime.disorder import find_percentile, list_distances, read_lateness

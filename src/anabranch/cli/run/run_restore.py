@@ -1,15 +1,14 @@
-"""Savepoints of embedded runs on the command line: create, restore and rescale, without Java."""
+"""Start of a run from a savepoint: the savepoint that a checkpoint began with, and its restore in this process."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from anabranch.cli.run_local import check_packages
-from anabranch.cli.screen import Screen
-from anabranch.cli.spark_inputs import open_inputs
-from anabranch.cli.spark_options import SparkRequest, check_local, check_values, find_checkpoint
+from anabranch.cli.run.run_inputs import open_inputs
+from anabranch.cli.run.run_request import RunRequest, check_packages, check_values, find_checkpoint
 from anabranch.cli.target_module import TargetModule
+from anabranch.cli.terminal.screen import Screen
 from anabranch.errors import InputError
 from anabranch.microbatch.runs.run_options import RunKeywords
 from anabranch.savepoints.collection import find_savepoint
@@ -17,29 +16,8 @@ from anabranch.savepoints.folders import NoSavepointError, Savepoint, open_savep
 from anabranch.sources.files import Files
 
 
-def create_embedded(
-    screen: Screen, checkpoint: Path, target: Path, *, batch: int | None, at: int | None
-) -> None:
-    """Save the last committed batch of an embedded run."""
-    check_packages()
-    from anabranch.local.log_views import open_view
-    from anabranch.local.savepoints import create_savepoint
-
-    with open_view(checkpoint) as view:
-        last = view.commit.batch
-    if at is not None or batch not in (None, last):
-        raise InputError(
-            "the checkpoint of an embedded run has only its last batch",
-            expected=f"no --at, and no --batch, or --batch {last}",
-            got="--at" if at is not None else f"--batch {batch}",
-            cure="save it without them, while it runs or after",
-        )
-    with screen.wait("saving"):
-        create_savepoint(target, checkpoint=checkpoint)
-
-
 def restore_embedded(
-    screen: Screen, material: TargetModule, order: SparkRequest, savepoint: Savepoint
+    screen: Screen, material: TargetModule, order: RunRequest, savepoint: Savepoint
 ) -> None:
     """Write the checkpoint of an embedded run from a savepoint."""
     check_packages()
@@ -56,33 +34,14 @@ def restore_embedded(
         )  # fmt: skip
 
 
-def rescale_embedded(
-    screen: Screen, material: TargetModule, order: SparkRequest, checkpoint: Path
-) -> int:
-    """Change the number of shards of a stopped embedded run; return it."""
-    check_packages()
-    check_local(order)
-    from anabranch.local.checkpoints import read_made_by
-    from anabranch.local.savepoints import rescale
-
-    assert order.output is not None
-    with screen.wait("rescaling"):
-        rescale(
-            material.program, make_sources(material, order), output=order.output,
-            checkpoint=checkpoint, format=order.format, cores=order.place.cores,
-            **make_options(order),
-        )  # fmt: skip
-    return int(read_made_by(checkpoint)["shards"])
-
-
-def make_sources(material: TargetModule, order: SparkRequest) -> list[Files]:
+def make_sources(material: TargetModule, order: RunRequest) -> list[Files]:
     """Return the folder of a stream as a source."""
     with TemporaryDirectory(prefix="anabranch-run-") as scratch:
         inputs = open_inputs(material, order, Path(scratch))
     return [one.make_source_of_files(material.program) for one in inputs]
 
 
-def make_options(order: SparkRequest) -> RunKeywords:
+def make_options(order: RunRequest) -> RunKeywords:
     """Return the options of a run, from its flags."""
     from anabranch.microbatch.ingest.row_reader import MAX_RECORD_BYTES
 
@@ -93,7 +52,7 @@ def make_options(order: SparkRequest) -> RunKeywords:
     )  # fmt: skip
 
 
-def find_start(order: SparkRequest, start: str) -> Savepoint | None:
+def find_start(order: RunRequest, start: str) -> Savepoint | None:
     """Return the savepoint that an embedded run must restore, or None if its checkpoint began with it."""
     from anabranch.local.checkpoints import is_checkpoint, read_begun
 

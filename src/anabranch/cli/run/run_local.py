@@ -14,26 +14,26 @@ from typing import Any
 
 from rich.text import Text
 
-from anabranch.cli.run_report import RunReport, read_output_table, read_report
-from anabranch.cli.screen import Screen
-from anabranch.cli.spark_inputs import open_inputs
-from anabranch.cli.spark_options import (
+from anabranch.cli.run.run_inputs import open_inputs
+from anabranch.cli.run.run_report import RunReport, read_output_table, read_report
+from anabranch.cli.run.run_request import (
     LOCAL_TRIGGER,
-    SparkRequest,
+    RunRequest,
     check_local,
+    check_packages,
     find_checkpoint,
     read_interval,
 )
-from anabranch.cli.stop_signals import check_signals
 from anabranch.cli.target_module import TargetModule
-from anabranch.errors import MissingExtraError
+from anabranch.cli.terminal.screen import Screen
+from anabranch.cli.terminal.stop_signals import check_signals
 from anabranch.paths import resolve_path
 
 
 def run_embedded(
     screen: Screen,
     material: TargetModule,
-    order: SparkRequest,
+    order: RunRequest,
     page: int | None,
     start: str | None = None,
     *,
@@ -46,7 +46,7 @@ def run_embedded(
     """
     check_packages()
     if start is not None:
-        from anabranch.cli.savepoint_local import find_start, restore_embedded
+        from anabranch.cli.run.run_restore import find_start, restore_embedded
 
         savepoint = find_start(order, start)
         if savepoint is not None:
@@ -91,7 +91,7 @@ def run_embedded(
         return replace(report, table=read_output_table(folder)) if table else report
 
 
-def _follow(screen: Screen, handle: Any, order: SparkRequest, folder: Path) -> None:
+def _follow(screen: Screen, handle: Any, order: RunRequest, folder: Path) -> None:
     """Wait for the end of a run; print a line for each batch."""
     from anabranch.microbatch.runs.batch_progress import describe_batch
     from anabranch.microbatch.runs.published_batches import read_watermarks
@@ -107,28 +107,13 @@ def _follow(screen: Screen, handle: Any, order: SparkRequest, folder: Path) -> N
             _note(screen, describe_batch(batch._replace(watermarks=watermarks)), order)
 
 
-def _note(screen: Screen, line: str, order: SparkRequest) -> None:
+def _note(screen: Screen, line: str, order: RunRequest) -> None:
     """Print a line of progress; without --follow, only on a terminal."""
     if order.place.follow or screen.err.is_terminal:
         screen.err.print(Text(line, style="dim"), soft_wrap=True)
 
 
-def check_packages() -> None:
-    """Raise `MissingExtraError` if a package of the embedded runtime is not installed."""
-    try:
-        import numpy as np  # noqa: F401 - both are needed below, and one error names both
-        import pyarrow as pa  # noqa: F401
-    except ImportError as missing:
-        raise MissingExtraError(
-            "the embedded runtime needs pyarrow and numpy, which are not installed",
-            expected="the extra `local`",
-            got=f"no {missing.name}",
-            cure="pip install 'anabranch[local]'; or --reference, which needs neither for JSON lines "
-            "and CSV",
-        ) from missing
-
-
-def keep_shards(order: SparkRequest) -> SparkRequest:
+def keep_shards(order: RunRequest) -> RunRequest:
     """Return the request with the number of shards of its checkpoint, if the user gave none."""
     if not order.is_stream or order.place.shards is not None:
         return order

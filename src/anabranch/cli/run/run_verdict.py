@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from rich.text import Text
 
-from anabranch.cli.json_failures import describe_failure
-from anabranch.cli.screen import FOUND, GOOD, Screen, count_things
+from anabranch.cli.terminal.json_failures import describe_failure
+from anabranch.cli.terminal.screen import FOUND, GOOD, Screen, count_things
 from anabranch.errors import RejectionError
 from anabranch.eventtime.channels import Rejected
 from anabranch.eventtime.ledger import Ledger

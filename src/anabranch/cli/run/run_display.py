@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from anabranch.cli.run_verdict import show_reasons
-from anabranch.cli.screen import Screen, count_things
+from anabranch.cli.run.run_verdict import show_reasons
+from anabranch.cli.terminal.screen import Screen, count_things
 from anabranch.eventtime.held_back import name_span, name_time
 from anabranch.eventtime.ledger import Ledger
 from anabranch.model.events import FOREVER
 from anabranch.speculation.output_changes import Amount
 
 if TYPE_CHECKING:
-    from anabranch.cli.run_report import RunReport
+    from anabranch.cli.run.run_report import RunReport
 
 PAGE = 20
 """Number of outputs that are printed."""

@@ -18,7 +18,7 @@ from anabranch.microbatch.runs.checkpoint_locks import Lock
 from anabranch.microbatch.runs.ownership import PAIR, Begin, read_begin, write_begin
 from anabranch.savepoints.folders import open_savepoint
 from anabranch.spark.savepoints import checkpoint_restore, rescaling
-from tests.cli.test_savepoint import PROGRAM, call, read
+from tests.cli.savepoint.test_savepoint import PROGRAM, call, read
 
 RESTORE = [
     "savepoint", "restore", "savepoints/one", "heat.py", "--spark", "--input", "in", "--output", "out",

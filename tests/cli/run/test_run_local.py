@@ -13,7 +13,7 @@ import pytest
 
 from anabranch.cli.main import run_command
 from anabranch.local import read_outputs, read_rejected
-from tests.cli.test_run_spark import KEYS, PROGRAM, ROWS, STREAM, write_events, write_stream
+from tests.cli.run.test_run_spark import KEYS, PROGRAM, ROWS, STREAM, write_events, write_stream
 
 
 def run_json(capsys, *words: str, code: int = 0) -> dict:

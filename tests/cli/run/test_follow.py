@@ -3,7 +3,7 @@
 import pytest
 
 from anabranch.cli.main import run_command
-from anabranch.cli.spark_options import RunPlace, SparkRequest, read_interval
+from anabranch.cli.run.run_request import RunPlace, RunRequest, read_interval
 from anabranch.errors import InputError
 
 KEYS = "examples/key_counter.py"
@@ -18,7 +18,7 @@ KEYS = "examples/key_counter.py"
     ],
 )
 def test_a_run_takes_what_is_there_or_looks_again_and_again(place, trigger):
-    assert SparkRequest(place).trigger == trigger
+    assert RunRequest(place).trigger == trigger
 
 
 @pytest.mark.parametrize("text", ["", "5", "soon", "-1 seconds", "0.5 s", "5 weeks", "5 s 3 ms"])

@@ -11,8 +11,8 @@ from anabranch.local.checkpoints import read_begun, read_made_by
 from anabranch.local.page_log import list_logs
 from anabranch.microbatch.runs.checkpoint_locks import Lock
 from anabranch.savepoints.folders import open_savepoint
-from tests.cli.test_savepoint import PROGRAM, call, read
-from tests.cli.test_savepoint_spark import emitted_by, make_checkpoint, write_files
+from tests.cli.savepoint.test_savepoint import PROGRAM, call, read
+from tests.cli.savepoint.test_savepoint_spark import emitted_by, make_checkpoint, write_files
 
 STREAM = ["heat.py", "--input", "in"]
 WHOLE = [

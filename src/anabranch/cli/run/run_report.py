@@ -10,11 +10,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anabranch.cli.report_rows import Losses, Row, read_first_outputs, read_losses
-from anabranch.cli.row_places import RowPlaces
-from anabranch.cli.run_verdict import describe_amount, describe_samples
-from anabranch.cli.spark_inputs import InputFolder, list_channels
-from anabranch.cli.spark_options import SparkRequest
+from anabranch.cli.run.report_rows import Losses, Row, read_first_outputs, read_losses
+from anabranch.cli.run.row_places import RowPlaces
+from anabranch.cli.run.run_inputs import InputFolder, list_channels
+from anabranch.cli.run.run_request import RunRequest
+from anabranch.cli.run.run_verdict import describe_amount, describe_samples
 from anabranch.eventtime.channels import NEVER
 from anabranch.eventtime.hints import explain_strangers
 from anabranch.eventtime.ledger import Ledger
@@ -87,7 +87,7 @@ class RunReport:
 
 
 def read_report(
-    order: SparkRequest,
+    order: RunRequest,
     job: Job,
     inputs: Sequence[InputFolder],
     folder: Path,

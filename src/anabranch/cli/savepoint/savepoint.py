@@ -9,8 +9,8 @@ import msgspec
 from cyclopts import App, Parameter
 
 from anabranch.cli.flags import Json
-from anabranch.cli.run_display import explain_ledger
-from anabranch.cli.screen import FOUND, GOOD, Screen, count_things
+from anabranch.cli.run.run_display import explain_ledger
+from anabranch.cli.terminal.screen import FOUND, GOOD, Screen, count_things
 from anabranch.errors import InputError
 from anabranch.eventtime.held_back import name_time
 from anabranch.savepoints.archives import LIMITS, Limits, export_archive, import_archive
@@ -26,12 +26,12 @@ app = App(
 
 # These commands need Spark, so they are imported when they are called.
 app.command(
-    "anabranch.cli.savepoint_spark:create",
+    "anabranch.cli.savepoint.savepoint_spark:create",
     name="create",
     help="Save the state of a run, embedded or on Spark.",
 )
 app.command(
-    "anabranch.cli.savepoint_spark:restore",
+    "anabranch.cli.savepoint.savepoint_spark:restore",
     name="restore",
     help="Create a checkpoint that continues from a savepoint.",
 )

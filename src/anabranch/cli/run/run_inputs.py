@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anabranch.cli.spark_options import SparkRequest
+from anabranch.cli.run.run_request import RunRequest
 from anabranch.cli.target_module import TargetModule
 from anabranch.errors import InputError
 from anabranch.eventtime.channels import Channel
@@ -74,7 +74,7 @@ def _describe(channel: Channel) -> dict[str, Any]:
     return {name: getattr(channel, name) for name in names}
 
 
-def open_inputs(material: TargetModule, order: SparkRequest, scratch: Path) -> list[InputFolder]:
+def open_inputs(material: TargetModule, order: RunRequest, scratch: Path) -> list[InputFolder]:
     """Return the inputs of a run, each with its channels; raise `InputError` for unreadable input."""
     folder_inputs = list(_find_inputs(material, order, scratch))
     declared = declare_inputs(material, order, folder_inputs)
@@ -85,7 +85,7 @@ def open_inputs(material: TargetModule, order: SparkRequest, scratch: Path) -> l
 
 
 def declare_inputs(
-    material: TargetModule, order: SparkRequest, folder_inputs: list[InputFolder]
+    material: TargetModule, order: RunRequest, folder_inputs: list[InputFolder]
 ) -> list[list[Channel]]:
     """Return the channels of each input, as declared beside the program or by flags."""
     column = name_columns(material.program)["channel"]
@@ -111,9 +111,7 @@ def declare_inputs(
     return found
 
 
-def _find_inputs(
-    material: TargetModule, order: SparkRequest, scratch: Path
-) -> Iterator[InputFolder]:
+def _find_inputs(material: TargetModule, order: RunRequest, scratch: Path) -> Iterator[InputFolder]:
     from anabranch.sources.files import Files
 
     column = name_columns(material.program)["channel"]
@@ -143,7 +141,7 @@ def _find_inputs(
 
 
 def _list_files(
-    material: TargetModule, order: SparkRequest, scratch: Path
+    material: TargetModule, order: RunRequest, scratch: Path
 ) -> Iterator[tuple[str, str, str]]:
     """Yield the files of a bounded input: the channel of rows that name none, the path, and the shown name."""
     if not order.inputs:

@@ -10,8 +10,8 @@ from cyclopts import App, Parameter
 from rich.text import Text
 
 from anabranch.cli.flags import Json
-from anabranch.cli.screen import FOUND, GOOD, Screen, count_things
 from anabranch.cli.target_module import load_program
+from anabranch.cli.terminal.screen import FOUND, GOOD, Screen, count_things
 from anabranch.errors import InputError
 from anabranch.model.program import Program
 from anabranch.savepoints.open_windows import judge_windows
@@ -32,7 +32,7 @@ _OTHERS = {
     "serve": "Serve lookups over HTTP from a copy of the state that follows the query.",
 }
 for _verb, _sentence in _OTHERS.items():
-    _path = f"anabranch.cli.state_queries:{_verb}"
+    _path = f"anabranch.cli.state.state_queries:{_verb}"
     app.command(_path, name=_verb, help=_sentence, help_epilogue="")
 
 _COLOURS = {SAME: "dim", AUTOMATIC: "green", DECLARED: "cyan", REFUSED: "red"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from anabranch.cli.run_display import (
+from anabranch.cli.run.run_display import (
     PAGE,
     SAMPLE,
     count_rest,
@@ -14,7 +14,7 @@ from anabranch.cli.run_display import (
     show_late,
     show_rows,
 )
-from anabranch.cli.run_outputs import (
+from anabranch.cli.run.run_outputs import (
     FileKind,
     Stops,
     check_csv,
@@ -23,7 +23,8 @@ from anabranch.cli.run_outputs import (
     make_output_table,
     write_outputs,
 )
-from anabranch.cli.run_verdict import (
+from anabranch.cli.run.run_request import RunRequest
+from anabranch.cli.run.run_verdict import (
     RunVerdict,
     conclude,
     describe_amount,
@@ -32,9 +33,8 @@ from anabranch.cli.run_verdict import (
     make_sample,
     show_reasons,
 )
-from anabranch.cli.screen import Screen
-from anabranch.cli.spark_options import SparkRequest
 from anabranch.cli.target_module import declare_channels, load_items, load_material
+from anabranch.cli.terminal.screen import Screen
 from anabranch.errors import InputError
 from anabranch.eventtime.channels import Channel, end_channels
 from anabranch.eventtime.held_back import name_span, name_time
@@ -55,7 +55,7 @@ from anabranch.speculation.output_changes import OutputChange
 
 def run_by_reference(
     target: str,
-    order: SparkRequest,
+    order: RunRequest,
     stops: Stops,
     kind: FileKind | None,
     *,

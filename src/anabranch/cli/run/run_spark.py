@@ -15,19 +15,19 @@ from typing import Any
 
 from rich.text import Text
 
-from anabranch.cli.run_report import RunReport, read_report
-from anabranch.cli.savepoint_local import check_begun
-from anabranch.cli.screen import Screen
-from anabranch.cli.spark_inputs import open_inputs
-from anabranch.cli.spark_options import (
+from anabranch.cli.run.run_inputs import open_inputs
+from anabranch.cli.run.run_report import RunReport, read_report
+from anabranch.cli.run.run_request import (
     TRIGGER,
-    SparkRequest,
+    RunRequest,
     check_flags,
     check_order,
     find_checkpoint,
     keep_shards,
 )
+from anabranch.cli.run.run_restore import check_begun
 from anabranch.cli.target_module import TargetModule
+from anabranch.cli.terminal.screen import Screen
 from anabranch.errors import AnabranchError, InputError
 from anabranch.paths import resolve_path
 from anabranch.savepoints.collection import find_savepoint
@@ -40,7 +40,7 @@ Session = Any
 def run_on_spark(
     screen: Screen,
     material: TargetModule,
-    order: SparkRequest,
+    order: RunRequest,
     page: int | None,
     start: str | None = None,
 ) -> RunReport:
@@ -89,14 +89,14 @@ def open_scratch() -> TemporaryDirectory[str]:
     return TemporaryDirectory(prefix="anabranch-run-", ignore_cleanup_errors=True)
 
 
-def find_most(order: SparkRequest) -> int:
+def find_most(order: RunRequest) -> int:
     """Return the maximum size of an event in bytes."""
     from anabranch.microbatch.ingest.row_reader import MAX_RECORD_BYTES
 
     return order.place.max_record_bytes or MAX_RECORD_BYTES
 
 
-def find_start(order: SparkRequest, start: str) -> Savepoint | None:
+def find_start(order: RunRequest, start: str) -> Savepoint | None:
     """Return the savepoint that a run must restore, or None if its checkpoint began with it."""
     if order.folder is None or order.output is None:
         raise InputError(
@@ -114,8 +114,8 @@ def find_start(order: SparkRequest, start: str) -> Savepoint | None:
 
 
 def prepare_restore(
-    material: TargetModule, order: SparkRequest, savepoint: Savepoint, partitions: int | None = None
-) -> SparkRequest:
+    material: TargetModule, order: RunRequest, savepoint: Savepoint, partitions: int | None = None
+) -> RunRequest:
     """Return the request with its number of shards; refuse what can't be restored before Java starts."""
     made_by = savepoint.manifest.fingerprint
     if order.place.shards is None and made_by.get("shards", "").isdecimal():
@@ -135,7 +135,7 @@ def prepare_restore(
 def restore_here(
     screen: Screen,
     material: TargetModule,
-    order: SparkRequest,
+    order: RunRequest,
     savepoint: Savepoint,
     sources: list[Any],
     partitions: int | None = None,
@@ -161,7 +161,7 @@ def restore_here(
 
 
 def _run_batch(
-    screen: Screen, job: Any, sources: list[Any], order: SparkRequest, folder: Path
+    screen: Screen, job: Any, sources: list[Any], order: RunRequest, folder: Path
 ) -> None:
     from anabranch.spark.runs import run_job
     from anabranch.spark.sinks.directory import check_writable, publish
@@ -180,7 +180,7 @@ def _run_batch(
 
 
 def _run_stream(
-    screen: Screen, job: Any, sources: list[Any], order: SparkRequest, folder: Path
+    screen: Screen, job: Any, sources: list[Any], order: RunRequest, folder: Path
 ) -> None:
     from anabranch.spark.runs import run_job
     from anabranch.spark.sinks.directory import write_directory
@@ -207,7 +207,7 @@ def _run_stream(
 
 @contextmanager
 def open_run(
-    screen: Screen, material: TargetModule, order: SparkRequest
+    screen: Screen, material: TargetModule, order: RunRequest
 ) -> Iterator[tuple[Session, list[Any]]]:
     """Start Spark for a run on a folder; yield the session and the sources of the folder."""
     check_flags(order)
@@ -224,7 +224,7 @@ def open_run(
         )
 
 
-def _note(screen: Screen, line: str, order: SparkRequest) -> None:
+def _note(screen: Screen, line: str, order: RunRequest) -> None:
     """Print a line of progress; without --follow, only on a terminal."""
     if order.place.follow or screen.err.is_terminal:
         screen.err.print(Text(line, style="dim"), soft_wrap=True)

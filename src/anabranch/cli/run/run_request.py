@@ -1,4 +1,4 @@
-"""Flags of a run: where it takes place, embedded, on Spark or by the reference, and their validation."""
+"""The request of a user for a run: flags, paths and limits, and their validation, for every runtime."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from anabranch.cli.run_outputs import PartFormat
-from anabranch.errors import InputError
+from anabranch.cli.run.run_outputs import PartFormat
+from anabranch.errors import InputError, MissingExtraError
 from anabranch.eventtime.disorder import Estimated
 from anabranch.eventtime.tolerance import Tolerance
 from anabranch.microbatch.job.path_choice import Columnar
@@ -120,7 +120,7 @@ HERE = RunPlace()
 
 
 @dataclass(frozen=True)
-class SparkRequest:
+class RunRequest:
     """The request of a user: where to run, the inputs, the outputs and the limits."""
 
     place: RunPlace
@@ -257,13 +257,28 @@ def check_place(place: RunPlace) -> None:
         )
 
 
-def check_order(order: SparkRequest) -> None:
+def check_packages() -> None:
+    """Raise `MissingExtraError` if a package of the embedded runtime is not installed."""
+    try:
+        import numpy as np  # noqa: F401 - both are needed below, and one error names both
+        import pyarrow as pa  # noqa: F401
+    except ImportError as missing:
+        raise MissingExtraError(
+            "the embedded runtime needs pyarrow and numpy, which are not installed",
+            expected="the extra `local`",
+            got=f"no {missing.name}",
+            cure="pip install 'anabranch[local]'; or --reference, which needs neither for JSON lines "
+            "and CSV",
+        ) from missing
+
+
+def check_order(order: RunRequest) -> None:
     """Raise `InputError` for a request that can't be run, before Spark starts."""
     check_flags(order)
     _check_output(order)
 
 
-def check_flags(order: SparkRequest) -> None:
+def check_flags(order: RunRequest) -> None:
     """Raise `InputError` for flags with wrong values, or that exclude each other, on Spark."""
     if order.unbounded:
         raise InputError(
@@ -280,14 +295,14 @@ def check_flags(order: SparkRequest) -> None:
     check_values(order)
 
 
-def check_local(order: SparkRequest) -> None:
+def check_local(order: RunRequest) -> None:
     """Raise `InputError` for a request that the embedded runtime can't run."""
     check_values(order)
     if not order.to_file:
         _check_output(order)
 
 
-def check_values(order: SparkRequest) -> None:
+def check_values(order: RunRequest) -> None:
     """Raise `InputError` for flags with wrong values, or that exclude each other."""
     _check_follow(order)
     shards = order.place.shards
@@ -330,7 +345,7 @@ def check_values(order: SparkRequest) -> None:
             )
 
 
-def _check_follow(order: SparkRequest) -> None:
+def _check_follow(order: RunRequest) -> None:
     if not order.place.follow:
         if order.place.trigger is not None:
             raise InputError(
@@ -352,7 +367,7 @@ def _check_follow(order: SparkRequest) -> None:
         )
 
 
-def _check_output(order: SparkRequest) -> None:
+def _check_output(order: RunRequest) -> None:
     if order.output is None or not any(Path(order.output).glob("batch=*")):
         return
     if not order.is_stream:
@@ -372,13 +387,13 @@ def _check_output(order: SparkRequest) -> None:
         )
 
 
-def find_checkpoint(order: SparkRequest, folder: Path) -> Path:
+def find_checkpoint(order: RunRequest, folder: Path) -> Path:
     """Return the checkpoint folder of a run."""
     # Spark does not read a folder with a leading underscore as data.
     return Path(order.checkpoint) if order.checkpoint else folder / "_checkpoint"
 
 
-def keep_shards(order: SparkRequest) -> SparkRequest:
+def keep_shards(order: RunRequest) -> RunRequest:
     """Return the request with the number of shards of its checkpoint, if the user gave none."""
     if order.folder is None or order.output is None or order.place.shards is not None:
         return order

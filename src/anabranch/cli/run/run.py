@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from anabranch.cli.flags import Inputs, Json, Lateness, Strict, Target, check_inputs
-from anabranch.cli.run_display import PAGE, give_hint, show_report
-from anabranch.cli.run_outputs import (
+from anabranch.cli.run.run_display import PAGE, give_hint, show_report
+from anabranch.cli.run.run_outputs import (
     PART_FORMATS,
     FileKind,
     Stops,
@@ -18,17 +18,17 @@ from anabranch.cli.run_outputs import (
     is_csv,
     write_outputs,
 )
-from anabranch.cli.run_verdict import RunVerdict, conclude
-from anabranch.cli.screen import Screen
-from anabranch.cli.spark_options import (
+from anabranch.cli.run.run_request import (
     HERE,
     RunPlace,
-    SparkRequest,
+    RunRequest,
     check_place,
     is_file_name,
     refuse_flags,
 )
+from anabranch.cli.run.run_verdict import RunVerdict, conclude
 from anabranch.cli.target_module import TargetModule, load_material
+from anabranch.cli.terminal.screen import Screen
 from anabranch.errors import InputError
 from anabranch.eventtime.disorder import read_lateness
 from anabranch.eventtime.held_back import name_time
@@ -39,7 +39,7 @@ from anabranch.savepoints.drafts import check_is_free
 from anabranch.speculation.output_changes import Mode
 
 if TYPE_CHECKING:
-    from anabranch.cli.run_report import RunReport
+    from anabranch.cli.run.run_report import RunReport
 
 MostRejected = Annotated[
     str | None,
@@ -119,7 +119,7 @@ def run(  # noqa: PLR0913 - one for each flag
     check_inputs(input)
     kind = PART_FORMATS[format or "parquet"]
     delay = None if lateness is None else read_lateness(lateness)
-    order = SparkRequest(
+    order = RunRequest(
         place, input, output, kind, delay, unique_times, unbounded, tolerance, mode,
         to_file=output is not None and not place.on_spark and is_file_name(output, format),
     )  # fmt: skip
@@ -130,7 +130,7 @@ def run(  # noqa: PLR0913 - one for each flag
         return _run_on_spark(target, order, stops.start, json=json)
     goes_on = stops.start is not None and stops.end is None and order.is_stream
     if place.reference or (stops != Stops() and not goes_on):
-        from anabranch.cli.run_reference import run_by_reference
+        from anabranch.cli.run.run_reference import run_by_reference
 
         refuse_flags(place, _name_reason(place, stops))
         return run_by_reference(target, order, stops, format, json=json)
@@ -167,7 +167,7 @@ def _make_stops(start: str | None, end: str | None) -> Stops:
     return Stops(*places)
 
 
-def _check_stops(stops: Stops, order: SparkRequest) -> None:
+def _check_stops(stops: Stops, order: RunRequest) -> None:
     flags = ("--from", "--savepoint")
     given = [flag for flag, path in zip(flags, stops, strict=True) if path is not None]
     if not given:
@@ -191,7 +191,7 @@ def _check_stops(stops: Stops, order: SparkRequest) -> None:
 
 def _run_here(
     target: str,
-    order: SparkRequest,
+    order: RunRequest,
     start: str | None,
     kind: FileKind | None,
     *,
@@ -207,7 +207,7 @@ def _run_here(
     screen = Screen(quiet=json, stderr=to_stdout)
     if order.output is not None and order.to_file:
         check_output(order.output, kind)  # Refuse a wrong name before the run, not after it.
-    from anabranch.cli.run_local import run_embedded
+    from anabranch.cli.run.run_local import run_embedded
 
     material = load_material(target)
     csv = order.output is not None and order.to_file and is_csv(order.output, kind)
@@ -225,8 +225,8 @@ def _run_here(
     return _conclude(screen, report, order, target, kept, written, material, json=json)
 
 
-def _run_on_spark(target: str, order: SparkRequest, start: str | None, *, json: bool) -> int:
-    from anabranch.cli.run_spark import run_on_spark
+def _run_on_spark(target: str, order: RunRequest, start: str | None, *, json: bool) -> int:
+    from anabranch.cli.run.run_spark import run_on_spark
 
     screen = Screen(quiet=json)
     material = load_material(target)
@@ -241,7 +241,7 @@ def _run_on_spark(target: str, order: SparkRequest, start: str | None, *, json: 
 def _conclude(
     screen: Screen,
     report: RunReport,
-    order: SparkRequest,
+    order: RunRequest,
     target: str,
     kept: str,
     written: list[str],

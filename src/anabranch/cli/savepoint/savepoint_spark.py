@@ -10,12 +10,13 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from anabranch.cli.flags import Json, Lateness, Strict, Target
-from anabranch.cli.run_outputs import PART_FORMATS, FileKind
-from anabranch.cli.run_spark import open_run, prepare_restore, restore_here
-from anabranch.cli.savepoint_local import create_embedded, restore_embedded
-from anabranch.cli.screen import GOOD, Screen, count_things
-from anabranch.cli.spark_options import HERE, RunPlace, SparkRequest, find_checkpoint
+from anabranch.cli.run.run_outputs import PART_FORMATS, FileKind
+from anabranch.cli.run.run_request import HERE, RunPlace, RunRequest, find_checkpoint
+from anabranch.cli.run.run_restore import restore_embedded
+from anabranch.cli.run.run_spark import open_run, prepare_restore, restore_here
+from anabranch.cli.savepoint.savepoint_local import create_embedded
 from anabranch.cli.target_module import TargetModule, load_material
+from anabranch.cli.terminal.screen import GOOD, Screen, count_things
 from anabranch.errors import InputError
 from anabranch.eventtime.disorder import read_lateness
 from anabranch.eventtime.held_back import name_time
@@ -161,7 +162,7 @@ def restore(  # noqa: PLR0913 - one for each flag
 def restore_anywhere(
     screen: Screen,
     material: TargetModule,
-    order: SparkRequest,
+    order: RunRequest,
     savepoint: Savepoint,
     partitions: int | None,
 ) -> None:
@@ -197,7 +198,7 @@ def read_shards(checkpoint: Path) -> int:
     return begun.shards or 0
 
 
-def name_next(target: str, order: SparkRequest, lateness: str | None) -> str:
+def name_next(target: str, order: RunRequest, lateness: str | None) -> str:
     """Return the command that continues the query."""
     place = order.place
     words = ["anabranch", "run", target]
@@ -226,7 +227,7 @@ def make_order(
     lateness: str | None,
     *,
     unique_times: bool,
-) -> SparkRequest:
+) -> RunRequest:
     """Return the request of the flags; raise `InputError` if the input is not a folder."""
     if not Path(strip_scheme(input, "input")).is_dir():
         raise InputError(
@@ -236,7 +237,7 @@ def make_order(
         )
     delay = None if lateness is None else read_lateness(lateness)
     kind = PART_FORMATS[format]
-    return SparkRequest(place, (input,), output, kind, delay, unique_times)
+    return RunRequest(place, (input,), output, kind, delay, unique_times)
 
 
 def _check_is_apart(checkpoint: Path, target: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from anabranch.cli.flags import Json
-from anabranch.cli.screen import GOOD, Screen, count_things
+from anabranch.cli.terminal.screen import GOOD, Screen, count_things
 from anabranch.errors import InputError
 from anabranch.eventtime.held_back import name_time
 from anabranch.local.checkpoints import is_checkpoint

@@ -1,0 +1,1 @@
+"""`anabranch savepoint`: savepoints of embedded runs and of runs on Spark."""

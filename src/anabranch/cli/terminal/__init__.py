@@ -1,0 +1,1 @@
+"""The terminal of a command: printing, JSON of failures, signals."""
