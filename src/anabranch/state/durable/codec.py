@@ -8,7 +8,7 @@ record of that name: untrusted bytes can't choose a class.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -70,6 +70,10 @@ class Codec:
     def encode(self, value: Any) -> bytes:
         """Return a value as bytes; equal values of equal types give equal bytes."""
         return msgspec.msgpack.encode(self._lower(value))
+
+    def encode_each(self, values: Iterable[Any]) -> Iterator[bytes]:
+        """Return each of many values as bytes of its own."""
+        return map(msgspec.msgpack.Encoder().encode, map(self._lower, values))
 
     def decode(self, data: bytes) -> Any:
         """Return the value that was written."""
