@@ -30,6 +30,7 @@ from anabranch.microbatch.columns.calendar_columns import FIRST_DAY, LAST_DAY, r
 from anabranch.microbatch.columns.event_tables import read_array
 from anabranch.microbatch.ingest.rich_columns import (
     fill_rich,
+    find_member_type,
     find_rich_blank,
     read_rich,
     repeat_rich,
@@ -61,7 +62,7 @@ _LONG_TEXT = 1000
 _REACH = {MOMENT: (FIRST_MOMENT, LAST_MOMENT), DAY: (FIRST_DAY, LAST_DAY)}
 """The range of Python's calendar, in microseconds and in days."""
 
-_BLANKS: dict[str, Any] = {FLOAT: 0.0, BOOL: False, STR: "", ENUM: ""}
+_BLANKS: dict[str, Any] = {FLOAT: 0.0, BOOL: False, STR: ""}
 
 _NUMBER_BYTES = 16
 """The maximal size of a number in an event, and of the overhead of a text."""
@@ -335,7 +336,9 @@ def read_field(part: ColumnLayout, column: pa.Array | Array, strings: Strings) -
         column = (
             column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
         )
-        column = column.fill_null(pa.scalar(_BLANKS.get(kind, 0), column.type))
+        member = find_member_type(part)
+        filler = _BLANKS.get(kind, 0) if member is None else next(iter(member))._name_
+        column = column.fill_null(pa.scalar(filler, column.type))
     yield read_array(column, kind, strings)
 
 
