@@ -56,14 +56,14 @@ class Leaf:
 
 
 @dataclass(frozen=True)
-class Member(Leaf):
+class EnumColumn(Leaf):
     """A column of members of an enum. Their names are stored, which stay if a value or the order changes."""
 
     cls: type[enum.Enum]
 
 
 @dataclass(frozen=True)
-class Carried(Leaf):
+class CarriedColumn(Leaf):
     """A column of values as bytes of a codec: they are decoded where an event is made as an object."""
 
     codec: Codec = field(compare=False, repr=False)
@@ -157,7 +157,7 @@ def read_annotation(annotation: Any, depth: int = 0) -> ColumnLayout:
     if isinstance(annotation, type) and annotation in CALENDAR:
         return Leaf(CALENDAR[annotation])
     if is_plain_enum(annotation):
-        return Member(ENUM, annotation)
+        return EnumColumn(ENUM, annotation)
     if annotation in (None, types.NoneType):
         return NOTHING
     if get_origin(annotation) in (Union, types.UnionType):
@@ -191,7 +191,7 @@ def carry(layout: ColumnLayout, codec: Codec) -> ColumnLayout:
         return Fields(layout.cls, tuple(carry(part, codec) for part in layout.parts))
     if isinstance(layout, OptionalColumn):
         return OptionalColumn(carry(layout.inner, codec))
-    return Carried(CARRIED, codec) if layout == ANYTHING else layout
+    return CarriedColumn(CARRIED, codec) if layout == ANYTHING else layout
 
 
 def hide_moments(layout: ColumnLayout) -> ColumnLayout:

@@ -24,13 +24,13 @@ from anabranch.kernels.column_layouts import (
     MOMENT,
     OBJECT,
     STR,
-    Carried,
+    CarriedColumn,
     Column,
     ColumnLayout,
     Constant,
+    EnumColumn,
     Fields,
     Leaf,
-    Member,
     OptionalColumn,
     describe,
     list_columns,
@@ -222,7 +222,7 @@ def fill(layout: ColumnLayout, value: Any, count: int, strings: Strings | None =
 
 def blank(layout: ColumnLayout) -> Any:
     """Return a filler value of a layout, for the place of a missing one."""
-    if isinstance(layout, Member):
+    if isinstance(layout, EnumColumn):
         return next(iter(layout.cls))
     if isinstance(layout, Leaf):
         return _BLANKS[layout.kind]
@@ -236,9 +236,9 @@ def blank(layout: ColumnLayout) -> Any:
 def _write(layout: ColumnLayout, values: Sequence[Any], strings: Strings) -> Iterator[Array]:
     import numpy as np
 
-    if isinstance(layout, Member):
+    if isinstance(layout, EnumColumn):
         yield _write_members(layout.cls, values, strings)
-    elif isinstance(layout, Carried):
+    elif isinstance(layout, CarriedColumn):
         yield np.fromiter(layout.codec.encode_each(values), dtype=object, count=len(values))
     elif isinstance(layout, Leaf):
         yield _write_leaf(layout.kind, values, strings)
@@ -315,9 +315,9 @@ def _read(layout: ColumnLayout, arrays: Iterator[Array], count: int, strings: St
         values: list[Any] = next(arrays).tolist()
         if layout.kind in (MOMENT, DAY):
             return lift_calendar(layout.kind, values)
-        if isinstance(layout, Carried):
+        if isinstance(layout, CarriedColumn):
             return list(map(layout.codec.decode, values))
-        if isinstance(layout, Member):
+        if isinstance(layout, EnumColumn):
             return _read_members(layout.cls, [strings[code] for code in values])
         return [strings[code] for code in values] if layout.kind == STR else values
     if isinstance(layout, Constant):

@@ -22,9 +22,9 @@ from anabranch.kernels.column_layouts import (
     STR,
     ColumnLayout,
     Constant,
+    EnumColumn,
     Fields,
     Leaf,
-    Member,
     OptionalColumn,
     describe,
     has_plain_fields,
@@ -196,7 +196,7 @@ def literal(value: Any) -> str:
 
 def load(layout: ColumnLayout, names: Iterator[str]) -> Value:
     """Return the value of a layout whose column elements have these names."""
-    if isinstance(layout, Member):
+    if isinstance(layout, EnumColumn):
         return KnownEnum(layout.cls, next(names))
     if isinstance(layout, Leaf):
         return Scalar(layout.kind, next(names))

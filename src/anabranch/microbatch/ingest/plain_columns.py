@@ -320,7 +320,7 @@ def _repeat(value: Any, kind: str, count: int) -> pa.Array:
     return pa.repeat(pa.scalar(value, types.get(kind, pa.int64())), count)
 
 
-def read_field(part: ColumnLayout, column: pa.Array | Array, strings: Strings) -> Iterator[Array]:
+def read_field(part: ColumnLayout, column: Any, strings: Strings) -> Iterator[Array]:
     """Yield the arrays of a field: an optional field has one more, the mask of its values."""
     import pyarrow as pa
 

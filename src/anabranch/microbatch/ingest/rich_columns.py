@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anabranch.eventtime.channels import fits
-from anabranch.kernels.column_layouts import ColumnLayout, Member, OptionalColumn
+from anabranch.kernels.column_layouts import ColumnLayout, EnumColumn, OptionalColumn
 from anabranch.microbatch.ingest.block_columns import bound_bytes, find_large, measure_byte
 from anabranch.microbatch.job.job import Job
 from anabranch.model.events import EventType
@@ -35,7 +35,7 @@ class RichColumn(NamedTuple):
 def find_member_type(part: ColumnLayout) -> Any:
     """Return the enum of a field's column, or None if it holds objects."""
     inner = part.inner if isinstance(part, OptionalColumn) else part
-    return inner.cls if isinstance(inner, Member) else None
+    return inner.cls if isinstance(inner, EnumColumn) else None
 
 
 def read_rich(
@@ -63,7 +63,7 @@ def read_rich(
     return RichColumn(values, good)
 
 
-def _read_names(given: pa.Array, kind: Any, *, text: bool) -> tuple[pa.Array, Array]:
+def _read_names(given: pa.Array, kind: Any, *, text: bool) -> tuple[pa.Array, list[int]]:
     """Return members by their names, each distinct value converted once, and the places of odd values."""
     import numpy as np
     import pyarrow as pa
@@ -75,9 +75,10 @@ def _read_names(given: pa.Array, kind: Any, *, text: bool) -> tuple[pa.Array, Ar
     names = ["" if n in strange else member._name_ for n, member in enumerate(read.values)]
     found = pa.DictionaryArray.from_arrays(given.indices, pa.array(names, pa.string()))
     if not strange:
-        return found, np.empty(0, np.int64)
+        return found, []
     places = given.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    return found, np.flatnonzero(np.isin(places, sorted(strange)))
+    odd: list[int] = np.flatnonzero(np.isin(places, sorted(strange))).tolist()
+    return found, odd
 
 
 def _read_objects(given: pa.Array, annotation: Any, *, text: bool) -> tuple[Array, list[int]]:

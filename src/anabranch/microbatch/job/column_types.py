@@ -18,9 +18,9 @@ from anabranch.kernels.column_layouts import (
     OBJECT,
     STR,
     ColumnLayout,
+    EnumColumn,
     Fields,
     Leaf,
-    Member,
     OptionalColumn,
     carry,
     is_record,
@@ -91,7 +91,7 @@ def _fits_default(part: Any, value: Any) -> bool:
         return value is None or _fits_default(part.inner, value)
     if part == ANYTHING:
         return True  # It is encoded as an object, whatever it is.
-    if isinstance(part, Member):
+    if isinstance(part, EnumColumn):
         return type(value) is part.cls
     # Neither True nor an IntEnum is an int in columns.
     if type(value) is not _TYPES.get(part.kind):

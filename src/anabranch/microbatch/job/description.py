@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from anabranch.kernels.column_layouts import (
     CARRIED,
     ENUM,
-    Carried,
+    CarriedColumn,
     ColumnLayout,
     Constant,
+    EnumColumn,
     Fields,
     Leaf,
-    Member,
     OptionalColumn,
     part_names,
 )
@@ -209,7 +209,7 @@ def _describe_windows(plan: WindowPlan) -> dict[str, Any]:
 
 def write_layout(layout: ColumnLayout, codec: Codec) -> Any:
     """Return a layout as JSON values."""
-    if isinstance(layout, Member):
+    if isinstance(layout, EnumColumn):
         return {"enum": name_record(layout.cls)}
     if isinstance(layout, Leaf):
         return layout.kind
@@ -228,9 +228,9 @@ def write_layout(layout: ColumnLayout, codec: Codec) -> Any:
 def read_layout(data: Any, classes: Mapping[str, type], codec: Codec) -> ColumnLayout:
     """Return the layout that `write_layout` wrote."""
     if isinstance(data, str):
-        return Carried(CARRIED, codec) if data == CARRIED else Leaf(data)
+        return CarriedColumn(CARRIED, codec) if data == CARRIED else Leaf(data)
     if "enum" in data:
-        return Member(ENUM, cast("type[Enum]", classes[data["enum"]]))
+        return EnumColumn(ENUM, cast("type[Enum]", classes[data["enum"]]))
     if "constant" in data:
         return Constant(codec.decode(bytes.fromhex(data["constant"])))
     if "option" in data:
