@@ -28,6 +28,7 @@ from anabranch.microbatch.store.column_entries import forget_tables
 from anabranch.query import aggregate
 from anabranch.sources import Files
 from anabranch.state import Count, MapOf, Sum
+from anabranch.state.durable.codec import make_codec
 from tests.microbatch.streams import read_published
 from tests.runtimes.runtimes import read_emitted, sum_up
 
@@ -359,6 +360,19 @@ def test_sums_of_enums_are_those_of_plain_python(tmp_path):
         sums[key] = sums.get(key, 0) + change
     found = [json.loads(value) for _, value in read(tmp_path, PROGRAMS["enums"]).outputs]
     assert Counter(map(tuple, found)) == Counter(map(tuple, expected))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [], [None, 1, "x"], [1 << 70, 1], [Decimal("1.50"), Decimal("-0")], [Decimal(1), None],
+        [Place(1), Place(1 << 70, "x")], [Place(1), Colour.RED], [Colour.RED, Colour.BLUE], [Level.LOW],
+        [Access.READ | Access.WRITE], [{"b": 1, "a": 2}, {}], [[Place(1)], []], [-0.0, 1.5], [b"", b"x"], [True, 2],
+    ],
+)  # fmt: skip
+def test_many_values_are_encoded_as_one_by_one(values):
+    codec = make_codec(PROGRAMS["per key"])
+    assert list(codec.encode_each(values)) == list(map(codec.encode, values))
 
 
 @pytest.mark.parametrize("form", ["json", "parquet"])

@@ -19,6 +19,7 @@ from anabranch.kernels.column_layouts import (
     list_columns,
 )
 from anabranch.kernels.numpy_columns import DTYPES, Columns, Strings, pack
+from anabranch.microbatch.columns.allocator import pause_collection
 from anabranch.model.events import Event, field_names
 from anabranch.model.values.event_times import time_field
 from anabranch.state.durable.codec import Codec
@@ -241,7 +242,8 @@ def _write_carried(kind: str, values: Array, codec: Codec | None) -> pa.Array:
     if kind == CARRIED:
         return pa.array(values, pa.binary())
     assert codec is not None, "objects are written with a codec"
-    return pa.array(list(codec.encode_each(values.tolist())), pa.binary())
+    with pause_collection():
+        return pa.array(list(codec.encode_each(values.tolist())), pa.binary())
 
 
 def _write_texts(codes: Array, strings: Strings) -> pa.Array:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anabranch.kernels.column_layouts import INT
 from anabranch.kernels.numpy_columns import Columns, Strings
+from anabranch.microbatch.columns.allocator import pause_collection
 from anabranch.microbatch.columns.event_tables import EventTable, make_table, read_array
 from anabranch.microbatch.exchange.envelope_kinds import Kind
 from anabranch.microbatch.exchange.envelopes import pack_chunks
@@ -60,7 +61,8 @@ def take_in_columns(
     job: Job, reading: Reading, batches: Iterable[pa.RecordBatch], place: int = 0
 ) -> Iterator[tuple[int, str, bytes]]:
     """Yield the envelopes of a task: (shard, kind, payload). `place` distinguishes the task from others."""
-    found = _read_all(job, reading, batches)
+    with pause_collection():
+        found = _read_all(job, reading, batches)
     lined = {
         channel: _drop_repeated(job, found, channel)
         for channel in sorted({*found.tables, *found.beats})

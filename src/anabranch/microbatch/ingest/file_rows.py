@@ -61,8 +61,11 @@ class Folder:
 def read_rows(job: Job, folder: Folder, found: Iterable[Found]) -> Iterator[list[pa.RecordBatch]]:
     """Yield the rows of some files in lists of limited size; the rows of one list have the same columns."""
     wanted = list_columns(job, folder.reading)
-    # On the row path, a line of JSON is parsed as an object.
-    typed = job.columns is not None or folder.files.format == "csv"
+    # On the row path, and if a field has no type, a line of JSON is parsed as an object.
+    known = job.columns is not None and (
+        folder.reading.type_column is not None or all(wanted.values())
+    )
+    typed = known or folder.files.format != "json"
     # Files of one folder need not have the same columns.
     alike: dict[tuple[Any, ...], list[pa.RecordBatch]] = {}
     for file in sorted(found, key=lambda file: file.number):
