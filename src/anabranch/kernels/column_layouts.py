@@ -2,12 +2,13 @@
 
 A layout is a tree. Its leaves are columns of one kind each; a value that may be None has one more
 column, which is true where there is a value. Any other value is a leaf of kind `object`, which
-only the interpreted kernel reads.
+only the interpreted kernel reads; on its way it is *carried*, as bytes of the codec.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import enum
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple, TypeAlias, Union, get_args, get_origin
 
 from anabranch.model.events import EventType, field_names, field_types
 from anabranch.state.collections import make_struct_type
+from anabranch.state.durable.codec import Codec
 
 INT, FLOAT, BOOL, STR, OBJECT = "int", "float", "bool", "str", "object"
 
@@ -24,6 +26,12 @@ MOMENT, DAY = "datetime", "date"
 """Fields of an event: a datetime in UTC as microseconds since 1970, a date as days. No state lies in such columns."""
 
 CALENDAR = {datetime: MOMENT, date: DAY}
+
+ENUM, CARRIED = "enum", "carried"
+"""Fields of an event: a member of an enum by the code of its name, and any other value as bytes of the codec."""
+
+CODED = frozenset({STR, ENUM})
+"""The kinds of columns that hold codes of texts."""
 
 KINDS = {int: INT, float: FLOAT, bool: BOOL, str: STR}
 """Types are compared by identity: neither True nor an IntEnum is an int here."""
@@ -45,6 +53,20 @@ class Leaf:
     """One column of one kind."""
 
     kind: str
+
+
+@dataclass(frozen=True)
+class EnumColumn(Leaf):
+    """A column of members of an enum. Their names are stored, which stay if a value or the order changes."""
+
+    cls: type[enum.Enum]
+
+
+@dataclass(frozen=True)
+class CarriedColumn(Leaf):
+    """A column of values as bytes of a codec: they are decoded where an event is made as an object."""
+
+    codec: Codec = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -134,6 +156,8 @@ def read_annotation(annotation: Any, depth: int = 0) -> ColumnLayout:
         return Leaf(KINDS[annotation])
     if isinstance(annotation, type) and annotation in CALENDAR:
         return Leaf(CALENDAR[annotation])
+    if is_plain_enum(annotation):
+        return EnumColumn(ENUM, annotation)
     if annotation in (None, types.NoneType):
         return NOTHING
     if get_origin(annotation) in (Union, types.UnionType):
@@ -149,6 +173,25 @@ def read_annotation(annotation: Any, depth: int = 0) -> ColumnLayout:
 def read_record(cls: EventType, depth: int = 0) -> Fields:
     """Return the layout of an event type or another record, field by field."""
     return Fields(cls, tuple(read_annotation(t, depth) for t in field_types(cls).values()))
+
+
+def is_plain_enum(annotation: Any) -> bool:
+    """Return whether each value of a type is one member of an enum, with a name of its own."""
+    return (
+        isinstance(annotation, type)
+        and issubclass(annotation, enum.Enum)
+        and not issubclass(annotation, enum.Flag)
+        and len(annotation) > 0
+    )
+
+
+def carry(layout: ColumnLayout, codec: Codec) -> ColumnLayout:
+    """Return a layout with bytes of a codec in place of objects."""
+    if isinstance(layout, Fields):
+        return Fields(layout.cls, tuple(carry(part, codec) for part in layout.parts))
+    if isinstance(layout, OptionalColumn):
+        return OptionalColumn(carry(layout.inner, codec))
+    return CarriedColumn(CARRIED, codec) if layout == ANYTHING else layout
 
 
 def hide_moments(layout: ColumnLayout) -> ColumnLayout:

@@ -9,20 +9,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from anabranch.kernels.column_layouts import (
     ANYTHING,
     BOOL,
+    CARRIED,
+    CODED,
     DAY,
+    ENUM,
     FLOAT,
     INT,
     MOMENT,
     OBJECT,
     STR,
+    CarriedColumn,
     Column,
     ColumnLayout,
     Constant,
+    EnumColumn,
     Fields,
     Leaf,
     OptionalColumn,
@@ -33,6 +39,7 @@ from anabranch.kernels.column_layouts import (
 from anabranch.model.values.event_times import EPOCH, to_microseconds, to_moment
 from anabranch.model.values.fields import Unfit
 from anabranch.model.values.hashing import hash_texts
+from anabranch.state.durable.durable_names import CodecError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,13 +48,13 @@ if TYPE_CHECKING:
 
 DTYPES = {
     INT: "int64", FLOAT: "float64", BOOL: "bool", STR: "int64", OBJECT: "object",
-    MOMENT: "int64", DAY: "int64",
+    MOMENT: "int64", DAY: "int64", ENUM: "int64", CARRIED: "object",
 }  # fmt: skip
-"""Texts are stored as codes: positions in the one `Strings` that a fold uses."""
+"""Texts, and names of members, are stored as codes: positions in the one `Strings` that a fold uses."""
 
 _TYPES = {INT: int, FLOAT: float, BOOL: bool, STR: str, MOMENT: datetime, DAY: date}
 _BLANKS: dict[str, Any] = {
-    INT: 0, FLOAT: 0.0, BOOL: False, STR: "", OBJECT: None, MOMENT: EPOCH, DAY: EPOCH.date(),
+    INT: 0, FLOAT: 0.0, BOOL: False, STR: "", OBJECT: None, CARRIED: None, MOMENT: EPOCH, DAY: EPOCH.date(),
 }  # fmt: skip
 
 
@@ -163,11 +170,11 @@ class Columns:
 
     def recode(self, strings: Strings) -> Columns:
         """Return the same values with the codes of another list of texts."""
-        if strings is self.strings or all(column.kind != STR for column in self.columns):
+        if strings is self.strings or all(column.kind not in CODED for column in self.columns):
             return Columns(self.layout, self.arrays, self.length, strings)
         codes = strings.codes(self.strings)
         arrays = tuple(
-            codes[array] if column.kind == STR and len(array) else array
+            codes[array] if column.kind in CODED and len(array) else array
             for column, array in zip(self.columns, self.arrays, strict=True)
         )
         return Columns(self.layout, arrays, self.length, strings)
@@ -215,6 +222,8 @@ def fill(layout: ColumnLayout, value: Any, count: int, strings: Strings | None =
 
 def blank(layout: ColumnLayout) -> Any:
     """Return a filler value of a layout, for the place of a missing one."""
+    if isinstance(layout, EnumColumn):
+        return next(iter(layout.cls))
     if isinstance(layout, Leaf):
         return _BLANKS[layout.kind]
     if isinstance(layout, Constant):
@@ -227,7 +236,11 @@ def blank(layout: ColumnLayout) -> Any:
 def _write(layout: ColumnLayout, values: Sequence[Any], strings: Strings) -> Iterator[Array]:
     import numpy as np
 
-    if isinstance(layout, Leaf):
+    if isinstance(layout, EnumColumn):
+        yield _write_members(layout.cls, values, strings)
+    elif isinstance(layout, CarriedColumn):
+        yield np.fromiter(layout.codec.encode_each(values), dtype=object, count=len(values))
+    elif isinstance(layout, Leaf):
         yield _write_leaf(layout.kind, values, strings)
     elif isinstance(layout, Constant):
         if any(Constant(value) != layout for value in values):
@@ -278,11 +291,34 @@ def _write_leaf(kind: str, values: Sequence[Any], strings: Strings) -> Array:
         raise Unfit("an int of more than 64 bits") from None
 
 
+def _write_members(cls: type[Enum], values: Sequence[Any], strings: Strings) -> Array:
+    wrong = set(map(type, values)) - {cls}
+    if wrong:
+        raise Unfit(f"expected {cls.__name__}, got {', '.join(sorted(t.__name__ for t in wrong))}")
+    return strings.codes([value._name_ for value in values])
+
+
+def _read_members(cls: type[Enum], names: list[str]) -> list[Any]:
+    known = cls.__members__
+    try:
+        return [known[name] for name in names]
+    except KeyError as error:
+        raise CodecError(
+            f"a stored event has {error.args[0]!r} for an enum",
+            expected=f"a member of {cls.__name__}: {', '.join(known)}",
+            cure="keep the names of members while events that have them are pending",
+        ) from None
+
+
 def _read(layout: ColumnLayout, arrays: Iterator[Array], count: int, strings: Strings) -> list[Any]:
     if isinstance(layout, Leaf):
         values: list[Any] = next(arrays).tolist()
         if layout.kind in (MOMENT, DAY):
             return lift_calendar(layout.kind, values)
+        if isinstance(layout, CarriedColumn):
+            return list(map(layout.codec.decode, values))
+        if isinstance(layout, EnumColumn):
+            return _read_members(layout.cls, [strings[code] for code in values])
         return [strings[code] for code in values] if layout.kind == STR else values
     if isinstance(layout, Constant):
         return [layout.value] * count

@@ -20,7 +20,7 @@ class Inc(NamedTuple):
     time: int
 
 
-words = Program(on(Word, update=lambda n, word: n + 1), init=0, name="words")
+words = Program(on(Word, update=lambda n, word: n + len(word.letters)), init=0, name="words")
 counts = Program(on(Inc, update=lambda n, inc: n + 1), init=0, name="counts")
 
 
@@ -37,7 +37,11 @@ def test_a_program_that_fits_columns_takes_them_unless_it_must_not():
 def test_a_program_that_does_not_fit_takes_the_row_path_and_tells_why():
     found, reason = plan_path(words, plan(words), "auto")
     assert found is None
-    assert reason == "field 'letters' of Word can't be a column: tuple[int, ...]"
+    line = words.initial.handlers[Word].where.line
+    assert reason == (
+        "Word has field 'letters' of type tuple[int, ...], and its handler is not compiled: "
+        f"test_path_choice.py:{line} reads letters, which has no column"
+    )
     line = describe_row_path(words, reason)
     assert line.startswith(
         f"words takes the row path: {reason} (tests/microbatch/job/test_path_choice.py:"

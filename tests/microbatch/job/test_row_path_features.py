@@ -35,6 +35,12 @@ class Value(NamedTuple):
 class Odd(NamedTuple):
     time: int
     key: int
+    amount: int = None
+
+
+class Rich(NamedTuple):
+    time: int
+    key: int
     amount: Any
 
 
@@ -91,7 +97,7 @@ USES = {
     "`max_ahead`, a bound on times": lambda: {"channel": Channel("s", max_ahead=5)},
     "estimated lateness": lambda: {"channel": Channel("s", lateness=Estimated(0.9))},
     'arrival order (`order="arrival"`)': lambda: {"channel": Channel("s", order="arrival")},
-    "fields other than int, float, bool, str, datetime and date, or one of them or None": lambda: {
+    "events that are more than their fields, or have a default of another type": lambda: {
         "program": keyed(Odd)
     },
     "entries with a time to live (`ttl`)": lambda: {
@@ -124,6 +130,9 @@ USES = {
     },
     "exact sums, means and variances of floats, per key": lambda: {
         "program": keyed(Value, MapOf(ExactSum(), by="key"))
+    },
+    "handlers that are not compiled, of events with an enum, Decimal, bytes, UUID, time, timedelta, record, list or map": lambda: {
+        "program": keyed(Rich, update=lambda s, e: s + int(e.amount))
     },
     "states that can't be stored in columns": lambda: {
         "program": keyed(Value, MapOf(ListOf(), by="key"), update=lambda s, e: (*s, e.amount))

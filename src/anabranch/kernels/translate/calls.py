@@ -11,7 +11,15 @@ from collections.abc import Callable, Sequence
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from anabranch.kernels.column_layouts import BOOL, FLOAT, INT, KINDS, STR, has_plain_fields
+from anabranch.kernels.column_layouts import (
+    BOOL,
+    FLOAT,
+    INT,
+    KINDS,
+    OBJECT,
+    STR,
+    has_plain_fields,
+)
 from anabranch.kernels.translate import python_operators
 from anabranch.kernels.translate.known_values import (
     NONE,
@@ -210,7 +218,10 @@ def attribute(t: Translator, owner: Value, name: str, depth: int) -> Value:
 def _record_attribute(t: Translator, owner: KnownRecord, name: str, depth: int) -> Value:
     cls = owner.cls
     if cls is not tuple and name in field_names(cls):
-        return owner.parts[field_names(cls).index(name)]
+        found = owner.parts[field_names(cls).index(name)]
+        if kind_of(found) == OBJECT:
+            raise Refusal(f"reads {name}, which has no column")
+        return found
     if name == "_replace" and issubclass(cls, tuple):
         return Method("_replace", owner)
     found = inspect.getattr_static(cls, name, None)

@@ -7,6 +7,7 @@ code. So a NamedTuple costs nothing there, and every type is known.
 from __future__ import annotations
 
 import dataclasses
+import enum
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from anabranch.kernels.column_layouts import (
     STR,
     ColumnLayout,
     Constant,
+    EnumColumn,
     Fields,
     Leaf,
     OptionalColumn,
@@ -79,6 +81,14 @@ class KnownRecord:
 
 
 @dataclass(frozen=True)
+class KnownEnum:
+    """A member of an enum, which the generated code holds as the code of its name."""
+
+    cls: type[enum.Enum]
+    text: str
+
+
+@dataclass(frozen=True)
 class Listed:
     """A list display: several outputs."""
 
@@ -104,7 +114,7 @@ MIXED = "on one path and"
 NEVER = AlwaysFails()
 NONE = Known(None)
 
-Value: TypeAlias = Scalar | Known | Maybe | KnownRecord | Listed | Method | AlwaysFails
+Value: TypeAlias = Scalar | Known | KnownEnum | Maybe | KnownRecord | Listed | Method | AlwaysFails
 
 _BLANKS = {INT: "0", FLOAT: "0.0", BOOL: "False", STR: "0"}
 _USABLE = (FunctionType, BuiltinFunctionType, ModuleType, type, Struct)
@@ -121,7 +131,7 @@ def know(value: Any, name: str) -> Value:
         return KnownRecord(cls, tuple(know(getattr(value, f), name) for f in field_names(cls)))
     if isinstance(value, MethodType):
         return Method(value.__func__, know(value.__self__, name))
-    if isinstance(value, _USABLE):
+    if isinstance(value, (*_USABLE, enum.Enum)):
         return Known(value)
     raise Refusal(f"uses the {type(value).__name__} {name}")
 
@@ -154,7 +164,7 @@ def name_value(value: Value) -> str:
         return "function"
     if isinstance(value, Known) and value.value is not None and type(value.value) not in KINDS:
         return type(value.value).__name__
-    if isinstance(value, KnownRecord) and value.cls is not tuple:
+    if isinstance(value, KnownEnum) or (isinstance(value, KnownRecord) and value.cls is not tuple):
         return value.cls.__name__
     return describe(layout_of(value))
 
@@ -186,6 +196,8 @@ def literal(value: Any) -> str:
 
 def load(layout: ColumnLayout, names: Iterator[str]) -> Value:
     """Return the value of a layout whose column elements have these names."""
+    if isinstance(layout, EnumColumn):
+        return KnownEnum(layout.cls, next(names))
     if isinstance(layout, Leaf):
         return Scalar(layout.kind, next(names))
     if isinstance(layout, Constant):

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from anabranch.kernels.column_layouts import (
     ANYTHING,
     BOOL,
+    ENUM,
     FLOAT,
     INT,
     OBJECT,
@@ -43,7 +44,7 @@ from anabranch.kernels.translate.translation import Translator
 from anabranch.model.handlers import Handler
 from anabranch.model.locations import locate_function
 
-_TYPES = {INT: "int64", FLOAT: "float64", BOOL: "boolean", STR: "int64"}
+_TYPES = {INT: "int64", FLOAT: "float64", BOOL: "boolean", STR: "int64", ENUM: "int64"}
 _IMPORTED = (
     "INFINITY", "MIN", "NAN", "add", "float_floor_divide", "float_modulo", "modulo", "multiply",
     "round_half_even", "subtract", "unlikely",
@@ -246,6 +247,9 @@ def _write(t: Translator, draft: _TypeDraft, number: int, handler: Handler) -> _
         raise
     used = set(re.findall(r"\b[xy]\d+_\d+\b", "\n".join(t.lines)))
     loads = {name: column for name, column in events.items() if name in used}
+    for path, kind in loads.values():
+        if kind == OBJECT:
+            raise Refusal(f"reads {path.lstrip('.')}, which has no column")
     lines = [f"{name} = e{name[1:]}[row]" for name in loads]
     lines += [f"{name} = s{place}[slot]" for place, name in enumerate(names) if name in used]
     return _TypeCode([*lines, *t.lines], loads)

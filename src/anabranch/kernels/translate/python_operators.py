@@ -10,13 +10,15 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable
+from enum import Enum
 from typing import Any
 
-from anabranch.kernels.column_layouts import BOOL, FLOAT, INT, STR
+from anabranch.kernels.column_layouts import BOOL, FLOAT, INT, OBJECT, STR
 from anabranch.kernels.translate.code_writer import Writer
 from anabranch.kernels.translate.known_values import (
     NONE,
     Known,
+    KnownEnum,
     KnownRecord,
     Maybe,
     Refusal,
@@ -238,8 +240,7 @@ def compare(w: Writer, op: ast.cmpop, a: Value, b: Value) -> Value:
     """Return `a op b` as a truth value, known or not."""
     if isinstance(op, ast.In | ast.NotIn):
         return _contains(w, op, a, b)
-    if type(op) not in SIGNS:
-        raise Refusal("uses `is` on something other than None")
+    op = _check_sides(op, a, b)
     sign, function = SIGNS[type(op)]
     if isinstance(a, Known) and isinstance(b, Known):
         return fold(w, function, a, b)
@@ -248,6 +249,12 @@ def compare(w: Writer, op: ast.cmpop, a: Value, b: Value) -> Value:
             return _compare_maybe(w, op, a, b)
     else:
         a, b = demand(w, a), demand(w, b)
+    if isinstance(a, KnownEnum) or isinstance(b, KnownEnum):
+        return w.let(BOOL, f"{_code(w, a, b, sign)} {sign} {_code(w, b, a, sign)}")
+    return _compare_scalars(w, sign, a, b)
+
+
+def _compare_scalars(w: Writer, sign: str, a: Value, b: Value) -> Value:
     kinds = (kind_of(a), kind_of(b))
     if kinds == (STR, STR):
         if sign not in ("==", "!="):
@@ -262,6 +269,36 @@ def compare(w: Writer, op: ast.cmpop, a: Value, b: Value) -> Value:
                 _fail_beyond_floats(w, side)
         a, b = as_float(w, a), as_float(w, b)
     return w.let(BOOL, f"{w.text(a)} {sign} {w.text(b)}")
+
+
+def _check_sides(op: ast.cmpop, a: Value, b: Value) -> ast.cmpop:
+    """Return the operator of a comparison: for members of enums, `is` is the same as ==."""
+    if OBJECT in (kind_of(a), kind_of(b)):
+        raise Refusal("compares a value that has no column")
+    if isinstance(op, ast.Is | ast.IsNot) and (_is_member(a) or _is_member(b)):
+        return ast.Eq() if isinstance(op, ast.Is) else ast.NotEq()
+    if type(op) not in SIGNS:
+        raise Refusal("uses `is` on something other than None")
+    return op
+
+
+def _is_member(value: Value) -> bool:
+    """Return whether a value is a member of an enum, of which there is one object, or None."""
+    inner = value.inner if isinstance(value, Maybe) else value
+    if isinstance(inner, Known):
+        return isinstance(inner.value, Enum)
+    return isinstance(inner, KnownEnum)
+
+
+def _code(w: Writer, value: Value, other: Value, sign: str) -> str:
+    """Return the code of a member's name, to compare it with a member of the same enum."""
+    cls: Any = value.cls if isinstance(value, KnownEnum) else type(getattr(value, "value", None))
+    known: Any = other.cls if isinstance(other, KnownEnum) else cls
+    # A member equals itself only, unless its class defines it otherwise.
+    plain = cls is known and cls.__eq__ in (object.__eq__, int.__eq__, str.__eq__)
+    if sign not in ("==", "!=") or not plain:
+        raise Refusal(f"compares {an(value)} with {an(other)}")
+    return value.text if isinstance(value, KnownEnum) else w.text(Known(value.value.name))  # type: ignore[union-attr]
 
 
 def _compare_maybe(w: Writer, op: ast.cmpop, a: Value, b: Value) -> Value:
@@ -285,11 +322,13 @@ def _compare_maybe(w: Writer, op: ast.cmpop, a: Value, b: Value) -> Value:
 def _contains(w: Writer, op: ast.cmpop, a: Value, b: Value) -> Value:
     if not isinstance(b, KnownRecord) or b.cls is not tuple:
         raise Refusal(f"looks for something in {an(b)}")
-    if kind_of(a) not in (INT, STR, BOOL):
+    member = isinstance(a, KnownEnum)
+    if kind_of(a) not in (INT, STR, BOOL) and not member:
         raise Refusal(f"looks for {an(a)} in a tuple")
     found: Value = Known(False)
     for part in b.parts:
-        if kind_of(part) not in (INT, STR, BOOL) or (kind_of(part) == STR) != (kind_of(a) == STR):
+        odd = kind_of(part) not in (INT, STR, BOOL) or (kind_of(part) == STR) != (kind_of(a) == STR)
+        if odd and not member:
             raise Refusal(f"looks for {an(a)} in a tuple with {an(part)}")
         one = compare(w, ast.Eq(), a, part)
         if isinstance(found, Known) and isinstance(one, Known):

@@ -15,6 +15,7 @@ from functools import partial
 from types import FunctionType
 from typing import TypeVar
 
+from anabranch.kernels.column_layouts import OBJECT
 from anabranch.kernels.translate import calls, python_operators, statements
 from anabranch.kernels.translate.code_writer import Ends, Writer
 from anabranch.kernels.translate.known_values import (
@@ -26,6 +27,7 @@ from anabranch.kernels.translate.known_values import (
     Maybe,
     Refusal,
     Value,
+    kind_of,
     know,
 )
 from anabranch.kernels.translate.syntax import Uncompilable, find_definition
@@ -215,6 +217,8 @@ class Translator(Writer):
 
     def _test_none(self, node: ast.Compare, frame: CallFrame) -> Test:
         value, path = self.expr(node.left, frame), _path(node.left)
+        if kind_of(value) == OBJECT:
+            raise Refusal("compares a value that has no column with None")
         if isinstance(value, Maybe):
             none, some = (((path, True),), ((path, False),)) if path else ((), ())
             test = Test(f"(not {value.valid})", none, some)

@@ -10,14 +10,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anabranch.errors import AnabranchError
 from anabranch.kernels.column_layouts import (
+    CARRIED,
+    CODED,
+    OBJECT,
     STR,
     ColumnLayout,
     Fields,
     list_columns,
 )
 from anabranch.kernels.numpy_columns import DTYPES, Columns, Strings, pack
+from anabranch.microbatch.columns.allocator import pause_collection
 from anabranch.model.events import Event, field_names
 from anabranch.model.values.event_times import time_field
+from anabranch.state.durable.codec import Codec
 
 if TYPE_CHECKING:
     import numpy as np
@@ -125,10 +130,13 @@ def concatenate_columns(several: Sequence[Columns], strings: Strings) -> Columns
     return Columns(columns[0].layout, arrays, sum(c.length for c in columns), strings)
 
 
-def write_columns(columns: Columns, more: dict[str, Array], note: dict[str, Any]) -> bytes:
+def write_columns(
+    columns: Columns, more: dict[str, Array], note: dict[str, Any], codec: Codec | None = None
+) -> bytes:
     """Return columns, and additional arrays, as Arrow IPC with a note.
 
-    Integers in a small range are written as differences from their minimum.
+    Integers in a small range are written as differences from their minimum. Objects are encoded, and read back
+    as carried values.
     """
     import pyarrow as pa
 
@@ -137,8 +145,10 @@ def write_columns(columns: Columns, more: dict[str, Array], note: dict[str, Any]
     for name, array in more.items():
         _write_numbers(name, array, arrays, bases)
     for number, (column, array) in enumerate(zip(columns.columns, columns.arrays, strict=True)):
-        if column.kind == STR:
+        if column.kind in CODED:
             arrays[f"c{number}"] = _write_texts(array, columns.strings)
+        elif column.kind in (OBJECT, CARRIED):
+            arrays[f"c{number}"] = _write_carried(column.kind, array, codec)
         else:
             _write_numbers(f"c{number}", array, arrays, bases)
     note = {**note, "rows": columns.length, "bases": bases, "more": list(more)}
@@ -194,7 +204,7 @@ def read_columns(
     more = {name: _read_numbers(batch, name, rows, bases) for name in names}
     arrays = [
         read_array(batch.column(f"c{number}"), column.kind, strings)
-        if column.kind == STR
+        if column.kind in CODED
         else _read_numbers(batch, f"c{number}", rows, bases)
         for number, column in enumerate(list_columns(layout))
     ]
@@ -216,7 +226,7 @@ def read_array(array: pa.Array, kind: str, strings: Strings) -> Array:
     import numpy as np
     import pyarrow as pa
 
-    if kind != STR:
+    if kind not in CODED:
         found = array.to_numpy(zero_copy_only=False)
         return np.ascontiguousarray(found, dtype=DTYPES[kind])
     if not pa.types.is_dictionary(array.type):
@@ -224,6 +234,16 @@ def read_array(array: pa.Array, kind: str, strings: Strings) -> Array:
     codes = strings.codes(array.dictionary.to_pylist())
     places = array.indices.to_numpy(zero_copy_only=False)
     return codes[places] if len(codes) else np.empty(0, np.int64)
+
+
+def _write_carried(kind: str, values: Array, codec: Codec | None) -> pa.Array:
+    import pyarrow as pa
+
+    if kind == CARRIED:
+        return pa.array(values, pa.binary())
+    assert codec is not None, "objects are written with a codec"
+    with pause_collection():
+        return pa.array(list(codec.encode_each(values.tolist())), pa.binary())
 
 
 def _write_texts(codes: Array, strings: Strings) -> pa.Array:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anabranch.kernels.arrays.ordering import group, sort_order
 from anabranch.kernels.batches import EventBatch, Folded
-from anabranch.kernels.column_layouts import read_record
 from anabranch.kernels.kernel import Kernel
 from anabranch.kernels.numpy_columns import Columns, Strings, fill, pack_or_keep
 from anabranch.kernels.state_joins import as_events
@@ -22,6 +21,7 @@ from anabranch.microbatch.exchange.deltas import Delta
 from anabranch.microbatch.exchange.result_columns import describe_outputs, write_outputs
 from anabranch.microbatch.exchange.result_rows import ResultRow, describe_event
 from anabranch.microbatch.fold.early_deltas import EarlyDelta, Gathered
+from anabranch.microbatch.job.column_types import lay_out_fields
 from anabranch.microbatch.job.job import Job
 from anabranch.microbatch.store.column_entries import ColumnEntries
 from anabranch.microbatch.store.state_store import Store
@@ -481,7 +481,7 @@ def _line_up(
         stable.get(program.event_types.index(event_type)) for event_type in kernel.event_types
     )
     columns = tuple(
-        pack_or_keep(read_record(event_type), [], strings) if table is None else table.columns
+        pack_or_keep(lay_out_fields(event_type), [], strings) if table is None else table.columns
         for event_type, table in zip(kernel.event_types, tables, strict=True)
     )
     ranks = tuple(program.ranks[event_type] for event_type in kernel.event_types)

@@ -102,12 +102,12 @@ def _make_block(
 ) -> Block:
     per_byte = measure_byte(job)
     known = {name: place for place, name in enumerate(batch.schema.names)}
-    bounds = [_bound(column, per_byte) for column in batch.columns]
+    bounds = [bound_bytes(column, per_byte) for column in batch.columns]
     if sum(bounds) > reading.max_bytes:
         longest = reading.max_bytes // max(1, len(bounds))
         for number, bound in enumerate(bounds):
             if bound > longest:
-                odd.update(_find_large(batch.column(number), per_byte, longest))
+                odd.update(find_large(batch.column(number), per_byte, longest))
         size = longest * len(bounds)
     else:
         size = sum(bounds)
@@ -188,27 +188,27 @@ def _list_moments(column: pa.Array, annotation: Any) -> list[Any] | None:
     return lift_moments(numbers.to_pylist())
 
 
-def _bound(column: pa.Array, per_byte: int) -> int:
+def bound_bytes(column: pa.Array, per_byte: int) -> int:
     """Return more than the bytes of any value of a column, encoded."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     kind = column.type
     if pa.types.is_dictionary(kind):
-        return _bound(column.dictionary, per_byte)
+        return bound_bytes(column.dictionary, per_byte)
     if _is_text(kind):
         longest = pc.max(pc.binary_length(column)).as_py()
         return _FIXED + per_byte * (1 + (longest or 0))
     if pa.types.is_struct(kind):
         parts = [column.field(number) for number in range(kind.num_fields)]
         names = sum(len(kind.field(number).name) for number in range(kind.num_fields))
-        return _FIXED + per_byte + 4 * names + sum(_bound(part, per_byte) for part in parts)
+        return _FIXED + per_byte + 4 * names + sum(bound_bytes(part, per_byte) for part in parts)
     if pa.types.is_map(kind):
         pairs = (column.keys, column.items)
         most = _count_most(column)
-        return _FIXED + most * sum(_bound(part, per_byte) for part in pairs)
+        return _FIXED + most * sum(bound_bytes(part, per_byte) for part in pairs)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return _FIXED + _count_most(column) * _bound(column.values, per_byte)
+        return _FIXED + _count_most(column) * bound_bytes(column.values, per_byte)
     if pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType):
         return 1 << 62
     return _FIXED + per_byte
@@ -232,7 +232,7 @@ def _count_most(column: pa.Array) -> int:
     return int((offsets[1:] - offsets[:-1]).max())
 
 
-def _find_large(column: pa.Array, per_byte: int, longest: int) -> Iterable[int]:
+def find_large(column: pa.Array, per_byte: int, longest: int) -> Iterable[int]:
     """Return the places of values that may take more bytes than a limit."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -245,7 +245,9 @@ def _find_large(column: pa.Array, per_byte: int, longest: int) -> Iterable[int]:
     if not pa.types.is_nested(column.type):
         return range(len(column))
     return [
-        place for place in range(len(column)) if _bound(column.slice(place, 1), per_byte) > longest
+        place
+        for place in range(len(column))
+        if bound_bytes(column.slice(place, 1), per_byte) > longest
     ]
 
 

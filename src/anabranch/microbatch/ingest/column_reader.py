@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anabranch.kernels.column_layouts import INT
 from anabranch.kernels.numpy_columns import Columns, Strings
+from anabranch.microbatch.columns.allocator import pause_collection
 from anabranch.microbatch.columns.event_tables import EventTable, make_table, read_array
 from anabranch.microbatch.exchange.envelope_kinds import Kind
 from anabranch.microbatch.exchange.envelopes import pack_chunks
@@ -29,6 +30,7 @@ from anabranch.microbatch.ingest.stretches import (
     send_stretch,
 )
 from anabranch.microbatch.job.column_plan import ColumnPlan
+from anabranch.microbatch.job.column_types import lay_out_fields
 from anabranch.microbatch.job.job import Job
 from anabranch.model.events import Event, EventType, Heartbeat, Malformed
 
@@ -59,7 +61,8 @@ def take_in_columns(
     job: Job, reading: Reading, batches: Iterable[pa.RecordBatch], place: int = 0
 ) -> Iterator[tuple[int, str, bytes]]:
     """Yield the envelopes of a task: (shard, kind, payload). `place` distinguishes the task from others."""
-    found = _read_all(job, reading, batches)
+    with pause_collection():
+        found = _read_all(job, reading, batches)
     lined = {
         channel: _drop_repeated(job, found, channel)
         for channel in sorted({*found.tables, *found.beats})
@@ -151,9 +154,18 @@ def _read(
             others.setdefault((item.channel, item.event_type), []).append((item, place))
     for (channel, event_type), events in others.items():
         number = job.program.event_types.index(event_type)
-        table = make_table(number, plan.layouts[number], [e for e, _ in events], plan.codes)
+        table = make_table(number, lay_out_fields(event_type), [e for e, _ in events], plan.codes)
         piece = _Piece(table, np.array([place for _, place in events], np.int64))
         found.tables.setdefault(channel, []).append(piece)
+
+
+def _pick(column: pa.Array | Array, rows: pa.Array | None) -> pa.Array | Array:
+    """Return the values of a column in some rows; those of objects are in an array of NumPy."""
+    import numpy as np
+
+    if rows is None:
+        return column
+    return column[np.asarray(rows)] if isinstance(column, np.ndarray) else column.filter(rows)
 
 
 def _mask(rows: Array) -> pa.Array:
@@ -204,10 +216,11 @@ def _read_plain(
     """Return the plain events of one event type in a batch."""
     import numpy as np
 
-    event_type, layout = job.program.event_types[number], plan.layouts[number]
+    event_type = job.program.event_types[number]
+    layout = lay_out_fields(event_type)
     if reading.type_column is None and reading.event_type != event_type.__name__:
         return
-    plain = find_plain(event_type, layout, reading, batch)
+    plain = find_plain(job, event_type, layout, reading, batch)
     if plain is None:
         return
     for channel in plan.names if reading.channel_column else {*plan.names} & {str(reading.channel)}:
@@ -222,7 +235,7 @@ def _read_plain(
         arrays = tuple(
             array
             for part, column in zip(layout.parts, plain.fields, strict=True)
-            for array in read_field(part, column if rows is None else column.filter(rows), strings)
+            for array in read_field(part, _pick(column, rows), strings)
         )
         seqs = read_array(plain.seqs if rows is None else plain.seqs.filter(rows), INT, strings)
         codes = np.full(count, plan.codes[channel], np.int64)

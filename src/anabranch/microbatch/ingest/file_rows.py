@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
+from anabranch.kernels.column_layouts import is_plain_enum
 from anabranch.microbatch.columns.allocator import pause_collection
 from anabranch.microbatch.ingest.block_items import read_block
 from anabranch.microbatch.ingest.column_reader import take_in_columns
@@ -14,7 +17,7 @@ from anabranch.microbatch.ingest.row_reader import Reading, send_items
 from anabranch.microbatch.job.job import Job
 from anabranch.model.events import EventType, field_types
 from anabranch.model.values.event_times import time_field
-from anabranch.model.values.fields import strip_none
+from anabranch.model.values.fields import encode_value, strip_none
 from anabranch.sources.arrow_tables import is_spelled
 from anabranch.sources.files import ROW, Files, Found, read_file
 from anabranch.sources.text_blocks import LINE, read_header
@@ -28,6 +31,7 @@ JVM."""
 
 _TYPES = {
     int: "int64", float: "float64", bool: "bool", str: "string", datetime: "string", date: "string",
+    bytes: "string", Decimal: "string", time: "string", timedelta: "string", UUID: "string",
 }  # fmt: skip
 
 
@@ -57,8 +61,11 @@ class Folder:
 def read_rows(job: Job, folder: Folder, found: Iterable[Found]) -> Iterator[list[pa.RecordBatch]]:
     """Yield the rows of some files in lists of limited size; the rows of one list have the same columns."""
     wanted = list_columns(job, folder.reading)
-    # On the row path, a line of JSON is parsed as an object.
-    typed = job.columns is not None or folder.files.format == "csv"
+    # On the row path, and if a field has no type, a line of JSON is parsed as an object.
+    known = job.columns is not None and (
+        folder.reading.type_column is not None or all(wanted.values())
+    )
+    typed = known or folder.files.format != "json"
     # Files of one folder need not have the same columns.
     alike: dict[tuple[Any, ...], list[pa.RecordBatch]] = {}
     for file in sorted(found, key=lambda file: file.number):
@@ -111,6 +118,14 @@ def number_rows(reading: Reading, schema: pa.Schema | None = None) -> Reading:
     return replace(numbered, json_column=LINE)
 
 
+def _find_type(kind: Any) -> str:
+    """Return the type that texts of a field are read as; an empty one if it is unknown."""
+    if not is_plain_enum(kind):
+        return _TYPES.get(kind, "")
+    found = {type(encode_value(member)) for member in kind}
+    return _TYPES[found.pop()] if found in ({str}, {int}) else ""
+
+
 def list_columns(job: Job, reading: Reading) -> dict[str, str]:
     """Return the columns to read, and the type of each; an empty type if it is unknown."""
     found: dict[str, str] = {}
@@ -119,7 +134,7 @@ def list_columns(job: Job, reading: Reading) -> dict[str, str]:
             continue
         for name, kind in field_types(event_type).items():
             column = reading.time_column(event_type) if name == time_field(event_type) else name
-            mine = _TYPES.get(strip_none(kind), "")
+            mine = _find_type(strip_none(kind))
             found[column] = mine if found.setdefault(column, mine) == mine else ""
     others = {
         reading.seq: "int64",

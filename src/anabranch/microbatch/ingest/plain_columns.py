@@ -15,9 +15,11 @@ from anabranch.eventtime.channels import NEVER
 from anabranch.kernels.column_layouts import (
     BOOL,
     DAY,
+    ENUM,
     FLOAT,
     INT,
     MOMENT,
+    OBJECT,
     STR,
     ColumnLayout,
     Fields,
@@ -26,8 +28,17 @@ from anabranch.kernels.column_layouts import (
 from anabranch.kernels.numpy_columns import Strings
 from anabranch.microbatch.columns.calendar_columns import FIRST_DAY, LAST_DAY, read_calendar
 from anabranch.microbatch.columns.event_tables import read_array
+from anabranch.microbatch.ingest.rich_columns import (
+    fill_rich,
+    find_member_type,
+    find_rich_blank,
+    read_rich,
+    repeat_rich,
+)
 from anabranch.microbatch.ingest.row_reader import Reading
-from anabranch.model.events import FOREVER, EventType, field_names
+from anabranch.microbatch.job.column_types import find_kind
+from anabranch.microbatch.job.job import Job
+from anabranch.model.events import FOREVER, EventType, field_names, field_types
 from anabranch.model.values.event_times import (
     EPOCH,
     FIRST_MOMENT,
@@ -35,7 +46,7 @@ from anabranch.model.values.event_times import (
     time_field,
     to_microseconds,
 )
-from anabranch.model.values.fields import MISSING, list_defaults
+from anabranch.model.values.fields import MISSING, admits_none, list_defaults
 from anabranch.sources.arrow_tables import is_spelled
 from anabranch.sources.text_blocks import LINE
 
@@ -63,13 +74,13 @@ class PlainColumns(NamedTuple):
     A row is plain if it is in all masks; a mask of all rows is omitted.
     """
 
-    fields: list[pa.Array]
+    fields: list[pa.Array | Array]
     seqs: pa.Array
     masks: list[Array]
 
 
 def find_plain(
-    event_type: EventType, layout: Fields, reading: Reading, batch: pa.RecordBatch
+    job: Job, event_type: EventType, layout: Fields, reading: Reading, batch: pa.RecordBatch
 ) -> PlainColumns | None:
     """Return the plain columns of an event type in a block, or None if no row is plain."""
     if reading.json_column not in (None, LINE) or reading.corrupt_column or reading.reason_column:
@@ -83,10 +94,14 @@ def find_plain(
     masks = list(_find_rows(event_type, reading, batch))
     fields = []
     for name, part in zip(field_names(event_type), layout.parts, strict=True):
-        column = _read_column(event_type, name, part, reading, batch, masks)
+        if find_kind(part) in (ENUM, OBJECT):
+            most = reading.max_bytes // len(layout.parts)
+            column = _read_rich(job, event_type, name, part, reading, batch, masks, most)
+        else:
+            column = _read_column(event_type, name, part, reading, batch, masks)
         if column is None:
             return None
-        if _kind(part) == STR:
+        if find_kind(part) == STR:
             masks.append(_is_short(column, longest))
         fields.append(column)
     seqs = _convert(batch.column(reading.seq), INT, masks)
@@ -120,7 +135,7 @@ def _read_column(
     """Return the column of a field; add masks of its plain values. None if no value is plain."""
     is_time = name == time_field(event_type)
     source = reading.time_column(event_type) if is_time else name
-    kind = _kind(part)
+    kind = find_kind(part)
     if batch.schema.get_field_index(source) < 0:
         # Lines of JSON that have no columns are not plain; elsewhere a column may be missing.
         missing = (
@@ -144,6 +159,48 @@ def _read_column(
         if len(times) and (times.min() < low or times.max() > high):
             masks.append((times >= low) & (times <= high))
     return column
+
+
+def _read_rich(
+    job: Job,
+    event_type: EventType,
+    name: str,
+    part: ColumnLayout,
+    reading: Reading,
+    batch: pa.RecordBatch,
+    masks: list[Array],
+    most: int,
+) -> pa.Array | Array | None:
+    """Return the column of a field that is an enum or an object; add masks of its plain values."""
+    annotation = field_types(event_type)[name]
+    blank = find_rich_blank(job, event_type, name, annotation, most)
+    lines = reading.json_column == LINE
+    if batch.schema.get_field_index(name) < 0:
+        return None if lines or blank is None else repeat_rich(part, blank[0], batch.num_rows)
+    if is_spelled(batch.schema.field(name)):
+        return None
+    given = batch.column(name)
+    text = reading.line_column is not None and given.type == "string"
+    rich = read_rich(job, part, annotation, given, most, text=text)
+    if rich is None:
+        return None
+    if not rich.good.all():
+        masks.append(rich.good)
+    if not given.null_count:
+        return rich.values
+    valid = _to_mask(given.is_valid())
+    if lines:
+        explicit, missing = _find_nulls(batch.column(LINE), ~valid, name)
+        has_default = name in list_defaults(event_type)
+        known = valid | (explicit & admits_none(annotation))
+        known |= missing & (has_default and blank is not None)
+    else:
+        missing, known = ~valid, valid | (blank is not None)
+    if not known.all():
+        masks.append(known)
+    if blank is None or blank[0] is None or not missing.any():
+        return rich.values
+    return fill_rich(rich.values, missing, blank[0])
 
 
 def _convert(
@@ -207,7 +264,7 @@ def _settle_nulls(
             masks.append(known)
     if blank is None or blank[0] is None or not missing.any():
         return column
-    filled = _repeat(blank[0], _kind(part), 1)[0]
+    filled = _repeat(blank[0], find_kind(part), 1)[0]
     if filled.type != column.type:
         column = column.cast(filled.type)
     return pc.if_else(_from_mask(missing), filled, column)
@@ -263,17 +320,14 @@ def _repeat(value: Any, kind: str, count: int) -> pa.Array:
     return pa.repeat(pa.scalar(value, types.get(kind, pa.int64())), count)
 
 
-def _kind(part: ColumnLayout) -> str:
-    leaf: Any = part.inner if isinstance(part, OptionalColumn) else part
-    kind: str = leaf.kind
-    return kind
-
-
-def read_field(part: ColumnLayout, column: pa.Array, strings: Strings) -> Iterator[Array]:
+def read_field(part: ColumnLayout, column: Any, strings: Strings) -> Iterator[Array]:
     """Yield the arrays of a field: an optional field has one more, the mask of its values."""
     import pyarrow as pa
 
-    kind = _kind(part)
+    kind = find_kind(part)
+    if kind == OBJECT:
+        yield column
+        return
     if not isinstance(part, OptionalColumn):
         yield read_array(column, kind, strings)
         return
@@ -282,7 +336,9 @@ def read_field(part: ColumnLayout, column: pa.Array, strings: Strings) -> Iterat
         column = (
             column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
         )
-        column = column.fill_null(pa.scalar(_BLANKS.get(kind, 0), column.type))
+        member = find_member_type(part)
+        filler = _BLANKS.get(kind, 0) if member is None else next(iter(member))._name_
+        column = column.fill_null(pa.scalar(filler, column.type))
     yield read_array(column, kind, strings)
 
 

@@ -133,10 +133,14 @@ def send_stretch(
                 for shard, piece, bounds in _route_late(
                     job, event_type, events, channel, watermark[chosen]
                 ):
-                    yield shard, Kind.LATE_TABLE, pack_table(piece, first, place, behind=bounds)
+                    yield (
+                        shard,
+                        Kind.LATE_TABLE,
+                        pack_table(job, piece, first, place, behind=bounds),
+                    )
                 continue
             for shard, piece in route_table(job.layout, event_type, events, channel):
-                yield shard, Kind.TABLE, pack_table(piece, first, place)
+                yield shard, Kind.TABLE, pack_table(job, piece, first, place)
 
 
 def _route_late(
@@ -181,11 +185,12 @@ def _promise(times: Array, slack: int) -> Array:
     return np.where(times < low, NEVER, promised)
 
 
-def pack_table(table: EventTable, first: int, place: int, behind: Array | None = None) -> bytes:
+def pack_table(
+    job: Job, table: EventTable, first: int, place: int, behind: Array | None = None
+) -> bytes:
     """Return a table as the payload of an envelope, with the first sequence of its chunk, and its place."""
     more = {"channel": table.channels, "seq": table.seqs}
     if behind is not None:
         more["behind"] = behind
-    return write_columns(
-        table.columns, more, {"type": table.event_type, "first": first, "place": place}
-    )
+    note = {"type": table.event_type, "first": first, "place": place}
+    return write_columns(table.columns, more, note, job.codec)

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from anabranch.eventtime.channels import Channel
-from anabranch.kernels.column_layouts import Fields, read_record
+from anabranch.kernels.column_layouts import Fields
 from anabranch.kernels.kernel import Kernel, make_kernel
 from anabranch.kernels.state_joins import add_join, is_exact
+from anabranch.microbatch.job.column_types import carry_fields
 from anabranch.microbatch.job.row_path_features import Use, folded_types, list_gaps
 from anabranch.microbatch.job.window_plan import WindowPlan, plan_windows
 from anabranch.model.events import EventType
@@ -16,6 +17,7 @@ from anabranch.model.program import Program
 from anabranch.plan.foldable_leaves import find_leaf_types
 from anabranch.plan.layouts import Layout
 from anabranch.speculation.output_changes import Mode
+from anabranch.state.durable.codec import make_codec
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,8 @@ def plan_columns(
     gap = next(list_gaps(use), None)
     if gap is not None:
         return gap.reason
-    layouts = tuple(map(read_record, program.event_types))
+    codec = make_codec(program)
+    layouts = tuple(carry_fields(event_type, codec) for event_type in program.event_types)
     if program.timers:
         windows = plan_windows(program)
         assert isinstance(windows, WindowPlan), "timers that are not windows are a gap"

@@ -9,12 +9,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from anabranch.kernels.column_layouts import (
+    CARRIED,
+    ENUM,
+    CarriedColumn,
     ColumnLayout,
     Constant,
+    EnumColumn,
     Fields,
     Leaf,
     OptionalColumn,
@@ -204,6 +209,8 @@ def _describe_windows(plan: WindowPlan) -> dict[str, Any]:
 
 def write_layout(layout: ColumnLayout, codec: Codec) -> Any:
     """Return a layout as JSON values."""
+    if isinstance(layout, EnumColumn):
+        return {"enum": name_record(layout.cls)}
     if isinstance(layout, Leaf):
         return layout.kind
     if isinstance(layout, Constant):
@@ -221,7 +228,9 @@ def write_layout(layout: ColumnLayout, codec: Codec) -> Any:
 def read_layout(data: Any, classes: Mapping[str, type], codec: Codec) -> ColumnLayout:
     """Return the layout that `write_layout` wrote."""
     if isinstance(data, str):
-        return Leaf(data)
+        return CarriedColumn(CARRIED, codec) if data == CARRIED else Leaf(data)
+    if "enum" in data:
+        return EnumColumn(ENUM, cast("type[Enum]", classes[data["enum"]]))
     if "constant" in data:
         return Constant(codec.decode(bytes.fromhex(data["constant"])))
     if "option" in data:

@@ -17,14 +17,16 @@ from anabranch.kernels.column_layouts import (
     Constant,
     Fields,
     OptionalColumn,
+    is_record,
     list_columns,
 )
-from anabranch.kernels.kernel import make_kernel
+from anabranch.kernels.compiled import CompiledKernel
+from anabranch.kernels.kernel import Kernel, make_kernel
 from anabranch.kernels.translate.known_values import MIXED
 from anabranch.microbatch.job.column_types import (
     find_odd_default,
-    find_odd_field,
     fits_columns,
+    list_rich_fields,
 )
 from anabranch.microbatch.job.window_plan import plan_windows
 from anabranch.model.events import CHANNEL, LANE, EventType, field_names, field_types
@@ -110,19 +112,48 @@ def _find_arrival_order(use: Use) -> str | None:
     return f'channel {found[0]!r} has order="arrival"' if found else None
 
 
-def _find_odd_fields(use: Use) -> str | None:
+def _find_odd_events(use: Use) -> str | None:
     found = [event_type for event_type in use.program.inputs if not fits_columns(event_type)]
     if not found:
         return None
-    name = find_odd_field(found[0])
-    if name is None:
-        odd = find_odd_default(found[0])
-        if odd is None:
-            return f"making a {found[0].__name__} does more than store its fields"
-        return f"the default of field {odd!r} of {found[0].__name__} is not of its type"
-    kind = field_types(found[0])[name]
-    shown = kind.__name__ if isinstance(kind, type) else kind
-    return f"field {name!r} of {found[0].__name__} can't be a column: {shown}"
+    odd = find_odd_default(found[0]) if is_record(found[0]) else None
+    if odd is None:
+        return f"making a {found[0].__name__} does more than store its fields"
+    return f"the default of field {odd!r} of {found[0].__name__} is not of its type"
+
+
+def _find_read_fields(use: Use) -> str | None:
+    """Return the reason if a handler may read a field in Python that is not of a plain type.
+
+    It may return a state of any type then, such as a Decimal where the state starts from 0.
+    """
+    if use.program.timers:
+        return None  # Windows are folded by the types of their fields, and not by a kernel.
+    for name in folded_types(use.program, use.layout):
+        kernel = make_kernel(use.program.state_type(name))
+        for number, event_type in enumerate(kernel.event_types):
+            if use.layout.way == "forked" and use.layout.leaves.get(event_type) != name:
+                continue
+            rich = list_rich_fields(event_type)
+            reason = kernel.reasons[number] or _find_record_read(kernel, number)
+            if rich and reason is not None:
+                kind = field_types(event_type)[rich[0]]
+                shown = kind.__name__ if isinstance(kind, type) else kind
+                return (
+                    f"{event_type.__name__} has field {rich[0]!r} of type {shown}, "
+                    f"and its handler is not compiled: {reason}"
+                )
+    return None
+
+
+def _find_record_read(kernel: Kernel, number: int) -> str | None:
+    """Return the reason if the handler of an event type reads a field of a record in a field."""
+    inputs = kernel.blueprint.inputs if isinstance(kernel, CompiledKernel) else ()
+    for event_type, path, _ in inputs:
+        names = path.rstrip("?").split(".")[1:]
+        if event_type == number and (len(names) > 1):
+            return f"it reads {'.'.join(names)}, a field of a record"
+    return None
 
 
 def _find_ages(use: Use) -> str | None:
@@ -285,9 +316,9 @@ ROW_PATH_ONLY: tuple[Feature, ...] = (
     Feature("estimated lateness", "the estimate changes from event to event", _find_estimated),
     Feature('arrival order (`order="arrival"`)', "each event's time follows from the last", _find_arrival_order),
     Feature(
-        "fields other than int, float, bool, str, datetime and date, or one of them or None",
-        "a kernel reads columns of these types",
-        _find_odd_fields,
+        "events that are more than their fields, or have a default of another type",
+        "columns hold fields, each of its type",
+        _find_odd_events,
     ),
     Feature("entries with a time to live (`ttl`)", "each access sets a timer", _find_ages),
     Feature("`Shared`", "a common part is not stored beside the columns of entries", _find_shared),
@@ -312,6 +343,12 @@ ROW_PATH_ONLY: tuple[Feature, ...] = (
         "exact sums, means and variances of floats, per key",
         "they need more than 64 bits",
         _in_types(_check_wide),
+        needs_others=True,
+    ),
+    Feature(
+        "handlers that are not compiled, of events with an enum, Decimal, bytes, UUID, time, timedelta, record, list or map",
+        "they read these fields in Python, and may put them into the state",
+        _find_read_fields,
         needs_others=True,
     ),
     Feature(

@@ -8,7 +8,7 @@ record of that name: untrusted bytes can't choose a class.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -71,6 +71,10 @@ class Codec:
         """Return a value as bytes; equal values of equal types give equal bytes."""
         return msgspec.msgpack.encode(self._lower(value))
 
+    def encode_each(self, values: Sequence[Any]) -> Iterator[bytes]:
+        """Return each of many values as bytes of its own: those that `encode` returns."""
+        return map(msgspec.msgpack.Encoder().encode, self._lower_each(values))
+
     def decode(self, data: bytes) -> Any:
         """Return the value that was written."""
         try:
@@ -112,6 +116,24 @@ class Codec:
                 columns = map(list, zip(*values, strict=True))
                 return "n", [name_record(kind), list(map(self._lower_list, columns))]
         return "v", list(map(self._lower, values))
+
+    def _lower_each(self, values: Sequence[Any]) -> Iterable[Any]:
+        """Return each of many values as plain values; those of one type need few calls."""
+        types = set(map(type, values))
+        if types <= _PLAIN and (int not in types or _are_small(values)):
+            return values
+        if types == {Decimal}:
+            return [["D", text] for text in map(str, values)]
+        kind = next(iter(types), None)
+        if len(types) == 1 and kind is not None and self._has_fields(kind) and fields_of(values[0]):
+            columns = zip(*map(fields_of, values), strict=True)
+            lowered = zip(*map(self._lower_each, columns), strict=True)
+            return [["n", name_record(kind), *fields] for fields in lowered]
+        return map(self._lower, values)
+
+    def _has_fields(self, kind: type) -> bool:
+        known = self._records.get(name_record(kind)) is kind
+        return known and is_record(kind) and not issubclass(kind, Enum)
 
     def _lift_list(self, form: str, values: list[Any]) -> list[Any]:
         return _LIFT_LISTS[form](self, values)
@@ -187,7 +209,7 @@ class Codec:
         return self._records[name]
 
 
-def _are_small(values: list[Any]) -> bool:
+def _are_small(values: Sequence[Any]) -> bool:
     numbers = [value for value in values if type(value) is int]
     return min(numbers) >= -_SMALL and max(numbers) < _SMALL
 
