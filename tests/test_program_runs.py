@@ -113,3 +113,20 @@ def test_without_an_output_the_rows_stay_in_memory(files):
 def test_calls_that_can_not_be_meant_are_refused(call, reason):
     with pytest.raises(InputError, match=reason):
         call()
+
+
+@pytest.mark.parametrize("row", ['{"time": 2, "who": "ann", "amount": 1}', '{"heartbeat": 2}', "{"])
+def test_a_row_of_files_without_its_number_is_rejected_here_as_on_the_reference(tmp_path, row):
+    first, last = (
+        json.dumps({"time": time, "who": "ann", "amount": 4, "seq": seq})
+        for time, seq in ((1, 0), (3, 1))
+    )
+    (tmp_path / "1.jsonl").write_text(f"{first}\n{row}\n{last}\n")
+    paid = Files(tmp_path, format="json", seq="seq", heartbeat="heartbeat", ended=True)
+    answer = anabranch.run(totals, paid, on="reference")
+    handle = anabranch.run(totals, paid, available_now=True)
+    handle.wait()
+    reasons = handle.result().rejected.column("reason").to_pylist()
+    assert answer.values == [("ann", 4), ("ann", 8)]
+    assert [rejected.reason for rejected in answer.rejected] == reasons
+    assert answer.ledger == handle.progress.ledger

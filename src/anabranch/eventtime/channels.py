@@ -400,6 +400,8 @@ def _reject_undeclared(item: Item, declared: Iterable[str]) -> Rejected:
 def _check_sequence(name: str, items: list[Item]) -> bool:
     """Return whether the items of a channel are numbered; raise if only some of them are."""
     own = [i for i in items if not (isinstance(i, Heartbeat) and i.seq == BEFORE_ALL)]
+    # A bad row may have lost its number; it is rejected, and does not stop the run.
+    own = [i for i in own if not (isinstance(i, Malformed) and i.seq is None)]
     numbered = sum(item.seq is not None for item in own)
     if numbered not in (0, len(own)):
         raise InputError(
