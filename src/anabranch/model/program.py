@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -20,7 +21,7 @@ from anabranch.model.locations import locate_caller
 from anabranch.model.order import OrderKey, order_key
 from anabranch.model.shapes import MISSING, AnyState, Fork, Join, LanedShape, Shape, WrittenShape
 from anabranch.model.slices import Slice, Slices
-from anabranch.model.step import Outputs, add_delta, begin_delta, set_aside, step
+from anabranch.model.step import Outputs, Step, add_delta, begin_delta, prepare_step, set_aside
 from anabranch.model.values.event_times import is_timestamped
 from anabranch.model.values.output_types import OutputTypes, find_output_types, make_output_check
 
@@ -51,7 +52,7 @@ class StateType:
 
     def step(self, state: AnyState, event: Event) -> tuple[AnyState, Outputs]:
         """Return the state after an event, and the outputs."""
-        return step(self.shape, self.handlers[type(event.data)], state, event)
+        return self._steps[type(event.data)](state, event)
 
     def begin_delta(self) -> AnyState:
         """Return the state that a delta starts from."""
@@ -60,7 +61,7 @@ class StateType:
     def step_delta(self, delta: AnyState, event: Any) -> tuple[AnyState, Outputs]:
         """Return the delta after one more event (or its data), and the outputs."""
         event = event if isinstance(event, Event) else Event(event)
-        return step(self.shape, self.handlers[type(event.data)], delta, event, delta=True)
+        return self._delta_steps[type(event.data)](delta, event)
 
     def add_delta(self, state: AnyState, delta: AnyState) -> AnyState:
         """Return a state joined with a delta that was folded from zero."""
@@ -69,6 +70,16 @@ class StateType:
     def set_aside(self, state: AnyState, event: Event) -> AnyState:
         """Return the state after an event on which a user's function raised."""
         return set_aside(self.shape, self.handlers[type(event.data)], state, event)
+
+    @cached_property
+    def _steps(self) -> dict[EventType, Step]:
+        return {kind: prepare_step(self.shape, one) for kind, one in self.handlers.items()}
+
+    @cached_property
+    def _delta_steps(self) -> dict[EventType, Step]:
+        return {
+            kind: prepare_step(self.shape, one, delta=True) for kind, one in self.handlers.items()
+        }
 
 
 @dataclass(frozen=True)
@@ -233,12 +244,12 @@ class Program:
         """Return the changes since older versions, whose state this program can migrate."""
         return tuple(self._options["changes"])
 
-    @property
+    @cached_property
     def timers(self) -> tuple[Handler, ...]:
         """Return the handlers of timers, whose events the state itself requests."""
         return tuple(h for h in self.initial.handlers.values() if h.due is not None)
 
-    @property
+    @cached_property
     def inputs(self) -> tuple[EventType, ...]:
         """Return the event types that channels deliver: all except timers."""
         handlers = self.initial.handlers
@@ -246,7 +257,7 @@ class Program:
             event_type for event_type in self.event_types if handlers[event_type].due is None
         )
 
-    @property
+    @cached_property
     def timestamped(self) -> bool:
         """Return whether event times are datetimes, which are microseconds UTC internally."""
         return any(is_timestamped(event_type) for event_type in self.inputs)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from operator import attrgetter
 from types import GeneratorType
 from typing import Any, cast
 
 from anabranch.errors import StateTooLargeError
-from anabranch.model.events import LANE, Event
+from anabranch.model.events import CHANNEL, LANE, Event
 from anabranch.model.failures import note_place
 from anabranch.model.handlers import Handler
 from anabranch.model.shapes import MISSING, AnyState, CheckSize, EntryShape, Shape
 from anabranch.model.slices import field_value
+from anabranch.model.values.keys import plain_key
 from anabranch.model.values.maps import Map
 
 Outputs = tuple[Any, ...]
 Stepped = tuple[AnyState, Outputs]
+Step = Callable[[AnyState, Event], Stepped]
+"""A function from a state and an event to the state after it, and the outputs."""
 
 
 def step(
@@ -26,31 +32,66 @@ def step(
     event type lacks the field (a marker) sees the whole state. The entries of a delta start from zero.
     A shape with a `take_event` method determines itself which part of the state a handler sees.
     """
-    by, own = shape.by, getattr(shape, "take_event", None)
+    return prepare_step(shape, handler, delta=delta)(state, event)
+
+
+def prepare_step(shape: Shape, handler: Handler, *, delta: bool = False) -> Step:
+    """Return `step` for one shape and handler: what depends on these alone is found once, not for each event."""
+    own = getattr(shape, "take_event", None)
     if own is not None:
-        return cast("Stepped", own(handler, state, event, delta=delta))
-    if by is None:
-        changed, outputs = run(handler, state, event.data)
-        if changed is not state:
-            check_sizes(shape, changed)
-        return changed, outputs
+        return cast("Step", partial(_step_own, own, handler, delta=delta))
+    if shape.by is None:
+        return partial(_step_value, handler, find_limit(shape))
     shape = cast("EntryShape", shape)
-    if by not in handler.enters:
-        return step_whole(shape, handler, state, event)
-    lanes = getattr(shape, "lanes", None) if by == LANE else None
-    key = field_value(event, by, lanes)
-    entry = state.get(key, MISSING)
-    if entry is MISSING:
-        entry = begin_delta(shape.inner) if delta else shape.fresh
-    try:
-        changed, outputs = step(shape.inner, handler, entry, event, delta=delta)
-    except StateTooLargeError as error:
-        raise error.within(key) from None
-    if changed is MISSING or _is_left_empty(shape.inner, changed):
-        return state.remove(key), outputs
-    if getattr(shape, "sparse", False) and shape.inner.same(changed, shape.fresh):
-        return state.remove(key), outputs
-    return state.set(key, changed), outputs
+    if shape.by not in handler.enters:
+        return partial(step_whole, shape, handler)
+    return _prepare_entry_step(shape, handler, delta=delta)
+
+
+def _step_own(own: Any, handler: Handler, state: AnyState, event: Event, *, delta: bool) -> Stepped:
+    return cast("Stepped", own(handler, state, event, delta=delta))
+
+
+def _step_value(
+    handler: Handler, check: CheckSize | None, state: AnyState, event: Event
+) -> Stepped:
+    changed, outputs = run(handler, state, event.data)
+    if check is not None and changed is not state:
+        check(changed)
+    return changed, outputs
+
+
+def _prepare_entry_step(shape: EntryShape, handler: Handler, *, delta: bool) -> Step:
+    inner, find_key = shape.inner, _prepare_key(shape)
+    step_inner = prepare_step(inner, handler, delta=delta)
+    ages, sparse = has_ages(inner), getattr(shape, "sparse", False)
+
+    def step_entry(state: AnyState, event: Event) -> Stepped:
+        key = find_key(event)
+        entry = state.get(key, MISSING)
+        if entry is MISSING:
+            entry = begin_delta(inner) if delta else shape.fresh
+        try:
+            changed, outputs = step_inner(entry, event)
+        except StateTooLargeError as error:
+            raise error.within(key) from None
+        if changed is MISSING or (ages and _is_empty_map(changed)):
+            return state.remove(key), outputs
+        if sparse and inner.same(changed, shape.fresh):
+            return state.remove(key), outputs
+        return state.set(key, changed), outputs
+
+    return step_entry
+
+
+def _prepare_key(shape: EntryShape) -> Callable[[Event], Any]:
+    """Return a function from an event to the key of its entry."""
+    by = cast("str", shape.by)
+    if by in (LANE, CHANNEL):
+        lanes = getattr(shape, "lanes", None) if by == LANE else None
+        return lambda event: field_value(event, by, lanes)
+    read = attrgetter(by)
+    return lambda event: plain_key(read(event.data))
 
 
 def find_limit(shape: Shape) -> CheckSize | None:
@@ -95,9 +136,9 @@ def has_ages(shape: Shape) -> bool:
     return bool(getattr(shape, "has_ages", False))
 
 
-def _is_left_empty(shape: Shape, entry: AnyState) -> bool:
+def _is_empty_map(entry: AnyState) -> bool:
     """Return whether an entry is a map of which the last entry has expired."""
-    return has_ages(shape) and isinstance(entry, Map) and not entry
+    return isinstance(entry, Map) and not entry
 
 
 def begin_delta(shape: Shape) -> AnyState:

@@ -65,11 +65,17 @@ class Layout:
         """Return the shards an event goes to."""
         if self.way == "sequential":
             return range(1)
-        spreads = self.way not in ("keyed", "shared") or self.is_hot(event)
-        if (spreads or self.way == "shared") and type(event.data) in self.cuts:
+        if self._goes_everywhere(event):
             return range(self.shards)
+        spreads = self.way not in ("keyed", "shared") or self.is_hot(event)
         number = self._place(event) if spreads else self.home(event)
         return range(number, number + 1)
+
+    def _goes_everywhere(self, event: Event) -> bool:
+        """Return whether an event goes to every shard."""
+        if self.way == "sequential" or type(event.data) not in self.cuts:
+            return False
+        return self.way != "keyed" or self.is_hot(event)
 
     def _place(self, event: Event) -> int:
         """Return the shard of an event that may go to any shard."""
@@ -89,8 +95,7 @@ class Layout:
 
     def counts(self, event: Event, shard: int) -> bool:
         """Return whether a shard is the one that counts an event."""
-        reached = self.route(event)
-        return len(reached) == 1 or self.home(event) == shard
+        return not self._goes_everywhere(event) or self.home(event) == shard
 
     def is_hot(self, event: Event) -> bool:
         """Return whether an event has a hot key, which is spread."""

@@ -7,6 +7,7 @@ as equal but have different bytes (1, 1.0 and True) are distinct here.
 from __future__ import annotations
 
 from enum import Enum
+from functools import cache
 from typing import Any
 
 from anabranch.state.durable.codec import Codec
@@ -16,9 +17,16 @@ from anabranch.state.durable.durable_names import is_record
 class _Writer(Codec):
     """A codec for any record: it only encodes, so records need not be registered."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: set[type] = set()
+
     def _lower(self, value: Any) -> Any:
-        if is_record(type(value)) or isinstance(value, Enum):
-            self._learn(type(value))
+        kind = type(value)
+        if kind not in self._seen:
+            if is_record(kind) or issubclass(kind, Enum):
+                self._learn(kind)
+            self._seen.add(kind)  # After `_learn`: another thread may read it.
         return super()._lower(value)
 
 
@@ -28,7 +36,13 @@ def write_canonically(value: Any) -> bytes:
     >>> write_canonically({"a", "b"}) == write_canonically({"b", "a"})
     True
     """
-    return _Writer().encode(value)
+    return _make_writer().encode(value)
+
+
+@cache
+def _make_writer() -> _Writer:
+    """Return the writer of this process: reading the annotations of a record costs more than to encode one."""
+    return _Writer()
 
 
 def is_written_alike(a: Any, b: Any) -> bool:

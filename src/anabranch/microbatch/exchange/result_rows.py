@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
+from dataclasses import is_dataclass
+from datetime import datetime
+from decimal import Decimal
+from enum import Enum
+from functools import lru_cache
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from anabranch.eventtime.ledger import Ledger
-from anabranch.model.events import FOREVER, Event
+from anabranch.model.events import FOREVER, Event, EventType, field_names
 from anabranch.model.order import OrderKey
+from anabranch.model.values.event_times import time_of
 from anabranch.model.values.fields import encode_value
 from anabranch.model.values.output_types import UNKNOWN, OutputTypes
 
@@ -27,10 +35,15 @@ OWN = "its channel's watermark"
 """The default reason of a late event: the bound that it is behind."""
 
 _SHORT = 200
+_NUMBERED = 4
+"""The length of the order key of an event with a sequence number."""
+
+_SCALARS = (bool, int, float, str, Enum, type)
 
 # Made once: `json.dumps` with arguments makes an encoder on every call.
 _PLAIN = json.JSONEncoder(separators=(",", ":")).encode
 _SORTED = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
+_quote = lru_cache(maxsize=1024)(_PLAIN)
 
 
 class ResultRow(NamedTuple):
@@ -55,18 +68,21 @@ def describe_output(
     value: Any, event: Event, index: int, key: OrderKey, types: OutputTypes = UNKNOWN
 ) -> ResultRow:
     """Return the row of an output, with the number of its type among `types`."""
+    data, channel, seq = event
     return ResultRow(
         "output",
         f"{identify(key)}#{index}",
-        event.time,
-        type(event.data).__name__,
-        event.channel,
-        event.seq,
+        time_of(data),
+        type(data).__name__,
+        channel,
+        seq,
         index,
         encode_json(value),
         None,
         None,
-        form=types.find(value) if len(types.types) > 1 else 0,
+        1,
+        None,
+        types.find(value) if len(types.types) > 1 else 0,
     )
 
 
@@ -128,9 +144,46 @@ def describe_ledger(operator: str, number: int, ledger: Ledger, more: dict[str, 
 
 def identify(key: OrderKey) -> str:
     """Return an order key as a text that is unique, but does not sort as the key does."""
+    if len(key) == _NUMBERED and type(key[0]) is type(key[3]) is int:
+        time, rank, channel, seq = key
+        return f"[{time},{rank},{_quote(channel)},{seq}]"
     return _PLAIN(key)
 
 
 def encode_json(value: Any) -> str:
     """Return a value as JSON, the same for equal values."""
+    kind = type(value)
+    writer = _WRITERS.get(kind)
+    if writer is None:
+        writer = _WRITERS[kind] = _prepare_writer(kind)
+    return writer(value)
+
+
+def _prepare_writer(kind: type[Any]) -> Callable[[Any], str]:
+    """Return a function that writes values of a class as JSON; the fields of a record are found once."""
+    if issubclass(kind, _SCALARS) or not (is_dataclass(kind) or hasattr(kind, "_fields")):
+        return _write_any
+    event_type: EventType = kind
+    names = sorted(field_names(event_type))
+    if not names:
+        return _write_any
+    read = attrgetter(*names)
+    # Names are identifiers, so that none contains a percent sign.
+    template = "{" + ",".join(f"{_PLAIN(name)}:%s" for name in names) + "}"
+    if len(names) == 1:
+        return lambda value: template % encode_json(read(value))
+    return lambda value: template % tuple(map(encode_json, read(value)))
+
+
+def _write_any(value: Any) -> str:
     return _SORTED(encode_value(value))
+
+
+# Exact types only: an instance of a subclass may be written differently.
+_WRITERS: dict[type, Callable[[Any], str]] = {
+    str: _PLAIN,
+    int: repr,
+    type(None): lambda value: "null",
+    datetime: lambda value: f'"{value.isoformat()}"',
+    Decimal: lambda value: f'"{value}"',
+}

@@ -239,7 +239,8 @@ def _judge(
     largest = _largest(standing.largest, carried.before)
     promised = NEVER if carried.promised is None else carried.promised
     watermark = max(standing.watermark, promised, _promise(channels[event.channel], largest))
-    return watermark - event.time if event.time <= watermark else None
+    time = event.time
+    return watermark - time if time <= watermark else None
 
 
 def _find(places: Places, task: int, seq: int | None) -> Standing:

@@ -34,6 +34,7 @@ from anabranch.model.order import OrderKey, sort_events
 from anabranch.model.program import Program
 from anabranch.model.shapes import EntryShape
 from anabranch.model.slices import field_value
+from anabranch.model.values.event_times import time_of
 from anabranch.model.values.maps import Map
 from anabranch.state.sharing import Held
 
@@ -59,11 +60,11 @@ class RowShard(ShardBase):
 
     def _fold(self, counts: dict[str, int]) -> Pages:
         good = self._good
-        stable, waiting = self._release(good, self.watermark)
-        timers = self._fold_stable(stable, self.watermark, counts)
+        stable, wakes, waiting = self._release(good, self.watermark)
+        timers = self._fold_stable(stable, wakes, self.watermark, counts)
         pages = self.put_off(waiting + timers)
         if self.job.mode == "speculative":
-            self._speculate(good, stable, timers, self.watermark)
+            self._speculate(good, stable, wakes, timers)
         return pages
 
     def _counts_here(self, event: Event) -> bool:
@@ -76,17 +77,15 @@ class RowShard(ShardBase):
     def _sort_out(
         self, carried: list[Carried], judgement: BatchVerdicts, counts: dict[str, int]
     ) -> Iterator[Event]:
+        channels, counts_here = self.job.channels, self._counts_here
         for (event, _, _, _), verdict in zip(carried, judgement.verdicts, strict=True):
-            here = self._counts_here(event)
+            here = counts_here(event)
             counts["input"] += here
             if verdict is None:
-                in_arrival_order = self.job.channels[event.channel].in_arrival_order
-                seq = event.seq or 0
-                yield (
-                    set_time(event, judgement.times[event.channel, seq])
-                    if in_arrival_order
-                    else event
-                )
+                if channels[event.channel].in_arrival_order:
+                    yield set_time(event, judgement.times[event.channel, event.seq or 0])
+                else:
+                    yield event
             elif here and isinstance(verdict, str):
                 counts["rejected"] += 1
                 self.emitted.append(describe_event("rejected", event, verdict))
@@ -96,17 +95,27 @@ class RowShard(ShardBase):
 
     def _release(
         self, good: list[Event], watermark: int
-    ) -> tuple[list[tuple[OrderKey, Event]], list[Event]]:
-        """Return the stable events, in order, and the events of the batch that have to wait."""
+    ) -> tuple[list[tuple[OrderKey, Event]], list[Event], list[Event]]:
+        """Return the stable events, in order, the stable timers, and the events that have to wait."""
         job, store, pages = self.job, self.store, self.head.pages
         events = list(good)
         for data in take_pending(store, pages, watermark):
             events += [
                 carried.event for carried in unpack_events(job.codec, job.program.event_types, data)
             ]
-        stable = (event for event in events if event.time <= watermark)
-        waiting = [event for event in events if event.time > watermark]
-        return sort_events(job.program.ranks, stable), waiting
+        stable: list[Event] = []
+        wakes: list[Event] = []
+        waiting: list[Event] = []
+        timers = {timer.event_type for timer in job.program.timers}
+        for event in events:
+            data = event.data
+            if time_of(data) > watermark:
+                waiting.append(event)
+            elif timers and type(data) in timers:
+                wakes.append(event)
+            else:
+                stable.append(event)
+        return sort_events(job.program.ranks, stable), wakes, waiting
 
     def put_off(self, waiting: list[Event]) -> dict[int, tuple[int, int]]:
         """Write pending events into pages, by time; return all pages."""
@@ -126,18 +135,18 @@ class RowShard(ShardBase):
         These outputs depend only on the settled state and the pending events, so that they are the ones that were
         emitted. They are kept, to be retracted if they turn out wrong, and not emitted again.
         """
-        self._speculate([*waiting, *timers], [], [], self.watermark)
+        self._speculate([*waiting, *timers], [], [], [])
         self.emitted = []
 
     def _speculate(
         self,
         good: list[Event],
         stable: list[tuple[OrderKey, Event]],
+        wakes: list[Event],
         timers: list[Event],
-        watermark: int,
     ) -> None:
         """Emit the outputs of pending events, and corrections of earlier ones; or leave that to the root."""
-        job, pages = self.job, self.head.pages
+        job, pages, watermark = self.job, self.head.pages, self.watermark
         if job.layout.has_root:
             ahead = ForkedShardSpeculation(
                 job.program, job.layout, job.codec, self.store, self.number
@@ -151,7 +160,7 @@ class RowShard(ShardBase):
         self.emitted = memory.correct(
             self.emitted,
             touched={memory.name(event) for event in good},
-            settled={memory.name(event) for _, event in stable},
+            settled={memory.name(event) for event in [*wakes, *(event for _, event in stable)]},
             waiting=[*fresh, *timers] if memory.by_key or not good else memory.read_pending(pages),
             state=self._load_state() if good else None,
             watermark=watermark,
@@ -163,33 +172,39 @@ class RowShard(ShardBase):
         return pack_events(self.job.codec, self.job.program.event_types, carried)
 
     def _fold_stable(
-        self, stable: list[tuple[OrderKey, Event]], watermark: int, counts: dict[str, int]
+        self,
+        stable: list[tuple[OrderKey, Event]],
+        wakes: list[Event],
+        watermark: int,
+        counts: dict[str, int],
     ) -> list[Event]:
-        """Fold stable events; return the timers that states have set beyond the watermark."""
+        """Fold stable events and timers; return the timers that states have set beyond the watermark."""
         layout = self.job.layout
         rooted = layout.way == "forked"
-        apart = [pair for pair in stable if rooted or layout.is_hot(pair[1])]
+        apart: list[tuple[OrderKey, Event]] = []
         if layout.has_root:
+            apart = [pair for pair in stable if rooted or layout.is_hot(pair[1])]
             self._fold_deltas(apart, counts)
         if rooted:
             return []
         here = [pair for pair in stable if not layout.is_hot(pair[1])] if apart else stable
-        return self._fold_state(here, watermark, counts)
+        return self._fold_state(here, wakes, watermark, counts)
 
     def _fold_state(
-        self, stable: list[tuple[OrderKey, Event]], watermark: int, counts: dict[str, int]
+        self,
+        stable: list[tuple[OrderKey, Event]],
+        wakes: list[Event],
+        watermark: int,
+        counts: dict[str, int],
     ) -> list[Event]:
         program = self.job.program
-        events, wakes = stable, []
-        if program.timers:
-            events = [pair for pair in stable if not is_timer(program, pair[1])]
-            wakes = [event for _, event in stable if is_timer(program, event)]
-        timetable = Timetable(program, self._load_state(), events, watermark, wakes)
-        types = program.output_types
+        timetable = Timetable(program, self._load_state(), stable, watermark, wakes)
+        timers = {timer.event_type for timer in program.timers}
+        types, step, counts_here = program.output_types, timetable.step, self._counts_here
         for key, event in timetable:
-            woken = is_timer(program, event)
-            here = woken or self._counts_here(event)
-            outputs = attempt(timetable.step, event)
+            woken = type(event.data) in timers
+            here = woken or counts_here(event)
+            outputs = attempt(step, event)
             if isinstance(outputs, Failed):
                 timetable.set_aside(event)
                 if here:
@@ -199,10 +214,11 @@ class RowShard(ShardBase):
                 continue
             if here:
                 counts["processed"] += not woken
-                self.emitted += [
-                    describe_output(v, event, i, key, types) for i, v in enumerate(outputs)
-                ]
-        self._keep_state(timetable.state, changed=bool(stable))
+                if outputs:
+                    self.emitted += [
+                        describe_output(v, event, i, key, types) for i, v in enumerate(outputs)
+                    ]
+        self._keep_state(timetable.state, changed=bool(stable or wakes))
         return timetable.left
 
     def _set_aside(self, event: Event, failed: Failed, counts: dict[str, int]) -> None:

@@ -25,22 +25,25 @@ class HashedBook:
         self._name = name
         self._pages: dict[str, dict[Any, Any]] = {}
         self._changed: set[str] = set()
+        self._places: dict[Any, tuple[str, dict[Any, Any]]] = {}
 
     def get(self, key: Any, default: Any = MISSING) -> Any:
         """Return the value of a key."""
-        return self._load(key)[1].get(plain_key(key), default)
+        key = plain_key(key)
+        return self._find(key)[1].get(key, default)
 
     def set(self, key: Any, value: Any) -> HashedBook:
         """Set the value of a key."""
-        name, page = self._load(key)
-        page[plain_key(key)] = value
+        key = plain_key(key)
+        name, page = self._find(key)
+        page[key] = value
         self._changed.add(name)
         return self
 
     def remove(self, key: Any) -> HashedBook:
         """Remove the value of a key, if there is one."""
-        name, page = self._load(key)
         key = plain_key(key)
+        name, page = self._find(key)
         if key in page:
             del page[key]
             self._changed.add(name)
@@ -52,6 +55,13 @@ class HashedBook:
             page = self._pages[name]
             self._store.write_page(self._name, name, self._codec.encode(page) if page else None)
         self._changed.clear()
+
+    def _find(self, key: Any) -> tuple[str, dict[Any, Any]]:
+        """Return the page of a key, with its name; a key is hashed once in a batch."""
+        found = self._places.get(key)
+        if found is None:
+            found = self._places[key] = self._load(key)
+        return found
 
     def _load(self, key: Any) -> tuple[str, dict[Any, Any]]:
         name = name_page(key, self._shards)

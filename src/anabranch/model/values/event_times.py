@@ -107,7 +107,11 @@ def time_field(cls: type) -> str:
 def time_of(data: Any) -> int:
     """Return the time of an event's fields as an integer."""
     time: Any = getattr(data, _TIME_FIELDS[type(data)])
-    return time if type(time) is int else to_time(time)
+    if type(time) is int:
+        return time
+    if type(time) is datetime and time.tzinfo is UTC:
+        return (time - EPOCH) // _MICROSECOND
+    return to_time(time)
 
 
 @cache
